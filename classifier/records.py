@@ -1,0 +1,241 @@
+"""The nouns that go in: what was seen on the wire, and what the runner saw.
+
+Nothing here decides anything, and nothing here holds a prompt, a completion or a key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from classifier.verdicts import Subcategory
+
+
+class Ending(StrEnum):
+    """How one exchange stopped."""
+
+    COMPLETE = "complete"
+    CUT_UPSTREAM = "cut_upstream"  # the provider's connection broke before the answer was whole
+    LEFT_BY_AGENT = "left_by_agent"  # the agent hung up first
+    TIMED_OUT = "timed_out"  # the proxy's own connect, read or write limit
+    NEVER_CONNECTED = "never_connected"  # refused, unresolvable, TLS failure: no byte was sent
+    LOST = "lost"  # the proxy died while the call was in flight
+
+
+class Kind(StrEnum):
+    """What a call was for; only inference counts in a verdict."""
+
+    INFERENCE = "inference"
+    EMBEDDING = "embedding"
+    PROBE = "probe"  # HEAD /, /models, count_tokens
+    OTHER = "other"
+
+
+class UsageSource(StrEnum):
+    """Where token counts came from; never an estimate."""
+
+    PROVIDER = "provider"  # the provider's own final numbers in the body
+    PARTIAL = "partial"  # counted so far, then the answer stopped
+    HEADER = "header"  # only response headers carried them
+    ABSENT = "absent"
+
+
+class Attribution(StrEnum):
+    """Which source named the rollout, strongest first (contract §1)."""
+
+    PATH = "path"
+    MINTED_KEY = "minted_key"
+    HEADER = "header"
+    BORROWED_HEADER = "borrowed_header"
+
+
+class Flaw(StrEnum):
+    """What is wrong with an answer whose status says all is well."""
+
+    EMPTY_BODY = "empty_body"
+    HTML_BODY = "html_body"
+    TRUNCATED = "truncated"  # neither a finish reason nor the dialect's terminal event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Token counts of one exchange; ``None`` is unknown, 0 is the provider's own zero.
+
+    The first six are the provider's numbers, nothing added up. ``input_total`` is all
+    input including cache reads and writes, ``output_total`` all output including
+    reasoning (the OpenTelemetry GenAI rule, notes 16-19).
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    total_tokens: int | None = None
+    input_total: int | None = None
+    output_total: int | None = None
+    source: UsageSource = UsageSource.ABSENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """When it happened: ``started_at`` in seconds since the epoch, the rest since then."""
+
+    started_at: float
+    first_byte_s: float | None = None
+    first_token_s: float | None = None
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderError:
+    """What a provider's error says, in memory only until its cause is decided.
+
+    ``reasons`` are the further machine-readable names around it, in the order found:
+    Google ``status`` and ``details[].reason`` and ``quotaId``, AWS exception names,
+    ``metadata`` codes. ``status`` is one stated inside the body. ``message`` is the
+    provider's own sentence, capped at 2,000 characters, and is never stored.
+    ``retry_after_s`` is a wait stated in the body.
+    """
+
+    code: str | None = None
+    type: str | None = None
+    message: str | None = None
+    param: str | None = None
+    reasons: tuple[str, ...] = ()
+    status: int | None = None
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """All that one call's answer can prove about its cause.
+
+    ``silent_s`` is how long no byte had come when the call ended. ``retry_after_s``
+    comes from headers. ``stated_type`` is the exception name a header carries
+    (``x-amzn-errortype``).
+    """
+
+    upstream: str
+    api: str
+    kind: Kind
+    status: int | None
+    ending: Ending
+    error: ProviderError | None = None
+    flaw: Flaw | None = None
+    silent_s: float = 0.0
+    retry_after_s: float | None = None
+    stated_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why a call failed, and the row of the table that says so.
+
+    ``reason`` is the finer name inside the subcategory (``context_length``,
+    ``region``, ``truncated``); ``code`` the provider's own allow-listed code or type.
+    """
+
+    subcategory: Subcategory
+    transient: bool
+    rule: str
+    reason: str | None = None
+    code: str | None = None
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One call of an agent and what came of it. ``ending`` is None while in flight."""
+
+    id: str
+    rollout_id: str
+    upstream: str
+    api: str
+    timing: Timing
+    kind: Kind = Kind.INFERENCE
+    method: str = "POST"
+    role: str = "agent"
+    model: str | None = None  # as the agent asked for it
+    answered_model: str | None = None  # as the provider named it
+    status: int | None = None  # HTTP; None where no answer's head came
+    ending: Ending | None = None
+    streamed: bool | None = None
+    usage: Usage = field(default_factory=Usage)
+    finish_reason: str | None = None
+    tool_calls: int | None = None  # calls the answer asked for; None when it could not be read
+    output_seen: bool | None = None  # any text, reasoning or tool call; None when unreadable
+    has_tools: bool | None = None  # the request offered tools
+    cause: Cause | None = None  # None: no failure of the provider
+    provider_request_id: str | None = None
+    request_bytes: int = 0
+    response_bytes: int = 0
+    request_digest: str | None = None  # salted; equal digests are the same request
+    sdk_retry: int | None = None  # x-stainless-retry-count
+    attribution: Attribution = Attribution.PATH
+    key_digest: str | None = None
+    injected: bool = False
+    deaf: str | None = None  # why the listener could not follow, if it could not
+
+    @property
+    def failed(self) -> bool:
+        """Whether the provider failed this call."""
+        return self.cause is not None
+
+
+class ExecutionStatus(StrEnum):
+    """Did the infrastructure work?"""
+
+    SUCCESS = "success"
+    AGENT_ERROR = "agent_error"
+    ENVIRONMENT_ERROR = "environment_error"
+    USER_ERROR = "user_error"
+    TASK_TIMEOUT = "task_timeout"
+    UNKNOWN_EXECUTION_ERROR = "unknown_execution_error"
+    EVALUATION_FAILED = "evaluation_failed"
+    SETUP_FAILED = "setup_failed"
+
+
+class TerminationReason(StrEnum):
+    """Why did the loop stop? Only asked where the status is success."""
+
+    AGENT_STOP = "agent_stop"
+    USER_STOP = "user_stop"
+    MAX_STEPS = "max_steps"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the runner saw of a rollout; counts it did not keep are None."""
+
+    status: ExecutionStatus
+    termination_reason: TerminationReason | None = None
+    prompts_executed: int | None = None
+    tool_calls: int | None = None
+    total_tokens: int | None = None
+    rewards: dict[str, float] | None = None
+    eval: dict[str, object] | None = None
+    error: str | None = None
+    verifier_error: str | None = None
+    export_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """Everything known of one rollout, as judgement reads it.
+
+    ``exchanges`` in order of their start; ``gaps`` counts calls that were served but
+    could not be recorded. ``outcome`` is None while the runner has not reported.
+    """
+
+    id: str
+    batch: str | None = None
+    task: str | None = None
+    attempt: int | None = None
+    model: str | None = None
+    upstream: str | None = None
+    usage_channel: str = "proxy"  # "none": an agent on its own subscription
+    exchanges: tuple[Exchange, ...] = ()
+    gaps: int = 0
+    outcome: Outcome | None = None

@@ -1,0 +1,104 @@
+"""The nouns that come out: a verdict, its parts, and the advice beside it.
+
+Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Subcategory(StrEnum):
+    """Why a provider's call failed (verdicts.md)."""
+
+    AUTH = "auth"
+    QUOTA = "quota"
+    MODEL_NOT_FOUND = "model_not_found"
+    RATE_LIMIT = "rate_limit"
+    PROVIDER_ERROR = "provider_error"
+    REJECTED_REQUEST = "rejected_request"
+
+    @property
+    def transient(self) -> bool:
+        """Whether waiting a little can help."""
+        return self in (Subcategory.RATE_LIMIT, Subcategory.PROVIDER_ERROR)
+
+
+class Health(StrEnum):
+    """Could the model be reached?"""
+
+    HEALTHY = "healthy"
+    API_ERROR = "api_error"
+    SUSPECTED_API_ERROR = "suspected_api_error"
+    NOT_JUDGED = "not_judged"
+    UNDECIDED = "undecided"
+
+    @property
+    def unhealthy(self) -> bool:
+        """Whether this health takes the rollout's score away."""
+        return self in (Health.API_ERROR, Health.SUSPECTED_API_ERROR)
+
+
+class Layer(StrEnum):
+    """What a verdict stands on."""
+
+    PROXY_PROVEN = "proxy_proven"
+    ZERO_SIGNAL = "zero_signal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """Whether to run the rollout again; ``after_s`` is the least wait in seconds."""
+
+    eligible: bool
+    after_s: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One rollout's judgement, with the rule that fired and the exchanges that prove it.
+
+    Counts are of logical calls by role agent (an SDK's retries of one request are one
+    call); ``status_counts`` counts raw failed answers by HTTP status. Tokens are sums of
+    normalised totals, None where no call told any. ``lost_s`` is in seconds.
+    """
+
+    rollout_id: str
+    batch: str | None
+    health: Health
+    rule: str
+    policy: str
+    subcategory: Subcategory | None = None
+    transient: bool | None = None
+    fingerprint: str | None = None
+    cause: str | None = None
+    lane: str | None = None
+    layer: Layer | None = None
+    error: str | None = None
+    total_requests: int = 0
+    failed_requests: int = 0
+    recovered_requests: int = 0
+    status_counts: dict[str, int] = field(default_factory=dict)
+    dominant_status: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    tool_calls: int | None = None
+    cost_usd: float | None = None
+    lost_s: float | None = None
+    scoreable: str = "yes"
+    doomed: bool = False
+    provisional: bool = True
+    retry: Retry = field(
+        default_factory=lambda: Retry(eligible=False, after_s=None, reason="nothing failed")
+    )
+    warnings: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    classifier: str = "1"
+
+    @property
+    def error_category(self) -> str | None:
+        """``health`` where it takes the score away, else None."""
+        return self.health.value if self.health.unhealthy else None

@@ -1,0 +1,1 @@
+"""The service: relays agents' calls untouched, records what the provider answered, and judges."""
