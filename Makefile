@@ -1,0 +1,54 @@
+# Everything a newcomer runs. It needs Python 3.11 or newer and sets up the rest in .venv.
+
+PYTHON ?= python3
+UV ?= uv
+IMAGE ?= truezero
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test check bench corpus image lock
+
+help: ## print these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## agents against a provider that fails in known ways, and the verdicts
+	$(BIN)/truezero demo $(ARGS)
+
+serve: $(READY) ## the proxy on 127.0.0.1:8383
+	$(BIN)/truezero serve $(ARGS)
+
+test: $(READY) ## every test
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY) ## what the relay costs, beside nginx; needs a C compiler
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+corpus: $(READY) ## score the reading of errors and usage against labelled real answers
+	$(BIN)/python -m tests.corpus_score $(ARGS)
+
+image: ## the container image
+	docker build --tag $(IMAGE) .
+
+lock: ## pin the dependencies anew, within pyproject.toml; needs uv
+	$(LOCK) --extra server -o requirements.lock
+	$(LOCK) --extra dev -c requirements.lock --no-emit-package truezero -o requirements-dev.lock
+
+# One environment for all of it, made again when a lock changes.
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("truezero needs Python 3.11 or newer: make PYTHON=python3.12" \
+		if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
