@@ -1,0 +1,146 @@
+"""Why one call failed: what its answer proves, put against the table of provider facts.
+
+It never looks at a request or a completion, and keeps no message.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from classifier.cause_table import ENDINGS, FLAWS, NO_ANSWER, ROWS, TABLE, Row
+from classifier.records import Answer, Cause, Ending, Kind, ProviderError
+from classifier.verdicts import Subcategory
+
+__all__ = ("ROWS", "Row", "classify", "status_only")
+
+_STATUS_ONLY: Final = {
+    401: Subcategory.AUTH,
+    402: Subcategory.QUOTA,
+    403: Subcategory.AUTH,
+    404: Subcategory.MODEL_NOT_FOUND,
+    408: Subcategory.PROVIDER_ERROR,
+    429: Subcategory.RATE_LIMIT,
+}
+_ANSWERING: Final = frozenset((Kind.INFERENCE, Kind.EMBEDDING))
+
+
+def status_only(status: int) -> Subcategory | None:
+    """What the HTTP status alone says, as benchflow's table does; None below 400.
+
+    Source: benchflow-ai/benchflow, ``_api_error_subcategory`` in its usage accounting.
+    """
+    if status < 400:
+        return None
+    other = Subcategory.PROVIDER_ERROR if status >= 500 else Subcategory.REJECTED_REQUEST
+    return _STATUS_ONLY.get(status, other)
+
+
+def classify(answer: Answer, *, stall_s: float = 60.0) -> Cause | None:
+    """Why this call failed, or None when the provider did not fail it.
+
+    A status from 400 on is a cause for every kind of call; an error inside a 200 only for
+    inference and embeddings, a flaw only for inference. A redirect is none: the client
+    follows it, and what follows is judged by itself. LOST is left to the rollout's rules.
+
+    Args:
+        answer: all that the answer can prove.
+        stall_s: seconds of silence after which an agent's leaving is the provider's doing.
+    """
+    if answer.ending is Ending.LOST:
+        return None
+    if answer.status is not None and answer.status >= 400:
+        return _read(answer)
+    if answer.error is not None and answer.kind in _ANSWERING:
+        return _read(answer)
+    row = _unsaid_failure(answer, stall_s)
+    return None if row is None else _cause(row, answer, None)
+
+
+def _unsaid_failure(answer: Answer, stall_s: float) -> Row | None:
+    """The failures that no error speaks of: how it ended, and what it lacks."""
+    if answer.ending is Ending.LEFT_BY_AGENT:
+        stalled = answer.kind in _ANSWERING and answer.silent_s > stall_s
+        return ENDINGS[answer.ending] if stalled else None
+    if answer.status is not None and not 200 <= answer.status < 300:
+        return None  # an upgrade, or a redirect that the client follows
+    if answer.ending is Ending.CUT_UPSTREAM and answer.status is None:
+        return NO_ANSWER
+    if answer.ending is not Ending.COMPLETE:
+        return ENDINGS[answer.ending]
+    if answer.flaw is not None and answer.kind is Kind.INFERENCE:
+        return FLAWS[answer.flaw]
+    return None
+
+
+_NOTHING: Final = ProviderError()
+
+
+def _read(answer: Answer) -> Cause:
+    error = answer.error or _NOTHING
+    status = _told_status(answer.status, error.status)
+    names = tuple(_names(error, answer.stated_type))
+    lowered = frozenset(name.lower() for name in names)
+    row = next(row for row in TABLE if _strikes(row, answer, error, status, lowered))
+    return _cause(row, answer, next((n for n in names if n.lower() in row.names), None))
+
+
+def _told_status(http: int | None, stated: int | None) -> int | None:
+    """The status that describes the failure best.
+
+    Inside a 200 only the body can tell. A 400 or a 5xx that states another status was
+    flattened on the way (gateways wrap what the provider behind them said).
+    """
+    if http is None or http < 400:
+        return stated
+    flattened = http == 400 or http >= 500
+    return stated if flattened and stated is not None else http
+
+
+def _names(error: ProviderError, stated_type: str | None) -> Iterator[str]:
+    for name in (error.code, error.type, *error.reasons, stated_type):
+        if name:
+            yield name
+
+
+def _strikes(
+    row: Row, answer: Answer, error: ProviderError, status: int | None, names: frozenset[str]
+) -> bool:
+    return (
+        (row.on is None or status in row.on)
+        and (not row.names or not row.names.isdisjoint(names))
+        and (row.says is None or bool(error.message and row.says.search(error.message)))
+        and (row.reasons is None or any(row.reasons.search(r) for r in error.reasons))
+        and (not row.params or (error.param or "").lower() in row.params)
+        and (row.http is None or answer.status in row.http)
+        and (not row.upstreams or answer.upstream.lower() in row.upstreams)
+    )
+
+
+_TOKEN: Final = re.compile(r"(?=[\w.:\-]*[A-Za-z]|\d{1,6}\Z)[A-Za-z0-9_.:\-]{1,64}")
+# A key would have the shape of a token; no provider's code begins like one.
+_SECRET: Final = re.compile(
+    r"(?i)(?:sk|tz|pk|rk|gsk|xai|hf|nvapi|key|aiza|akia|asia|eyj|ghp)[-_A-Z0-9]{16,}"
+)
+
+
+def _stored(names: Iterable[str | None]) -> str | None:
+    """The first name fit to keep: a short token that cannot be a sentence or a key."""
+    fit = (n for n in names if n and _TOKEN.fullmatch(n) and not _SECRET.match(n))
+    return next(fit, None)
+
+
+def _cause(row: Row, answer: Answer, matched: str | None) -> Cause:
+    error = answer.error or _NOTHING
+    transient = row.gives.transient if row.transient is None else row.transient
+    waits = transient or row.gives is Subcategory.QUOTA
+    told = answer.retry_after_s if answer.retry_after_s is not None else error.retry_after_s
+    return Cause(
+        subcategory=row.gives,
+        transient=transient,
+        rule=row.id,
+        reason=row.reason,
+        code=_stored((matched, error.code, error.type, *error.reasons, answer.stated_type)),
+        retry_after_s=told if waits else None,
+    )
