@@ -103,13 +103,20 @@ _LITELLM: Final = "BerriAI/litellm:litellm/exceptions.py"
 _XAI: Final = "docs.x.ai/docs/key-information/debugging"
 _HTTP: Final = "RFC 9110 §15"
 
-# "model X", "model: X", "the requested model 'X'": a name stands right behind the word.
-_MODEL_X: Final = r"\bmodels?(?: id| name| identifier)?:? ?[`'\"“]?[\w./:@\-]*[`'\"”]?,? ?"
-_IS_GONE: Final = (
-    r"(?:is |was |has |could |does |do |are |cannot |it )*"
-    r"(?:not found|not exist|doesn'?t exist|not be found|be found|not available|isn'?t available|"
-    r"not supported|no longer (?:available|supported)|not a valid|not valid|invalid|unknown|"
-    r"(?:been )?(?:removed|retired|decommissioned|deprecated|shut ?down)|unavailable for)"
+# "model X", "model: X", "the requested model 'X'": the name stands right behind the word, and
+# what follows speaks of it. "Tools with model X are not supported" speaks of something else.
+_THE_MODEL: Final = (
+    r"(?<!for )(?<!with )(?<!by )(?<!in )(?<!for the )(?<!with the )(?<!by the )(?<!in the )"
+    r"\bmodels?(?: id| name| identifier)?:? ?"
+)
+_ANY_NAME: Final = r"(?:[`'\"“][^`'\"”\n]{1,120}[`'\"”]|[\w./:@\-]+)?,? ?"
+_SURE_NAME: Final = r"(?:[`'\"“][^`'\"”\n]{1,120}[`'\"”]|(?=[\w./:@\-]*[\d\-/:@])[\w./:@\-]+)?,? ?"
+_BE: Final = r"(?:is |was |has |could |does |do |are |can|cannot |it )*"
+_GONE: Final = (
+    rf"{_THE_MODEL}{_ANY_NAME}{_BE}(?:not found|not exist|doesn'?t exist|not be found|be found|"
+    r"(?:not|isn'?t) available|no longer (?:available|supported)|not (?:been )?deployed|"
+    r"(?:been )?(?:removed|retired|decommissioned|deprecated|shut ?down))|"
+    rf"{_THE_MODEL}{_SURE_NAME}{_BE}(?:not supported|not a valid|not valid|invalid|unknown)"
 )
 _PER_DAY: Final = (
     r"\A(?![\s\S]*\bper min)[\s\S]*(?:"
@@ -228,8 +235,10 @@ _COINED: Final = (
     Row(
         id="together.credit_limit",
         gives=_QUOTA,
-        names=_named("credit_limit insufficient_balance insufficient_credits insufficient_credit"
-                     " not_enough_balance insufficient_funds"),
+        names=_named(
+            "credit_limit insufficient_balance insufficient_credits insufficient_credit"
+            " not_enough_balance insufficient_funds"
+        ),
         source="docs.together.ai/docs/error-codes; docs.novita.ai, docs.zenmux.ai error codes",
     ),
     Row(
@@ -397,8 +406,10 @@ _COINED: Final = (
     Row(
         id="dashscope.throttling",
         gives=_RATE,
-        names=_named("throttling throttling.ratequota throttling.burstrate throttling.user"
-                     " throttling.allocationquota limit_requests limit_burst_rate"),
+        names=_named(
+            "throttling throttling.ratequota throttling.burstrate throttling.user"
+            " throttling.allocationquota limit_requests limit_burst_rate"
+        ),
         source=_QWEN,
     ),
     Row(
@@ -425,8 +436,10 @@ _COINED: Final = (
     Row(
         id="openai.key",
         gives=_AUTH,
-        names=_named("invalid_api_key invalid_organization mismatched_organization"
-                     " mismatched_project ip_not_authorized missing_api_key no_api_key"),
+        names=_named(
+            "invalid_api_key invalid_organization mismatched_organization"
+            " mismatched_project ip_not_authorized missing_api_key no_api_key"
+        ),
         source=_OPENAI_CODES,
     ),
     Row(
@@ -450,17 +463,21 @@ _COINED: Final = (
     Row(
         id="google.project",
         gives=_AUTH,
-        names=_named("service_disabled consumer_suspended consumer_invalid"
-                     " security_policy_violated"),
+        names=_named(
+            "iam_permission_denied service_disabled consumer_suspended consumer_invalid"
+            " security_policy_violated"
+        ),
         source=_GOOGLE_REASONS,
     ),
     Row(
         id="bedrock.signature",
         gives=_AUTH,
-        names=_named("unrecognizedclientexception invalidsignatureexception"
-                     " expiredtokenexception incompletesignatureexception"
-                     " missingauthenticationtokenexception notauthorized requestexpired"
-                     " incompletesignature optinrequired invalidclienttokenid"),
+        names=_named(
+            "unrecognizedclientexception invalidsignatureexception"
+            " expiredtokenexception incompletesignatureexception"
+            " missingauthenticationtokenexception notauthorized requestexpired"
+            " incompletesignature optinrequired invalidclienttokenid"
+        ),
         source=_BEDROCK,
     ),
     Row(
@@ -516,8 +533,10 @@ _COINED: Final = (
     Row(
         id="groq.model",
         gives=_MODEL,
-        names=_named("model_decommissioned model_terms_required model_permission_blocked_org"
-                     " model_permission_blocked_project"),
+        names=_named(
+            "model_decommissioned model_terms_required model_permission_blocked_org"
+            " model_permission_blocked_project"
+        ),
         source=_GROQ,
     ),
     Row(
@@ -569,16 +588,17 @@ _COINED: Final = (
         id="any.context_length",
         gives=_REJECTED,
         reason="context_length",
-        names=_named("context_length_exceeded exceed_context_size_error string_above_max_length"
-                     " contextwindowexceedederror tokens_too_long tokens_limit_reached"),
+        names=_named(
+            "context_length_exceeded exceed_context_size_error string_above_max_length"
+            " contextwindowexceedederror tokens_too_long tokens_limit_reached"
+        ),
         source=_OPENAI_CODES + "; " + _LLAMACPP + "; " + _LITELLM,
     ),
     Row(
         id="openrouter.token_cap",
         gives=_REJECTED,
         reason="too_large",
-        names=_named("token_limit_exceeded max_tokens_exceeded string_too_long"
-                     " payload_too_large"),
+        names=_named("token_limit_exceeded max_tokens_exceeded string_too_long payload_too_large"),
         on=_told(400, 413) | _UNSAID,
         source=_OPENROUTER,
     ),
@@ -593,11 +613,15 @@ _COINED: Final = (
         id="any.content_filter",
         gives=_REJECTED,
         reason="content_filter",
-        names=_named("content_filter content_policy_violation responsibleaipolicyviolation"
-                     " datainspectionfailed data_inspection_failed moderation bio_policy"
-                     " image_content_policy_violation"),
+        names=_named(
+            "content_filter content_policy_violation responsibleaipolicyviolation"
+            " datainspectionfailed data_inspection_failed moderation bio_policy"
+            " image_content_policy_violation"
+        ),
         source="learn.microsoft.com/azure/ai-services/openai/concepts/content-filter; "
-        + _OPENROUTER + "; " + _QWEN,
+        + _OPENROUTER
+        + "; "
+        + _QWEN,
     ),
     Row(
         id="minimax.content",
@@ -623,21 +647,6 @@ _COINED: Final = (
         source=_ZAI,
     ),
     Row(
-        id="zhipu.parameters",
-        gives=_REJECTED,
-        reason="malformed",
-        upstreams=_ZHIPU,
-        names=_named("1210 1212 1213 1214 1215"),
-        source=_ZAI,
-    ),
-    Row(
-        id="minimax.parameters",
-        gives=_REJECTED,
-        reason="malformed",
-        names=_named("base_resp.2013 base_resp.1042"),
-        source=_MINIMAX,
-    ),
-    Row(
         id="openai.invalid_prompt",
         gives=_REJECTED,
         names=_named("invalid_prompt invalid_encrypted_content data_residency_mismatch"),
@@ -647,12 +656,13 @@ _COINED: Final = (
         id="openai.image",
         gives=_REJECTED,
         reason="malformed",
-        reasons=None,
-        names=_named("invalid_image invalid_image_format invalid_base64_image invalid_image_url"
-                     " image_too_large image_too_small image_parse_error invalid_image_mode"
-                     " image_file_too_large unsupported_image_media_type empty_image_file"
-                     " failed_to_download_image image_file_not_found unsupported_image_format"
-                     " image_not_found image_download_failed"),
+        names=_named(
+            "invalid_image invalid_image_format invalid_base64_image invalid_image_url"
+            " image_too_large image_too_small image_parse_error invalid_image_mode"
+            " image_file_too_large unsupported_image_media_type empty_image_file"
+            " failed_to_download_image image_file_not_found unsupported_image_format"
+            " image_not_found image_download_failed"
+        ),
         source="openai/openai-python:src/openai/types/responses/response_error.py; " + _OPENROUTER,
     ),
     Row(
@@ -666,8 +676,10 @@ _COINED: Final = (
         id="any.unsupported",
         gives=_REJECTED,
         reason="unsupported",
-        names=_named("unsupported_parameter unsupported_value not_supported_error"
-                     " unsupported_api_for_model operationnotsupported"),
+        names=_named(
+            "unsupported_parameter unsupported_value not_supported_error"
+            " unsupported_api_for_model operationnotsupported"
+        ),
         source=_OPENAI_CODES + "; " + _LLAMACPP + " (501)",
     ),
     Row(
@@ -695,8 +707,10 @@ _COINED: Final = (
     Row(
         id="bedrock.provider",
         gives=_PROVIDER,
-        names=_named("internalserverexception serviceunavailableexception modelerrorexception"
-                     " modelstreamerrorexception internalfailure"),
+        names=_named(
+            "internalserverexception serviceunavailableexception modelerrorexception"
+            " modelstreamerrorexception internalfailure"
+        ),
         source=_BOTOCORE,
     ),
     Row(
@@ -746,7 +760,7 @@ _COINED: Final = (
         names=_named("1120 1200 1230 1234"),
         source=_ZAI,
     ),
-)  # fmt: skip
+)
 
 _PHRASES: Final = (
     # -- money; a 5xx stays the provider's own failure -----------------------------------------
@@ -768,8 +782,10 @@ _PHRASES: Final = (
         id="anthropic.usage_limits",
         gives=_QUOTA,
         reason="spend_limit",
-        says=_said(r"specified (?:workspace )?API usage limits|\bregain access on\b|"
-                   r"API usage limits[\s\S]*spend limit"),
+        says=_said(
+            r"specified (?:workspace )?API usage limits|\bregain access on\b|"
+            r"API usage limits[\s\S]*spend limit"
+        ),
         on=_NOT_SERVER,
         source=_ANTHROPIC + " (400 or 429)",
     ),
@@ -798,8 +814,10 @@ _PHRASES: Final = (
     Row(
         id="vertex.billing",
         gives=_QUOTA,
-        says=_said(r"requires billing to be enabled|billing (?:account )?(?:is |has been )"
-                   r"(?:disabled|not enabled)"),
+        says=_said(
+            r"requires billing to be enabled|billing (?:account )?(?:is |has been )"
+            r"(?:disabled|not enabled)"
+        ),
         on=_NOT_SERVER,
         source="cloud.google.com/vertex-ai/generative-ai/docs/error-code-mapping (403)",
     ),
@@ -807,8 +825,10 @@ _PHRASES: Final = (
         id="any.spend_limit",
         gives=_QUOTA,
         reason="spend_limit",
-        says=_said(r"\bspend(?:ing)?[ -](?:limit|cap)\b|failure to pay past invoices|"
-                   r"budget has been exceeded|\bexceeded (?:your |its )?budget\b"),
+        says=_said(
+            r"\bspend(?:ing)?[ -](?:limit|cap)\b|failure to pay past invoices|"
+            r"budget has been exceeded|\bexceeded (?:your |its )?budget\b"
+        ),
         on=_NOT_SERVER,
         source=_XAI + " (403, 429); docs.fireworks.ai (412); " + _LITELLM + " (400)",
     ),
@@ -832,8 +852,10 @@ _PHRASES: Final = (
         id="any.period_allotment",
         gives=_QUOTA,
         reason="daily",
-        says=_said(r"(?:used up|exceeded|reached|exhausted) (?:your|the|its)"
-                   r" (?:daily|weekly|monthly)\b"),
+        says=_said(
+            r"(?:used up|exceeded|reached|exhausted) (?:your|the|its)"
+            r" (?:daily|weekly|monthly)\b"
+        ),
         on=_NOT_SERVER,
         source=_CLOUDFLARE + "; huggingface.co/docs/inference-providers/pricing",
     ),
@@ -842,8 +864,10 @@ _PHRASES: Final = (
         id="any.region",
         gives=_AUTH,
         reason="region",
-        says=_said(r"user location is not supported|country, region,? or territory|"
-                   r"not (?:available|supported) in your (?:country|region|location)"),
+        says=_said(
+            r"user location is not supported|country, region,? or territory|"
+            r"not (?:available|supported) in your (?:country|region|location)"
+        ),
         on=_NOT_SERVER,
         source=_GEMINI + " (400 FAILED_PRECONDITION); " + _OPENAI_CODES,
     ),
@@ -855,7 +879,8 @@ _PHRASES: Final = (
             r"\b(?:invalid|incorrect|missing|no|expired|wrong)(?: or \w+)? (?:x-)?api[- ]?key\b|"
             r"\binvalid (?:api |access |bearer |auth\w* |x-api-)(?:token|key|credentials?)\b|"
             r"reported as leaked|invalid subscription key|security token included|"
-            r"\bapi key is valid\b|invalid authentication\b"
+            r"\bapi key is valid\b|"
+            r"\b(?:missing|invalid|no) (?:authorization|authentication|auth|credentials)\b"
         ),
         on=_told(400, 401, 403, 422, 498) | _UNSAID,
         source=_GEMINI + " (400); " + _XAI + " (400); " + _AZURE_DOC + "; " + _BEDROCK,
@@ -889,20 +914,23 @@ _PHRASES: Final = (
         id="any.model_gone",
         gives=_MODEL,
         says=_said(
-            rf"{_MODEL_X}{_IS_GONE}|"
-            r"\b(?:no such|unknown|unrecognized|invalid|unsupported) model\b|\bmodel not exist\b|"
+            rf"{_GONE}|\bno models? loaded\b|\b(?:not found|unable to access) (?:the )?model\b|"
+            r"\b(?:no such|unknown|unrecognized|invalid|unsupported|not supported) model\b|"
             r"\bmodel (?:id|name|identifier)\b[^.\n]{0,40}\b(?:invalid|not valid)"
         ),
-        on=_told(400, 401, 403, 404, 410, 422) | _UNSAID,
+        on=_told(400, 403, 404, 410, 422) | _UNSAID,
         source=_VLLM + "; " + _OLLAMA + "; " + _COHERE + "; " + _XAI + " (400)",
     ),
     Row(
         id="any.model_no_access",
         gives=_MODEL,
         reason="no_access",
-        says=_said(r"(?:not have|no|denied) (?:access|permission)[^.\n]{0,60}\bmodel\b|"
-                   r"access to (?:the )?model\b[^.\n]{0,80}(?:denied|not allowed)|"
-                   r"\bmodel\b[^.\n]{0,80}\b(?:not allowed|don't have access|no access)"),
+        says=_said(
+            r"(?:not have|no|denied) (?:access|permission)[^.\n]{0,60}\bmodel\b|"
+            r"access to (?:the )?model\b[^.\n]{0,80}(?:denied|not allowed)|"
+            r"\bmodel\b[^.\n]{0,80}\b(?:not allowed|don't have access|no access)|"
+            r"not allowed to (?:sample from|use|access) (?:this|the) model\b"
+        ),
         on=_told(400, 403, 404) | _UNSAID,
         source=_BEDROCK + "; " + _ANTHROPIC + " (403: workspaces restrict models)",
     ),
@@ -916,17 +944,22 @@ _PHRASES: Final = (
     Row(
         id="vertex.publisher_model",
         gives=_MODEL,
-        says=_said(r"\bpublisher model\b|\bmodels/[\w.\-]+[`'\"]? (?:is |was )?not found|"
-                   r"\bmodels/[\w.\-]+[`'\"]?[^.\n]{0,40}"
-                   r"(?:may not exist|no longer|not supported)"),
+        says=_said(
+            r"\bpublisher model\b|unexpected model name format|"
+            r"\bmodels/[\w.\-]+[`'\"]? (?:is |was )?not found|"
+            r"\bmodels/[\w.\-]+[`'\"]?[^.\n]{0,40}"
+            r"(?:may not exist|no longer|not supported)"
+        ),
         on=_told(400, 403, 404) | _UNSAID,
         source="cloud.google.com/vertex-ai/generative-ai/docs/error-code-mapping; " + _GEMINI,
     ),
     Row(
         id="bedrock.model_said",
         gives=_MODEL,
-        says=_said(r"model identifier is invalid|on-demand throughput|inference profile|"
-                   r"end of its life|use case details"),
+        says=_said(
+            r"model identifier is invalid|on-demand throughput|inference profile|"
+            r"end of its life|use case details"
+        ),
         on=_told(400, 403, 404) | _UNSAID,
         source=_BEDROCK + " (ValidationException, ResourceNotFoundException)",
     ),
@@ -956,10 +989,27 @@ _PHRASES: Final = (
     Row(
         id="openrouter.no_endpoints",
         gives=_MODEL,
-        says=_said(r"\bno endpoints found\b|\bno allowed providers\b|"
-                   r"is not a valid model ID|not supported by any provider"),
+        says=_said(
+            r"\bno endpoints found\b|\bno allowed providers\b|"
+            r"is not a valid model ID|not supported by any provider"
+        ),
         on=_told(400, 404) | _UNSAID,
         source=_OPENROUTER + "; huggingface.co/docs/inference-providers",
+    ),
+    Row(
+        id="nvidia.function",
+        gives=_MODEL,
+        says=_said(r"\bfunction '[^'\n]{1,80}': not found for account"),
+        on=_told(404),
+        source="docs.api.nvidia.com: an unknown model is an unknown function",
+    ),
+    Row(
+        id="any.model_not_in_list",
+        gives=_MODEL,
+        params=_named("model"),
+        names=_named("literal_error enum type_error.enum invalid_enum_value"),
+        on=_told(400, 422),
+        source="docs.pydantic.dev/latest/errors/validation_errors (loc names the field)",
     ),
     Row(
         id="any.model_param",
@@ -977,7 +1027,8 @@ _PHRASES: Final = (
             r"maximum context length|\bcontext (?:length|window|size)\b[^\n]{0,60}exceed|"
             r"exceed\w*[^\n]{0,60}\bcontext (?:length|window|size)\b|prompt is too long|"
             r"input is too long|input token count[^\n]{0,60}exceeds|"
-            r"range of input length|too large for model with \d+ maximum context|"
+            r"range of input length|larger than the max(?:imum)? context size|"
+            r"too large for model with \d+ maximum context|"
             r"(?:prompt|input)[^\n]{0,40}exceeds?[^\n]{0,40}(?:maximum|limit)[^\n]{0,20}tokens"
         ),
         on=_told(400, 413, 422) | _UNSAID | _SERVER,
@@ -987,18 +1038,48 @@ _PHRASES: Final = (
         id="any.content_filter_said",
         gives=_REJECTED,
         reason="content_filter",
-        says=_said(r"content management policy|\bcontent (?:policy|filter)|safety system|"
-                   r"\bguardrails?\b|requires moderation|input was flagged|flagged as potentially"),
+        says=_said(
+            r"content management policy|\bcontent (?:policy|filter)|safety system|"
+            r"\bguardrails?\b|requires moderation|input was flagged|flagged as potentially"
+        ),
         on=_told(400, 403, 422) | _UNSAID,
         source=_OPENROUTER + " (403); " + _OPENAI_CODES + " (400)",
+    ),
+    Row(
+        id="llamacpp.batch_size",
+        gives=_REJECTED,
+        reason="too_large",
+        says=_said(r"\bis too large to process\b"),
+        on=_told(400) | _SERVER,
+        source=_LLAMACPP + " (500 server_error: the input exceeds the physical batch)",
+    ),
+    Row(
+        id="llamacpp.chat_template",
+        gives=_REJECTED,
+        reason="malformed",
+        says=_said(
+            r"conversation roles must alternate|assistant (?:messages at the end|"
+            r"response prefill)|failed to parse (?:messages|tools|grammar)"
+        ),
+        on=_SERVER,
+        source="ggml-org/llama.cpp:tools/server/utils.hpp (std::runtime_error becomes a 500)",
+    ),
+    Row(
+        id="dashscope.inspection_said",
+        gives=_REJECTED,
+        reason="content_filter",
+        says=_said(r"\bDataInspectionFailed\b"),
+        source=_QWEN + " (a coined name, quoted inside a gateway's sentence)",
     ),
     Row(
         id="ollama.image",
         gives=_REJECTED,
         reason="malformed",
-        says=_said(r"(?:failed to (?:process|load|decode)|invalid|unable to (?:load|decode)"
-                   r"|bad)[^\n]{0,30}\bimages?\b|"
-                   r"\bimage: unknown format\b|\bunknown image format\b"),
+        says=_said(
+            r"(?:failed to (?:process|load|decode)|invalid|unable to (?:load|decode)"
+            r"|bad)[^\n]{0,30}\bimages?\b|"
+            r"\bimage: unknown format\b|\bunknown image format\b"
+        ),
         on=_SERVER,
         source=_OLLAMA + " (500 to an image it cannot decode); " + _LLAMACPP,
     ),
@@ -1006,12 +1087,14 @@ _PHRASES: Final = (
         id="llamacpp.unsupported_said",
         gives=_REJECTED,
         reason="unsupported",
-        says=_said(r"\b(?:is|are) not supported\b|does(?: not|n't) support\b|"
-                   r"requires --\w|start it with|--jinja|not implemented"),
+        says=_said(
+            r"\b(?:is|are) not supported\b|does(?: not|n't) support\b|"
+            r"requires --\w|start it with|--jinja|not implemented"
+        ),
         on=_told(500, 501),
         source=_LLAMACPP + " (the server was started without it)",
     ),
-)  # fmt: skip
+)
 
 _BROAD: Final = (
     Row(
@@ -1024,34 +1107,57 @@ _BROAD: Final = (
     Row(
         id="any.rate_limit_name",
         gives=_RATE,
-        names=_named("rate_limit_error rate_limit_exceeded rate_limit too_many_requests"
-                     " too_many_requests_error ratelimiterror resource_exhausted"),
+        names=_named(
+            "rate_limit_error rate_limit_exceeded rate_limit too_many_requests"
+            " too_many_requests_error ratelimiterror resource_exhausted"
+        ),
         on=_told(400, 424, 429) | _UNSAID | _SERVER,
         source=_ANTHROPIC + "; " + _OPENAI_CODES + "; google/rpc/code.proto (8)",
     ),
     Row(
         id="any.rate_limit_said",
         gives=_RATE,
-        says=_said(r"\brate[- ]limit(?:ed)?\b[^\n]{0,40}(?:reached|exceeded|upstream)|"
-                   r"\btoo many requests\b|exceeded[^\n]{0,30}\brate limit\b"),
+        says=_said(
+            r"\brate[- ]limit(?:ed)?\b[^\n]{0,40}(?:reached|exceeded|upstream)|"
+            r"\btoo many requests\b|exceeded[^\n]{0,30}\brate limit\b"
+        ),
         on=_told(400, 429) | _UNSAID,
         source=_OPENROUTER + " (inside a 200); " + _MISTRAL,
     ),
     Row(
         id="any.auth_name",
         gives=_AUTH,
-        names=_named("permission_error permission_denied permissiondenied accessdeniedexception"
-                     " accessdenied access_denied authenticationerror unauthorized"
-                     " permission_denied_error invalid_authentication forbidden"),
+        names=_named(
+            "permission_error permission_denied permissiondenied accessdeniedexception"
+            " accessdenied access_denied authenticationerror unauthorized"
+            " permission_denied_error invalid_authentication forbidden"
+        ),
         on=_told(400, 401, 403) | _UNSAID | _SERVER,
         source=_ANTHROPIC + "; google/rpc/code.proto (7); " + _BOTOCORE,
     ),
     Row(
+        id="minimax.parameters",
+        gives=_REJECTED,
+        reason="malformed",
+        names=_named("base_resp.2013 base_resp.1042"),
+        source=_MINIMAX,
+    ),
+    Row(
+        id="zhipu.parameters",
+        gives=_REJECTED,
+        reason="malformed",
+        upstreams=_ZHIPU,
+        names=_named("1210 1212 1213 1214 1215"),
+        source=_ZAI,
+    ),
+    Row(
         id="any.rejected_name",
         gives=_REJECTED,
-        names=_named("invalid_request_error invalid_request validationexception invalid_argument"
-                     " failed_precondition badrequesterror bad_request invalidparameter"
-                     " invalid_parameter unprocessable out_of_range invalid_params"),
+        names=_named(
+            "invalid_request_error invalid_request validationexception invalid_argument"
+            " failed_precondition badrequesterror bad_request invalidparameter"
+            " invalid_parameter unprocessable out_of_range invalid_params"
+        ),
         on=_BAD | _SERVER,
         source=_ANTHROPIC + "; google/rpc/code.proto (3, 9, 11); " + _BOTOCORE + "; " + _VLLM,
     ),
@@ -1074,12 +1180,14 @@ _BROAD: Final = (
     Row(
         id="any.provider_name",
         gives=_PROVIDER,
-        names=_named("server_error api_error internal internal_error internal_server_error"
-                     " internalservererror unavailable service_unavailable server unmapped"),
+        names=_named(
+            "server_error api_error internal internal_error internal_server_error"
+            " internalservererror unavailable service_unavailable server unmapped"
+        ),
         on=_UNSAID | _SERVER,
         source=_ANTHROPIC + "; " + _OPENAI_CODES + "; google/rpc/code.proto (13, 14)",
     ),
-)  # fmt: skip
+)
 
 _STATUSES: Final = (
     Row(id="status.401", gives=_AUTH, on=_told(401), source=_HTTP),

@@ -375,6 +375,9 @@ def _qualify_object(node: Mapping[str, object], found: _Found, depth: int) -> No
             found.reason(name)
     if str(node.get("quota_limit_value", node.get("quotaValue"))) == "0":
         found.reason("quota_limit_value.0")
+    if isinstance(node.get("@type"), str):  # google.rpc.DebugInfo, LocalizedMessage
+        for text in (node.get("detail"), node.get("message")):
+            found.say(text if isinstance(text, str) else "")
     if "flagged_input" in node:  # presence only: it quotes the prompt
         found.reason("moderation")
     _gather_numbers({k: v for k, v in node.items() if k != "status"}, found)
