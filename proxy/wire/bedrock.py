@@ -1,0 +1,139 @@
+"""Bedrock: Converse, InvokeModel and their binary streams.
+
+It reads what each model family writes into an invoke body, and no headers (the tap does).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import orjson
+
+from proxy.wire import usage
+from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
+
+_CALLS = frozenset(("tool_use", "toolUse"))
+_TEXTS = ("text", "thinking", "partial_json", "outputText", "generation", "completion")
+
+
+# -- Converse (botocore service-2.json ConverseResponse, ConverseStreamOutput) -------------
+
+
+def _converse(reading: Reading, payload: Payload, event: str | None) -> None:
+    inner = payload.get(event) if event else None  # some gateways write JSON lines, named
+    payload = inner if isinstance(inner, dict) else payload
+    reading.understood |= event in _STREAMED or "stopReason" in payload or "output" in payload
+    usage.take(reading, usage.CONVERSE, payload.get("usage"))
+    reading.finished(payload.get("stopReason"))
+    place = payload.get("contentBlockIndex")
+    _piece(reading, part(payload.get("delta")), place)
+    _piece(reading, part(payload.get("start")), place)
+    message = part(part(payload.get("output")).get("message"))
+    for where, piece in enumerate(parts(message.get("content"))):
+        _piece(reading, piece, where)
+    if event == "metadata":
+        reading.ended = True
+
+
+_STREAMED = frozenset(("messageStart", "contentBlockStart", "contentBlockDelta",
+                       "contentBlockStop", "messageStop", "metadata"))  # fmt: skip
+
+
+def _piece(reading: Reading, piece: Payload, place: object) -> None:
+    reading.said(piece.get("text"))
+    if piece.get("reasoningContent"):
+        reading.output = True
+    call = piece.get("toolUse")
+    if isinstance(call, dict) and "name" in call:
+        reading.call(place if isinstance(place, int) else len(reading.calls))
+
+
+# -- InvokeModel: the family's own body, or events of it in base64 -------------------------
+
+
+def _invoke(reading: Reading, payload: Payload, event: str | None) -> None:
+    native = _native(payload.get("bytes")) if "bytes" in payload else payload
+    _family(reading, native)
+    for key in ("message", "messageStart", "contentBlockStart", "contentBlockDelta",
+                "messageStop", "metadata", "amazon-bedrock-invocationMetrics"):  # fmt: skip
+        inner = native.get(key)
+        if isinstance(inner, dict):
+            _family(reading, inner)
+    if native.get("type") == "message_stop" or "amazon-bedrock-invocationMetrics" in native:
+        reading.ended = True
+    _metrics(reading, native)
+
+
+def _metrics(reading: Reading, native: Payload) -> None:
+    metrics = native.get("amazon-bedrock-invocationMetrics")
+    usage.take(reading, usage.INVOCATION_METRICS, metrics)
+
+
+def _native(encoded: object) -> Payload:
+    """The JSON inside a chunk; an unreadable one says nothing."""
+    if not isinstance(encoded, str):
+        return {}
+    try:
+        return part(orjson.loads(base64.b64decode(encoded, validate=True)))
+    except (binascii.Error, orjson.JSONDecodeError):
+        return {}
+
+
+def _family(reading: Reading, native: Payload) -> None:
+    """Anthropic, Nova, Titan, Llama, Mistral, Cohere and OpenAI shapes at one level."""
+    _family_counts(reading, native)
+    reading.named(native.get("model"))
+    for holder in (native, part(native.get("delta")), *parts(native.get("results")),
+                   *parts(native.get("outputs")), *parts(native.get("choices")),
+                   *parts(native.get("generations"))):  # fmt: skip
+        _stop(reading, holder)
+        _native_texts(reading, holder)
+    blocks = native.get("content") or part(part(native.get("output")).get("message")).get("content")
+    for place, block in enumerate([*parts(blocks), part(native.get("content_block"))]):
+        _block(reading, block, native.get("index", place))
+    _piece(reading, part(native.get("start")), native.get("contentBlockIndex"))
+
+
+def _family_counts(reading: Reading, native: Payload) -> None:
+    for table in (usage.ANTHROPIC, usage.CONVERSE, usage.OPENAI):
+        usage.take(reading, table, native.get("usage"))
+    usage.take(reading, usage.TITAN, native)
+    usage.take(reading, usage.LLAMA, native)
+    results = parts(native.get("results"))
+    if results:  # Titan, whole: one result
+        titan = usage.Count("output_tokens", (("tokenCount",),))
+        usage.take(reading, (titan,), results[0])
+
+
+def _stop(reading: Reading, holder: Payload) -> None:
+    for key in ("stop_reason", "stopReason", "completionReason", "finish_reason"):
+        if key in holder:
+            reading.understood = True
+            reading.finished(holder[key])
+
+
+def _native_texts(reading: Reading, holder: Payload) -> None:
+    for key in _TEXTS:
+        if key in holder:
+            reading.understood = True
+            reading.said(holder[key])
+    message = part(holder.get("message"))
+    reading.said(message.get("content"))
+    for place, _ in enumerate(parts(message.get("tool_calls"))):
+        reading.call(place)
+
+
+def _block(reading: Reading, block: Payload, place: object) -> None:
+    if not block:
+        return
+    reading.understood = True
+    if block.get("type") in _CALLS:
+        reading.call(place)
+    else:
+        _piece(reading, block, place)
+        reading.said(block.get("thinking"))
+
+
+CONVERSE = Dialect(name="bedrock.converse", read=_converse, totals=usage.cache_beside)
+INVOKE = Dialect(name="bedrock.invoke", read=_invoke, totals=usage.cache_beside)

@@ -1,0 +1,85 @@
+"""Cohere's chat, v1 and v2, whole or streamed, its embeddings and its rerank.
+
+It does not mix ``tokens`` and ``billed_units``: they count different things.
+"""
+
+from __future__ import annotations
+
+import re
+
+from proxy.wire import usage
+from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
+
+_TELLING = re.compile(rb'"(?:message-end|stream-end|tool-call-start|tool-calls-generation|error)"')
+_ENDS = frozenset(("message-end", "stream-end"))
+_SHAPE = frozenset(("message", "text", "chat_history", "generation_id"))
+
+
+def _read(reading: Reading, payload: Payload, event: str | None) -> None:
+    kind = payload.get("type") or payload.get("event_type")
+    if isinstance(kind, str):
+        _event(reading, payload, kind)
+    elif not _SHAPE.isdisjoint(payload) and "error" not in payload:
+        _body(reading, payload)
+
+
+def _event(reading: Reading, payload: Payload, kind: str) -> None:
+    reading.understood = True
+    delta = part(payload.get("delta"))
+    message = part(delta.get("message"))
+    content = part(message.get("content"))
+    for text in (content.get("text"), content.get("thinking"), message.get("tool_plan"),
+                 payload.get("text")):  # fmt: skip
+        reading.said(text)
+    if kind == "tool-call-start":
+        reading.call(payload.get("index", len(reading.calls)))
+    elif kind == "tool-calls-generation":  # v1 tells all calls at once
+        _calls(reading, payload)
+    elif kind in _ENDS:
+        reading.ended = True
+        reading.finished(delta.get("finish_reason") or payload.get("finish_reason"))
+        _usage(reading, delta.get("usage"))
+        response = part(payload.get("response"))
+        _usage(reading, response.get("meta"))
+
+
+def _body(reading: Reading, payload: Payload) -> None:
+    message = part(payload.get("message"))
+    reading.understood = bool(message) or "text" in payload
+    reading.finished(payload.get("finish_reason"))
+    reading.said(payload.get("text"))
+    for piece in parts(message.get("content")):
+        reading.said(piece.get("text") or piece.get("thinking"))
+    _calls(reading, payload)
+    _calls(reading, message)
+    _usage(reading, payload.get("usage") or payload.get("meta"))
+
+
+def _calls(reading: Reading, holder: Payload) -> None:
+    for place, _ in enumerate(parts(holder.get("tool_calls"))):
+        reading.call(place)
+
+
+def _usage(reading: Reading, counts: object) -> None:
+    if not isinstance(counts, dict):
+        return
+    usage.take(reading, usage.COHERE, counts)
+    if "tokens" not in counts:
+        usage.take(reading, usage.COHERE_BILLED, counts)
+
+
+def _list(reading: Reading, payload: Payload, event: str | None) -> None:
+    rows = payload.get("embeddings") or payload.get("results")
+    if rows:
+        reading.understood = reading.output = True
+    _usage(reading, payload.get("meta"))
+
+
+CHAT = Dialect(
+    name="cohere.chat",
+    read=_read,
+    totals=usage.inclusive,
+    telling=_TELLING,
+    shaped=frozenset(("generation_id", "chat_history", "event_type")),
+)
+LISTS = Dialect(name="cohere.lists", read=_list, totals=usage.inclusive)

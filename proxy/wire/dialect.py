@@ -1,0 +1,116 @@
+"""What a provider's way of speaking is, and what has been understood of one answer so far.
+
+It keeps counts and names, never a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+NAME_LIMIT = 200  # characters of a model's or a reason's name
+_COUNT_LIMIT = 2**53  # beyond it JSON numbers are no whole numbers any more
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one answer has said so far; None is unknown.
+
+    The six token fields are the provider's own numbers. ``input_beside`` are input
+    tokens that ``input_tokens`` leaves out (Gemini's tool use). ``input_total`` and
+    ``output_total`` are set only where a provider tells them and not their parts.
+    ``calls`` names each tool call once. ``understood`` is true once a payload had the
+    dialect's shape, ``ended`` once its terminal event came.
+    """
+
+    model: str | None = None
+    finish_reason: str | None = None
+    output: bool = False
+    calls: set[object] = field(default_factory=set)
+    understood: bool = False
+    ended: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    total_tokens: int | None = None
+    input_beside: int | None = None
+    input_total: int | None = None
+    output_total: int | None = None
+    cost_usd: float | None = None
+
+    def named(self, model: object) -> None:
+        """Take the model's name, the first that is one (Azure's first chunk has ``""``)."""
+        if self.model is None:
+            self.model = name(model)
+
+    def finished(self, reason: object) -> None:
+        """Take a finish reason; null and ``""`` say that the answer goes on."""
+        if reason:
+            self.finish_reason = name(reason) or self.finish_reason
+
+    def call(self, key: object) -> None:
+        """Count a tool call; the same key again is the same call."""
+        self.calls.add(key)
+        self.output = True
+
+    def said(self, text: object) -> None:
+        """Note that there is output, if there is: a non-empty text or list."""
+        if text and isinstance(text, str | list):
+            self.output = True
+
+
+Payload = Mapping[str, object]
+Read = Callable[[Reading, Payload, str | None], None]
+Totals = Callable[[Reading], tuple[int | None, int | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """A provider's way of speaking: data and stateless functions.
+
+    ``read`` takes a reading on by one JSON object: a whole body, or one stream event with
+    the event's name. ``totals`` gives all input and all output tokens of a reading.
+    ``telling`` finds, in the raw bytes of an event, anything that ``read`` would want once
+    output has been seen; an event without it need not be parsed. It must begin with a
+    quote in each branch: a quote inside a JSON string is escaped, so a quoted key in the
+    bytes is a key. None: every event tells something. ``done`` is the data of a terminal
+    event that is no JSON. ``usage_last`` says that a stream's counts are only in its end.
+    """
+
+    name: str
+    read: Read
+    totals: Totals
+    telling: re.Pattern[bytes] | None = None
+    done: bytes | None = None
+    shaped: frozenset[str] = frozenset()  # top-level keys of which one shows this dialect
+
+
+def name(value: object) -> str | None:
+    """A name, cut to 200 characters; whole numbers are names too (Vertex enums)."""
+    if type(value) is int:
+        return str(value)
+    if isinstance(value, str) and value:
+        return value[:NAME_LIMIT]
+    return None
+
+
+def count(value: object) -> int | None:
+    """A token count: a whole number from 0 on, also when written as a float (Cohere)."""
+    if type(value) is int:
+        return value if 0 <= value < _COUNT_LIMIT else None
+    if isinstance(value, float) and 0 <= value < _COUNT_LIMIT:
+        return round(value)
+    return None
+
+
+def part(value: object) -> Payload:
+    """The value where it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def parts(value: object) -> list[Payload]:
+    """The objects of a list; empty where it is none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

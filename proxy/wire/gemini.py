@@ -1,0 +1,54 @@
+"""Gemini's generateContent and its streams (SSE or one JSON array), and its embeddings.
+
+It knows no terminal event, since Gemini has none: a finish reason ends an answer.
+"""
+
+from __future__ import annotations
+
+from proxy.wire import usage
+from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
+
+_OUTPUTS = ("text", "inlineData", "executableCode", "codeExecutionResult")
+_UNSPECIFIED = frozenset((0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED"))
+
+
+def _read(reading: Reading, payload: Payload, event: str | None) -> None:
+    inner = payload.get("response")  # Code Assist wraps each answer (gemini-cli)
+    payload = inner if isinstance(inner, dict) else payload
+    if "candidates" in payload or "usageMetadata" in payload or "promptFeedback" in payload:
+        reading.understood = True
+    reading.named(payload.get("modelVersion"))
+    usage.take(reading, usage.GEMINI, payload.get("usageMetadata"))
+    for candidate in parts(payload.get("candidates")):
+        _candidate(reading, candidate)
+    # A blocked prompt has no candidate and no finish reason; it is an answer all the same.
+    blocked = part(payload.get("promptFeedback")).get("blockReason")
+    if blocked and blocked not in _UNSPECIFIED and name(blocked):
+        reading.finished(blocked)
+
+
+def _candidate(reading: Reading, candidate: Payload) -> None:
+    reason = candidate.get("finishReason")
+    if reason not in _UNSPECIFIED:
+        reading.finished(reason)
+    for piece in parts(part(candidate.get("content")).get("parts")):
+        if "functionCall" in piece:
+            reading.call(len(reading.calls))
+        elif any(piece.get(key) for key in _OUTPUTS):
+            reading.output = True
+
+
+def _embed(reading: Reading, payload: Payload, event: str | None) -> None:
+    vectors = payload.get("embeddings") or payload.get("embedding") or payload.get("predictions")
+    if vectors:
+        reading.understood = reading.output = True
+    usage.take(reading, usage.GEMINI, payload.get("usageMetadata"))
+
+
+GENERATE = Dialect(
+    name="gemini.generateContent",
+    read=_read,
+    totals=usage.thoughts_beside,
+    shaped=frozenset(("candidates", "usageMetadata", "promptFeedback")),
+)
+EMBED = Dialect(name="gemini.embed", read=_embed, totals=usage.thoughts_beside)

@@ -1,0 +1,125 @@
+"""OpenAI's chat and legacy completions, and everyone who speaks like them.
+
+It knows no provider by name: a difference between them is a field that is there or not.
+"""
+
+from __future__ import annotations
+
+import re
+
+from proxy.wire import usage
+from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
+
+# Once output was seen: counts, an error, a finish reason, or a tool call's name.
+# "message" is how an error field without an error object says it (llama.cpp).
+_TELLING = re.compile(
+    rb'"(?:usage|error|errors|x_groq|timings|base_resp|message)": ?[^n ]'
+    rb'|"finish_reason": ?"[^"]|"name": ?"[^"]'
+    rb'|"(?:usage|error|errors|x_groq|timings|base_resp|message|finish_reason|name)"\s+:'
+)
+_TEXTS = ("content", "reasoning_content", "reasoning", "refusal", "thinking")
+
+
+def _read(reading: Reading, payload: Payload, event: str | None) -> None:
+    choices = payload.get("choices")
+    if isinstance(choices, list):
+        reading.understood = True
+        for choice in parts(choices):
+            _choice(reading, choice)
+    reading.named(payload.get("model"))
+    take_usage(reading, payload)
+
+
+def take_usage(reading: Reading, payload: Payload) -> None:
+    """Take the counts from wherever an OpenAI-like payload states them."""
+    counts = payload.get("usage")
+    if isinstance(counts, dict):
+        usage.take(reading, usage.OPENAI, counts)
+        _mould(reading, counts)
+        _cost(reading, counts)
+    elif "x_groq" in payload:  # console.groq.com/docs: the last chunk of a stream
+        usage.take(reading, usage.OPENAI, part(payload["x_groq"]).get("usage"))
+    elif "timings" in payload:
+        _timings(reading, part(payload["timings"]))
+
+
+def _choice(reading: Reading, choice: Payload) -> None:
+    reading.finished(choice.get("finish_reason"))
+    for key in ("delta", "message"):  # Perplexity and Writer write both
+        if isinstance(choice.get(key), dict):
+            _message(reading, part(choice[key]), choice.get("index"))
+    reading.said(choice.get("text"))
+    if "usage" in choice:  # Moonshot's streams state it in the choice
+        usage.take(reading, usage.OPENAI, choice["usage"])
+
+
+def _message(reading: Reading, message: Payload, choice: object) -> None:
+    for key in _TEXTS:
+        if message.get(key):
+            reading.said(message[key])
+    if message.get("audio"):
+        reading.output = True
+    _calls(reading, message, choice)
+
+
+def _calls(reading: Reading, message: Payload, choice: object) -> None:
+    """Count the calls that begin here: only a call's first delta names a function."""
+    for place, call in enumerate(parts(message.get("tool_calls"))):
+        if part(call.get("function") or call.get("custom")).get("name"):
+            reading.call(_key(reading, call, choice, place))
+    if part(message.get("function_call")).get("name"):  # before tools: one call an answer
+        reading.call((choice, "function_call"))
+
+
+def _key(reading: Reading, call: Payload, choice: object, place: int) -> object:
+    """One key a call: servers repeat the name with each delta, or index all calls 0."""
+    index = call.get("index", place)
+    named = (choice, index, call.get("id"))
+    bare = (choice, index)
+    if not call.get("id"):
+        same = (key for key in reading.calls if isinstance(key, tuple) and key[:2] == bare)
+        return next(same, (choice, index, None))
+    return named
+
+
+def _mould(reading: Reading, counts: Payload) -> None:
+    """Anthropic's cache field in an OpenAI answer: gateways pour it in.
+
+    They fill it with 0 for models that know no such count, so that only more is a count.
+    """
+    if reading.cache_write_tokens is None and counts.get("cache_creation_input_tokens"):
+        mould = usage.Count("cache_write_tokens", (("cache_creation_input_tokens",),))
+        usage.take(reading, (mould,), counts)
+
+
+def _cost(reading: Reading, counts: Payload) -> None:
+    """OpenRouter states ``cost`` in dollars, Perplexity ``cost.total_cost``."""
+    cost = counts.get("cost")
+    value = cost.get("total_cost") if isinstance(cost, dict) else cost
+    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        reading.cost_usd = float(value)
+
+
+def _timings(reading: Reading, timings: Payload) -> None:
+    """llama.cpp without usage: its timings count what was read, kept in cache, written.
+
+    tools/server/README.md: the context is ``cache_n + prompt_n + predicted_n``. They are
+    parts and no provider's totals, so they fill the normalised ones only.
+    """
+    read = Reading()
+    rows = {"input_tokens": "prompt_n", "cached_input_tokens": "cache_n",
+            "output_tokens": "predicted_n"}  # fmt: skip
+    usage.take(read, tuple(usage.Count(f, ((k,),)) for f, k in rows.items()), timings)
+    if read.input_tokens is not None:
+        reading.input_total = read.input_tokens + (read.cached_input_tokens or 0)
+    reading.output_total = read.output_tokens
+
+
+CHAT = Dialect(
+    name="openai.chat",
+    read=_read,
+    totals=usage.inclusive,
+    telling=_TELLING,
+    done=b"[DONE]",
+    shaped=frozenset(("choices",)),
+)

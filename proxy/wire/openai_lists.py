@@ -1,0 +1,20 @@
+"""OpenAI's embeddings, images and the like: one JSON body with a list and its counts.
+
+It reads no streams.
+"""
+
+from __future__ import annotations
+
+from proxy.wire import usage
+from proxy.wire.dialect import Dialect, Payload, Reading
+
+
+def _read(reading: Reading, payload: Payload, event: str | None) -> None:
+    if isinstance(payload.get("data"), list):
+        reading.understood = True
+        reading.said(payload["data"])
+    reading.named(payload.get("model"))
+    usage.take(reading, usage.OPENAI, payload.get("usage"))
+
+
+LISTS = Dialect(name="openai.lists", read=_read, totals=usage.inclusive)
