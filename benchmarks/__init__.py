@@ -1,0 +1,1 @@
+"""What the relay costs, measured beside a peer in the same run; it tests nothing."""

@@ -1,0 +1,117 @@
+"""Who is measured: truezero, and nginx as the peer in the same run.
+
+Each stands between the same load and the same provider; nothing here measures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import machine
+
+CHAT = "/v1/chat/completions"
+
+# Debian's package as a bare relay: nothing buffered, nothing logged, connections kept.
+_NGINX = """
+daemon off; worker_processes 1; pid {home}/nginx.pid; error_log {home}/error.log;
+worker_rlimit_nofile 65536;
+events {{ worker_connections 30000; }}
+http {{
+  access_log off; client_body_temp_path {home}; proxy_temp_path {home};
+  fastcgi_temp_path {home}; uwsgi_temp_path {home}; scgi_temp_path {home};
+  keepalive_requests 100000000; client_max_body_size 64m; client_body_buffer_size 1m;
+  upstream provider {{ server 127.0.0.1:{provider}; keepalive 2000;
+                       keepalive_requests 100000000; }}
+  server {{
+    listen 127.0.0.1:{port} backlog=4096;
+    location / {{ proxy_pass http://provider; proxy_http_version 1.1;
+                  proxy_set_header Connection ""; proxy_buffering off; }}
+  }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A running proxy: where the load goes, and whose CPU and memory count."""
+
+    name: str
+    port: int
+    path: str = CHAT
+    pid: int | None = None  # None: the provider itself, asked directly
+
+
+@contextlib.contextmanager
+def nginx(provider_port: int, core: int | None) -> Iterator[Subject]:
+    """Nginx with one worker.
+
+    Raises:
+        FileNotFoundError: this machine has no nginx.
+    """
+    binary = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+    if binary is None:
+        raise FileNotFoundError("nginx")
+    port = machine.free_port()
+    with tempfile.TemporaryDirectory() as home:
+        config = Path(home, "nginx.conf")
+        config.write_text(_NGINX.format(home=home, provider=provider_port, port=port))
+        command = [binary, "-c", str(config), "-p", home, "-e", f"{home}/error.log"]
+        _let_workers_in(home)
+        with machine.running(command, core=core) as process:
+            machine.wait_for_port(port, process)
+            yield Subject(name="nginx", port=port, pid=process.pid)
+
+
+def _let_workers_in(home: str) -> None:
+    """Started by root, nginx gives its workers another user, who must reach the folder."""
+    Path(home).chmod(0o777)
+
+
+@contextlib.contextmanager
+def truezero(provider_port: int, core: int | None) -> Iterator[Subject]:
+    """``truezero serve`` as it comes, one worker, on an SQLite file of its own."""
+    port = machine.free_port()
+    with tempfile.TemporaryDirectory() as home, Path(home, "log").open("wb") as log:
+        serve = machine.running(
+            serve_command(port),
+            core=core,
+            log=log,
+            env=serve_env(provider_port, Path(home)),
+            cwd=Path(home),
+        )
+        with serve as process:
+            machine.wait_for_port(port, process)
+            yield Subject(
+                name="truezero", port=port, path=f"/r/bench/openai{CHAT}", pid=process.pid
+            )
+
+
+def serve_command(port: int) -> list[str]:
+    """The command a user runs, from the environment this runs in."""
+    script = Path(sys.executable).with_name("truezero")
+    base = [str(script)] if script.exists() else [sys.executable, "-m", "truezero.cli"]
+    return [*base, "serve", "--port", str(port), "--log-level", "warning"]
+
+
+def serve_env(provider_port: int, home: Path) -> dict[str, str]:
+    """Settings: the provider and the database; none is taken from the caller's."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TRUEZERO_")}
+    root = str(Path(__file__).parent.parent)
+    return {
+        **clean,
+        "PYTHONPATH": root,
+        "TRUEZERO_UPSTREAM_OPENAI": f"http://127.0.0.1:{provider_port}",
+        "TRUEZERO_DATABASE_URL": f"sqlite:///{home / 'bench.db'}",
+    }
+
+
+Stand = Callable[[int, int | None], contextlib.AbstractContextManager[Subject]]
+
+STANDS: dict[str, Stand] = {"nginx": nginx, "truezero": truezero}
