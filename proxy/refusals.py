@@ -1,0 +1,51 @@
+"""What the proxy itself refuses, as an exception that carries its answer.
+
+It never speaks for a provider: every refusal wears the header `x-truezero-refusal`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PROBLEM_TYPE = b"application/problem+json"
+
+
+@dataclass(slots=True)
+class Refusal(Exception):
+    """One refused request.
+
+    ``status`` is the HTTP status, ``code`` a stable word for programs, ``detail`` one
+    sentence for people, ``headers`` further response headers, ``extra`` further
+    members of the problem document (RFC 9457 §3.2).
+    """
+
+    status: int
+    code: str
+    detail: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+def problem(refusal: Refusal) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Render a refusal as response headers and a problem JSON body (RFC 9457)."""
+    document = {
+        "type": "about:blank",
+        "title": refusal.code.replace("_", " "),
+        "status": refusal.status,
+        "detail": refusal.detail,
+        "code": refusal.code,
+        **refusal.extra,
+    }
+    body = json.dumps(document).encode()
+    headers = [
+        (b"content-type", PROBLEM_TYPE),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-truezero-refusal", refusal.code.encode()),
+        *refusal.headers,
+    ]
+    return headers, body

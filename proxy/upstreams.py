@@ -1,0 +1,207 @@
+"""The allow-list: which providers an agent can reach, as data.
+
+It never takes an origin from a caller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+
+class Auth(StrEnum):
+    """Where a provider expects its key; sources: each provider's API reference."""
+
+    BEARER = "bearer"  # Authorization: Bearer
+    X_API_KEY = "x-api-key"  # Anthropic
+    X_GOOG_API_KEY = "x-goog-api-key"  # Gemini
+    API_KEY = "api-key"  # Azure
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """One provider an agent may reach.
+
+    ``url`` is ``scheme://host[:port][/prefix]``, None while an operator has yet to name
+    it. ``base_path`` is what a client's base_url ends in after the upstream's name.
+    ``env`` are the variables that point common clients at that base_url. ``key`` is the
+    real key the proxy puts in where the caller shows none; it is never printed.
+    """
+
+    name: str
+    url: str | None
+    auth: Auth = Auth.BEARER
+    base_path: str = "/v1"
+    env: tuple[str, ...] = ()
+    key_env: str | None = None
+    include_usage: bool = True
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: ``https://api.openai.com``."""
+        parts = urlsplit(self.url or "")
+        return f"{parts.scheme}://{parts.netloc}"
+
+    @property
+    def prefix(self) -> bytes:
+        """The path put before every forwarded path, without a trailing slash."""
+        return urlsplit(self.url or "").path.rstrip("/").encode("ascii")
+
+    @property
+    def host(self) -> bytes:
+        """The Host header to send."""
+        return urlsplit(self.url or "").netloc.encode("ascii")
+
+
+def _compatible(name: str, url: str, base_path: str = "/v1") -> Upstream:
+    return Upstream(name=name, url=url, base_path=base_path)
+
+
+_BUILT_IN = (
+    Upstream(name="openai", url="https://api.openai.com", env=("OPENAI_BASE_URL",)),
+    Upstream(
+        name="anthropic",
+        url="https://api.anthropic.com",
+        auth=Auth.X_API_KEY,
+        base_path="",
+        env=("ANTHROPIC_BASE_URL",),
+    ),
+    Upstream(
+        name="gemini",
+        url="https://generativelanguage.googleapis.com",
+        auth=Auth.X_GOOG_API_KEY,
+        base_path="",
+        env=("GOOGLE_GEMINI_BASE_URL",),
+    ),
+    Upstream(
+        name="azure",
+        url=None,
+        auth=Auth.API_KEY,
+        base_path="",
+        env=("AZURE_OPENAI_ENDPOINT",),
+    ),
+    Upstream(name="vertex", url="https://aiplatform.googleapis.com", base_path=""),
+    Upstream(
+        name="bedrock",
+        url="https://bedrock-runtime.us-east-1.amazonaws.com",
+        base_path="",
+    ),
+    _compatible("openrouter", "https://openrouter.ai/api"),
+    _compatible("mistral", "https://api.mistral.ai"),
+    _compatible("cohere", "https://api.cohere.com", ""),
+    _compatible("xai", "https://api.x.ai"),
+    _compatible("deepseek", "https://api.deepseek.com"),
+    _compatible("groq", "https://api.groq.com/openai"),
+    _compatible("together", "https://api.together.xyz"),
+    _compatible("fireworks", "https://api.fireworks.ai/inference"),
+    _compatible("perplexity", "https://api.perplexity.ai", ""),
+    _compatible("cerebras", "https://api.cerebras.ai"),
+    _compatible("moonshot", "https://api.moonshot.ai"),
+    _compatible("zhipu", "https://open.bigmodel.cn/api/paas/v4", ""),
+    _compatible("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode"),
+    _compatible("minimax", "https://api.minimax.io"),
+    _compatible("huggingface", "https://router.huggingface.co"),
+    _compatible("github", "https://models.github.ai/inference", ""),
+    _compatible("nvidia", "https://integrate.api.nvidia.com"),
+    _compatible("sambanova", "https://api.sambanova.ai"),
+    _compatible("deepinfra", "https://api.deepinfra.com/v1/openai", ""),
+    _compatible("scaleway", "https://api.scaleway.ai"),
+    _compatible("ollama", "http://127.0.0.1:11434"),
+    _compatible("vllm", "http://127.0.0.1:8000"),
+    _compatible("llamacpp", "http://127.0.0.1:8080"),
+    _compatible("lmstudio", "http://127.0.0.1:1234"),
+)
+
+BUILT_IN: Mapping[str, Upstream] = {upstream.name: upstream for upstream in _BUILT_IN}
+
+# First path segments the control plane answers itself.
+RESERVED = frozenset(
+    {
+        "r", "rollouts", "batches", "fingerprints", "healthz", "readyz", "metrics", "docs",
+        "redoc", "openapi.json", "static", "events", "upstreams", "key", "as", "api",
+        "sign-in", "sign-out", "favicon.ico",
+    }
+)  # fmt: skip
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}\Z")
+
+
+def normalised(name: str) -> str:
+    """One spelling for an upstream's name: lower case, ``_`` read as ``-``."""
+    return name.lower().replace("_", "-")
+
+
+def checked_url(url: str) -> str:
+    """Return the URL if an operator may name it as an upstream.
+
+    Raises:
+        ValueError: it is not ``http(s)://host[:port][/prefix]``.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is not http(s)://host[:port][/prefix]")
+    if parts.username or parts.query or parts.fragment:
+        raise ValueError(f"{parts.hostname!r}: an upstream's URL has no user, query or fragment")
+    if not url.isascii():
+        raise ValueError("an upstream's URL is plain ASCII (write the host in its xn-- form)")
+    _ = parts.port  # a port out of range raises here
+    return url.rstrip("/")
+
+
+def checked_name(name: str) -> str:
+    """Return the normalised name if an upstream may carry it.
+
+    Raises:
+        ValueError: the control plane uses that name, or it has other characters than
+            letters, digits, ``.`` and ``-``.
+    """
+    plain = normalised(name)
+    if plain in RESERVED:
+        raise ValueError(f"{plain!r} cannot name an upstream: the control plane uses it")
+    if not _NAME.match(plain):
+        raise ValueError(f"{name!r} cannot name an upstream: use letters, digits, '.', '-'")
+    return plain
+
+
+def allow_list(changes: Mapping[str, Mapping[str, object]]) -> dict[str, Upstream]:
+    """Combine the built-in table with an operator's changes.
+
+    Arguments:
+        changes: name → any of ``url``, ``auth``, ``key_env``, ``include_usage``.
+
+    Raises:
+        ValueError: a name, URL or value that cannot be; the sentence names it.
+    """
+    table = dict(BUILT_IN)
+    for raw_name, change in changes.items():
+        name = checked_name(raw_name)
+        table[name] = _changed(table.get(name, Upstream(name=name, url=None)), change)
+    return table
+
+
+def _changed(upstream: Upstream, change: Mapping[str, object]) -> Upstream:
+    for key, value in change.items():
+        match key, value:
+            case "url", str():
+                upstream = replace(upstream, url=checked_url(value))
+            case "auth", str():
+                upstream = replace(upstream, auth=_auth(upstream.name, value))
+            case "key_env", str():
+                upstream = replace(upstream, key_env=value)
+            case "include_usage", bool():
+                upstream = replace(upstream, include_usage=value)
+            case _:
+                raise ValueError(f"upstreams.{upstream.name}.{key}: unknown key or bad value")
+    return upstream
+
+
+def _auth(name: str, value: str) -> Auth:
+    try:
+        return Auth(value)
+    except ValueError:
+        known = ", ".join(Auth)
+        raise ValueError(f"upstreams.{name}.auth: {value!r} is none of {known}") from None
