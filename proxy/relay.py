@@ -1,0 +1,391 @@
+"""Moves bytes between an agent and a provider, unchanged, and says how each call ended.
+
+It judges nothing, stores nothing and knows no database: it hands each finished exchange
+to the ledger, and only then lets the agent have its last byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+import httpx
+
+from classifier.records import Ending, Exchange
+from proxy import headers as dress
+from proxy.addressing import Target, address, is_data_plane
+from proxy.keys import Keyring
+from proxy.refusals import Refusal, problem
+from proxy.tap import Call, Tap
+from proxy.upstreams import Upstream
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+# A call shorter than this needs nobody watching whether its agent is still there.
+_WATCH_AFTER_S = 0.05
+
+_NO_BODY = frozenset({204, 304})
+_STATUSES = range(200, 600)
+
+
+class Ledger(Protocol):
+    """Where exchanges are written; neither future ever fails (a gap is counted instead)."""
+
+    def opened(self, exchange: Exchange) -> asyncio.Future[None]:
+        """Note a call in flight; done once it is durable."""
+        ...
+
+    def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
+        """Write a finished call; done once it is durable, or counted as a gap."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one call: times in seconds (None is unlimited), sizes in bytes."""
+
+    connect_s: float | None = 10.0
+    read_s: float | None = None
+    write_s: float | None = None
+    body_bytes: int = 64 * 1024 * 1024
+
+    @property
+    def timeout(self) -> dict[str, float | None]:
+        """As httpx transports read it."""
+        return {"connect": self.connect_s, "read": self.read_s, "write": self.write_s, "pool": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class House:
+    """What the relay is given: its neighbours, its rules, and time.
+
+    ``admits`` raises a Refusal for a rollout that may not be written to; None admits all.
+    ``proof_required``: a call must prove its rollout by secret or minted key.
+    ``real_keys``: upstream name → the key to put in.
+    """
+
+    upstreams: Mapping[str, Upstream]
+    transport: httpx.AsyncBaseTransport
+    ledger: Ledger
+    keyring: Keyring
+    salt: bytes
+    new_id: Callable[[], str]
+    wall: Callable[[], float]
+    clock: Callable[[], float]
+    limits: Limits
+    proof_required: bool = False
+    admits: Callable[[str], Awaitable[None]] | None = None
+    real_keys: Mapping[str, str]
+
+
+class Relay:
+    """The data plane as an ASGI callable."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+
+    def claims(self, scope: Scope) -> bool:
+        """Whether this request is an agent's."""
+        return is_data_plane(scope["raw_path"], self._house.upstreams)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Relay one request, or answer why not."""
+        try:
+            target = await self._admitted(scope)
+            flight = _Flight(self._house, target, scope, receive, send)
+            await flight.fly()
+        except Refusal as refusal:
+            await _refuse(refusal, send)
+
+    async def _admitted(self, scope: Scope) -> Target:
+        house = self._house
+        headers = scope["headers"]
+        target = address(
+            scope["raw_path"],
+            scope["query_string"],
+            headers,
+            upstreams=house.upstreams,
+            keyring=house.keyring,
+        )
+        if house.proof_required and not target.proven:
+            raise Refusal(
+                403,
+                "unproven_rollout",
+                "this call does not prove its rollout: use the base_url or the key that "
+                "registration returned",
+            )
+        if house.admits is not None:
+            await house.admits(target.rollout_id)
+        length = dress.first(headers, b"content-length")
+        if length is not None and int(length) > house.limits.body_bytes:
+            raise _too_large(house.limits)
+        return target
+
+
+class _Flight:
+    """One call under way: the state that its steps share."""
+
+    __slots__ = (
+        "_body_over", "_call", "_committed", "_committed_bytes", "_house", "_left", "_opened",
+        "_receive", "_received", "_scope", "_send", "_started", "_tap", "_target", "_task",
+        "_watcher",
+    )  # fmt: skip
+
+    def __init__(
+        self, house: House, target: Target, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._house = house
+        self._target = target
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._call = _call(house, target, scope)
+        self._tap = Tap(self._call, salt=house.salt)
+        self._task = asyncio.current_task()
+        self._watcher: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._opened: asyncio.Future[None] | None = None
+        self._left = False  # the agent hung up
+        self._body_over = False  # the request outgrew its limit on the way
+        self._started = False  # the agent has the answer's head
+        self._received = 0  # bytes of the answer's body
+        self._committed: asyncio.Future[None] | None = None
+        self._committed_bytes = -1
+
+    async def fly(self) -> None:
+        """Carry the request up and the answer down; whatever happens, one ending is recorded."""
+        ending = Ending.LOST  # what a call is when the server stops under it
+        refusal: Refusal | None = None
+        try:
+            ending, refusal = await self._carry()
+        except asyncio.CancelledError:
+            if not self._left:
+                raise
+            ending = Ending.LEFT_BY_AGENT
+            if self._task is not None:
+                self._task.uncancel()
+        finally:
+            self._stop_watching()
+            self._record(ending)
+        await self._durable()
+        await self._close(ending, refusal)
+
+    async def _carry(self) -> tuple[Ending, Refusal | None]:
+        try:
+            request = await self._request()
+            response = await self._house.transport.handle_async_request(request)
+            try:
+                return await self._answer(response)
+            finally:
+                await response.aclose()
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+            return Ending.NEVER_CONNECTED, self._unreachable(502, "upstream_unreachable", error)
+        except httpx.TimeoutException as error:
+            return Ending.TIMED_OUT, self._unreachable(504, "upstream_timeout", error)
+        except httpx.HTTPError as error:
+            if self._body_over:
+                return Ending.LEFT_BY_AGENT, _too_large(self._house.limits)
+            if self._left:
+                return Ending.LEFT_BY_AGENT, None
+            return Ending.CUT_UPSTREAM, self._unreachable(502, "upstream_disconnected", error)
+        except _AgentLeft:
+            return Ending.LEFT_BY_AGENT, None
+        except _BodyOver:
+            return Ending.LEFT_BY_AGENT, _too_large(self._house.limits)
+
+    # the way up
+
+    async def _request(self) -> httpx.Request:
+        target, house = self._target, self._house
+        first, more = await self._body_part()
+        self._opened = house.ledger.opened(self._tap.opened())
+        if more:
+            stream: httpx.AsyncByteStream = _Upload(self._rest_of_body(first))
+        else:
+            self._watch()
+            stream = httpx.ByteStream(first)
+        headers = dress.for_upstream(
+            self._scope["headers"],
+            host=target.upstream.host,
+            auth=target.upstream.auth,
+            real_key=house.real_keys.get(target.upstream.name),
+        )
+        forwarded = target.forwarded
+        return httpx.Request(
+            self._scope["method"],
+            _url(target.upstream.origin, forwarded),
+            headers=headers,
+            stream=stream,
+            extensions={"timeout": house.limits.timeout, "target": forwarded},
+        )
+
+    async def _body_part(self) -> tuple[bytes, bool]:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._left = True
+            raise _AgentLeft
+        body: bytes = message.get("body", b"")
+        if body:
+            self._tap.hear_request(body)
+        return body, message.get("more_body", False)
+
+    async def _rest_of_body(self, first: bytes) -> AsyncIterator[bytes]:
+        yield first
+        size, more = len(first), True
+        while more:
+            part, more = await self._body_part()
+            size += len(part)
+            if size > self._house.limits.body_bytes:
+                self._body_over = True
+                raise _BodyOver
+            if part:
+                yield part
+        self._watch()
+
+    # the way down
+
+    async def _answer(self, response: httpx.Response) -> tuple[Ending, Refusal | None]:
+        status, raw = response.status_code, response.headers.raw
+        if status not in _STATUSES:
+            return Ending.CUT_UPSTREAM, self._refusal(
+                502, "upstream_disconnected", f"the upstream answered with status {status}"
+            )
+        headers = dress.for_agent(raw, self._call.id)
+        self._tap.hear_head(status, headers, self._house.clock())
+        bodiless = self._scope["method"] == "HEAD" or status in _NO_BODY
+        if bodiless:
+            self._record(Ending.COMPLETE)
+            await self._durable()
+        elif self._opened is not None and not self._opened.done():
+            await self._opened
+        if status in _NO_BODY:
+            headers = [pair for pair in headers if pair[0] != b"content-length"]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        self._started = True
+        await self._body(response, None if bodiless else _length(headers))
+        return Ending.COMPLETE, None
+
+    async def _body(self, response: httpx.Response, length: int | None) -> None:
+        feed, clock, send = self._tap.feed, self._house.clock, self._send
+        async for chunk in response.stream:  # type: ignore[union-attr]
+            terminal = feed(chunk, clock())
+            self._received += len(chunk)
+            if terminal or self._received == length:
+                self._record(Ending.COMPLETE)
+                await self._durable()
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    # the end
+
+    def _record(self, ending: Ending) -> None:
+        """Hand over the exchange once, and again only where more bytes came after that."""
+        if self._committed_bytes == self._received:
+            return
+        self._committed_bytes = self._received
+        exchange = self._tap.finish(ending, self._house.clock())
+        self._committed = self._house.ledger.recorded(exchange)
+
+    async def _durable(self) -> None:
+        if self._committed is not None and not self._committed.done():
+            await asyncio.shield(self._committed)
+
+    async def _close(self, ending: Ending, refusal: Refusal | None) -> None:
+        if self._left:
+            return
+        if refusal is not None and not self._started:
+            await _refuse(refusal, self._send)
+        elif ending is Ending.COMPLETE:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        # else: returning without the last message makes the server cut the agent's
+        # connection too, as the provider's was
+
+    def _unreachable(self, status: int, code: str, error: Exception) -> Refusal:
+        name = self._target.upstream.name
+        return self._refusal(status, code, f"no answer from upstream {name!r}: {error}")
+
+    def _refusal(self, status: int, code: str, detail: str) -> Refusal:
+        return Refusal(status, code, detail, ((b"x-truezero-exchange", self._call.id.encode()),))
+
+    # is the agent still there?
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._watcher = loop.call_later(_WATCH_AFTER_S, self._start_watching)
+
+    def _start_watching(self) -> None:
+        self._watcher = asyncio.get_running_loop().create_task(self._see_agent_leave())
+
+    async def _see_agent_leave(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self._left = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _stop_watching(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+            self._watcher = None
+
+
+class _AgentLeft(Exception):
+    """The agent hung up while its request was still coming."""
+
+
+class _BodyOver(Exception):
+    """A request of unknown length outgrew its limit."""
+
+
+class _Upload(httpx.AsyncByteStream):
+    """A request body that is still arriving."""
+
+    def __init__(self, parts: AsyncIterator[bytes]) -> None:
+        self._parts = parts
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._parts
+
+
+def _call(house: House, target: Target, scope: Scope) -> Call:
+    headers = scope["headers"]
+    return Call(
+        id=house.new_id(),
+        rollout_id=target.rollout_id,
+        upstream=target.upstream.name,
+        method=scope["method"],
+        path=target.path,
+        query=target.query,
+        role=target.role,
+        attribution=target.attribution,
+        key_digest=dress.key_digest(dress.shown_key(headers), house.salt),
+        started_at=house.wall(),
+        began=house.clock(),
+        request_headers=headers,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _url(origin: str, forwarded: bytes) -> httpx.URL:
+    return httpx.URL(origin + forwarded.decode("ascii"))
+
+
+def _length(headers: dress.Pairs) -> int | None:
+    value = dress.first(headers, b"content-length")
+    return int(value) if value is not None and value.isdigit() else None
+
+
+def _too_large(limits: Limits) -> Refusal:
+    return Refusal(
+        413, "body_too_large", f"a request body has at most {limits.body_bytes} bytes here"
+    )
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    headers, body = problem(refusal)
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
