@@ -1,0 +1,465 @@
+"""Reads and writes the tables: the only place with SQL.
+
+It decides nothing: nouns in, nouns out, and a rollback where a write fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    RowMapping,
+    and_,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.pool import QueuePool
+
+from classifier.records import Exchange, Rollout
+from proxy.store import migrations
+from proxy.store.tables import (
+    EXCHANGE_COLUMNS,
+    OPEN_COLUMNS,
+    exchange_of,
+    exchange_row,
+    exchanges,
+    open_calls,
+    open_exchange_of,
+    open_row,
+    rollouts,
+    server,
+    verdicts,
+    workers,
+)
+
+StorageError = DBAPIError
+AwayError = (OperationalError, InterfaceError)  # the database's trouble, not the row's
+BadRowError = (DBAPIError, ValueError, TypeError, OverflowError)
+Row = RowMapping
+
+_BUSY_MS = 5000  # how long a writer waits for another process on the same file
+_WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Calls of one rollout that were served but not recorded; ``since`` in epoch seconds."""
+
+    count: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one commit takes: calls begun, calls ended, gaps by rollout."""
+
+    opened: Sequence[Exchange] = ()
+    recorded: Sequence[Exchange] = ()
+    gaps: Mapping[str, Gap] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A rollout as its runner announces it; ``metadata`` is JSON text."""
+
+    id: str
+    batch: str | None = None
+    task: str | None = None
+    attempt: int | None = None
+    model: str | None = None
+    upstream: str | None = None
+    usage_channel: str = "proxy"
+    metadata: str | None = None
+
+
+class Database:
+    """One database, shared by every worker and replica.
+
+    Arguments:
+        url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url if "://" in url else f"sqlite:///{url}"
+        self.is_sqlite = make_url(self.url).get_backend_name() == "sqlite"
+        self._reading = self._engine("BEGIN")
+        self._writing = self._engine("BEGIN IMMEDIATE")
+        self._known: set[str] = set()
+        self._open_ids: set[str] = set()
+        self._statements = _statements("?" if self.is_sqlite else "%s")
+
+    def _engine(self, begin: str) -> Engine:
+        if not self.is_sqlite:
+            return create_engine(self.url, pool_pre_ping=True)
+        engine = create_engine(
+            self.url,
+            poolclass=QueuePool,
+            connect_args={"check_same_thread": False, "timeout": _BUSY_MS / 1000},
+        )
+        event.listen(engine, "connect", _sqlite_connected)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+        return engine
+
+    def prepare(self) -> tuple[str | None, str | None]:
+        """Bring the schema up to date; returns the versions before and now.
+
+        Raises:
+            StorageError: the database cannot be opened or written.
+        """
+        with self._writing.connect() as connection:
+            return migrations.upgrade(connection)
+
+    def close(self) -> None:
+        """Let every connection go."""
+        self._reading.dispose()
+        self._writing.dispose()
+
+    def secret(self, name: str) -> bytes:
+        """A random value of this deployment, made once: the same in every process."""
+        with self._writing.begin() as connection:
+            found = _secret(connection, name)
+            if found is None:
+                connection.execute(insert(server).values(name=name, value=secrets.token_hex(32)))
+                found = _secret(connection, name)
+        return bytes.fromhex(found or "")
+
+    # the recorder's side: one commit for all that is queued
+
+    def write(self, batch: Batch, *, worker: str) -> None:
+        """Commit one batch; all of it is durable when this returns.
+
+        Raises:
+            AwayError, BadRowError: nothing of the batch was written.
+        """
+        ended = {exchange.id for exchange in batch.recorded}
+        begun = [exchange for exchange in batch.opened if exchange.id not in ended]
+        new = self._unknown(batch, begun)
+        closed = [(exchange_id,) for exchange_id in ended & self._open_ids]
+        run = self._statements
+        with self._writing.begin() as connection:
+            if new:
+                connection.exec_driver_sql(run.add_rollout, list(new.items()))
+            if begun:
+                connection.exec_driver_sql(run.open_call, [open_row(e, worker) for e in begun])
+            if batch.recorded:
+                connection.exec_driver_sql(run.record, [exchange_row(e) for e in batch.recorded])
+            if closed:
+                connection.exec_driver_sql(run.close_call, closed)
+            if batch.gaps:
+                connection.exec_driver_sql(
+                    run.add_gaps, [(gap.count, rollout) for rollout, gap in batch.gaps.items()]
+                )
+        self._known.update(new)
+        self._open_ids -= ended
+        self._open_ids.update(exchange.id for exchange in begun)
+
+    def _unknown(self, batch: Batch, begun: Iterable[Exchange]) -> dict[str, float]:
+        """Rollouts this process has not yet written, with the time they were first seen."""
+        if len(self._known) > 100_000:  # a bound, not a cache policy: asking again is cheap
+            self._known.clear()
+        new = {rollout: gap.since for rollout, gap in batch.gaps.items()}
+        for exchange in (*batch.recorded, *begun):
+            new[exchange.rollout_id] = exchange.timing.started_at
+        return {rollout: seen for rollout, seen in new.items() if rollout not in self._known}
+
+    def heartbeat(self, worker: str, *, host: str, now: float) -> None:
+        """Say that a worker lives; calls left open by dead ones become `lost`."""
+        me = {"id": worker, "host": host, "pid": os.getpid(), "seen_at": now}
+        with self._writing.begin() as connection:
+            changed = connection.execute(
+                update(workers).where(workers.c.id == worker).values(seen_at=now)
+            )
+            if changed.rowcount == 0:
+                connection.execute(insert(workers).values(**me))
+            rows = connection.execute(select(workers).where(workers.c.id != worker)).mappings()
+            dead = [row["id"] for row in rows if _is_dead(row, host, now)]
+            if dead:
+                _bury(connection, dead)
+
+    def retire(self, worker: str) -> None:
+        """Take a worker's leave: what it still had open is lost."""
+        with self._writing.begin() as connection:
+            _bury(connection, [worker])
+
+    # the desk's side
+
+    def register(self, registration: Registration, *, now: float) -> bool:
+        """Announce a rollout; one that its own traffic created is filled in.
+
+        Returns:
+            False where it was registered before with other facts.
+        """
+        facts = {
+            "batch": registration.batch,
+            "task": registration.task,
+            "attempt": registration.attempt,
+            "model": registration.model,
+            "upstream": registration.upstream,
+            "usage_channel": registration.usage_channel,
+            "metadata": registration.metadata,
+        }
+        with self._writing.begin() as connection:
+            row = _rollout_row(connection, registration.id)
+            if row is None:
+                connection.execute(
+                    insert(rollouts).values(
+                        id=registration.id, registered=True, created_at=now, **facts
+                    )
+                )
+            elif not row["registered"]:
+                connection.execute(
+                    update(rollouts)
+                    .where(rollouts.c.id == registration.id)
+                    .values(registered=True, **facts)
+                )
+            else:
+                return all(row[name] == value for name, value in facts.items())
+        return True
+
+    def report(self, rollout_id: str, outcome: str, *, now: float) -> str | None:
+        """Keep what the runner saw, once.
+
+        Returns:
+            The outcome that stands now (JSON text), or None where no such rollout is known.
+        """
+        with self._writing.begin() as connection:
+            row = _rollout_row(connection, rollout_id)
+            if row is None:
+                return None
+            if row["outcome"] is not None:
+                return str(row["outcome"])
+            connection.execute(
+                update(rollouts)
+                .where(rollouts.c.id == rollout_id)
+                .values(outcome=outcome, outcome_at=now)
+            )
+        return outcome
+
+    def registered(self, rollout_id: str) -> bool:
+        """Whether a runner announced this rollout."""
+        with self._reading.connect() as connection:
+            row = _rollout_row(connection, rollout_id)
+        return row is not None and bool(row["registered"])
+
+    def rollout(self, rollout_id: str) -> tuple[Row, Rollout] | None:
+        """One rollout's row and the noun with its exchanges, calls in flight included."""
+        with self._reading.connect() as connection:
+            row = _rollout_row(connection, rollout_id)
+            if row is None:
+                return None
+            done = connection.execute(
+                select(exchanges).where(exchanges.c.rollout_id == rollout_id)
+            ).mappings()
+            seen = {found["id"]: exchange_of(found) for found in done}
+            for found in _open_rows(connection, rollout_id):
+                seen.setdefault(found["id"], open_exchange_of(found))
+        ordered = sorted(seen.values(), key=lambda e: (e.timing.started_at, e.id))
+        return row, _rollout_of(row, tuple(ordered))
+
+    def in_flight(self, rollout_id: str) -> int:
+        """How many of a rollout's calls are open in any process."""
+        with self._reading.connect() as connection:
+            return len(_open_rows(connection, rollout_id))
+
+    def exchanges_page(
+        self, rollout_id: str, *, after: str | None, limit: int
+    ) -> list[Exchange] | None:
+        """Up to ``limit`` exchanges of a rollout by id, oldest first; None where unknown."""
+        with self._reading.connect() as connection:
+            if _rollout_row(connection, rollout_id) is None:
+                return None
+            query = select(exchanges).where(
+                exchanges.c.rollout_id == rollout_id, exchanges.c.id > (after or "")
+            )
+            done = connection.execute(query.order_by(exchanges.c.id).limit(limit)).mappings().all()
+            waiting = [r for r in _open_rows(connection, rollout_id) if r["id"] > (after or "")]
+        seen = {row["id"]: exchange_of(row) for row in done}
+        for row in waiting:
+            seen.setdefault(row["id"], open_exchange_of(row))
+        return [seen[key] for key in sorted(seen)][:limit]
+
+    def store_verdict(self, row: Mapping[str, Any]) -> None:
+        """Keep a verdict in place of the one before; columns as in `verdicts`."""
+        with self._writing.begin() as connection:
+            connection.execute(delete(verdicts).where(verdicts.c.rollout_id == row["rollout_id"]))
+            connection.execute(insert(verdicts).values(**row))
+
+    def unjudged(self, *, batch: str | None, limit: int) -> list[str]:
+        """Rollouts without a final verdict, oldest first: their standing may have changed."""
+        joined = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
+        open_question = (verdicts.c.rollout_id.is_(None)) | (verdicts.c.provisional.is_(True))
+        query = select(rollouts.c.id).select_from(joined).where(open_question)
+        if batch is not None:
+            query = query.where(rollouts.c.batch == batch)
+        with self._reading.connect() as connection:
+            found = connection.execute(query.order_by(rollouts.c.created_at).limit(limit))
+            return [row[0] for row in found]
+
+    def rollouts_page(
+        self, filters: Mapping[str, str], *, after: tuple[float, str] | None, limit: int
+    ) -> list[Row]:
+        """Rollouts with the verdict they have, oldest first; filters by contract §2's names."""
+        joined = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
+        query = select(
+            rollouts,
+            verdicts.c.health,
+            verdicts.c.subcategory,
+            verdicts.c.fingerprint,
+            verdicts.c.provisional,
+        ).select_from(joined)
+        for name, value in filters.items():
+            query = query.where(_FILTERS[name] == value)
+        if after is not None:
+            created, rollout_id = after
+            later = and_(rollouts.c.created_at == created, rollouts.c.id > rollout_id)
+            query = query.where((rollouts.c.created_at > created) | later)
+        query = query.order_by(rollouts.c.created_at, rollouts.c.id).limit(limit)
+        with self._reading.connect() as connection:
+            return list(connection.execute(query).mappings())
+
+    def answers(self) -> bool:
+        """Whether the database can be read now."""
+        try:
+            with self._reading.connect() as connection:
+                connection.execute(select(func.count()).select_from(server))
+        except DBAPIError:
+            return False
+        return True
+
+
+_FILTERS: dict[str, ColumnElement[Any]] = {
+    "batch": rollouts.c.batch,
+    "task": rollouts.c.task,
+    "health": verdicts.c.health,
+    "subcategory": verdicts.c.subcategory,
+    "fingerprint": verdicts.c.fingerprint,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """The hot writes, prepared once; Core's own executemany of dicts costs twice as much."""
+
+    add_rollout: str
+    open_call: str
+    record: str
+    close_call: str
+    add_gaps: str
+
+
+def _statements(mark: str) -> _Statements:
+    columns = ", ".join(EXCHANGE_COLUMNS)
+    replaced = ", ".join(
+        f"{name} = excluded.{name}" for name in EXCHANGE_COLUMNS if name not in ("id", "rollout_id")
+    )
+    return _Statements(
+        add_rollout=f"INSERT INTO rollouts (id, created_at) VALUES ({mark}, {mark})"
+        " ON CONFLICT (id) DO NOTHING",
+        open_call=f"INSERT INTO open_calls ({', '.join(OPEN_COLUMNS)})"
+        f" VALUES ({_marks(mark, OPEN_COLUMNS)}) ON CONFLICT (id) DO NOTHING",
+        record=f"INSERT INTO exchanges ({columns}) VALUES ({_marks(mark, EXCHANGE_COLUMNS)})"
+        f" ON CONFLICT (rollout_id, id) DO UPDATE SET {replaced}",
+        close_call=f"DELETE FROM open_calls WHERE id = {mark}",
+        add_gaps=f"UPDATE rollouts SET gaps = gaps + {mark} WHERE id = {mark}",
+    )
+
+
+def _marks(mark: str, columns: Sequence[str]) -> str:
+    return ", ".join([mark] * len(columns))
+
+
+def _sqlite_connected(connection: Any, _record: object) -> None:
+    # Transactions are begun by the `begin` listener, not by the driver's own guess.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    # A killed process loses nothing with NORMAL; only a power cut could lose the last commits.
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.close()
+
+
+def _secret(connection: Connection, name: str) -> str | None:
+    found: str | None = connection.scalar(select(server.c.value).where(server.c.name == name))
+    return found
+
+
+def _rollout_row(connection: Connection, rollout_id: str) -> Row | None:
+    query = select(rollouts).where(rollouts.c.id == rollout_id)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def _open_rows(connection: Connection, rollout_id: str) -> Sequence[Row]:
+    query = select(open_calls).where(open_calls.c.rollout_id == rollout_id)
+    return connection.execute(query).mappings().all()
+
+
+def _rollout_of(row: Row, seen: tuple[Exchange, ...]) -> Rollout:
+    return Rollout(
+        id=row["id"],
+        batch=row["batch"],
+        task=row["task"],
+        attempt=row["attempt"],
+        model=row["model"],
+        upstream=row["upstream"],
+        usage_channel=row["usage_channel"],
+        exchanges=seen,
+        gaps=row["gaps"],
+    )
+
+
+def _is_dead(worker: Row, host: str, now: float) -> bool:
+    if now - worker["seen_at"] > _WORKER_STALE_S:
+        return True
+    if worker["host"] != host:
+        return False
+    return worker["pid"] == os.getpid() or not _alive(worker["pid"])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _bury(connection: Connection, dead: Sequence[str]) -> None:
+    """Turn what dead workers left open into lost exchanges."""
+    left = connection.execute(select(open_calls).where(open_calls.c.worker.in_(dead))).mappings()
+    for row in left.all():
+        done = select(exchanges.c.id).where(
+            exchanges.c.rollout_id == row["rollout_id"], exchanges.c.id == row["id"]
+        )
+        if connection.execute(done).first() is None:
+            connection.execute(insert(exchanges).values(**_lost(row)))
+    connection.execute(delete(open_calls).where(open_calls.c.worker.in_(dead)))
+    connection.execute(delete(workers).where(workers.c.id.in_(dead)))
+
+
+def _lost(row: Row) -> dict[str, Any]:
+    kept = {name: value for name, value in row.items() if name != "worker"}
+    unknown = {"request_bytes": 0, "response_bytes": 0, "injected": False}
+    return {**kept, **unknown, "ending": "lost", "usage_source": "absent"}
+
+
+def as_json(value: object) -> str:
+    """JSON text as it is stored: one spelling for one value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

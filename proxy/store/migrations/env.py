@@ -1,0 +1,15 @@
+"""Alembic's entry: runs the versions on the connection it is handed, and opens none itself."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from proxy.store.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,
+)
+with context.begin_transaction():
+    context.run_migrations()

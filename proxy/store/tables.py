@@ -1,0 +1,280 @@
+"""The tables as data, and how nouns become rows and rows become nouns.
+
+It runs no statement: `database.py` does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    RowMapping,
+    String,
+    Table,
+    Text,
+)
+
+from classifier.records import (
+    Attribution,
+    Cause,
+    Ending,
+    Exchange,
+    Kind,
+    Timing,
+    Usage,
+    UsageSource,
+)
+from classifier.verdicts import Subcategory
+
+metadata = MetaData()
+
+# One row per deployment: the salt of key digests and the secret behind minted keys.
+server = Table(
+    "server",
+    metadata,
+    Column("name", String(40), primary_key=True),
+    Column("value", String(200), nullable=False),
+)
+
+rollouts = Table(
+    "rollouts",
+    metadata,
+    Column("id", String(200), primary_key=True),
+    Column("batch", String(200)),
+    Column("task", String(200)),
+    Column("attempt", Integer),
+    Column("model", String(200)),
+    Column("upstream", String(64)),
+    Column("usage_channel", String(8), nullable=False, server_default="proxy"),
+    Column("metadata", Text),  # JSON, the runner's own
+    Column("registered", Boolean, nullable=False, server_default="0"),
+    Column("created_at", Float, nullable=False),  # seconds since the epoch, as all times here
+    Column("gaps", Integer, nullable=False, server_default="0"),
+    Column("outcome", Text),  # JSON, as the runner reported it
+    Column("outcome_at", Float),
+    Index("rollouts_batch", "batch", "created_at", "id"),
+    Index("rollouts_task", "task", "created_at", "id"),
+    Index("rollouts_created", "created_at", "id"),
+)
+
+# Clustered by rollout: a verdict reads neighbours, whatever the table's size.
+exchanges = Table(
+    "exchanges",
+    metadata,
+    Column("rollout_id", String(200), primary_key=True),
+    Column("id", String(32), primary_key=True),
+    Column("started_at", Float, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("method", String(16), nullable=False),
+    Column("role", String(40), nullable=False),
+    Column("upstream", String(64), nullable=False),
+    Column("api", String(64), nullable=False),
+    Column("model", String(200)),
+    Column("answered_model", String(200)),
+    Column("status", Integer),
+    Column("ending", String(20)),
+    Column("streamed", Boolean),
+    Column("first_byte_s", Float),
+    Column("first_token_s", Float),
+    Column("duration_s", Float),
+    Column("input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("cached_input_tokens", Integer),
+    Column("cache_write_tokens", Integer),
+    Column("reasoning_tokens", Integer),
+    Column("total_tokens", Integer),
+    Column("input_total", Integer),
+    Column("output_total", Integer),
+    Column("usage_source", String(16), nullable=False),
+    Column("cost_usd", Float),
+    Column("finish_reason", String(64)),
+    Column("tool_calls", Integer),
+    Column("output_seen", Boolean),
+    Column("has_tools", Boolean),
+    Column("subcategory", String(20)),
+    Column("reason", String(40)),
+    Column("transient", Boolean),
+    Column("rule", String(64)),
+    Column("error_code", String(64)),
+    Column("retry_after_s", Float),
+    Column("provider_request_id", String(128)),
+    Column("request_bytes", Integer, nullable=False),
+    Column("response_bytes", Integer, nullable=False),
+    Column("request_digest", String(32)),
+    Column("sdk_retry", Integer),
+    Column("attribution_source", String(20), nullable=False),
+    Column("key_digest", String(16)),
+    Column("injected", Boolean, nullable=False),
+    Column("deaf", String(64)),
+    sqlite_with_rowid=False,
+)
+
+# Calls in flight; what a dead process leaves here becomes `lost`.
+open_calls = Table(
+    "open_calls",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("rollout_id", String(200), nullable=False),
+    Column("worker", String(32), nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("method", String(16), nullable=False),
+    Column("role", String(40), nullable=False),
+    Column("upstream", String(64), nullable=False),
+    Column("api", String(64), nullable=False),
+    Column("model", String(200)),
+    Column("attribution_source", String(20), nullable=False),
+    Column("key_digest", String(16)),
+    Index("open_calls_rollout", "rollout_id"),
+    Index("open_calls_worker", "worker"),
+    sqlite_with_rowid=False,
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("host", String(200), nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("seen_at", Float, nullable=False),
+)
+
+verdicts = Table(
+    "verdicts",
+    metadata,
+    Column("rollout_id", String(200), primary_key=True),
+    Column("batch", String(200)),
+    Column("health", String(24), nullable=False),
+    Column("subcategory", String(20)),
+    Column("fingerprint", String(80)),
+    Column("cause", String(200)),
+    Column("lane", String(300)),
+    Column("provisional", Boolean, nullable=False),
+    Column("given_at", Float, nullable=False),
+    Column("verdict", Text, nullable=False),  # JSON, contract §2
+    Column("result", Text),  # JSON, once the outcome is known
+    Index("verdicts_batch", "batch", "health"),
+    Index("verdicts_fingerprint", "fingerprint"),
+)
+
+EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)
+OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.columns)
+
+
+def exchange_row(e: Exchange) -> tuple[Any, ...]:
+    """An exchange as the values of EXCHANGE_COLUMNS, in their order."""
+    t, u, c = e.timing, e.usage, e.cause
+    return (
+        e.rollout_id, e.id, t.started_at, e.kind.value, e.method, e.role, e.upstream, e.api,
+        e.model, e.answered_model, e.status, e.ending.value if e.ending else None, e.streamed,
+        t.first_byte_s, t.first_token_s, t.duration_s,
+        u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens,
+        u.reasoning_tokens, u.total_tokens, u.input_total, u.output_total, u.source.value,
+        u.cost_usd, e.finish_reason, e.tool_calls, e.output_seen, e.has_tools,
+        *((c.subcategory.value, c.reason, c.transient, c.rule, c.code, c.retry_after_s)
+          if c else (None,) * 6),
+        e.provider_request_id, e.request_bytes, e.response_bytes, e.request_digest, e.sdk_retry,
+        e.attribution.value, e.key_digest, e.injected, e.deaf,
+    )  # fmt: skip
+
+
+def open_row(e: Exchange, worker: str) -> tuple[Any, ...]:
+    """A call in flight as the values of OPEN_COLUMNS, in their order."""
+    return (
+        e.id, e.rollout_id, worker, e.timing.started_at, e.kind.value, e.method, e.role,
+        e.upstream, e.api, e.model, e.attribution.value, e.key_digest,
+    )  # fmt: skip
+
+
+def exchange_of(row: RowMapping) -> Exchange:
+    """A row of `exchanges` as the noun it was."""
+    return Exchange(
+        id=row["id"],
+        rollout_id=row["rollout_id"],
+        upstream=row["upstream"],
+        api=row["api"],
+        timing=Timing(
+            started_at=row["started_at"],
+            first_byte_s=row["first_byte_s"],
+            first_token_s=row["first_token_s"],
+            duration_s=row["duration_s"],
+        ),
+        kind=Kind(row["kind"]),
+        method=row["method"],
+        role=row["role"],
+        model=row["model"],
+        answered_model=row["answered_model"],
+        status=row["status"],
+        ending=Ending(row["ending"]) if row["ending"] else None,
+        streamed=_flag(row["streamed"]),
+        usage=_usage(row),
+        finish_reason=row["finish_reason"],
+        tool_calls=row["tool_calls"],
+        output_seen=_flag(row["output_seen"]),
+        has_tools=_flag(row["has_tools"]),
+        cause=_cause(row),
+        provider_request_id=row["provider_request_id"],
+        request_bytes=row["request_bytes"],
+        response_bytes=row["response_bytes"],
+        request_digest=row["request_digest"],
+        sdk_retry=row["sdk_retry"],
+        attribution=Attribution(row["attribution_source"]),
+        key_digest=row["key_digest"],
+        injected=bool(row["injected"]),
+        deaf=row["deaf"],
+    )
+
+
+def open_exchange_of(row: RowMapping) -> Exchange:
+    """A row of `open_calls` as an exchange that has not ended."""
+    return Exchange(
+        id=row["id"],
+        rollout_id=row["rollout_id"],
+        upstream=row["upstream"],
+        api=row["api"],
+        timing=Timing(started_at=row["started_at"]),
+        kind=Kind(row["kind"]),
+        method=row["method"],
+        role=row["role"],
+        model=row["model"],
+        attribution=Attribution(row["attribution_source"]),
+        key_digest=row["key_digest"],
+    )
+
+
+def _usage(row: RowMapping) -> Usage:
+    return Usage(
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+        cached_input_tokens=row["cached_input_tokens"],
+        cache_write_tokens=row["cache_write_tokens"],
+        reasoning_tokens=row["reasoning_tokens"],
+        total_tokens=row["total_tokens"],
+        input_total=row["input_total"],
+        output_total=row["output_total"],
+        source=UsageSource(row["usage_source"]),
+        cost_usd=row["cost_usd"],
+    )
+
+
+def _cause(row: RowMapping) -> Cause | None:
+    if row["subcategory"] is None:
+        return None
+    return Cause(
+        subcategory=Subcategory(row["subcategory"]),
+        transient=bool(row["transient"]),
+        rule=row["rule"],
+        reason=row["reason"],
+        code=row["error_code"],
+        retry_after_s=row["retry_after_s"],
+    )
+
+
+def _flag(value: Any) -> bool | None:
+    return None if value is None else bool(value)
