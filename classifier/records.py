@@ -75,6 +75,7 @@ class Usage:
     input_total: int | None = None
     output_total: int | None = None
     source: UsageSource = UsageSource.ABSENT
+    cost_usd: float | None = None  # as the provider states it, US dollars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

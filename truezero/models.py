@@ -1,0 +1,255 @@
+"""The REST contract, in and out: the service's routes and the runner's client use these models.
+
+Nothing here decides; unknown is null, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+ExecutionStatus = Literal[
+    "success",
+    "agent_error",
+    "environment_error",
+    "user_error",
+    "task_timeout",
+    "unknown_execution_error",
+    "evaluation_failed",
+    "setup_failed",
+]
+TerminationReason = Literal["agent_stop", "user_stop", "max_steps", "unknown"]
+Health = Literal["healthy", "api_error", "suspected_api_error", "not_judged", "undecided"]
+Subcategory = Literal[
+    "auth", "quota", "model_not_found", "rate_limit", "provider_error", "rejected_request"
+]
+
+_LONGEST = 200  # characters of an id or name
+_NAME = Field(default=None, min_length=1, max_length=_LONGEST)
+_COUNT = Field(default=None, ge=0)
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RolloutRequest(_Request):
+    """`POST /rollouts`: announce a rollout; without an id one is made."""
+
+    id: str | None = _NAME
+    batch: str | None = _NAME
+    task: str | None = _NAME
+    attempt: int | None = _COUNT
+    model: str | None = _NAME
+    upstream: str | None = Field(default=None, min_length=1, max_length=64)
+    usage_channel: Literal["proxy", "none"] = "proxy"
+    metadata: dict[str, Any] | None = None
+
+    @field_validator("id", "batch", "task", "model", "upstream")
+    @classmethod
+    def _printable(cls, value: str | None) -> str | None:
+        if value is not None and not all(c.isprintable() for c in value):
+            raise ValueError("holds control characters")
+        return value
+
+
+class RolloutRegistered(BaseModel):
+    """What a runner gets for a rollout: where to point its agent, and with what key."""
+
+    id: str
+    key: str = Field(description="an API key of ours that proves this rollout, `tz-…`")
+    admitted: bool
+    error: str | None = Field(description="why it was not admitted: `skipped: …`")
+    base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")
+    env: dict[str, str] = Field(description="variables that point common agents at us")
+
+
+class OutcomeRequest(_Request):
+    """`POST /rollouts/{id}/outcome`: what the runner saw; a count it did not keep is null."""
+
+    status: ExecutionStatus
+    termination_reason: TerminationReason | None = None
+    prompts_executed: int | None = _COUNT
+    tool_calls: int | None = _COUNT
+    total_tokens: int | None = _COUNT
+    rewards: dict[str, float] | None = None
+    eval: dict[str, Any] | None = None
+    error: str | None = None
+    verifier_error: str | None = None
+    export_error: str | None = None
+
+    @field_validator("rewards", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        """A bare number is the reward called `reward`."""
+        plain_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return {"reward": value} if plain_number else value
+
+    @model_validator(mode="after")
+    def _one_fact_each(self) -> Self:
+        if self.termination_reason is not None and self.status != "success":
+            raise ValueError(
+                "termination_reason is only known where status is success: "
+                f"leave it out with status {self.status}"
+            )
+        return self
+
+
+class RetryAdvice(BaseModel):
+    """Whether to run the rollout again; `after_s` is the least wait in seconds."""
+
+    eligible: bool
+    after_s: float | None
+    reason: str
+
+
+class Verdict(BaseModel):
+    """Could the model be reached? With the rule that fired and the calls that prove it."""
+
+    rollout_id: str
+    batch: str | None
+    health: Health
+    error_category: Literal["api_error", "suspected_api_error"] | None
+    subcategory: Subcategory | None
+    transient: bool | None
+    fingerprint: str | None
+    cause: str | None
+    lane: str | None
+    layer: str | None
+    rule: str
+    policy: str
+    error: str | None
+    total_requests: int
+    failed_requests: int
+    recovered_requests: int
+    status_counts: dict[str, int]
+    dominant_status: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    tool_calls: int | None
+    cost_usd: float | None
+    lost_s: float | None
+    scoreable: str
+    doomed: bool
+    provisional: bool
+    retry: RetryAdvice
+    warnings: list[str]
+    evidence: list[str]
+    classifier: str
+
+
+class Result(BaseModel):
+    """The record a runner stores: three independent facts, and the verdict beside them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    rollout_id: str
+    status: ExecutionStatus
+    termination_reason: TerminationReason | None
+    rewards: dict[str, float] | None
+    eval: dict[str, Any] | None
+    error: str | None
+    error_category: Literal["api_error", "suspected_api_error"] | None
+    api_error_info: dict[str, Any] | None
+    suspected_api_error_info: dict[str, Any] | None
+
+
+class Exchange(BaseModel):
+    """One call; token fields are the provider's own numbers, totals the normalised ones."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    status: int | None
+    ending: str | None = Field(description="null while in flight")
+    upstream: str
+    api: str
+    model: str | None
+    role: str
+    streamed: bool | None
+    started_at: float = Field(description="seconds since the epoch")
+    first_byte_s: float | None
+    first_token_s: float | None
+    duration_s: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_input_tokens: int | None
+    cache_write_tokens: int | None
+    reasoning_tokens: int | None
+    total_tokens: int | None
+    input_total: int | None
+    output_total: int | None
+    usage_source: str
+    finish_reason: str | None
+    tool_calls: int | None
+    subcategory: Subcategory | None
+    transient: bool | None
+    rule: str | None
+    error_code: str | None
+    retry_after_s: float | None
+    request_bytes: int
+    response_bytes: int
+    attribution_source: str
+    injected: bool
+
+
+class ExchangePage(BaseModel):
+    """Exchanges, oldest first; `next` continues as `?after=`, null at the end."""
+
+    items: list[Exchange]
+    next: str | None
+
+
+class RolloutItem(BaseModel):
+    """A rollout as a list shows it."""
+
+    id: str
+    batch: str | None
+    task: str | None
+    attempt: int | None
+    model: str | None
+    upstream: str | None
+    created_at: float
+    registered: bool
+    health: Health | None
+    subcategory: Subcategory | None
+    fingerprint: str | None
+    provisional: bool | None
+
+
+class RolloutPage(BaseModel):
+    """Rollouts, oldest first; `next` continues as `?after=`, null at the end."""
+
+    items: list[RolloutItem]
+    next: str | None
+
+
+class Alive(BaseModel):
+    """`GET /healthz`."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Ready(BaseModel):
+    """`GET /readyz`: 503 while the database or the recorder cannot do their work."""
+
+    status: Literal["ready", "not_ready"]
+    database: bool
+    recorder: bool
+    gaps: int = Field(description="calls served but not recorded since start")
+    waiting: int = Field(description="exchanges not yet written")
+
+
+class Problem(BaseModel):
+    """An error in problem JSON (RFC 9457); `code` is for programs, `detail` for people."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
