@@ -96,7 +96,7 @@ def truezero(provider_port: int, core: int | None) -> Iterator[Subject]:
 def serve_command(port: int) -> list[str]:
     """The command a user runs, from the environment this runs in."""
     script = Path(sys.executable).with_name("truezero")
-    base = [str(script)] if script.exists() else [sys.executable, "-m", "truezero.cli"]
+    base = [str(script)] if script.exists() else [sys.executable, "-m", "truezero"]
     return [*base, "serve", "--port", str(port), "--log-level", "warning"]
 
 

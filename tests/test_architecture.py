@@ -62,6 +62,7 @@ ROOMS: Mapping[str, Room] = {
     "truezero.integrations": Room.FACES,
     "truezero.report": Room.FACES,
     "truezero.run": Room.FACES,
+    "truezero.simulator": Room.FACES,
     "proxy.app": Room.ROOF,
     "proxy.settings": Room.ROOF,
     "truezero.cli": Room.ROOF,
@@ -71,8 +72,8 @@ DOORS = frozenset(PACKAGES)  # a package's own __init__ stands in no room of its
 
 NOUNS = ("classifier.records", "classifier.verdicts")
 FRAMINGS = frozenset({"sse", "ndjson", "jsonarray", "eventstream", "encoding"})
-SHARED_BY_DIALECTS = FRAMINGS | {"dialect", "errors", "counts"}
-NO_DIALECTS = SHARED_BY_DIALECTS | {"table", "usage_request"}
+SHARED_BY_DIALECTS = FRAMINGS | {"deaf", "dialect", "errors", "usage"}
+NO_DIALECTS = SHARED_BY_DIALECTS | {"asked", "table", "usage_request"}
 
 # The clock, the network, the disk and the log arrive as arguments in the rooms below.
 # fmt: off
@@ -251,16 +252,20 @@ def impure(tree: Tree) -> list[str]:
 
 def dialects_that_meet(tree: Tree) -> list[str]:
     return [
-        f"{i.who} imports {i.whom}: a dialect never imports another dialect"
+        f"{i.who} imports {i.whom}: a dialect is met through the table, never by another"
         for i in every(tree)
-        if is_dialect(i.who)
-        and within(i.whom, "proxy.wire")
-        and i.whom.removeprefix("proxy.wire.") not in SHARED_BY_DIALECTS
+        if (within(i.who, "proxy.wire") and is_dialect(i.whom) and i.who != "proxy.wire.table")
+        or (
+            is_dialect(i.who)
+            and within(i.whom, "proxy.wire")
+            and i.whom.removeprefix("proxy.wire.") not in SHARED_BY_DIALECTS
+        )
     ]
 
 
 def is_dialect(name: str) -> bool:
-    return name.startswith("proxy.wire.") and name.removeprefix("proxy.wire.") not in NO_DIALECTS
+    inside = name.startswith("proxy.wire.")
+    return inside and name.removeprefix("proxy.wire.") not in NO_DIALECTS
 
 
 def reaching_for_the_service(tree: Tree) -> list[str]:
@@ -352,6 +357,7 @@ BREACHES = [
     (impure, "proxy.wire.sse", "from time import monotonic"),
     (impure, "proxy.tap", LATE.format("logging")),
     (dialects_that_meet, "proxy.wire.cohere", "from proxy.wire import openai_chat"),
+    (dialects_that_meet, "proxy.wire.usage", "from proxy.wire import openai_chat"),
     (dialects_that_meet, "proxy.wire.cohere", "from proxy.wire.table import DIALECTS"),
     (reaching_for_the_service, "truezero.cli", "from proxy.app import build"),
     (reaching_for_the_service, "truezero.client", LATE.format("proxy.app")),
