@@ -1,1 +1,63 @@
-"""Judgement: facts of a rollout in, a verdict with evidence out; pure, standard library only."""
+"""Judgement: facts of a rollout in, a verdict with evidence out; pure, standard library only.
+
+It opens no file, socket or database, and knows neither time nor chance but what it is given.
+"""
+
+from classifier.causes import classify, status_only
+from classifier.outcomes import OutcomeError, Result, result, validate
+from classifier.policy import EVIDENCE, POLICIES, SEED, Policy
+from classifier.records import (
+    Answer,
+    Attribution,
+    Cause,
+    Ending,
+    Exchange,
+    ExecutionStatus,
+    Flaw,
+    Kind,
+    Outcome,
+    ProviderError,
+    Rollout,
+    TerminationReason,
+    Timing,
+    Usage,
+    UsageSource,
+)
+from classifier.retries import advise
+from classifier.rollouts import judge
+from classifier.verdicts import Health, Layer, Retry, Subcategory, Verdict
+
+__all__ = [
+    "EVIDENCE",
+    "POLICIES",
+    "SEED",
+    "Answer",
+    "Attribution",
+    "Cause",
+    "Ending",
+    "Exchange",
+    "ExecutionStatus",
+    "Flaw",
+    "Health",
+    "Kind",
+    "Layer",
+    "Outcome",
+    "OutcomeError",
+    "Policy",
+    "ProviderError",
+    "Result",
+    "Retry",
+    "Rollout",
+    "Subcategory",
+    "TerminationReason",
+    "Timing",
+    "Usage",
+    "UsageSource",
+    "Verdict",
+    "advise",
+    "classify",
+    "judge",
+    "result",
+    "status_only",
+    "validate",
+]

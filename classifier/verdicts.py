@@ -97,6 +97,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     classifier: str = "1"
+    provider_wait_s: float | None = None  # asked for by the deciding failure; not in the contract
 
     @property
     def error_category(self) -> str | None:

@@ -1,0 +1,208 @@
+"""Exchanges as an agent meant them: logical calls, and which of them are the model under test.
+
+It weighs no failure; a call is only said to stand answered, failed or open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import Enum, auto
+from typing import NamedTuple
+
+from classifier.fingerprints import plain
+from classifier.records import Ending, Exchange, Kind, Rollout
+
+# What a provider says when it answers by declining; an answer, never an API error.
+# OpenAI chat and Azure "content_filter", Anthropic "refusal" (messages API, stop_reason),
+# Gemini FinishReason and BlockedReason, Bedrock StopReason, Cohere v1 ERROR_TOXIC.
+REFUSALS = frozenset(
+    {
+        "refusal",
+        "content_filter",
+        "content_filtered",
+        "guardrail_intervened",
+        "error_toxic",
+        "safety",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "image_safety",
+        "model_armor",
+        "language",
+        "sensitive",
+    }
+)
+
+# A date or "latest" behind a model's name: gpt-5-2025-08-07, claude-…-20250514, …@latest.
+_DATED = re.compile(r"[-@:](\d{4}-?\d{2}-?\d{2}|\d{4}|latest)$")
+
+
+class Standing(Enum):
+    """How a call stands, as far as the provider is concerned."""
+
+    ANSWERED = auto()
+    FAILED = auto()
+    UNANSWERED = auto()  # the agent left before a word came; nobody's failure
+    PENDING = auto()
+    LOST = auto()
+
+
+class Call(NamedTuple):
+    """One logical call: an SDK's retries of one request are attempts of one call."""
+
+    attempts: tuple[Exchange, ...]
+    standing: Standing
+    model: str | None  # plain name
+
+    @property
+    def last(self) -> Exchange:
+        """The attempt that decided."""
+        return self.attempts[-1]
+
+    @property
+    def failures(self) -> list[Exchange]:
+        """Its failed attempts, oldest first."""
+        return [attempt for attempt in self.attempts if attempt.cause is not None]
+
+
+def ended_at(exchange: Exchange) -> float:
+    """When it ended, in seconds since the epoch; its start where that is unknown."""
+    timing = exchange.timing
+    return timing.started_at + (timing.duration_s or 0.0)
+
+
+def _by_end(exchange: Exchange) -> tuple[float, float, str]:
+    timing = exchange.timing
+    started = timing.started_at
+    return (started + (timing.duration_s or 0.0), started, exchange.id)
+
+
+def counted(exchanges: Iterable[Exchange]) -> list[Exchange]:
+    """Inference calls by role agent in the order of their ends, however they arrived.
+
+    Ends, not starts: a success follows a failure when the agent got it later.
+    """
+    inference = Kind.INFERENCE
+    return sorted((x for x in exchanges if x.kind is inference and x.role == "agent"), key=_by_end)
+
+
+def output_tokens(exchange: Exchange) -> int | None:
+    """All output the provider counted, reasoning included; None when it told none."""
+    usage = exchange.usage
+    return usage.output_tokens if usage.output_total is None else usage.output_total
+
+
+def spoke(exchange: Exchange) -> bool:
+    """Whether any output is known to have come: text, reasoning, a tool call, a token."""
+    return bool(exchange.output_seen or exchange.tool_calls or output_tokens(exchange))
+
+
+def refused(exchange: Exchange) -> bool:
+    """Whether the model declined, by the provider's own finish reason."""
+    reason = exchange.finish_reason
+    return reason is not None and reason.casefold() in REFUSALS
+
+
+def proven_empty(exchange: Exchange) -> bool:
+    """Whether an answer is known to hold nothing; an unreadable one is not known to."""
+    if spoke(exchange) or refused(exchange):
+        return False
+    return exchange.output_seen is False or output_tokens(exchange) == 0
+
+
+def standing(exchange: Exchange) -> Standing:
+    """How one attempt stands by itself."""
+    if exchange.cause is not None:
+        return Standing.FAILED
+    ending = exchange.ending
+    if ending is None:
+        return Standing.PENDING
+    if ending is Ending.LOST:
+        return Standing.LOST
+    whole = ending is Ending.COMPLETE and (exchange.status is None or exchange.status < 300)
+    return Standing.ANSWERED if whole or spoke(exchange) else Standing.UNANSWERED
+
+
+def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
+    groups: list[list[Exchange]] = []
+    latest: dict[str, list[Exchange]] = {}
+    for exchange in ordered:
+        digest = exchange.request_digest
+        group = latest.get(digest) if digest and exchange.sdk_retry else None
+        if group is not None and _retries(exchange, group[-1]):
+            group.append(exchange)
+            continue
+        groups.append([exchange])
+        if digest:
+            latest[digest] = groups[-1]
+    return groups
+
+
+def _retries(exchange: Exchange, earlier: Exchange) -> bool:
+    return (exchange.sdk_retry or 0) > (earlier.sdk_retry or 0) and (
+        standing(earlier) is not Standing.ANSWERED
+    )
+
+
+def _call(attempts: list[Exchange]) -> Call:
+    last = attempts[-1]
+    stands = standing(last)
+    if stands is Standing.UNANSWERED and any(x.cause is not None for x in attempts):
+        stands = Standing.FAILED
+    return Call(tuple(attempts), stands, plain(last.model))
+
+
+def calls_of(ordered: Sequence[Exchange]) -> tuple[Call, ...]:
+    """Logical calls in the order of their ends.
+
+    A retry is one that says so (``x-stainless-retry-count``, openai-python
+    ``_base_client.py``) and repeats the same request digest.
+    """
+    groups = _joined(ordered)
+    if len(groups) < len(ordered):
+        groups.sort(key=lambda group: _by_end(group[-1]))
+    return tuple([_call(group) for group in groups])
+
+
+def _undated(model: str) -> str:
+    return _DATED.sub("", model)
+
+
+def _named(by_model: dict[str | None, list[Call]], model: str) -> set[str | None]:
+    """The models under the runner's name: exactly, but for a date, or as the provider says."""
+    if model in by_model:
+        return {model}
+    dateless = _undated(model)
+    close: set[str | None] = {name for name in by_model if name and _undated(name) == dateless}
+    return close or {
+        name
+        for name, calls in by_model.items()
+        if any(plain(call.last.answered_model) == model for call in calls)
+    }
+
+
+def _weight(item: tuple[str | None, list[Call]]) -> tuple[bool, int, int, str]:
+    name, calls = item
+    tools = any(call.last.has_tools for call in calls)
+    return (tools, sum(call.last.request_bytes for call in calls), len(calls), name or "")
+
+
+def main_calls(calls: tuple[Call, ...], rollout: Rollout) -> tuple[Call, ...]:
+    """The calls to the model under test, by whichever upstream and key they went.
+
+    It is the one the runner named, else the one whose calls carry tools, else the one
+    with the most request bytes. A second key or upstream for the same model is the same
+    model reached, so lanes that differ only there are taken together.
+    """
+    by_model: dict[str | None, list[Call]] = {}
+    for call in calls:
+        by_model.setdefault(call.model, []).append(call)
+    if len(by_model) < 2:
+        return calls
+    name = plain(rollout.model)
+    chosen = _named(by_model, name) if name else set()
+    if not chosen:
+        chosen = {max(by_model.items(), key=_weight)[0]}
+    return tuple([call for call in calls if call.model in chosen])

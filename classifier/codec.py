@@ -1,0 +1,332 @@
+"""Nouns to flat JSON-ready dicts and back, under the names that REST and exports promise.
+
+It changes no value: what is written and read again is equal, and unknown keys are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from enum import Enum
+from typing import TypeVar
+
+from classifier.diagnostics import result_fields
+from classifier.outcomes import OutcomeError, Result, validate
+from classifier.records import (
+    Attribution,
+    Cause,
+    Ending,
+    Exchange,
+    ExecutionStatus,
+    Kind,
+    Outcome,
+    Rollout,
+    TerminationReason,
+    Timing,
+    Usage,
+    UsageSource,
+)
+from classifier.verdicts import Subcategory, Verdict
+
+Json = dict[str, object]
+E = TypeVar("E", bound=Enum)
+
+
+def encode_exchange(exchange: Exchange) -> Json:
+    """One call under contract §2's names, then what else judging it again takes.
+
+    Times are seconds; ``started_at`` since the epoch. Without a cause the five names of
+    a cause are None.
+    """
+    usage, timing, cause = exchange.usage, exchange.timing, exchange.cause
+    return {
+        "id": exchange.id,
+        "rollout_id": exchange.rollout_id,
+        "status": exchange.status,
+        "ending": _value(exchange.ending),
+        "upstream": exchange.upstream,
+        "api": exchange.api,
+        "model": exchange.model,
+        "role": exchange.role,
+        "streamed": exchange.streamed,
+        "started_at": timing.started_at,
+        "first_byte_s": timing.first_byte_s,
+        "first_token_s": timing.first_token_s,
+        "duration_s": timing.duration_s,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_input_tokens": usage.cached_input_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "total_tokens": usage.total_tokens,
+        "input_total": usage.input_total,
+        "output_total": usage.output_total,
+        "cost_usd": usage.cost_usd,
+        "usage_source": usage.source.value,
+        "finish_reason": exchange.finish_reason,
+        "tool_calls": exchange.tool_calls,
+        "subcategory": cause and cause.subcategory.value,
+        "transient": cause and cause.transient,
+        "rule": cause and cause.rule,
+        "reason": cause and cause.reason,
+        "error_code": cause and cause.code,
+        "retry_after_s": cause and cause.retry_after_s,
+        "request_bytes": exchange.request_bytes,
+        "response_bytes": exchange.response_bytes,
+        "attribution_source": exchange.attribution.value,
+        "injected": exchange.injected,
+        "kind": exchange.kind.value,
+        "method": exchange.method,
+        "answered_model": exchange.answered_model,
+        "output_seen": exchange.output_seen,
+        "has_tools": exchange.has_tools,
+        "provider_request_id": exchange.provider_request_id,
+        "request_digest": exchange.request_digest,
+        "sdk_retry": exchange.sdk_retry,
+        "key_digest": exchange.key_digest,
+        "deaf": exchange.deaf,
+    }
+
+
+def _value(member: Enum | None) -> object:
+    return None if member is None else member.value
+
+
+class CodecError(ValueError):
+    """A dict that is not what it should be; ``field`` names where."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise CodecError(name, "is not a text")
+    return value
+
+
+def _count(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise CodecError(name, "is not a whole number")
+    return value
+
+
+def _number(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise CodecError(name, "is not a number")
+    return value
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise CodecError(name, "is neither true nor false")
+    return value
+
+
+def _member(kind: type[E]) -> Callable[[str, object], E]:
+    def read(name: str, value: object) -> E:
+        try:
+            return kind(value)
+        except ValueError:
+            known = ", ".join(str(member.value) for member in kind)
+            raise CodecError(name, f"is none of {known}") from None
+
+    return read
+
+
+def _rewards(name: str, value: object) -> dict[str, float]:
+    return {key: _number(f"{name}.{key}", number) for key, number in _object(name, value).items()}
+
+
+def _object(name: str, value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        raise CodecError(name, "is not an object")
+    return {_text(name, key): member for key, member in value.items()}
+
+
+Reader = Callable[[str, object], object]
+# Key in the dict → (field of the noun, how its value is read).
+Columns = Mapping[str, tuple[str, Reader]]
+
+
+def _columns(reader: Reader, *names: str) -> dict[str, tuple[str, Reader]]:
+    return {name: (name, reader) for name in names}
+
+
+_USAGE: Columns = {
+    **_columns(_count, *(f.name for f in fields(Usage) if f.name not in {"source", "cost_usd"})),
+    "cost_usd": ("cost_usd", _number),
+    "usage_source": ("source", _member(UsageSource)),
+}
+_TIMING: Columns = _columns(_number, *(f.name for f in fields(Timing)))
+_CAUSE: Columns = {
+    "subcategory": ("subcategory", _member(Subcategory)),
+    "error_code": ("code", _text),
+    "retry_after_s": ("retry_after_s", _number),
+    **_columns(_flag, "transient"),
+    **_columns(_text, "rule", "reason"),
+}
+_EXCHANGE: Columns = {
+    **_columns(_text, "id", "rollout_id", "upstream", "api", "model", "role", "finish_reason"),
+    **_columns(_text, "method", "answered_model", "provider_request_id", "request_digest"),
+    **_columns(_text, "key_digest", "deaf"),
+    **_columns(_count, "status", "tool_calls", "request_bytes", "response_bytes", "sdk_retry"),
+    **_columns(_flag, "streamed", "injected", "output_seen", "has_tools"),
+    "ending": ("ending", _member(Ending)),
+    "kind": ("kind", _member(Kind)),
+    "attribution_source": ("attribution", _member(Attribution)),
+}
+_OUTCOME: Columns = {
+    "status": ("status", _member(ExecutionStatus)),
+    "termination_reason": ("termination_reason", _member(TerminationReason)),
+    **_columns(_count, "prompts_executed", "tool_calls", "total_tokens"),
+    "rewards": ("rewards", _rewards),
+    "eval": ("eval", _object),
+    **_columns(_text, "error", "verifier_error", "export_error"),
+}
+_ROLLOUT: Columns = {
+    **_columns(_text, "id", "batch", "task", "model", "upstream", "usage_channel"),
+    **_columns(_count, "attempt", "gaps"),
+}
+
+N = TypeVar("N", Usage, Timing, Cause, Exchange, Outcome, Rollout)
+
+
+def _read(noun: type[N], columns: Columns, source: Mapping[str, object], **more: object) -> N:
+    values = {
+        field: reader(name, source[name])
+        for name, (field, reader) in columns.items()
+        if source.get(name) is not None
+    }
+    build: Callable[..., N] = noun
+    try:
+        return build(**values, **more)
+    except TypeError:
+        raise CodecError(_missing(noun, columns, values), "is missing") from None
+
+
+def _missing(noun: type[N], columns: Columns, values: Mapping[str, object]) -> str:
+    """The name of the first field that has no default and no value."""
+    names = {field: name for name, (field, _) in columns.items()}
+    required = [f.name for f in fields(noun) if f.name in names and f.name not in values]
+    return next((names[name] for name in required), noun.__name__)
+
+
+def decode_exchange(source: Mapping[str, object]) -> Exchange:
+    """What ``encode_exchange`` wrote; ``CodecError`` names the key that cannot be read."""
+    caused = source.get("subcategory") is not None
+    return _read(
+        Exchange,
+        _EXCHANGE,
+        source,
+        timing=_read(Timing, _TIMING, source),
+        usage=_read(Usage, _USAGE, source),
+        cause=_read(Cause, _CAUSE, source) if caused else None,
+    )
+
+
+def encode_outcome(outcome: Outcome) -> Json:
+    """What the runner reported, under contract §2's names."""
+    encoded: Json = {name: getattr(outcome, field) for name, (field, _) in _OUTCOME.items()}
+    return encoded | {
+        "status": outcome.status.value,
+        "termination_reason": _value(outcome.termination_reason),
+    }
+
+
+def decode_outcome(source: Mapping[str, object]) -> Outcome:
+    """An outcome from its dict.
+
+    ``CodecError`` names a key with a value outside its set, ``OutcomeError`` one that
+    contradicts another.
+    """
+    return validate(_read(Outcome, _OUTCOME, source))
+
+
+def encode_rollout(rollout: Rollout) -> Json:
+    """What is known of a rollout besides its exchanges and its outcome."""
+    return {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
+
+
+def decode_rollout(source: Mapping[str, object]) -> Rollout:
+    """A rollout without exchanges and outcome; ``CodecError`` names a wrong key."""
+    return _read(Rollout, _ROLLOUT, source)
+
+
+def encode_verdict(verdict: Verdict) -> Json:
+    """The verdict with the contract's keys in the contract's order."""
+    return {
+        "rollout_id": verdict.rollout_id,
+        "batch": verdict.batch,
+        "health": verdict.health.value,
+        "error_category": verdict.error_category,
+        "subcategory": _value(verdict.subcategory),
+        "transient": verdict.transient,
+        "fingerprint": verdict.fingerprint,
+        "cause": verdict.cause,
+        "lane": verdict.lane,
+        "layer": _value(verdict.layer),
+        "rule": verdict.rule,
+        "policy": verdict.policy,
+        "error": verdict.error,
+        "total_requests": verdict.total_requests,
+        "failed_requests": verdict.failed_requests,
+        "recovered_requests": verdict.recovered_requests,
+        "status_counts": dict(verdict.status_counts),
+        "dominant_status": verdict.dominant_status,
+        "input_tokens": verdict.input_tokens,
+        "output_tokens": verdict.output_tokens,
+        "total_tokens": verdict.total_tokens,
+        "tool_calls": verdict.tool_calls,
+        "cost_usd": verdict.cost_usd,
+        "lost_s": verdict.lost_s,
+        "scoreable": verdict.scoreable,
+        "doomed": verdict.doomed,
+        "provisional": verdict.provisional,
+        "retry": {
+            "eligible": verdict.retry.eligible,
+            "after_s": verdict.retry.after_s,
+            "reason": verdict.retry.reason,
+        },
+        "warnings": list(verdict.warnings),
+        "evidence": list(verdict.evidence),
+        "classifier": verdict.classifier,
+    }
+
+
+def encode_result(result: Result) -> Json:
+    """The record a runner stores; every diagnostic kind's field is there, mostly None."""
+    encoded: Json = {}
+    for field in fields(Result):
+        if field.name == "diagnostics":
+            encoded |= {
+                name: _plain(info) for name, info in result_fields(result.diagnostics).items()
+            }
+        else:
+            encoded[field.name] = _plain(getattr(result, field.name))
+    return encoded
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(member) for member in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(member) for key, member in value.items()}
+    return value
+
+
+__all__ = [
+    "CodecError",
+    "OutcomeError",
+    "decode_exchange",
+    "decode_outcome",
+    "decode_rollout",
+    "encode_exchange",
+    "encode_outcome",
+    "encode_result",
+    "encode_rollout",
+    "encode_verdict",
+]

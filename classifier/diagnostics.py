@@ -1,0 +1,263 @@
+"""What can be wrong with a measurement, one declaration a kind; results and checks ask here.
+
+It judges nothing: each kind only reads a verdict that was given.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import ClassVar, Self, TypeVar
+
+from classifier.verdicts import Health, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnostic(ABC):
+    """One thing wrong with one measurement.
+
+    A kind is a frozen dataclass with ``@declare`` above it. ``field`` is the place in a
+    result that it owns, ``category`` the health it belongs to.
+    """
+
+    field: ClassVar[str]
+    category: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def of(cls, verdict: Verdict) -> Self | None:
+        """This kind as the verdict has it; None when it does not apply."""
+
+    @classmethod
+    @abstractmethod
+    def summary(cls, count: int) -> str:
+        """One sentence for a batch in which ``count`` rollouts have it."""
+
+    @abstractmethod
+    def check_line(self, name: str) -> str:
+        """One line on the measurement called ``name``."""
+
+
+Kind = TypeVar("Kind", bound=type[Diagnostic])
+_registry: dict[str, type[Diagnostic]] = {}
+
+
+def declare(kind: Kind) -> Kind:
+    """Enter a kind; ``ValueError`` where another one owns its result field."""
+    if kind.field in _registry:
+        raise ValueError(f"{kind.field} belongs to {_registry[kind.field].__name__}")
+    _registry[kind.field] = kind
+    return kind
+
+
+def kinds() -> tuple[type[Diagnostic], ...]:
+    """Every kind, in the order of declaration."""
+    return tuple(_registry.values())
+
+
+def diagnose(verdict: Verdict) -> tuple[Diagnostic, ...]:
+    """All that is wrong with this measurement; empty when nothing is."""
+    found = (kind.of(verdict) for kind in kinds())
+    return tuple(diagnostic for diagnostic in found if diagnostic is not None)
+
+
+def result_fields(diagnostics: Iterable[Diagnostic]) -> dict[str, dict[str, object] | None]:
+    """Every kind's result field, None where the kind does not apply."""
+    fields: dict[str, dict[str, object] | None] = dict.fromkeys(_registry)
+    return fields | {diagnostic.field: asdict(diagnostic) for diagnostic in diagnostics}
+
+
+def summaries(verdicts: Iterable[Verdict]) -> list[str]:
+    """One sentence for each kind that any of the verdicts has."""
+    had = [type(found) for verdict in verdicts for found in diagnose(verdict)]
+    return [kind.summary(had.count(kind)) for kind in kinds() if kind in had]
+
+
+def check_lines(verdict: Verdict, name: str) -> list[str]:
+    """One line for each thing wrong with the measurement called ``name``."""
+    return [diagnostic.check_line(name) for diagnostic in diagnose(verdict)]
+
+
+def _rollouts(count: int) -> str:
+    return "1 rollout" if count == 1 else f"{count} rollouts"
+
+
+# What each rule proved, in words for a check line; the rules are verdicts.md's 3 to 7.
+_PROVED = {
+    "all_failed": "no model ever answered",
+    "main_model_failed": "the model under test never answered",
+    "interrupted": "the agent was cut off",
+    "zero_signal": "nothing shows that a model was asked",
+    "empty_answers": "every answer was empty",
+}
+
+
+def _proved(rule: str) -> str:
+    return _PROVED.get(rule, rule.replace("_", " "))
+
+
+def _told(verdict: Verdict) -> str:
+    """What the verdict's sentence says behind its category."""
+    return (verdict.error or "").partition(": ")[2]
+
+
+@declare
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiErrorInfo(Diagnostic):
+    """A provider failure that the wire proves; counts are of logical calls."""
+
+    field: ClassVar[str] = "api_error_info"
+    category: ClassVar[str] = Health.API_ERROR.value
+
+    rule: str
+    subcategory: str | None
+    transient: bool | None
+    fingerprint: str | None
+    cause: str | None
+    lane: str | None
+    dominant_status: int | None
+    status_counts: dict[str, int]
+    total_requests: int
+    failed_requests: int
+    recovered_requests: int
+    lost_s: float | None
+    evidence: tuple[str, ...]
+    detail: str
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self | None:
+        """Applies to every proven api_error."""
+        if verdict.health is not Health.API_ERROR:
+            return None
+        subcategory = verdict.subcategory
+        return cls(
+            rule=verdict.rule,
+            subcategory=None if subcategory is None else subcategory.value,
+            transient=verdict.transient,
+            fingerprint=verdict.fingerprint,
+            cause=verdict.cause,
+            lane=verdict.lane,
+            dominant_status=verdict.dominant_status,
+            status_counts=verdict.status_counts,
+            total_requests=verdict.total_requests,
+            failed_requests=verdict.failed_requests,
+            recovered_requests=verdict.recovered_requests,
+            lost_s=verdict.lost_s,
+            evidence=verdict.evidence,
+            detail=_told(verdict),
+        )
+
+    @classmethod
+    def summary(cls, count: int) -> str:
+        """For example ``3 rollouts failed on provider errors: see api_error_info``."""
+        return f"{_rollouts(count)} failed on provider errors: see {cls.field}"
+
+    def check_line(self, name: str) -> str:
+        """Not a measurement, and which failure made it so."""
+        kind = "transient" if self.transient else "permanent"
+        proof = f"{self.subcategory}, {kind}, {self.detail}"
+        return f"{name}: not a measurement: {_proved(self.rule)} ({proof})"
+
+
+@declare
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuspectedApiErrorInfo(Diagnostic):
+    """A provider failure that only the absence of any sign of a model suggests."""
+
+    field: ClassVar[str] = "suspected_api_error_info"
+    category: ClassVar[str] = Health.SUSPECTED_API_ERROR.value
+
+    rule: str
+    fingerprint: str | None
+    lane: str | None
+    total_requests: int
+    failed_requests: int
+    output_tokens: int | None
+    tool_calls: int | None
+    evidence: tuple[str, ...]
+    detail: str
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self | None:
+        """Applies to every suspected_api_error."""
+        if verdict.health is not Health.SUSPECTED_API_ERROR:
+            return None
+        return cls(
+            rule=verdict.rule,
+            fingerprint=verdict.fingerprint,
+            lane=verdict.lane,
+            total_requests=verdict.total_requests,
+            failed_requests=verdict.failed_requests,
+            output_tokens=verdict.output_tokens,
+            tool_calls=verdict.tool_calls,
+            evidence=verdict.evidence,
+            detail=_told(verdict),
+        )
+
+    @classmethod
+    def summary(cls, count: int) -> str:
+        """For example ``1 rollout shows no sign of a model: see suspected_api_error_info``."""
+        verb = "shows" if count == 1 else "show"
+        return f"{_rollouts(count)} {verb} no sign of a model: see {cls.field}"
+
+    def check_line(self, name: str) -> str:
+        """A suspect measurement, and what is suspicious about it."""
+        return f"{name}: suspect measurement: {_proved(self.rule)} ({self.detail})"
+
+
+@declare
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndecidedInfo(Diagnostic):
+    """Evidence is missing, so that neither health nor failure is proven."""
+
+    field: ClassVar[str] = "undecided_info"
+    category: ClassVar[str] = Health.UNDECIDED.value
+
+    missing: tuple[str, ...]
+    evidence: tuple[str, ...]
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self | None:
+        """Applies to every undecided rollout."""
+        if verdict.health is not Health.UNDECIDED:
+            return None
+        missing = tuple(w for w in verdict.warnings if w.startswith("calls_"))
+        return cls(missing=missing, evidence=verdict.evidence)
+
+    @classmethod
+    def summary(cls, count: int) -> str:
+        """For example ``2 rollouts lack evidence: see undecided_info``."""
+        return f"{_rollouts(count)} {'lacks' if count == 1 else 'lack'} evidence: see {cls.field}"
+
+    def check_line(self, name: str) -> str:
+        """Not decided, and which evidence is missing."""
+        why = ", ".join(word.replace("_", " ") for word in self.missing) or "no call seen yet"
+        return f"{name}: not decided: evidence is missing ({why})"
+
+
+@declare
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotJudgedInfo(Diagnostic):
+    """No prompt was executed: the runner's own error says why."""
+
+    field: ClassVar[str] = "not_judged_info"
+    category: ClassVar[str] = Health.NOT_JUDGED.value
+
+    total_requests: int
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self | None:
+        """Applies where no prompt was executed."""
+        if verdict.health is not Health.NOT_JUDGED:
+            return None
+        return cls(total_requests=verdict.total_requests)
+
+    @classmethod
+    def summary(cls, count: int) -> str:
+        """For example ``1 rollout executed no prompt: see not_judged_info``."""
+        return f"{_rollouts(count)} executed no prompt: see {cls.field}"
+
+    def check_line(self, name: str) -> str:
+        """Not a measurement, because nothing was asked."""
+        return f"{name}: not a measurement: no prompt was executed"

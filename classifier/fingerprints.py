@@ -1,0 +1,101 @@
+"""Short names under which equal failures meet: fingerprint, cause and lane.
+
+No text of a provider's message is ever part of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from classifier.records import Exchange
+from classifier.verdicts import Subcategory
+
+NETWORK = "network"  # stands where a status would, for a call that never got one
+UNKNOWN = "-"
+_VERSION = "v1"
+
+
+def status_name(status: int | None) -> str:
+    """``429``, or ``network`` where no answer's head ever came."""
+    return NETWORK if status is None else str(status)
+
+
+def fingerprint(subcategory: Subcategory, status: int | None) -> str:
+    """The coarse name, ``auth:401``; equal under both policies for equal failures."""
+    return f"{subcategory.value}:{status_name(status)}"
+
+
+def suspicion(rule: str) -> str:
+    """The fingerprint of a suspected failure, ``suspected:zero_signal``."""
+    return f"suspected:{rule}"
+
+
+def cause_name(
+    subcategory: Subcategory, upstream: str, status: int | None, code: str | None
+) -> str:
+    """The fine, versioned name, ``v1:quota:openai:429:insufficient_quota``."""
+    parts = (_VERSION, subcategory.value, upstream, status_name(status), code or UNKNOWN)
+    return ":".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """The way to one model: which upstream, model and key; None is unknown.
+
+    Written ``upstream/model/key-3f9a``. A model's name may hold slashes, an upstream's
+    and a digest's never do.
+    """
+
+    upstream: str | None = None
+    model: str | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        key = self.key and f"key-{self.key}"
+        return "/".join(part or UNKNOWN for part in (self.upstream, self.model, key))
+
+    @classmethod
+    def of(cls, exchange: Exchange) -> Lane:
+        """The lane one exchange went."""
+        key = exchange.key_digest
+        return cls(
+            upstream=exchange.upstream,
+            model=exchange.model,
+            key=key and key.removeprefix("key-"),
+        )
+
+    @classmethod
+    def read(cls, text: str) -> Lane:
+        """A lane from its written form; ``ValueError`` when it is not one."""
+        upstream, first, rest = text.partition("/")
+        model, second, key = rest.rpartition("/")
+        if not (first and second):
+            raise ValueError(f"lane: {text!r} is not upstream/model/key")
+        return cls(
+            upstream=None if upstream == UNKNOWN else upstream,
+            model=None if model == UNKNOWN else model,
+            key=None if key == UNKNOWN else key.removeprefix("key-"),
+        )
+
+    def meets(self, other: Lane) -> bool:
+        """Whether both can be the same lane: what either leaves open matches anything."""
+        return (
+            _agree(self.upstream, other.upstream)
+            and _agree(plain(self.model), plain(other.model))
+            and _agree(self.key, other.key)
+        )
+
+
+def _agree(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
+
+
+@lru_cache(maxsize=4096)
+def plain(model: str | None) -> str | None:
+    """A model's name without the path before it and without case.
+
+    Runners and routers write ``openai/gpt-5`` and ``models/gemini-2.5-pro`` for what the
+    provider calls ``gpt-5`` and ``gemini-2.5-pro``.
+    """
+    return None if model is None else model.rpartition("/")[2].casefold()

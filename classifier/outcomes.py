@@ -1,0 +1,139 @@
+"""What the runner saw and what the wire proved, side by side: the record of one rollout.
+
+Three independent facts and the verdict beside them; none of them is derived from another,
+save that an unhealthy verdict takes the rewards away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from classifier.diagnostics import Diagnostic, diagnose
+from classifier.records import ExecutionStatus, Outcome, Rollout, TerminationReason
+from classifier.verdicts import Health, Subcategory, Verdict
+
+
+class OutcomeError(ValueError):
+    """An outcome that contradicts itself; ``field`` names where."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The record that a runner stores.
+
+    ``status``, ``termination_reason``, ``eval`` and ``rewards`` are the runner's, None
+    before it reported. ``rewards`` is None also where the verdict is unhealthy, ``error``
+    is the verdict's sentence only where the runner had none. Tokens and ``cost_usd`` (US
+    dollars) are those of the verdict.
+    """
+
+    rollout_id: str
+    batch: str | None
+    task: str | None
+    attempt: int | None
+    model: str | None
+    status: ExecutionStatus | None
+    termination_reason: TerminationReason | None
+    eval: dict[str, object] | None
+    rewards: dict[str, float] | None
+    health: Health
+    error_category: str | None
+    subcategory: Subcategory | None
+    transient: bool | None
+    fingerprint: str | None
+    diagnostics: tuple[Diagnostic, ...]
+    error: str | None
+    verifier_error: str | None
+    export_error: str | None
+    scoreable: str
+    provisional: bool
+    prompts_executed: int | None
+    total_requests: int
+    failed_requests: int
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    tool_calls: int | None
+    cost_usd: float | None
+    warnings: tuple[str, ...]
+
+
+_NOTHING = Outcome(status=ExecutionStatus.SUCCESS)
+
+
+def result(rollout: Rollout, verdict: Verdict) -> Result:
+    """The record of a rollout and the verdict on it."""
+    outcome = rollout.outcome or _NOTHING
+    reported = rollout.outcome is not None
+    succeeded = reported and outcome.status is ExecutionStatus.SUCCESS
+    return Result(
+        rollout_id=rollout.id,
+        batch=rollout.batch,
+        task=rollout.task,
+        attempt=rollout.attempt,
+        model=rollout.model,
+        status=outcome.status if reported else None,
+        termination_reason=outcome.termination_reason if succeeded else None,
+        eval=outcome.eval,
+        rewards=None if verdict.health.unhealthy else outcome.rewards,
+        health=verdict.health,
+        error_category=verdict.error_category,
+        subcategory=verdict.subcategory,
+        transient=verdict.transient,
+        fingerprint=verdict.fingerprint,
+        diagnostics=diagnose(verdict),
+        error=outcome.error or verdict.error,
+        verifier_error=outcome.verifier_error,
+        export_error=outcome.export_error,
+        scoreable=verdict.scoreable,
+        provisional=verdict.provisional,
+        prompts_executed=outcome.prompts_executed,
+        total_requests=verdict.total_requests,
+        failed_requests=verdict.failed_requests,
+        input_tokens=verdict.input_tokens,
+        output_tokens=verdict.output_tokens,
+        total_tokens=verdict.total_tokens,
+        tool_calls=verdict.tool_calls,
+        cost_usd=verdict.cost_usd,
+        warnings=verdict.warnings,
+    )
+
+
+def _reason_without_success(outcome: Outcome) -> bool:
+    return outcome.termination_reason is not None and outcome.status is not ExecutionStatus.SUCCESS
+
+
+def _negative(count: int | None) -> bool:
+    return count is not None and count < 0
+
+
+def _not_numbers(outcome: Outcome) -> bool:
+    return not all(map(math.isfinite, (outcome.rewards or {}).values()))
+
+
+_CONTRADICTIONS: tuple[tuple[str, Callable[[Outcome], bool], str], ...] = (
+    (
+        "termination_reason",
+        _reason_without_success,
+        "only a status of success has one",
+    ),
+    ("prompts_executed", lambda o: _negative(o.prompts_executed), "is less than 0"),
+    ("tool_calls", lambda o: _negative(o.tool_calls), "is less than 0"),
+    ("total_tokens", lambda o: _negative(o.total_tokens), "is less than 0"),
+    ("rewards", _not_numbers, "holds a value that is no finite number"),
+)
+
+
+def validate(outcome: Outcome) -> Outcome:
+    """The same outcome; ``OutcomeError`` names the first field that contradicts another."""
+    for field, contradicts, problem in _CONTRADICTIONS:
+        if contradicts(outcome):
+            raise OutcomeError(field, problem)
+    return outcome

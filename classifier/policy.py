@@ -1,0 +1,47 @@
+"""What judgement may be told to do otherwise: limits, retries and the breaker, as one value.
+
+It holds numbers and names, reads no environment and decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How to judge.
+
+    ``name`` is "evidence" (every rule) or "seed" (benchflow's published behaviour).
+    ``stall_s``: an agent that hangs up after this many silent seconds was stalled.
+    ``doomed_after``: equal permanent failures until a rollout is doomed; 0 turns it off.
+    ``max_steps``: "score" or "exclude" rollouts that ran out of steps.
+    ``max_retries``, ``retry_base_s``, ``retry_cap_s``, ``retry_on_api_error``: see retries.
+    ``repetition``: attempts in a row with one and the same cause that make a transient
+    failure look deterministic. ``request_repeats``: failures of one and the same request
+    inside a rollout that earn a warning. ``breaker_threshold``: 0 turns the breaker off.
+    """
+
+    name: str = "evidence"
+    stall_s: float = 60.0
+    doomed_after: int = 2
+    max_steps: str = "score"
+    max_retries: int = 2
+    retry_base_s: float = 1.0
+    retry_cap_s: float = 30.0
+    retry_on_api_error: bool = True
+    repetition: int = 3
+    request_repeats: int = 10
+    breaker_threshold: int = 5
+
+
+EVIDENCE = Policy()
+SEED = Policy(name="seed")
+POLICIES = {policy.name: policy for policy in (EVIDENCE, SEED)}
+
+
+def named(name: str) -> Policy:
+    """The policy of that name; ``ValueError`` says which names there are."""
+    if name not in POLICIES:
+        raise ValueError(f"policy: {name!r} is none of {', '.join(POLICIES)}")
+    return POLICIES[name]

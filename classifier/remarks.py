@@ -1,0 +1,99 @@
+"""Warnings: what a reader of a verdict should know although it does not decide the verdict.
+
+A table of names and questions; no warning ever changes a health.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from classifier.calls import Standing, proven_empty, refused
+from classifier.facts import Facts, reported_activity
+from classifier.records import Ending, Exchange, UsageSource
+from classifier.verdicts import Subcategory
+
+# Finish reasons of an answer cut short by its own limit: OpenAI chat "length", Responses
+# "max_output_tokens", Anthropic and Bedrock "max_tokens", Gemini and Cohere "MAX_TOKENS",
+# Mistral "model_length".
+_CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_length"))
+
+
+def _last_failed(facts: Facts) -> Subcategory | None:
+    settled = (Standing.ANSWERED, Standing.FAILED)
+    last = next((call for call in reversed(facts.main) if call.standing in settled), None)
+    if last is None or last.standing is Standing.ANSWERED:
+        return None
+    cause = last.failures[-1].cause
+    return None if cause is None else cause.subcategory
+
+
+def ended_on_rejection(facts: Facts) -> bool:
+    """Whether the last thing the model under test was asked was refused as unacceptable."""
+    return _last_failed(facts) is Subcategory.REJECTED_REQUEST
+
+
+def _ended_on_failure(facts: Facts) -> bool:
+    return _last_failed(facts) not in (None, Subcategory.REJECTED_REQUEST)
+
+
+def _answers(facts: Facts) -> Iterable[Exchange]:
+    return (call.last for call in facts.calls if call.standing is Standing.ANSWERED)
+
+
+def _reason(name: str) -> Callable[[Facts], bool]:
+    return lambda facts: any(
+        x.cause is not None and x.cause.reason == name for x in facts.exchanges
+    )
+
+
+def _usage(source: UsageSource) -> Callable[[Facts], bool]:
+    return lambda facts: any(x.usage.source is source for x in _answers(facts))
+
+
+def _truncated(facts: Facts) -> bool:
+    return any((x.finish_reason or "").casefold() in _CUT_SHORT for x in _answers(facts))
+
+
+def _never_answered(facts: Facts) -> bool:
+    return bool(facts.calls) and not facts.any(Standing.ANSWERED, Standing.FAILED)
+
+
+def _unseen_activity(facts: Facts) -> bool:
+    return not facts.calls and not facts.exempt and reported_activity(facts.outcome)
+
+
+def _repeats(facts: Facts) -> bool:
+    failures = [x for x in facts.exchanges if x.cause is not None and x.request_digest]
+    if len(failures) < facts.policy.request_repeats:
+        return False
+    counts = Counter((x.request_digest, x.cause and x.cause.rule) for x in failures)
+    return max(counts.values()) >= facts.policy.request_repeats
+
+
+# In the order in which a verdict lists them.
+WARNINGS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
+    ("calls_lost", lambda facts: facts.any(Standing.LOST)),
+    ("calls_unrecorded", lambda facts: facts.rollout.gaps > 0),
+    ("calls_in_flight", lambda facts: facts.any(Standing.PENDING)),
+    ("calls_never_answered", _never_answered),
+    ("calls_bypass_the_proxy", _unseen_activity),
+    ("ended_on_rejection", ended_on_rejection),
+    ("ended_on_failure", _ended_on_failure),
+    ("context_length", _reason("context_length")),
+    ("content_filter", _reason("content_filter")),
+    ("refusals", lambda facts: any(map(refused, _answers(facts)))),
+    ("truncated_by_max_tokens", _truncated),
+    ("empty_answers", lambda facts: any(map(proven_empty, _answers(facts)))),
+    ("left_by_agent", lambda facts: any(x.ending is Ending.LEFT_BY_AGENT for x in facts.exchanges)),
+    ("request_repeated", _repeats),
+    ("usage_missing", _usage(UsageSource.ABSENT)),
+    ("usage_partial", _usage(UsageSource.PARTIAL)),
+    ("answers_unread", lambda facts: any(x.deaf is not None for x in facts.exchanges)),
+    ("faults_injected", lambda facts: any(x.injected for x in facts.exchanges)),
+)
+
+
+def warnings(facts: Facts) -> tuple[str, ...]:
+    """The names of all that apply."""
+    return tuple(name for name, applies in WARNINGS if applies(facts))

@@ -1,0 +1,105 @@
+"""Whether to run a rollout again, and after how long.
+
+It starts nothing and waits for nothing; only what is proven transient is ever advised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from classifier.policy import EVIDENCE, Policy
+from classifier.records import Rollout
+from classifier.verdicts import Health, Retry, Subcategory, Verdict
+
+PERMANENT = {
+    Subcategory.AUTH: "permanent until someone fixes the key",
+    Subcategory.QUOTA: "permanent until someone fixes the account",
+    Subcategory.MODEL_NOT_FOUND: "permanent until the account has that model",
+    Subcategory.REJECTED_REQUEST: "permanent: the same request would be refused again",
+}
+_PERMANENT = "permanent until someone looks"
+_BY_HEALTH = {
+    Health.HEALTHY: "nothing failed",
+    Health.SUSPECTED_API_ERROR: "suspected, not proven: someone should look first",
+    Health.NOT_JUDGED: "no prompt was executed: see the runner's own error",
+    Health.UNDECIDED: "evidence is missing: someone should look first",
+}
+
+
+def advise(
+    verdict: Verdict,
+    *,
+    attempt: int = 0,
+    policy: Policy = EVIDENCE,
+    rand: Callable[[], float],
+    earlier: Sequence[str] = (),
+) -> Retry:
+    """Whether to run again what got this verdict.
+
+    ``attempt`` is how many times the slot was run before: 0 for the first, and it never
+    starts over. The wait, in seconds, is ``rand()`` (from 0 to 1) of
+    ``min(retry_base_s × 2^attempt, retry_cap_s)``, but never less than the provider's own.
+    ``earlier`` are the causes of the attempts before, oldest first: a cause that stays the
+    same ``policy.repetition`` times in a row is deterministic, whatever its kind.
+    """
+    wait = verdict.provider_wait_s
+    refusal = _refusal(verdict, attempt, policy, earlier)
+    if refusal is not None:
+        return Retry(eligible=False, after_s=wait, reason=refusal)
+    drawn = rand() * backoff_s(attempt, policy)
+    reason = f"transient: retry {attempt + 1} of {policy.max_retries}"
+    return Retry(eligible=True, after_s=round(max(drawn, wait or 0.0), 3), reason=reason)
+
+
+def backoff_s(attempt: int, policy: Policy = EVIDENCE) -> float:
+    """The longest wait in seconds before the next attempt; attempt 0 is the first."""
+    exponent = min(max(attempt, 0), 64)  # beyond, the cap has long been reached
+    return min(policy.retry_base_s * 2.0**exponent, policy.retry_cap_s)
+
+
+def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[str]) -> str | None:
+    if verdict.health is not Health.API_ERROR:
+        return _BY_HEALTH[verdict.health]
+    if not verdict.transient:
+        return (
+            _PERMANENT
+            if verdict.subcategory is None
+            else PERMANENT.get(verdict.subcategory, _PERMANENT)
+        )
+    if not policy.retry_on_api_error:
+        return "transient, but retrying is turned off"
+    repeated = repetitions(verdict.cause, earlier)
+    if 0 < policy.repetition <= repeated:
+        return f"the same cause {repeated} times in a row: deterministic"
+    if attempt >= policy.max_retries:
+        return f"transient, but all {policy.max_retries} retries are used"
+    return None
+
+
+def repetitions(cause: str | None, earlier: Sequence[str]) -> int:
+    """How many attempts in a row, the last one included, had this cause; 0 for None."""
+    if cause is None:
+        return 0
+    count = 1
+    for before in reversed(earlier):
+        if before != cause:
+            break
+        count += 1
+    return count
+
+
+def in_itself(verdict: Verdict, rollout: Rollout, policy: Policy) -> Verdict:
+    """The verdict with the advice that can be given from this rollout alone."""
+    attempt = rollout.attempt or 0
+    retry = advise(
+        verdict, attempt=attempt, policy=policy, rand=lambda: _drawn(rollout.id, attempt)
+    )
+    return replace(verdict, retry=retry)
+
+
+def _drawn(rollout_id: str, attempt: int) -> float:
+    """A number from 0 to 1 that differs from rollout to rollout and stays the same for one."""
+    digest = hashlib.blake2b(f"{attempt}:{rollout_id}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64

@@ -1,0 +1,120 @@
+"""The seed policy: benchflow's published verdict, from statuses and the runner's own counts.
+
+It reads no body, knows no lane and no recovery; it exists to be compared with, not believed.
+
+Source: benchflow ``rollout/_usage.py`` (``classify_api_failure``) and ``rollout/__init__.py``
+(``_maybe_classify_api_error``), 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from classifier import tallies
+from classifier.calls import Standing
+from classifier.causes import status_only
+from classifier.facts import Facts, main_lane, reported_error, unprompted
+from classifier.fingerprints import cause_name, fingerprint, suspicion
+from classifier.records import Exchange
+from classifier.retries import in_itself
+from classifier.verdicts import Health, Layer, Subcategory, Verdict
+
+
+class _Seen(NamedTuple):
+    """What the seed policy sees: answers with a status, and two counts."""
+
+    answers: list[Exchange]
+    failures: list[Exchange]
+    tokens: int
+    tools: int
+
+
+def _seen(facts: Facts) -> _Seen:
+    answers = [x for x in facts.exchanges if x.status is not None]
+    failures = [x for x in answers if x.status is not None and status_only(x.status)]
+    outcome = facts.outcome
+    tokens = outcome.total_tokens if outcome else None
+    tools = outcome.tool_calls if outcome else None
+    # Unknown counts as nothing here, as published: ``_as_nonnegative_int(None)`` is 0.
+    return _Seen(
+        answers=answers,
+        failures=failures,
+        tokens=(tallies.all_tokens(answers) if tokens is None else tokens) or 0,
+        tools=(tallies.tool_calls(answers) if tools is None else tools) or 0,
+    )
+
+
+def _rule(facts: Facts, seen: _Seen) -> tuple[Health, str]:
+    if unprompted(facts.outcome):
+        return Health.NOT_JUDGED, "not_judged"
+    silent = reported_error(facts.outcome) or facts.exempt
+    if silent or seen.tokens or seen.tools:
+        return Health.HEALTHY, "healthy"
+    if seen.failures and len(seen.failures) == len(seen.answers):
+        return Health.API_ERROR, "all_failed"
+    if facts.outcome is None:
+        return Health.HEALTHY, "healthy"
+    return Health.SUSPECTED_API_ERROR, "zero_signal"
+
+
+def judge_by_seed(facts: Facts) -> Verdict:
+    """The verdict benchflow would have given; ``scoreable`` follows from health alone."""
+    seen = _seen(facts)
+    health, rule = _rule(facts, seen)
+    rollout = facts.rollout
+    verdict = Verdict(
+        rollout_id=rollout.id,
+        batch=rollout.batch,
+        health=health,
+        rule=rule,
+        policy=facts.policy.name,
+        lane=main_lane(facts),
+        total_requests=len(seen.answers),
+        failed_requests=len(seen.failures),
+        status_counts=tallies.status_counts(seen.failures),
+        input_tokens=tallies.input_total(facts.exchanges),
+        output_tokens=tallies.output_total(facts.exchanges),
+        total_tokens=tallies.all_tokens(facts.exchanges),
+        tool_calls=tallies.tool_calls(facts.exchanges),
+        cost_usd=tallies.cost_usd(facts.exchanges),
+        lost_s=tallies.lost_s(facts.calls),
+        scoreable="yes" if health is Health.HEALTHY else "no",
+        provisional=facts.outcome is None or facts.any(Standing.PENDING),
+    )
+    return in_itself(_explained(verdict, seen), rollout, facts.policy)
+
+
+def _explained(verdict: Verdict, seen: _Seen) -> Verdict:
+    statuses = [x.status for x in seen.failures if x.status is not None]
+    if verdict.health is Health.SUSPECTED_API_ERROR:
+        return replace(
+            verdict,
+            fingerprint=suspicion(verdict.rule),
+            layer=Layer.ZERO_SIGNAL,
+            error="suspected_api_error: no tokens and no tool calls",
+        )
+    if not statuses:
+        return verdict
+    status = tallies.most_frequent(statuses)
+    verdict = replace(verdict, dominant_status=status)
+    subcategory = status_only(status)
+    if verdict.health is not Health.API_ERROR or subcategory is None:
+        return verdict
+    return _accused(verdict, seen, status, subcategory)
+
+
+def _accused(verdict: Verdict, seen: _Seen, status: int, subcategory: Subcategory) -> Verdict:
+    kind = "transient" if subcategory.transient else "permanent"
+    upstream = seen.failures[-1].upstream
+    return replace(
+        verdict,
+        subcategory=subcategory,
+        transient=subcategory.transient,
+        fingerprint=fingerprint(subcategory, status),
+        cause=cause_name(subcategory, upstream, status, None),
+        layer=Layer.PROXY_PROVEN,
+        error=f"api_error [{subcategory.value}, {kind}]: "
+        f"HTTP {status} on {len(seen.failures)} of {len(seen.answers)} calls",
+        evidence=tuple(x.id for x in seen.failures),
+    )
