@@ -1,0 +1,134 @@
+"""``truezero serve`` as users run it: a process of its own, reached over HTTP only.
+
+It knows nothing of the service's inside; it can be killed and started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+ROOT = Path(__file__).parent.parent.parent
+UPSTREAMS = ("OPENAI", "ANTHROPIC", "GEMINI")
+
+
+class Service:
+    """The service on a free port, its database and log in ``home``, all upstreams faked.
+
+    ``settings`` are further ``TRUEZERO_`` variables, named without that prefix.
+    """
+
+    def __init__(self, home: Path, provider_url: str, **settings: str) -> None:
+        self.home = home
+        self.database = home / "journeys.db"
+        self._settings = {
+            **{f"UPSTREAM_{name}": provider_url for name in UPSTREAMS},
+            "DATABASE_URL": str(self.database),
+            "LOG_LEVEL": "info",
+            **settings,
+        }
+        self._port = _free_port()
+        self.url = f"http://127.0.0.1:{self._port}"
+        self._http = httpx.Client(base_url=self.url, timeout=20)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+        self.stop()
+
+    def start(self) -> None:
+        """Start, and return when it answers."""
+        with (self.home / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "truezero", "serve", "--port", str(self._port)],
+                cwd=self.home,
+                env=self._environment(),
+                stdout=log,
+                stderr=log,
+            )
+        self._wait_until_alive()
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it as an operator would."""
+        self._end(signal.SIGTERM)
+
+    def log(self) -> str:
+        return (self.home / "log").read_text(errors="replace")
+
+    def base(self, rollout: str, upstream: str) -> str:
+        """Where an agent of this rollout points its client."""
+        return f"{self.url}/r/{rollout}/{upstream}"
+
+    def verdict(self, rollout: str, **query: str) -> dict[str, Any]:
+        return self.get(f"/rollouts/{rollout}/verdict", **query)
+
+    def exchanges(self, rollout: str) -> list[dict[str, Any]]:
+        items = self.get(f"/rollouts/{rollout}/exchanges")["items"]
+        assert isinstance(items, list)
+        return items
+
+    def outcome(self, rollout: str, **seen: object) -> dict[str, Any]:
+        return self._checked(self._http.post(f"/rollouts/{rollout}/outcome", json=seen))
+
+    def register(self, **asked: object) -> dict[str, Any]:
+        return self._checked(self._http.post("/rollouts", json=asked))
+
+    def get(self, path: str, **query: str) -> dict[str, Any]:
+        return self._checked(self._http.get(path, params=query))
+
+    def _checked(self, answer: httpx.Response) -> dict[str, Any]:
+        assert answer.is_success, f"{answer.request.url}: {answer.status_code} {answer.text}"
+        found = answer.json()
+        assert isinstance(found, dict)
+        return found
+
+    def _environment(self) -> Mapping[str, str]:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith("TRUEZERO_")}
+        ours = {f"TRUEZERO_{name}": value for name, value in self._settings.items()}
+        return {**inherited, **ours, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
+
+    def _wait_until_alive(self, timeout_s: float = 30) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline and self._running():
+            with contextlib.suppress(httpx.TransportError):
+                if self._http.get("/healthz").is_success:
+                    return
+            time.sleep(0.05)
+        raise AssertionError(f"the service does not answer:\n{self.log()}")
+
+    def _running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(35)
+        finally:
+            self._process.kill()
+            self._process = None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

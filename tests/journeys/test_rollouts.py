@@ -1,0 +1,266 @@
+"""Whole stories of a rollout, from the agent's first call to what the runner stores."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Answer, Framing, Hang, Pause, Provider, Wait
+from tests.journeys.agents import ask
+from tests.journeys.service import Service
+
+CHAT = "/v1/chat/completions"
+BODY = {"model": "gpt-5", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+FINISHED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
+
+
+def first_chunk(url: str, body: object = BODY) -> None:
+    """Ask for a stream, hear its first chunk, and hang up."""
+    with httpx.stream("POST", url + CHAT, json=body, timeout=20) as answer:
+        assert next(answer.iter_raw())
+
+
+def test_a_zero_that_is_true_stays_in_the_denominator(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    ask(Api.CHAT, service.base(rollout, "openai"), stream=True)
+    assert service.verdict(rollout)["provisional"] is True
+    result = service.outcome(rollout, **FINISHED, rewards={"reward": 0.0})
+    assert (result["status"], result["rewards"]) == ("success", {"reward": 0.0})
+    assert (result["error_category"], result["api_error_info"]) == (None, None)
+    assert service.verdict(rollout)["provisional"] is False
+
+
+def test_a_zero_that_is_a_providers_failure_loses_its_reward(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    provider.plays(answers.FAILURES[Api.CHAT][Fault.AUTH])
+    for _ in range(2):
+        ask(Api.CHAT, service.base(rollout, "openai"), stream=False)
+    assert service.verdict(rollout)["doomed"] is True
+    result = service.outcome(rollout, **FINISHED, rewards={"reward": 0.0})
+    assert (result["status"], result["rewards"]) == ("success", None)
+    assert result["error_category"] == "api_error"
+    assert result["api_error_info"]["subcategory"] == "auth"
+    assert "HTTP 401 on 2 of 2 calls" in result["error"]
+
+
+def test_an_agent_that_never_called_is_suspected(service: Service, rollout: str) -> None:
+    service.register(id=rollout)
+    service.outcome(rollout, **FINISHED, total_tokens=0, tool_calls=0)
+    verdict = service.verdict(rollout)
+    assert (verdict["health"], verdict["rule"]) == ("suspected_api_error", "zero_signal")
+
+
+def test_an_agent_that_was_cut_off_did_not_finish(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    provider.plays(answers.healthy, answers.FAILURES[Api.CHAT][Fault.QUOTA])
+    for _ in range(2):
+        ask(Api.CHAT, service.base(rollout, "openai"), stream=False)
+    verdict = service.verdict(rollout)
+    assert (verdict["rule"], verdict["subcategory"]) == ("interrupted", "quota")
+
+
+def test_a_judges_failure_is_not_the_agents(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    ask(Api.CHAT, service.base(rollout, "openai"), stream=False)
+    provider.plays(answers.FAILURES[Api.CHAT][Fault.AUTH])
+    ask(Api.CHAT, service.base(f"{rollout}/as/judge", "openai"), stream=False)
+    assert [e["role"] for e in service.exchanges(rollout)] == ["agent", "judge"]
+    assert service.verdict(rollout)["health"] == "healthy"
+
+
+def test_an_agent_that_leaves_early_is_no_failure_and_costs_no_more(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    provider.plays(answers.chat_stream().stopping_after(3, Hang()))
+    first_chunk(service.base(rollout, "openai"))
+    provider.wait_until_left()
+    verdict = service.verdict(rollout, wait="settled", timeout_s="5")
+    (exchange,) = service.exchanges(rollout)
+    assert (exchange["ending"], exchange["subcategory"]) == ("left_by_agent", None)
+    assert verdict["health"] != "api_error"
+
+
+def test_a_client_that_stops_reading_at_the_last_event_is_counted_at_once(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    provider.plays(answers.chat_stream())
+    with httpx.stream("POST", service.base(rollout, "openai") + CHAT, json=BODY) as answer:
+        for line in answer.iter_lines():
+            if line == "data: [DONE]":
+                break
+        (exchange,) = service.exchanges(rollout)
+    assert (exchange["output_tokens"], exchange["finish_reason"]) == (5, "stop")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_compressed_answer_passes_unchanged_and_is_understood(
+    service: Service, provider: Provider, rollout: str, coding: str, stream: bool
+) -> None:
+    answer = answers.encoded(answers.chat_stream() if stream else answers.chat(), coding)
+    provider.plays(answer.in_pieces(7))
+    url = service.base(rollout, "openai") + CHAT
+    headers = {"accept-encoding": coding}
+    with httpx.stream("POST", url, json={**BODY, "stream": stream}, headers=headers) as response:
+        heard = b"".join(response.iter_raw())
+    assert heard == answer.content
+    assert response.headers["content-encoding"] == coding
+    assert provider.requests[-1].header("accept-encoding") == coding
+    (exchange,) = service.exchanges(rollout)
+    assert (exchange["input_tokens"], exchange["output_tokens"]) == (31, 5)
+
+
+def test_a_request_and_an_answer_pass_byte_for_byte(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    body = b'{ "model":"gpt-5",\n "messages": [] , "odd": "\\u00e9"}  '
+    provider.plays(
+        answers.chat().with_headers(("x-two", "1"), ("X-Two", "2"), ("x-request-id", "r"))
+    )
+    url = service.base(rollout, "openai") + CHAT + "?a=%2F&b"
+    response = httpx.post(url, content=body, headers={"x-custom": "kept"})
+    (request,) = provider.requests
+    assert (request.target, request.body) == (CHAT + "?a=%2F&b", body)
+    assert request.header("x-custom") == "kept"
+    assert not [name for name, _ in request.headers if "truezero" in name.lower()]
+    assert response.content == answers.chat().content
+    assert response.headers.get_list("x-two") == ["1", "2"]
+    assert response.headers["x-truezero-exchange"] == service.exchanges(rollout)[0]["id"]
+
+
+def test_chunks_arrive_as_they_are_sent(service: Service, provider: Provider, rollout: str) -> None:
+    go = threading.Event()
+    provider.plays(answers.chat_stream().stopping_after(2, Wait(go)))
+    with httpx.stream("POST", service.base(rollout, "openai") + CHAT, json=BODY) as answer:
+        chunks = answer.iter_raw()
+        early = next(chunks)  # nothing more is sent before we have heard this
+        go.set()
+        assert early + b"".join(chunks) == answers.chat_stream().content
+
+
+def test_a_provider_that_cannot_be_reached_is_a_providers_error(
+    service: Service, rollout: str
+) -> None:
+    seen = ask(Api.CHAT, service.base(rollout, "vllm"), stream=False)
+    assert (seen.error, seen.status) == ("openai.InternalServerError", 502)
+    (exchange,) = service.exchanges(rollout)
+    assert (exchange["status"], exchange["ending"]) == (None, "never_connected")
+    verdict = service.verdict(rollout)
+    assert (verdict["health"], verdict["subcategory"]) == ("api_error", "provider_error")
+
+
+def test_an_unknown_upstream_is_refused_in_our_own_name(service: Service, rollout: str) -> None:
+    refused = httpx.post(service.base(rollout, "nobody") + CHAT, json=BODY)
+    assert refused.headers["x-truezero-refusal"]
+    assert refused.headers["content-type"].startswith("application/problem+json")
+
+
+def test_a_second_outcome_must_be_the_same(service: Service, rollout: str) -> None:
+    service.register(id=rollout)
+    first = service.outcome(rollout, **FINISHED)
+    assert service.outcome(rollout, **FINISHED) == first
+    other = {**FINISHED, "termination_reason": "max_steps"}
+    assert httpx.post(f"{service.url}/rollouts/{rollout}/outcome", json=other).status_code == 409
+
+
+def test_killed_in_the_middle_it_loses_nothing_that_was_finished(
+    provider: Provider, tmp_path: Path
+) -> None:
+    with Service(tmp_path, provider.url) as service:
+        base = service.base("r", "openai")
+        assert ask(Api.CHAT, base, stream=True).error is None
+        provider.plays(answers.chat_stream().stopping_after(3, Hang()))
+        with httpx.stream("POST", base + CHAT, json=BODY) as answer:
+            assert next(answer.iter_raw())
+            service.kill()
+            with pytest.raises(httpx.TransportError):
+                answer.read()
+        service.start()
+        verdict = service.verdict("r")
+        finished, lost = service.exchanges("r")
+    assert (finished["ending"], finished["output_tokens"]) == ("complete", 5)
+    assert (lost["ending"], lost["output_tokens"]) == ("lost", None)
+    assert (verdict["health"], verdict["scoreable"]) != ("healthy", "yes")
+    assert verdict["health"] == "undecided"
+
+
+def test_told_to_stop_it_lets_calls_in_flight_finish(provider: Provider, tmp_path: Path) -> None:
+    stream = answers.chat_stream().stopping_after(3, Pause(0.7))
+    provider.plays(stream)
+    with Service(tmp_path, provider.url) as service:
+        with httpx.stream("POST", service.base("r", "openai") + CHAT, json=BODY) as answer:
+            chunks = answer.iter_raw()
+            heard = next(chunks)
+            stopping = threading.Thread(target=service.stop)
+            stopping.start()
+            heard += b"".join(chunks)
+        stopping.join()
+        assert heard == stream.content
+        service.start()
+        (exchange,) = service.exchanges("r")
+    assert exchange["ending"] == "complete"
+
+
+def test_behind_a_token_an_agent_needs_only_what_registration_gave_it(
+    provider: Provider, tmp_path: Path
+) -> None:
+    token = {"Authorization": "Bearer admin-secret"}
+    settings = {"ADMIN_TOKEN": "admin-secret", "KEY_OPENAI": "sk-the-real-one"}
+    with Service(tmp_path, provider.url, **settings) as service:
+        assert httpx.get(f"{service.url}/rollouts/r/verdict").status_code == 401
+        assert httpx.post(service.base("r", "openai") + CHAT, json=BODY).status_code == 403
+        asked = {"id": "r", "model": "gpt-5"}
+        given = httpx.post(f"{service.url}/rollouts", json=asked, headers=token).json()
+        agent = openai.OpenAI(
+            base_url=given["base_urls"]["openai"], api_key=given["key"], max_retries=0
+        )
+        agent.chat.completions.create(model="gpt-5", messages=[{"role": "user", "content": "hi"}])
+        assert provider.requests[-1].header("authorization") == "Bearer sk-the-real-one"
+        assert httpx.get(
+            f"{service.url}/rollouts/r/verdict", headers={"Authorization": f"Bearer {given['key']}"}
+        ).status_code in (401, 403)
+        verdict = httpx.get(f"{service.url}/rollouts/r/verdict", headers=token).json()
+    assert (verdict["health"], verdict["total_requests"]) == ("healthy", 1)
+
+
+def test_nothing_that_was_said_is_kept(provider: Provider, tmp_path: Path) -> None:
+    secret = "the-zero-is-a-secret"
+    said: dict[str, Any] = json.loads(answers.chat().content)
+    said["choices"][0]["message"]["content"] = f"completion {secret}"
+    failed = answers.whole({"error": {"message": f"no {secret}", "code": "invalid_api_key"}}, 401)
+    provider.plays(answers.whole(said), failed)
+    body = {"model": "gpt-5", "messages": [{"role": "user", "content": f"prompt {secret}"}]}
+    headers = {"authorization": f"Bearer sk-{secret}", "cookie": f"c={secret}"}
+    with Service(tmp_path, provider.url, LOG_LEVEL="debug") as service:
+        url = service.base("r", "openai") + CHAT
+        for _ in range(2):
+            httpx.post(f"{url}?key={secret}", json=body, headers=headers)
+        assert len(service.exchanges("r")) == 2
+        shown = json.dumps([service.exchanges("r"), service.verdict("r")])
+    kept = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert service.database in kept
+    assert [file.name for file in kept if secret.encode() in file.read_bytes()] == []
+    assert secret not in shown
+
+
+def test_a_body_that_ends_with_the_connection_is_whole(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    answer = Answer(body=answers.chat().body, framing=Framing.EOF)
+    provider.plays(answer)
+    heard = httpx.post(service.base(rollout, "openai") + CHAT, json={**BODY, "stream": False})
+    assert heard.content == answer.content
+    (exchange,) = service.exchanges(rollout)
+    assert (exchange["ending"], exchange["output_tokens"]) == ("complete", 5)
