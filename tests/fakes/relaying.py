@@ -1,0 +1,142 @@
+"""A relay on a real socket without store or desk: what it hands to the ledger is kept in a list."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import uvicorn
+
+from classifier.records import Exchange
+from proxy.keys import Keyring
+from proxy.relay import House, Limits, Receive, Relay, Scope, Send
+from proxy.transport import AiohttpTransport
+from proxy.upstreams import allow_list
+
+KEYRING = Keyring(b"k" * 32)
+
+
+@dataclass
+class Book:
+    """A ledger in memory; with ``hold`` set, nothing becomes durable until it is cleared."""
+
+    opens: list[Exchange] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
+    hold: threading.Event = field(default_factory=threading.Event)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def opened(self, exchange: Exchange) -> asyncio.Future[None]:
+        self.opens.append(exchange)
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
+        with self.changed:
+            self.exchanges.append(exchange)
+            self.changed.notify_all()
+        return asyncio.ensure_future(self._durable())
+
+    async def _durable(self) -> None:
+        while self.hold.is_set():
+            await asyncio.sleep(0.005)
+
+    def wait_for(self, count: int = 1, timeout_s: float = 10) -> list[Exchange]:
+        with self.changed:
+            came = self.changed.wait_for(lambda: len(self.exchanges) >= count, timeout_s)
+        assert came, f"{len(self.exchanges)} exchanges were recorded, not {count}"
+        return self.exchanges
+
+    @property
+    def only(self) -> Exchange:
+        (exchange,) = self.wait_for(1)
+        return exchange
+
+
+@dataclass
+class Relaying:
+    """A running relay: its address and what it recorded."""
+
+    url: str
+    port: int
+    book: Book
+
+    def base(self, rollout: str = "r1", upstream: str = "openai") -> str:
+        return f"{self.url}/r/{rollout}/{upstream}"
+
+    def raw(self, request: bytes, *, timeout_s: float = 5) -> bytes:
+        """Send bytes as they are, read until the relay closes the connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout_s) as connection:
+            connection.sendall(request)
+            got = b""
+            while chunk := connection.recv(65536):
+                got += chunk
+        return got
+
+
+@contextmanager
+def relaying(
+    provider: str, *, transport: httpx.AsyncBaseTransport | None = None, **rules: Any
+) -> Iterator[Relaying]:
+    """Run a relay whose upstreams openai, anthropic and gemini are one provider."""
+    book = Book()
+    names = ("openai", "anthropic", "gemini")
+    ids = itertools.count(1)
+    house = House(
+        upstreams=allow_list({name: {"url": provider} for name in names}),
+        transport=transport or AiohttpTransport(),
+        ledger=book,
+        keyring=KEYRING,
+        salt=b"salt",
+        new_id=lambda: f"x{next(ids)}",
+        wall=time.time,
+        clock=time.monotonic,
+        limits=rules.pop("limits", Limits()),
+        real_keys=rules.pop("real_keys", {}),
+        **rules,
+    )
+    with _running(_Until(Relay(house), house.transport)) as port:
+        yield Relaying(f"http://127.0.0.1:{port}", port, book)
+
+
+class _Until:
+    """A relay, and its transport's end when the server stops."""
+
+    def __init__(self, relay: Relay, transport: httpx.AsyncBaseTransport) -> None:
+        self._relay, self._transport = relay, transport
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._relay(scope, receive, send)
+            return
+        for done in ("startup", "shutdown"):
+            await receive()
+            if done == "shutdown":
+                await self._transport.aclose()
+            await send({"type": f"lifespan.{done}.complete"})
+
+
+@contextmanager
+def _running(app: Any) -> Iterator[int]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app, http="httptools", ws="none", lifespan="on", access_log=False,
+        server_header=False, date_header=False, log_level="error", loop="uvloop",
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listener.close()
