@@ -22,30 +22,26 @@ HEALTH_STYLE = {
 }
 
 
-def health(verdict: models.Verdict) -> str:
-    """The health, coloured."""
+def headline(verdict: models.Verdict) -> str:
+    """Health and reason in one coloured line."""
     style = HEALTH_STYLE[verdict.health]
-    return f"[{style}]{verdict.health}[/{style}]"
+    reason = escape(_reason(verdict).removeprefix(verdict.health).strip())
+    return f"[{style}]{verdict.health}[/{style}] {reason}"
 
 
-def sentence(verdict: models.Verdict) -> str:
-    """What a verdict says, for a person."""
+def _reason(verdict: models.Verdict) -> str:
     if verdict.error:
         return verdict.error
     if verdict.recovered_requests:
-        return f"{verdict.recovered_requests} failed call(s), recovered"
-    return {
-        "healthy": "the model was reached",
-        "not_judged": "no prompt was executed",
-        "undecided": "evidence is missing",
-    }.get(verdict.health, verdict.rule)
+        return f"({verdict.recovered_requests} failed call(s), recovered)"
+    reached = verdict.health == "healthy" and verdict.total_requests
+    return "" if reached else f"({verdict.rule})"
 
 
 def print_verdict(verdict: models.Verdict, calls: Sequence[models.Exchange]) -> None:
     """One rollout: the verdict, its facts, and each call."""
     console = Console()
-    console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {health(verdict)}")
-    console.print(escape(sentence(verdict)))
+    console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}")
     facts = {
         "rule": verdict.rule,
         "fingerprint": verdict.fingerprint,

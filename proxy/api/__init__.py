@@ -1,0 +1,1 @@
+"""REST: each handler parses, asks the control desk once, and renders."""

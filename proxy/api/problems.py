@@ -1,0 +1,65 @@
+"""Renders every refusal and every invalid request of the control plane as problem JSON.
+
+It decides nothing: a Refusal already carries its status and sentence.
+"""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from proxy.refusals import Refusal, problem
+
+_TITLES = {404: "not_found", 405: "method_not_allowed", 401: "unauthorized"}
+
+
+def install(app: FastAPI) -> None:
+    """Make the app answer every error in problem JSON."""
+    app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+
+
+def render(refusal: Refusal) -> Response:
+    """A refusal as a response."""
+    headers, body = problem(refusal)
+    response = Response(body, refusal.status)
+    response.raw_headers = headers
+    return response
+
+
+async def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return render(error)
+
+
+async def _invalid(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    errors = [
+        {"field": _field(found["loc"]), "message": _message(found["msg"])}
+        for found in error.errors()
+    ]
+    first = errors[0]
+    detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
+    return render(Refusal(422, "invalid", detail, extra={"errors": errors}))
+
+
+async def _http(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = _TITLES.get(error.status_code, "http_error")
+    headers = tuple(
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in (error.headers or {}).items()
+    )
+    return render(Refusal(error.status_code, code, str(error.detail), headers))
+
+
+def _field(location: tuple[int | str, ...]) -> str:
+    """Where in the request it is: `termination_reason`, `rewards.reward`, `limit`."""
+    return ".".join(str(part) for part in location[1:])
+
+
+def _message(message: str) -> str:
+    return message.removeprefix("Value error, ")

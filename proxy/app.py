@@ -1,0 +1,279 @@
+"""The roof: builds every room, joins them, and runs the server.
+
+It is the only place where things are wired; nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import random
+import resource
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib import metadata
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
+from uvicorn.supervisors import Multiprocess
+
+from proxy.api import guard, problems, routes
+from proxy.control import Desk
+from proxy.keys import Keyring
+from proxy.recorder import Recorder
+from proxy.refusals import Refusal, problem
+from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
+from proxy.settings import Settings, load
+from proxy.store.database import Database, StorageError
+from proxy.transport import AiohttpTransport
+
+log = logging.getLogger("truezero")
+
+_HEARTBEAT_S = 5.0
+_GC_THRESHOLDS = (50_000, 20, 50)  # fewer, later collections: thousands of streams live long
+
+
+class StartError(Exception):
+    """Why the service cannot start, in one sentence."""
+
+
+class Application:
+    """The service of one process, as an ASGI application."""
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._database = Database(settings.database_url)
+        self._worker = _new_id()
+        self._recorder = Recorder(self._database, worker=self._worker)
+        keyring = Keyring(self._database.secret("keyring"))
+        token = settings.admin_token
+        self._token = token.get_secret_value().encode() if token else None
+        upstreams = settings.allow_list()
+        desk = Desk(
+            database=self._database,
+            recorder=self._recorder,
+            keyring=keyring,
+            upstreams=upstreams,
+            proof_required=token is not None,
+            new_id=_new_id,
+            wall=time.time,
+        )
+        self._transport = AiohttpTransport()
+        self._relay = Relay(
+            House(
+                upstreams=upstreams,
+                transport=self._transport,
+                ledger=self._recorder,
+                keyring=keyring,
+                salt=self._database.secret("salt"),
+                new_id=_new_id,
+                wall=time.time,
+                clock=time.monotonic,
+                limits=_limits(settings),
+                proof_required=token is not None,
+                admits=desk.admits if settings.require_registration else None,
+                real_keys=settings.real_keys(environment),
+            )
+        )
+        self._control = _control_plane(desk, settings, self._lifespan)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Agents' calls go to the relay, everything else to the control plane."""
+        if scope["type"] == "http":
+            if self._relay.claims(scope):
+                await self._relay(scope, receive, send)
+                return
+            try:
+                guard.check(scope, self._token)
+            except Refusal as refusal:
+                await _answer(refusal, send)
+                return
+        await self._control(scope, receive, send)  # type: ignore[arg-type]  # dicts both
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: object) -> AsyncIterator[None]:
+        self._recorder.start()
+        await asyncio.to_thread(self._beat)
+        pulse = asyncio.create_task(self._pulse())
+        gc.collect()
+        gc.freeze()  # what lives as long as the process is not searched for garbage again
+        gc.set_threshold(*_GC_THRESHOLDS)
+        try:
+            yield
+        finally:
+            pulse.cancel()
+            await self._transport.aclose()
+            await self._recorder.stop()
+            with contextlib.suppress(StorageError):
+                await asyncio.to_thread(self._database.retire, self._worker)
+            self._database.close()
+
+    async def _pulse(self) -> None:
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            await asyncio.to_thread(self._beat)
+
+    def _beat(self) -> None:
+        try:
+            self._database.heartbeat(self._worker, host=socket.gethostname(), now=time.time())
+        except StorageError as error:
+            log.warning("the heartbeat cannot be written: %s", type(error).__name__)
+
+
+def create() -> Application:
+    """The application as uvicorn's worker processes build it, from the environment."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    return Application(load({}, os.environ), os.environ)
+
+
+def serve(settings: Settings) -> None:
+    """Run the service until it is told to stop.
+
+    Raises:
+        StartError: the database cannot be written, or the port is taken.
+    """
+    _prepare(settings)
+    listener = _listen(settings)
+    _raise_descriptor_limit()
+    _silence(settings)
+    config = uvicorn.Config(
+        "proxy.app:create",
+        factory=True,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        workers=settings.workers,
+        log_level=settings.log_level,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        backlog=4096,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=int(settings.grace_s),
+    )
+    host, port = listener.getsockname()[:2]
+    sys.stderr.write(f"truezero {metadata.version('truezero')} listens on http://{host}:{port}\n")
+    sys.stderr.flush()
+    server = uvicorn.Server(config)
+    try:
+        if settings.workers > 1:
+            Multiprocess(config, sockets=[listener]).run()
+        else:
+            server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        pass
+    finally:
+        listener.close()
+
+
+def _prepare(settings: Settings) -> None:
+    database = Database(settings.database_url)
+    try:
+        database.prepare()
+        for name in ("salt", "keyring"):
+            database.secret(name)
+    except StorageError as error:
+        raise StartError(_unwritable(settings, error)) from None
+    finally:
+        database.close()
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+        listener.listen(4096)
+    except OSError as error:
+        listener.close()
+        raise StartError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
+        ) from None
+    listener.set_inheritable(True)
+    return listener
+
+
+def _control_plane(desk: Desk, settings: Settings, lifespan: Any) -> FastAPI:
+    version = metadata.version("truezero")
+    app = FastAPIOffline(
+        title="truezero",
+        version=version,
+        summary="Tells an agent's honest zero from a provider failure, by watching the wire.",
+        redoc_url=None,
+        static_url="/static/docs",
+        lifespan=lifespan,
+    )
+    problems.install(app)
+    app.include_router(routes.router(desk, version=version, public_url=settings.public_url))
+    return app
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        connect_s=settings.connect_timeout_s,
+        read_s=settings.read_timeout_s,
+        write_s=settings.write_timeout_s,
+        body_bytes=settings.body_limit,
+    )
+
+
+def _new_id() -> str:
+    """An id that sorts by time: 13 hexadecimal digits of microseconds, 11 random ones."""
+    return f"{time.time_ns() // 1000:013x}{random.getrandbits(44):011x}"
+
+
+async def _answer(refusal: Refusal, send: Send) -> None:
+    headers, body = problem(refusal)
+    start: Message = {"type": "http.response.start", "status": refusal.status, "headers": headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+class _NoCutAnswers(logging.Filter):
+    """Drops the server's complaint about answers cut short: cutting them is the relay's way
+    to hand a provider's broken connection on."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "without completing response" not in record.getMessage()
+
+
+def _silence(settings: Settings) -> None:
+    logging.getLogger("truezero").setLevel(settings.log_level.upper())
+    logging.getLogger("uvicorn.error").addFilter(_NoCutAnswers())
+
+
+def _raise_descriptor_limit() -> None:
+    """Thousands of streams need two descriptors each; the soft limit is often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        if soft < hard:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def upgrade(settings: Settings) -> tuple[str | None, str | None]:
+    """Bring the schema up to date; returns the versions before and now.
+
+    Raises:
+        StartError: the database cannot be written.
+    """
+    database = Database(settings.database_url)
+    try:
+        return database.prepare()
+    except StorageError as error:
+        raise StartError(_unwritable(settings, error)) from None
+    finally:
+        database.close()
+
+
+def _unwritable(settings: Settings, error: StorageError) -> str:
+    return f"the database {settings.database_url!r} cannot be opened for writing: {error.orig}"

@@ -1,0 +1,5 @@
+"""`python -m truezero`: the command line."""
+
+from truezero.cli import main
+
+main()

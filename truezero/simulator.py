@@ -1,0 +1,267 @@
+"""A provider for demonstrations: real sockets, two dialects, accounts that fail as real ones do.
+
+It scripts no verdict: it looks at the key, the model and its own state, and answers what a
+provider in that state answers (error bodies after the providers' documentation).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+MODELS = ("demo-large", "demo-small")
+_SUM = re.compile(r"(\d+) \* (\d+)")
+
+
+@dataclass
+class Account:
+    """What a key is good for.
+
+    ``credit``: money left. ``per_window``: calls allowed in ``window_s`` seconds, None is
+    no limit. ``incident``: the provider has an outage where this account lives.
+    """
+
+    credit: float = 100.0
+    per_window: int | None = None
+    window_s: float = 0.6
+    incident: bool = False
+    recent: deque[float] = field(default_factory=deque)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def wait_s(self, now: float) -> float:
+        """Seconds until the next call is allowed; 0 admits this one and counts it."""
+        if self.per_window is None:
+            return 0.0
+        with self.lock:
+            while self.recent and now - self.recent[0] > self.window_s:
+                self.recent.popleft()
+            if len(self.recent) >= self.per_window:
+                return self.window_s - (now - self.recent[0])
+            self.recent.append(now)
+        return 0.0
+
+
+ACCOUNTS = {
+    "sk-demo-funded": Account(),
+    "sk-demo-empty": Account(credit=0.0),
+    "sk-demo-busy": Account(per_window=1),
+    "sk-demo-outage": Account(incident=True),
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error as both dialects name it; ``wait_s`` becomes ``retry-after``."""
+
+    status: int
+    openai: tuple[str, str | None]
+    anthropic: str
+    message: str
+    wait_s: float | None = None
+
+
+class Provider:
+    """The simulator as a context manager on a free loopback port."""
+
+    def __enter__(self) -> Self:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        """Its origin, ``http://127.0.0.1:port``."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+
+def failure(key: str, model: str) -> Failure | None:
+    """What stands between this key and this model at the moment."""
+    account = ACCOUNTS.get(key)
+    if account is None:
+        return Failure(
+            401, ("invalid_request_error", "invalid_api_key"), "authentication_error",
+            "Incorrect API key provided.",
+        )  # fmt: skip
+    if account.incident:
+        return Failure(503, ("server_error", None), "overloaded_error", "Overloaded")
+    if model not in MODELS:
+        return Failure(
+            404, ("invalid_request_error", "model_not_found"), "not_found_error",
+            f"model: {model} does not exist",
+        )  # fmt: skip
+    if account.credit <= 0:
+        return Failure(
+            429, ("insufficient_quota", "insufficient_quota"), "rate_limit_error",
+            "You exceeded your current quota, please check your plan and billing details.",
+        )  # fmt: skip
+    if wait := account.wait_s(time.monotonic()):
+        return Failure(
+            429, ("requests", "rate_limit_exceeded"), "rate_limit_error",
+            "Rate limit reached for requests.", wait,
+        )  # fmt: skip
+    return None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    routes: ClassVar[dict[str, str]] = {
+        "/v1/chat/completions": "openai",
+        "/v1/messages": "anthropic",
+    }
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: requests carry keys."""
+
+    def do_POST(self) -> None:
+        """Answer one inference call."""
+        asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        dialect = self.routes.get(self.path.partition("?")[0])
+        if dialect is None:
+            self._json(404, {"error": {"message": f"Invalid URL (POST {self.path})"}})
+            return
+        failed = failure(self._key(), asked.get("model", ""))
+        if failed is not None:
+            self._fail(dialect, failed)
+        elif dialect == "openai":
+            self._openai(asked)
+        else:
+            self._anthropic(asked)
+
+    def _key(self) -> str:
+        bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
+        return self.headers.get("x-api-key", bearer)
+
+    def _fail(self, dialect: str, failed: Failure) -> None:
+        if dialect == "openai":
+            kind, code = failed.openai
+            error = {"message": failed.message, "type": kind, "param": None, "code": code}
+            body: dict[str, Any] = {"error": error}
+        else:
+            named = {"type": failed.anthropic, "message": failed.message}
+            body = {"type": "error", "error": named}
+        extra = {} if failed.wait_s is None else {"retry-after": f"{failed.wait_s:.2f}"}
+        self._json(failed.status, body, extra)
+
+    def _openai(self, asked: dict[str, Any]) -> None:
+        prompt, results = _conversation(asked)
+        call, text = _think(prompt, results)
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if call is not None:
+            function = {"name": "calculator", "arguments": json.dumps({"expression": call})}
+            message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+        usage = _usage(prompt, text or call or "")
+        finish = "tool_calls" if call else "stop"
+        base = {"id": "chatcmpl-demo", "created": int(time.time()), "model": asked["model"]}
+        if not asked.get("stream"):
+            choice = {"index": 0, "message": message, "finish_reason": finish}
+            whole = {**base, "object": "chat.completion", "choices": [choice], "usage": usage}
+            self._json(200, whole)
+            return
+        chunk = {**base, "object": "chat.completion.chunk"}
+        if call is not None:
+            message["tool_calls"][0]["index"] = 0
+        ended = {"index": 0, "delta": {}, "finish_reason": finish}
+        said = {"index": 0, "delta": message, "finish_reason": None}
+        self._events(
+            [
+                {**chunk, "choices": [said]},
+                {**chunk, "choices": [ended]},
+                {**chunk, "choices": [], "usage": usage},
+            ],
+            done=True,
+        )
+
+    def _anthropic(self, asked: dict[str, Any]) -> None:
+        prompt, results = _conversation(asked)
+        call, text = _think(prompt, results)
+        content: dict[str, Any] = {"type": "text", "text": text}
+        if call is not None:
+            content = {
+                "type": "tool_use", "id": "toolu_1", "name": "calculator",
+                "input": {"expression": call},
+            }  # fmt: skip
+        counts = _usage(prompt, text or call or "")
+        usage = {
+            "input_tokens": counts["prompt_tokens"],
+            "output_tokens": counts["completion_tokens"],
+        }
+        self._json(
+            200,
+            {
+                "id": "msg_demo", "type": "message", "role": "assistant", "model": asked["model"],
+                "content": [content], "stop_reason": "tool_use" if call else "end_turn",
+                "stop_sequence": None, "usage": usage,
+            },
+        )  # fmt: skip
+
+    def _json(self, status: int, body: object, extra: dict[str, str] | None = None) -> None:
+        payload = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(payload)))
+        for name, value in (extra or {}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(payload)
+
+    def _events(self, events: list[dict[str, Any]], *, done: bool) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        lines = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
+        for line in [*lines, b"data: [DONE]\n\n"] if done else lines:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+
+def _conversation(asked: dict[str, Any]) -> tuple[str, list[str]]:
+    """The task's text and the tool results so far, in either dialect."""
+    prompt = ""
+    results: list[str] = []
+    for message in asked.get("messages", []):
+        content = message.get("content")
+        if message.get("role") == "tool":
+            results.append(str(content))
+        elif message.get("role") == "user" and isinstance(content, str):
+            prompt = content
+        elif message.get("role") == "user" and isinstance(content, list):
+            results += [str(part["content"]) for part in content if "tool_use_id" in part]
+    return prompt, results
+
+
+def _think(prompt: str, results: list[str]) -> tuple[str | None, str | None]:
+    """A small mind: products go to the calculator, everything else is beyond it."""
+    if results:
+        return None, f"The answer is {results[-1]}."
+    if found := _SUM.search(prompt):
+        return f"{found[1]} * {found[2]}", None
+    return None, "I could not work this out."
+
+
+def _usage(prompt: str, answer: str) -> dict[str, int]:
+    inputs, outputs = max(1, len(prompt) // 4), max(1, len(answer) // 4)
+    return {
+        "prompt_tokens": inputs,
+        "completion_tokens": outputs,
+        "total_tokens": inputs + outputs,
+    }
