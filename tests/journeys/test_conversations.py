@@ -162,15 +162,15 @@ def test_a_stream_that_is_cut_breaks_for_the_agent_too(
     assert (verdict["health"], verdict["transient"]) == ("api_error", True)
 
 
-def test_a_content_length_that_lies_is_a_cut(
+def test_a_whole_answer_that_stops_halfway_is_a_cut(
     service: Service, provider: Provider, rollout: str
 ) -> None:
-    short = answers.chat()
-    provider.plays(Answer(body=(*short.body, Cut()), length=len(short.content) + 100))
+    provider.plays(answers.chat().in_pieces(100).stopping_after(2, Pause(0.05), Cut()))
     direct, through = both_ways(service, provider, Api.CHAT, rollout, stream=False)
-    assert (through.error, direct.error) == (direct.error, through.error)
-    assert through.error is not None
+    assert (through.said, through.error) == ((), direct.error)
+    assert direct.error is not None
     assert only_exchange(service, rollout)["ending"] == "cut_upstream"
+    assert service.verdict(rollout)["subcategory"] == "provider_error"
 
 
 @pytest.mark.parametrize("api", [Api.CHAT, Api.MESSAGES])
