@@ -104,6 +104,8 @@ _HEADER_COUNTS = {
 _HEADER_COST = b"x-litellm-response-cost"
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip
+_ERROR_KEYS = frozenset(("error", "errors", "base_resp", "detail"))
+_ERROR_TYPES = ("error", "response.failed")
 _UNFINISHED = ("error", "ERROR", "TIMEOUT")  # finish reasons that name a failure
 
 
@@ -117,7 +119,7 @@ class Tap:
     """
 
     __slots__ = ("_answer", "_asked", "_call", "_deaf", "_decoder", "_dialect", "_error",
-                 "_feeder", "_first_byte", "_first_token", "_headers", "_last", "_limits",
+                 "_feeder", "_first_byte", "_first_token", "_headers", "_held", "_last", "_limits",
                  "_pending", "_request", "_request_size", "_route", "_salt", "_size", "_skim",
                  "_spoke", "_status", "_take", "api", "reading")  # fmt: skip
 
@@ -145,6 +147,7 @@ class Tap:
         self._skim: Callable[[bytes], object] | None = None
         self._decoder: Decoder | None = None
         self._error: ProviderError | None = None
+        self._held: bytes | None = None  # the newest event that only repeats the counts
         self._spoke = False  # a JSON object came, in whatever shape
         self._deaf: str | None = None
 
@@ -262,6 +265,8 @@ class Tap:
         feeder, telling = self._feeder, self._dialect.telling
         if telling is None or self._decoder is not None or not self.reading.output:
             return None
+        if self._dialect.cumulative:
+            return None
         if not isinstance(feeder, SseFeeder) or not feeder.at_rest:
             return None
         return telling.search
@@ -320,6 +325,8 @@ class Tap:
         for event in self._feeder.feed(chunk):
             if event.name == "error" or self._tells(event.data):
                 self._event(self.reading, event)
+            elif self._dialect.cumulative:
+                self._held = event.data
         return False
 
     def _tells(self, data: bytes) -> bool:
@@ -340,6 +347,8 @@ class Tap:
         for line in self._feeder.feed(chunk):
             if self._tells(line):
                 self._document(self.reading, line, None)
+            elif self._dialect.cumulative:
+                self._held = line
         return False
 
     def _take_messages(self, chunk: bytes, at: float) -> bool:
@@ -369,6 +378,7 @@ class Tap:
         if self._route.by_shape and not reading.understood:
             self._dialect, self.api = table.by_shape(payload) or (self._dialect, self.api)
         self._dialect.read(reading, payload, event)
+        self._held = None
         first, self._spoke = not self._spoke, True
         strange = first and not reading.understood
         if self._error is None and (strange or _hints_at_error(payload, event)):
@@ -408,10 +418,13 @@ class Tap:
         if self._feeder is None:
             return self.reading
         remains = self._feeder.remains()
-        if not remains:
+        held = self._held
+        if not remains and held is None:
             return self.reading
         reading = copy.copy(self.reading)
         reading.calls = set(reading.calls)
+        if held is not None:
+            self._document(reading, held, None)
         for rest in remains:
             if isinstance(rest, Event):
                 self._event(reading, rest)
@@ -477,6 +490,9 @@ class Tap:
         return self._spoke and not reading.understood
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
+        clean = ending is Ending.COMPLETE and self._error is None and flaw is None
+        if clean and self._status is not None and 200 <= self._status < 300:
+            return None
         return classify(
             Answer(
                 upstream=self._call.upstream,
@@ -649,12 +665,10 @@ def _has_counts(reading: Reading) -> bool:
 
 
 def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
-    """Whether a payload of a successful answer may hold an error, cheaply."""
-    if event == "error" or payload.get("error") or payload.get("base_resp"):
+    """Whether a payload may hold an error, cheaply: where in it errors are found."""
+    if event == "error" or not _ERROR_KEYS.isdisjoint(payload):
         return True
-    if payload.get("type") in ("error", "response.failed") or payload.get("errors"):
-        return True
-    if payload.get("object") == "error" or payload.get("finish_reason") in _UNFINISHED:
+    if payload.get("type") in _ERROR_TYPES or payload.get("finish_reason") in _UNFINISHED:
         return True
     if part(payload.get("response")).get("error"):
         return True
@@ -662,6 +676,6 @@ def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
     if delta.get("error") or delta.get("finish_reason") in _UNFINISHED:
         return True
     return any(
-        choice.get("error") or choice.get("finish_reason") == "error"
+        choice.get("error") or choice.get("finish_reason") in _UNFINISHED
         for choice in parts(payload.get("choices"))
     )

@@ -102,8 +102,7 @@ def _family_counts(reading: Reading, native: Payload) -> None:
     usage.take(reading, usage.LLAMA, native)
     results = parts(native.get("results"))
     if results:  # Titan, whole: one result
-        titan = usage.Count("output_tokens", (("tokenCount",),))
-        usage.take(reading, (titan,), results[0])
+        usage.take(reading, usage.TITAN_RESULT, results[0])
 
 
 def _stop(reading: Reading, holder: Payload) -> None:

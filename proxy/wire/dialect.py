@@ -76,16 +76,19 @@ class Dialect:
     ``telling`` finds, in the raw bytes of an event, anything that ``read`` would want once
     output has been seen; an event without it need not be parsed. It must begin with a
     quote in each branch: a quote inside a JSON string is escaped, so a quoted key in the
-    bytes is a key. None: every event tells something. ``done`` is the data of a terminal
-    event that is no JSON. ``usage_last`` says that a stream's counts are only in its end.
+    bytes is a key. None: every event tells something. ``cumulative`` says that each event
+    repeats all counts, so that the newest is held, unread, against a stream that is cut.
+    ``done`` is the data of a terminal event that is no JSON. ``shaped`` are top-level keys
+    of which any shows this dialect.
     """
 
     name: str
     read: Read
     totals: Totals
     telling: re.Pattern[bytes] | None = None
+    cumulative: bool = False
     done: bytes | None = None
-    shaped: frozenset[str] = frozenset()  # top-level keys of which one shows this dialect
+    shaped: frozenset[str] = frozenset()
 
 
 def name(value: object) -> str | None:

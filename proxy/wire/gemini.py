@@ -5,9 +5,12 @@ It knows no terminal event, since Gemini has none: a finish reason ends an answe
 
 from __future__ import annotations
 
+import re
+
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
+_TELLING = re.compile(rb'"(?:finishReason|functionCall|error|promptFeedback)"')
 _OUTPUTS = ("text", "inlineData", "executableCode", "codeExecutionResult")
 _UNSPECIFIED = frozenset((0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED"))
 
@@ -49,6 +52,8 @@ GENERATE = Dialect(
     name="gemini.generateContent",
     read=_read,
     totals=usage.thoughts_beside,
+    telling=_TELLING,
+    cumulative=True,
     shaped=frozenset(("candidates", "usageMetadata", "promptFeedback")),
 )
 EMBED = Dialect(name="gemini.embed", read=_embed, totals=usage.thoughts_beside)

@@ -36,7 +36,7 @@ def take_usage(reading: Reading, payload: Payload) -> None:
     if isinstance(counts, dict):
         usage.take(reading, usage.OPENAI, counts)
         _mould(reading, counts)
-        _cost(reading, counts)
+        usage.cost(reading, counts)
     elif "x_groq" in payload:  # console.groq.com/docs: the last chunk of a stream
         usage.take(reading, usage.OPENAI, part(payload["x_groq"]).get("usage"))
     elif "timings" in payload:
@@ -83,21 +83,8 @@ def _key(reading: Reading, call: Payload, choice: object, place: int) -> object:
 
 
 def _mould(reading: Reading, counts: Payload) -> None:
-    """Anthropic's cache field in an OpenAI answer: gateways pour it in.
-
-    They fill it with 0 for models that know no such count, so that only more is a count.
-    """
     if reading.cache_write_tokens is None and counts.get("cache_creation_input_tokens"):
-        mould = usage.Count("cache_write_tokens", (("cache_creation_input_tokens",),))
-        usage.take(reading, (mould,), counts)
-
-
-def _cost(reading: Reading, counts: Payload) -> None:
-    """OpenRouter states ``cost`` in dollars, Perplexity ``cost.total_cost``."""
-    cost = counts.get("cost")
-    value = cost.get("total_cost") if isinstance(cost, dict) else cost
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        reading.cost_usd = float(value)
+        usage.take(reading, usage.MOULD, counts)
 
 
 def _timings(reading: Reading, timings: Payload) -> None:
@@ -107,9 +94,7 @@ def _timings(reading: Reading, timings: Payload) -> None:
     parts and no provider's totals, so they fill the normalised ones only.
     """
     read = Reading()
-    rows = {"input_tokens": "prompt_n", "cached_input_tokens": "cache_n",
-            "output_tokens": "predicted_n"}  # fmt: skip
-    usage.take(read, tuple(usage.Count(f, ((k,),)) for f, k in rows.items()), timings)
+    usage.take(read, usage.TIMINGS, timings)
     if read.input_tokens is not None:
         reading.input_total = read.input_tokens + (read.cached_input_tokens or 0)
     reading.output_total = read.output_tokens

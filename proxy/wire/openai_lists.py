@@ -15,6 +15,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
         reading.said(payload["data"])
     reading.named(payload.get("model"))
     usage.take(reading, usage.OPENAI, payload.get("usage"))
+    usage.cost(reading, payload.get("usage"))
 
 
 LISTS = Dialect(name="openai.lists", read=_read, totals=usage.inclusive)

@@ -50,7 +50,7 @@ def _snapshot(reading: Reading, response: Payload) -> None:
     reading.understood = True
     reading.named(response.get("model"))
     usage.take(reading, usage.OPENAI, response.get("usage"))
-    _cost(reading, part(response.get("usage")))
+    usage.cost(reading, response.get("usage"))
     for item in parts(response.get("output")):
         _item(reading, item)
     status = name(response.get("status"))
@@ -73,13 +73,6 @@ def _item(reading: Reading, item: Payload) -> None:
             reading.said(piece.get("text") or piece.get("refusal"))
     if item.get("encrypted_content") and kind in _SAYS_NOTHING:
         reading.output = True
-
-
-def _cost(reading: Reading, counts: Payload) -> None:
-    """OpenRouter states ``cost`` in dollars."""
-    cost = counts.get("cost")
-    if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0:
-        reading.cost_usd = float(cost)
 
 
 RESPONSES = Dialect(

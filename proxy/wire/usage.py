@@ -6,28 +6,38 @@ answer are cumulative at every provider, so a later one replaces an earlier one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from proxy.wire.dialect import Payload, Reading, count, part
+from proxy.wire.dialect import Reading, count, part
 
-Path = tuple[str, ...]
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
+class Place(NamedTuple):
+    """A key of the usage object, or a key of an object in it."""
+
+    key: str
+    inner: str | None = None
+
+
+class Count(NamedTuple):
     """One field of a reading, and the places that state it, best first."""
 
     field: str
-    places: tuple[Path, ...]
+    places: tuple[Place, ...]
 
 
 Table = tuple[Count, ...]
 
 
-def _inside(outer: tuple[str, ...], *keys: str) -> tuple[Path, ...]:
-    return tuple((one, key) for key in keys for one in outer)
+def row(field: str, *places: str) -> Count:
+    """A row of a table; a place is written ``key`` or ``key.inner``."""
+    return Count(field, tuple(Place(*place.split(".")) for place in places))
+
+
+def _inside(outer: tuple[str, ...], *keys: str) -> tuple[str, ...]:
+    return tuple(f"{one}.{key}" for key in keys for one in outer)
 
 
 # openai-python: types/completion_usage.py, types/responses/response_usage.py,
@@ -35,87 +45,95 @@ def _inside(outer: tuple[str, ...], *keys: str) -> tuple[Path, ...]:
 # create-chat-completion. Top-level cached_tokens and reasoning_tokens: Together,
 # Hugging Face router, GitHub Copilot. cache_creation_*: LiteLLM in front of Anthropic.
 OPENAI: Table = (
-    Count("input_tokens", (("prompt_tokens",), ("input_tokens",))),
-    Count("output_tokens", (("completion_tokens",), ("output_tokens",))),
-    Count("total_tokens", (("total_tokens",),)),
-    Count(
+    row("input_tokens", "prompt_tokens", "input_tokens"),
+    row("output_tokens", "completion_tokens", "output_tokens"),
+    row("total_tokens", "total_tokens"),
+    row(
         "cached_input_tokens",
-        (
-            *_inside(_DETAILS, "cached_tokens"),
-            ("prompt_cache_hit_tokens",),
-            ("cached_tokens",),
-            ("cache_read_input_tokens",),
-        ),
+        *_inside(_DETAILS, "cached_tokens"),
+        "prompt_cache_hit_tokens",
+        "cached_tokens",
+        "cache_read_input_tokens",
     ),
-    Count(
+    row(
         "cache_write_tokens",
-        _inside(
+        *_inside(
             _DETAILS, "cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens"
         ),
     ),
-    Count("reasoning_tokens", (*_inside(_OUT_DETAILS, "reasoning_tokens"), ("reasoning_tokens",))),
+    row("reasoning_tokens", *_inside(_OUT_DETAILS, "reasoning_tokens"), "reasoning_tokens"),
 )
+# Anthropic's cache field in an OpenAI answer: gateways pour answers into a mould that has
+# it, filled with 0 for models that know no such count; only more than 0 is a count there.
+MOULD: Table = (row("cache_write_tokens", "cache_creation_input_tokens"),)
 # anthropic-sdk-python: types/usage.py, types/message_delta_usage.py. input_tokens leaves
 # cache reads and writes out; message_delta is cumulative and may repeat the input.
 ANTHROPIC: Table = (
-    Count("input_tokens", (("input_tokens",),)),
-    Count("output_tokens", (("output_tokens",),)),
-    Count("cached_input_tokens", (("cache_read_input_tokens",),)),
-    Count("cache_write_tokens", (("cache_creation_input_tokens",),)),
-    Count("reasoning_tokens", (("output_tokens_details", "thinking_tokens"),)),
+    row("input_tokens", "input_tokens"),
+    row("output_tokens", "output_tokens"),
+    row("cached_input_tokens", "cache_read_input_tokens"),
+    row("cache_write_tokens", "cache_creation_input_tokens"),
+    row("reasoning_tokens", "output_tokens_details.thinking_tokens"),
 )
 # python-genai: types.py GenerateContentResponseUsageMetadata. The prompt includes the
 # cached part; thoughts and tool-use prompts stand beside candidates and prompt.
 GEMINI: Table = (
-    Count("input_tokens", (("promptTokenCount",),)),
-    Count("output_tokens", (("candidatesTokenCount",), ("responseTokenCount",))),
-    Count("total_tokens", (("totalTokenCount",),)),
-    Count("cached_input_tokens", (("cachedContentTokenCount",),)),
-    Count("reasoning_tokens", (("thoughtsTokenCount",),)),
-    Count("input_beside", (("toolUsePromptTokenCount",),)),
+    row("input_tokens", "promptTokenCount"),
+    row("output_tokens", "candidatesTokenCount", "responseTokenCount"),
+    row("total_tokens", "totalTokenCount"),
+    row("cached_input_tokens", "cachedContentTokenCount"),
+    row("reasoning_tokens", "thoughtsTokenCount"),
+    row("input_beside", "toolUsePromptTokenCount"),
 )
 # cohere-python: types/usage.py, types/api_meta.py: numbers are floats; tokens and
 # billed_units differ widely, tokens is what the model read and wrote. Embeddings state
 # billed_units only.
 COHERE: Table = (
-    Count("input_tokens", (("tokens", "input_tokens"),)),
-    Count("output_tokens", (("tokens", "output_tokens"),)),
-    Count("cached_input_tokens", (("cached_tokens",),)),
-    Count("reasoning_tokens", (("tokens", "reasoning_tokens"),)),
+    row("input_tokens", "tokens.input_tokens"),
+    row("output_tokens", "tokens.output_tokens"),
+    row("cached_input_tokens", "cached_tokens"),
+    row("reasoning_tokens", "tokens.reasoning_tokens"),
 )
 COHERE_BILLED: Table = (
-    Count("input_tokens", (("billed_units", "input_tokens"),)),
-    Count("output_tokens", (("billed_units", "output_tokens"),)),
+    row("input_tokens", "billed_units.input_tokens"),
+    row("output_tokens", "billed_units.output_tokens"),
 )
 # ollama: api/types.go Metrics; prompt_eval_count is left out when it is 0.
 OLLAMA: Table = (
-    Count("input_tokens", (("prompt_eval_count",),)),
-    Count("output_tokens", (("eval_count",),)),
+    row("input_tokens", "prompt_eval_count"),
+    row("output_tokens", "eval_count"),
+)
+# llama.cpp: tools/server/README.md, timings.
+TIMINGS: Table = (
+    row("input_tokens", "prompt_n"),
+    row("output_tokens", "predicted_n"),
+    row("cached_input_tokens", "cache_n"),
 )
 # botocore: data/bedrock-runtime/2023-09-30/service-2.json TokenUsage.
 CONVERSE: Table = (
-    Count("input_tokens", (("inputTokens",),)),
-    Count("output_tokens", (("outputTokens",),)),
-    Count("total_tokens", (("totalTokens",),)),
-    Count("cached_input_tokens", (("cacheReadInputTokens",), ("cacheReadInputTokenCount",))),
-    Count("cache_write_tokens", (("cacheWriteInputTokens",), ("cacheWriteInputTokenCount",))),
+    row("input_tokens", "inputTokens"),
+    row("output_tokens", "outputTokens"),
+    row("total_tokens", "totalTokens"),
+    row("cached_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount"),
+    row("cache_write_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount"),
 )
 # The last chunk of InvokeModelWithResponseStream, of every model family.
 INVOCATION_METRICS: Table = (
-    Count("input_tokens", (("inputTokenCount",),)),
-    Count("output_tokens", (("outputTokenCount",),)),
-    Count("cached_input_tokens", (("cacheReadInputTokenCount",),)),
-    Count("cache_write_tokens", (("cacheWriteInputTokenCount",),)),
+    row("input_tokens", "inputTokenCount"),
+    row("output_tokens", "outputTokenCount"),
+    row("cached_input_tokens", "cacheReadInputTokenCount"),
+    row("cache_write_tokens", "cacheWriteInputTokenCount"),
 )
 # The native bodies of Bedrock's Titan and Llama (docs.aws.amazon.com/bedrock,
 # model-parameters-titan-text, model-parameters-meta).
 TITAN: Table = (
-    Count("input_tokens", (("inputTextTokenCount",),)),
-    Count("output_tokens", (("totalOutputTextTokenCount",),)),
+    row("input_tokens", "inputTextTokenCount"),
+    row("output_tokens", "totalOutputTextTokenCount"),
 )
+TITAN_RESULT: Table = (row("output_tokens", "tokenCount"),)
 LLAMA: Table = (
-    Count("input_tokens", (("prompt_token_count",),)),
-    Count("output_tokens", (("generation_token_count",),)),
+    row("input_tokens", "prompt_token_count"),
+    row("output_tokens", "generation_token_count"),
 )
 
 
@@ -123,17 +141,29 @@ def take(reading: Reading, table: Table, usage: object) -> None:
     """Replace each count of the reading that the usage object states."""
     if not isinstance(usage, dict):
         return
-    for row in table:
-        for place in row.places:
-            value = count(_at(usage, place))
-            if value is not None:
-                setattr(reading, row.field, value)
+    for field, places in table:
+        for key, inner in places:
+            value = usage.get(key)
+            if inner is not None and value is not None:
+                value = part(value).get(inner)
+            if value is not None and (number := count(value)) is not None:
+                setattr(reading, field, number)
                 break
 
 
-def _at(usage: Payload, place: Path) -> object:
-    value = usage.get(place[0])
-    return value if len(place) == 1 else part(value).get(place[1])
+def cost(reading: Reading, usage: object) -> None:
+    """Take what the call cost in US dollars where the provider says so.
+
+    OpenRouter: ``cost`` (openrouter.ai/docs/use-cases/usage-accounting). Perplexity:
+    ``cost.total_cost``. xAI: ``cost_in_usd_ticks``, 10^10 to the dollar
+    (docs.x.ai/developers/cost-tracking).
+    """
+    stated = part(usage).get("cost")
+    stated = stated.get("total_cost") if isinstance(stated, dict) else stated
+    ticks = part(usage).get("cost_in_usd_ticks")
+    for value, unit in ((stated, 1.0), (ticks, 1e10)):
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            reading.cost_usd = value / unit
 
 
 def inclusive(reading: Reading) -> tuple[int | None, int | None]:
