@@ -911,6 +911,18 @@ _PHRASES: Final = (
     ),
     # -- the model, in words -------------------------------------------------------------------
     Row(
+        id="vertex.publisher_model",
+        gives=_MODEL,
+        says=_said(
+            r"\bpublisher model\b|unexpected model name format|"
+            r"\bmodels/[\w.\-]+[`'\"]? (?:is |was )?not found|"
+            r"\bmodels/[\w.\-]+[`'\"]?[^.\n]{0,40}"
+            r"(?:no longer|not supported)"
+        ),
+        on=_told(400, 403, 404) | _UNSAID,
+        source="cloud.google.com/vertex-ai/generative-ai/docs/error-code-mapping; " + _GEMINI,
+    ),
+    Row(
         id="any.model_gone",
         gives=_MODEL,
         says=_said(
@@ -940,18 +952,6 @@ _PHRASES: Final = (
         says=_said(r"\Amodel: \S"),
         on=_told(404) | _UNSAID,
         source=_ANTHROPIC + " (404 not_found_error)",
-    ),
-    Row(
-        id="vertex.publisher_model",
-        gives=_MODEL,
-        says=_said(
-            r"\bpublisher model\b|unexpected model name format|"
-            r"\bmodels/[\w.\-]+[`'\"]? (?:is |was )?not found|"
-            r"\bmodels/[\w.\-]+[`'\"]?[^.\n]{0,40}"
-            r"(?:may not exist|no longer|not supported)"
-        ),
-        on=_told(400, 403, 404) | _UNSAID,
-        source="cloud.google.com/vertex-ai/generative-ai/docs/error-code-mapping; " + _GEMINI,
     ),
     Row(
         id="bedrock.model_said",
