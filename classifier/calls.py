@@ -53,6 +53,7 @@ class Call(NamedTuple):
     """One logical call: an SDK's retries of one request are attempts of one call."""
 
     attempts: tuple[Exchange, ...]
+    failures: tuple[Exchange, ...]  # the attempts that failed, oldest first
     standing: Standing
     model: str | None  # plain name
 
@@ -60,11 +61,6 @@ class Call(NamedTuple):
     def last(self) -> Exchange:
         """The attempt that decided."""
         return self.attempts[-1]
-
-    @property
-    def failures(self) -> list[Exchange]:
-        """Its failed attempts, oldest first."""
-        return [attempt for attempt in self.attempts if attempt.cause is not None]
 
 
 def ended_at(exchange: Exchange) -> float:
@@ -149,9 +145,10 @@ def _retries(exchange: Exchange, earlier: Exchange) -> bool:
 def _call(attempts: list[Exchange]) -> Call:
     last = attempts[-1]
     stands = standing(last)
-    if stands is Standing.UNANSWERED and any(x.cause is not None for x in attempts):
+    failures = tuple([x for x in attempts if x.cause is not None])
+    if stands is Standing.UNANSWERED and failures:
         stands = Standing.FAILED
-    return Call(tuple(attempts), stands, plain(last.model))
+    return Call(tuple(attempts), failures, stands, plain(last.model))
 
 
 def calls_of(ordered: Sequence[Exchange]) -> tuple[Call, ...]:

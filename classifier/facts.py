@@ -24,8 +24,9 @@ REPORTED_ERRORS = frozenset(ExecutionStatus) - {
 class Facts:
     """One rollout, seen.
 
-    ``exchanges``: every counted attempt by its end; ``calls``: the same as logical calls;
-    ``main``: those to the model under test.
+    ``exchanges``: every counted attempt by its end, ``failures`` those that failed;
+    ``calls``: the same as logical calls, ``main`` those to the model under test;
+    ``answers``: the answers of all that were answered.
     """
 
     rollout: Rollout
@@ -33,14 +34,25 @@ class Facts:
     exchanges: list[Exchange]
     calls: tuple[Call, ...]
     main: tuple[Call, ...]
+    failures: list[Exchange]
+    answers: list[Exchange]
+    standings: frozenset[Standing]
 
     @classmethod
     def of(cls, rollout: Rollout, policy: Policy) -> Facts:
         """Gather them; the order in which records arrived makes no difference."""
         exchanges = counted(rollout.exchanges)
         calls = calls_of(exchanges)
-        main = main_calls(calls, rollout)
-        return cls(rollout=rollout, policy=policy, exchanges=exchanges, calls=calls, main=main)
+        return cls(
+            rollout=rollout,
+            policy=policy,
+            exchanges=exchanges,
+            calls=calls,
+            main=main_calls(calls, rollout),
+            failures=[x for x in exchanges if x.cause is not None],
+            standings=frozenset({call.standing for call in calls}),
+            answers=[call.last for call in calls if call.standing is Standing.ANSWERED],
+        )
 
     @property
     def outcome(self) -> Outcome | None:
@@ -54,7 +66,7 @@ class Facts:
 
     def any(self, *standings: Standing) -> bool:
         """Whether any call stands so."""
-        return any(call.standing in standings for call in self.calls)
+        return not self.standings.isdisjoint(standings)
 
 
 def unprompted(outcome: Outcome | None) -> bool:

@@ -6,11 +6,11 @@ A table of names and questions; no warning ever changes a health.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-from classifier.calls import Standing, proven_empty, refused
-from classifier.facts import Facts, reported_activity
-from classifier.records import Ending, Exchange, UsageSource
+from classifier.calls import REFUSALS, Standing, ended_at, proven_empty
+from classifier.facts import Facts, reported_activity, taken_over
+from classifier.records import Ending, UsageSource
 from classifier.verdicts import Subcategory
 
 # Finish reasons of an answer cut short by its own limit: OpenAI chat "length", Responses
@@ -33,26 +33,25 @@ def ended_on_rejection(facts: Facts) -> bool:
     return _last_failed(facts) is Subcategory.REJECTED_REQUEST
 
 
-def _ended_on_failure(facts: Facts) -> bool:
-    return _last_failed(facts) not in (None, Subcategory.REJECTED_REQUEST)
-
-
-def _answers(facts: Facts) -> Iterable[Exchange]:
-    return (call.last for call in facts.calls if call.standing is Standing.ANSWERED)
+def _went_on_with_another_model(facts: Facts) -> bool:
+    if _last_failed(facts) in (None, Subcategory.REJECTED_REQUEST):
+        return False
+    return bool(taken_over(facts, max(ended_at(call.last) for call in facts.main)))
 
 
 def _reason(name: str) -> Callable[[Facts], bool]:
-    return lambda facts: any(
-        x.cause is not None and x.cause.reason == name for x in facts.exchanges
-    )
+    return lambda facts: any(x.cause is not None and x.cause.reason == name for x in facts.failures)
 
 
 def _usage(source: UsageSource) -> Callable[[Facts], bool]:
-    return lambda facts: any(x.usage.source is source for x in _answers(facts))
+    return lambda facts: source in {x.usage.source for x in facts.answers}
 
 
-def _truncated(facts: Facts) -> bool:
-    return any((x.finish_reason or "").casefold() in _CUT_SHORT for x in _answers(facts))
+def _finished(words: frozenset[str]) -> Callable[[Facts], bool]:
+    return lambda facts: any(
+        reason is not None and reason.casefold() in words
+        for reason in {x.finish_reason for x in facts.answers}
+    )
 
 
 def _never_answered(facts: Facts) -> bool:
@@ -64,7 +63,7 @@ def _unseen_activity(facts: Facts) -> bool:
 
 
 def _repeats(facts: Facts) -> bool:
-    failures = [x for x in facts.exchanges if x.cause is not None and x.request_digest]
+    failures = [x for x in facts.failures if x.request_digest]
     if len(failures) < facts.policy.request_repeats:
         return False
     counts = Counter((x.request_digest, x.cause and x.cause.rule) for x in failures)
@@ -79,13 +78,13 @@ WARNINGS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
     ("calls_never_answered", _never_answered),
     ("calls_bypass_the_proxy", _unseen_activity),
     ("ended_on_rejection", ended_on_rejection),
-    ("ended_on_failure", _ended_on_failure),
+    ("ended_on_failure", _went_on_with_another_model),
     ("context_length", _reason("context_length")),
     ("content_filter", _reason("content_filter")),
-    ("refusals", lambda facts: any(map(refused, _answers(facts)))),
-    ("truncated_by_max_tokens", _truncated),
-    ("empty_answers", lambda facts: any(map(proven_empty, _answers(facts)))),
-    ("left_by_agent", lambda facts: any(x.ending is Ending.LEFT_BY_AGENT for x in facts.exchanges)),
+    ("refusals", _finished(REFUSALS)),
+    ("truncated_by_max_tokens", _finished(_CUT_SHORT)),
+    ("empty_answers", lambda facts: any(map(proven_empty, facts.answers))),
+    ("left_by_agent", lambda facts: Ending.LEFT_BY_AGENT in {x.ending for x in facts.exchanges}),
     ("request_repeated", _repeats),
     ("usage_missing", _usage(UsageSource.ABSENT)),
     ("usage_partial", _usage(UsageSource.PARTIAL)),

@@ -115,9 +115,9 @@ def _interrupted(facts: Facts) -> Finding | None:
         for x in _failures(tail)
         if x.cause and x.cause.subcategory is not Subcategory.REJECTED_REQUEST
     ]
-    return _api_error(
-        "interrupted", failures, f"on the last {len(tail)} of {len(facts.main)} calls"
-    )
+    which = "the last " if len(tail) < len(facts.main) else ""
+    share = f"on {which}{len(tail)} of {len(facts.main)} calls"
+    return _api_error("interrupted", failures, share)
 
 
 def _failing_tail(calls: tuple[Call, ...]) -> list[Call]:
@@ -206,7 +206,7 @@ def judge(rollout: Rollout, *, policy: Policy = EVIDENCE) -> Verdict:
 
 def _verdict(facts: Facts, finding: Finding) -> Verdict:
     rollout, exchanges = facts.rollout, facts.exchanges
-    failures = [x for x in exchanges if x.cause is not None]
+    failures = facts.failures
     top = tallies.dominant(finding.failures or failures)
     verdict = Verdict(
         rollout_id=rollout.id,
@@ -274,7 +274,9 @@ def _what_came(failures: Sequence[Exchange], first: int | None) -> str:
     names = dict.fromkeys([status_name(first), *(status_name(x.status) for x in failures)])
     numbers = [name for name in names if name != NETWORK]
     said = [f"HTTP {' and '.join(numbers)}"] if numbers else []
-    return " or ".join(said + ["no answer"] * (NETWORK in names))
+    said += ["no answer"] if NETWORK in names else []
+    inside = numbers and all(name < "400" for name in numbers)
+    return ("an error inside " if inside else "") + " or ".join(said)
 
 
 def _suspicion(finding: Finding) -> str | None:

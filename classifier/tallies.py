@@ -76,11 +76,8 @@ def _input_tokens(usage: Usage) -> int | None:
 def _sum_or_none(
     exchanges: Iterable[Exchange], read: Callable[[Exchange], int | None]
 ) -> int | None:
-    return _total(
-        0 if value is None and _refused(exchange) else value
-        for exchange in exchanges
-        for value in (read(exchange),)
-    )
+    values = [(read(x), x) for x in exchanges]
+    return _total([0 if n is None and _refused(x) else n for n, x in values])
 
 
 def input_total(exchanges: Iterable[Exchange]) -> int | None:

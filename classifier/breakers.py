@@ -1,0 +1,229 @@
+"""The circuit breaker of one lane in one batch: verdicts in, in order; who may start, out.
+
+It keeps nothing and knows no clock: a state is a value that a database row can hold, and
+the time is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import assert_never
+
+from classifier.fingerprints import Lane
+from classifier.policy import EVIDENCE, Policy
+from classifier.records import Rollout
+from classifier.verdicts import Health, Verdict
+
+
+class Phase(StrEnum):
+    """What a breaker lets pass."""
+
+    CLOSED = "closed"  # everything
+    OPEN = "open"  # nothing new
+    HALF_OPEN = "half_open"  # one canary, whose health decides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerState:
+    """One lane's breaker; times in seconds since the epoch.
+
+    ``tripped_by`` are the rollouts of the present streak, oldest first. ``retry_at`` is
+    when the provider said that a spent quota comes back. ``canary`` is the one rollout
+    that a half-open breaker let in.
+    """
+
+    batch: str
+    lane: str
+    threshold: int
+    phase: Phase = Phase.CLOSED
+    fingerprint: str | None = None
+    streak: int = 0
+    tripped_by: tuple[str, ...] = ()
+    opened_at: float | None = None
+    retry_at: float | None = None
+    canary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Whether a rollout may start: ``error`` is None, or the sentence that says why not.
+
+    ``changed`` are the breakers for which it goes in as a canary, to be stored before the
+    rollout starts so that nobody else sends a second one.
+    """
+
+    error: str | None = None
+    changed: tuple[BreakerState, ...] = ()
+
+
+class _Weight(StrEnum):
+    """What one verdict means to a breaker."""
+
+    FEEDS = "feeds"
+    CLEARS = "clears"
+    SILENT = "silent"
+
+
+def _weight(verdict: Verdict) -> _Weight:
+    """A transient failure neither feeds a streak nor breaks one; nor does one unjudged."""
+    if verdict.health is Health.HEALTHY:
+        # A rollout whose model was never reached says nothing about its lane.
+        return _Weight.CLEARS if verdict.scoreable != "unknown" else _Weight.SILENT
+    suspected = verdict.health is Health.SUSPECTED_API_ERROR
+    permanent = verdict.health is Health.API_ERROR and not verdict.transient
+    return _Weight.FEEDS if suspected or permanent else _Weight.SILENT
+
+
+def feed(
+    states: Iterable[BreakerState],
+    verdict: Verdict,
+    *,
+    now: float,
+    policy: Policy = EVIDENCE,
+) -> list[BreakerState]:
+    """The breakers of the verdict's batch that it changes, as they are afterwards.
+
+    Verdicts are fed in the order in which they were given; a provisional one, one without
+    a batch, and one fed before change nothing. A lane without a state yet gets one.
+    """
+    if verdict.provisional or verdict.batch is None:
+        return []
+    batch = [state for state in states if state.batch == verdict.batch]
+    touched = [state for state in batch if _concerns(state, verdict)]
+    lane, threshold = _lane(verdict), policy.breaker_threshold
+    if not any(state.lane == lane for state in touched):
+        touched.append(BreakerState(batch=verdict.batch, lane=lane, threshold=threshold))
+    after = [_after(state, verdict, now) for state in touched]
+    return [new for new, old in zip(after, touched, strict=True) if new != old]
+
+
+def _lane(verdict: Verdict) -> str:
+    """Its lane; the lane that leaves everything open where no call and no name tells."""
+    return verdict.lane or str(Lane())
+
+
+def _concerns(state: BreakerState, verdict: Verdict) -> bool:
+    """Whether a verdict says something about a lane: its own, one it clears, or its canary."""
+    if state.canary == verdict.rollout_id or state.lane == _lane(verdict):
+        return True
+    if _weight(verdict) is not _Weight.CLEARS:
+        return False
+    return Lane.read(state.lane).meets(Lane.read(_lane(verdict)))
+
+
+def _after(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
+    weight = _weight(verdict)
+    if state.canary == verdict.rollout_id:
+        return _after_canary(state, verdict, weight, now)
+    match weight:
+        case _Weight.SILENT:
+            return state
+        case _Weight.CLEARS:
+            return _cleared(state)
+        case _Weight.FEEDS:
+            return _fed(state, verdict, now)
+    assert_never(weight)
+
+
+def _closed(state: BreakerState) -> BreakerState:
+    return BreakerState(batch=state.batch, lane=state.lane, threshold=state.threshold)
+
+
+def _after_canary(
+    state: BreakerState, verdict: Verdict, weight: _Weight, now: float
+) -> BreakerState:
+    match weight:
+        case _Weight.CLEARS:
+            return _closed(state)
+        case _Weight.SILENT:  # it proved nothing: the next one may try
+            return replace(state, canary=None)
+        case _Weight.FEEDS:
+            return _opened(_counted(state, verdict), verdict, now)
+    assert_never(weight)
+
+
+def _cleared(state: BreakerState) -> BreakerState:
+    """A healthy completion ends a streak.
+
+    Where the breaker is open it was already under way, perhaps before the lane died: that
+    earns a canary, not a flood.
+    """
+    if state.phase is Phase.CLOSED:
+        return _closed(state)
+    return replace(state, phase=Phase.HALF_OPEN)
+
+
+def _fed(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
+    """One more in the streak; rollouts that were in flight when it opened do not count."""
+    if state.phase is not Phase.CLOSED or verdict.rollout_id in state.tripped_by:
+        return state
+    counted = _counted(state, verdict)
+    if 0 < state.threshold <= counted.streak:
+        return _opened(counted, verdict, now)
+    return counted
+
+
+def _counted(state: BreakerState, verdict: Verdict) -> BreakerState:
+    same = state.fingerprint == verdict.fingerprint
+    streak = state.tripped_by if same else ()
+    return replace(
+        state,
+        fingerprint=verdict.fingerprint,
+        streak=state.streak + 1 if same else 1,
+        tripped_by=(*streak, verdict.rollout_id),
+    )
+
+
+def _opened(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
+    wait = verdict.provider_wait_s
+    return replace(
+        state,
+        phase=Phase.OPEN,
+        opened_at=now,
+        retry_at=None if wait is None else now + wait,
+        canary=None,
+    )
+
+
+def reset(state: BreakerState) -> BreakerState:
+    """The breaker as a person resets it: an open one lets a canary in, a closed one forgets."""
+    if state.phase is Phase.CLOSED:
+        return _closed(state)
+    return replace(state, phase=Phase.HALF_OPEN, canary=None, retry_at=None)
+
+
+def at(state: BreakerState, now: float) -> BreakerState:
+    """The breaker as it stands at this time: half open once a known reset time has passed."""
+    due = state.phase is Phase.OPEN and state.retry_at is not None and now >= state.retry_at
+    return replace(state, phase=Phase.HALF_OPEN, retry_at=None) if due else state
+
+
+def admit(rollout: Rollout, states: Sequence[BreakerState], *, now: float) -> Admission:
+    """Whether a rollout may start, by what its registration names: upstream and model.
+
+    One that names neither is held by any open lane of its batch.
+    """
+    wanted = Lane(upstream=rollout.upstream, model=rollout.model)
+    held = [
+        current
+        for current in (at(state, now) for state in states if state.batch == rollout.batch)
+        if current.phase is not Phase.CLOSED and Lane.read(current.lane).meets(wanted)
+    ]
+    shut = next((state for state in held if not _lets_in(state, rollout)), None)
+    if shut is not None:
+        return Admission(error=skipped(shut))
+    return Admission(changed=tuple(replace(state, canary=rollout.id) for state in held))
+
+
+def _lets_in(state: BreakerState, rollout: Rollout) -> bool:
+    return state.phase is Phase.HALF_OPEN and state.canary in (None, rollout.id)
+
+
+def skipped(state: BreakerState) -> str:
+    """``skipped: breaker open on auth:401 after 5 rollouts in a row``."""
+    word = "open" if state.phase is Phase.OPEN else "half open"
+    waiting = f", waiting for {state.canary}" if state.canary else ""
+    rollouts = "1 rollout" if state.streak == 1 else f"{state.streak} rollouts"
+    return f"skipped: breaker {word} on {state.fingerprint} after {rollouts} in a row{waiting}"

@@ -1,0 +1,226 @@
+"""Rollouts in a few characters, for tests: ``rollout("429", "200+tool")``.
+
+A call is written ``HEAD[+word…][@model][#key][^n][~seconds][*times]``:
+
+========== =====================================================================
+head       a status (``200``, ``429``; from 400 on it fails as its status says), or
+           ``net`` (never connected), ``timeout``, ``left`` (the agent hung up before
+           a byte came), ``stalled`` (it hung up after a long silence), ``pending``,
+           ``lost``
+``+word``  what came: ``tool`` (a tool call), ``empty`` (nothing), ``text`` (output
+           although the call failed or was left), ``nousage``, ``unread``, ``refusal``,
+           ``length``, ``thought`` (hidden tokens only)
+           why it failed: a subcategory or a reason inside one (``quota``,
+           ``context_length``, ``truncated``…); in a 200 it makes it a failure.
+           ``transient`` and ``permanent`` say otherwise than the subcategory does
+           what it was: ``side`` (a small model, no tools), ``judge``, ``embed``, ``probe``
+``@``      the model, ``#`` the key's digest, ``/`` the upstream
+``^n``     the SDK's n-th retry of the request before
+``~s``     the provider asks for a wait of that many seconds
+``*n``     the same call n times
+========== =====================================================================
+
+Calls start one second apart and take half a second. Several may stand in one text, with
+spaces between.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from classifier.causes import status_only
+from classifier.records import (
+    Cause,
+    Ending,
+    Exchange,
+    ExecutionStatus,
+    Kind,
+    Outcome,
+    Rollout,
+    TerminationReason,
+    Timing,
+    Usage,
+    UsageSource,
+)
+from classifier.verdicts import Subcategory
+
+MODEL, SIDE_MODEL, UPSTREAM, KEY = "gpt-5", "gpt-5-mini", "openai", "3f9a"
+STARTED = 1_790_000_000.0
+
+REASONS = {
+    "context_length": Subcategory.REJECTED_REQUEST,
+    "content_filter": Subcategory.REJECTED_REQUEST,
+    "wrong_endpoint": Subcategory.REJECTED_REQUEST,
+    "unsupported": Subcategory.REJECTED_REQUEST,
+    "malformed": Subcategory.REJECTED_REQUEST,
+    "too_large": Subcategory.REJECTED_REQUEST,
+    "region": Subcategory.AUTH,
+    "truncated": Subcategory.PROVIDER_ERROR,
+    "empty_body": Subcategory.PROVIDER_ERROR,
+    "html_body": Subcategory.PROVIDER_ERROR,
+    "network": Subcategory.PROVIDER_ERROR,
+    "timed_out": Subcategory.PROVIDER_ERROR,
+    "stalled": Subcategory.PROVIDER_ERROR,
+}
+_SUBCATEGORIES = {member.value: member for member in Subcategory}
+_HEADS: dict[str, dict[str, Any]] = {
+    "net": {"ending": Ending.NEVER_CONNECTED, "status": None, "why": "network"},
+    "timeout": {"ending": Ending.TIMED_OUT, "status": None, "why": "timed_out"},
+    "left": {"ending": Ending.LEFT_BY_AGENT, "status": None, "output": None},
+    "stalled": {"ending": Ending.LEFT_BY_AGENT, "status": None, "why": "stalled"},
+    "pending": {"ending": None, "status": None, "output": None},
+    "lost": {"ending": Ending.LOST, "status": None, "output": None},
+}
+_SPOKEN = Usage(
+    input_tokens=10,
+    output_tokens=20,
+    total_tokens=30,
+    input_total=10,
+    output_total=20,
+    source=UsageSource.PROVIDER,
+)
+_MUTE = replace(_SPOKEN, output_tokens=0, total_tokens=10, output_total=0)
+_WORDS: dict[str, dict[str, Any]] = {
+    "tool": {"tool_calls": 1, "output_seen": True, "usage": _SPOKEN},
+    "text": {"tool_calls": 0, "output_seen": True, "usage": _SPOKEN},
+    "empty": {"tool_calls": 0, "output_seen": False, "usage": _MUTE},
+    "nousage": {"usage": Usage()},
+    "unread": {"usage": Usage(), "output_seen": None, "tool_calls": None, "deaf": "encoding"},
+    "refusal": {"output_seen": False, "usage": _MUTE, "finish_reason": "refusal"},
+    "length": {"finish_reason": "length"},
+    "thought": {"output_seen": False, "usage": _SPOKEN, "tool_calls": 0},
+    "side": {"model": SIDE_MODEL, "has_tools": False, "request_bytes": 900},
+    "toolless": {"has_tools": False},
+    "judge": {"role": "judge"},
+    "embed": {"kind": Kind.EMBEDDING},
+    "probe": {"kind": Kind.PROBE},
+}
+_CALL = re.compile(
+    r"(?P<head>\w+)(?P<words>(\+\w+)*)(@(?P<model>[\w./:-]+))?(#(?P<key>\w+))?(%(?P<up>\w+))?"
+    r"(\^(?P<retry>\d+))?(~(?P<wait>[\d.]+))?(\*(?P<times>\d+))?"
+)
+
+
+def exchange(status: int | None = 200, **said: Any) -> Exchange:
+    """One call, by default an answered one; from status 400 on it failed as its status says.
+
+    Any field of ``Exchange`` can be given, and ``at`` (seconds after the first call) and
+    ``took`` for its timing.
+    """
+    failing = status is not None and status >= 400
+    at, took = said.pop("at", 0.0), said.pop("took", 0.5)
+    fields: dict[str, Any] = {
+        "id": f"x{at:g}",
+        "rollout_id": "r1",
+        "upstream": UPSTREAM,
+        "api": "openai.chat",
+        "timing": Timing(started_at=STARTED + at, duration_s=took),
+        "model": MODEL,
+        "status": status,
+        "ending": Ending.COMPLETE,
+        "usage": Usage() if failing else _SPOKEN,
+        "output_seen": not failing,
+        "tool_calls": 0,
+        "finish_reason": None if failing else "stop",
+        "has_tools": True,
+        "request_bytes": 40_000,
+        "key_digest": KEY,
+        "cause": cause(status_only(status)) if failing and status is not None else None,
+    }
+    return Exchange(**fields | said)
+
+
+def cause(
+    subcategory: Subcategory | None,
+    *,
+    reason: str | None = None,
+    transient: bool | None = None,
+    wait: float | None = None,
+) -> Cause:
+    """A cause as the table of causes would have given it."""
+    assert subcategory is not None
+    return Cause(
+        subcategory=subcategory,
+        transient=subcategory.transient if transient is None else transient,
+        rule=f"built.{reason or subcategory.value}",
+        reason=reason,
+        retry_after_s=wait,
+    )
+
+
+def calls(*texts: str) -> tuple[Exchange, ...]:
+    """The exchanges written in the texts, one second apart."""
+    built: list[Exchange] = []
+    for text in " ".join(texts).split():
+        match = _CALL.fullmatch(text)
+        assert match, f"{text!r} is no call"
+        for _ in range(int(match["times"] or 1)):
+            built.append(_call(match, len(built), built[-1] if built else None))
+    return tuple(built)
+
+
+def _call(match: re.Match[str], at: int, before: Exchange | None) -> Exchange:
+    head = _HEADS.get(match["head"], {})
+    status = head["status"] if head else int(match["head"])
+    said: dict[str, Any] = {"request_digest": f"d{at}"}
+    if head:
+        said |= {"ending": head["ending"], "usage": Usage(), "finish_reason": None}
+        said |= {"output_seen": False if "why" in head else None, "tool_calls": None}
+    if match["head"] == "pending":
+        said["took"] = None
+    words = match["words"].split("+")[1:]
+    for word in words:
+        said |= _WORDS.get(word, {})
+    if match["model"]:
+        said["model"] = match["model"]
+    if match["key"]:
+        said["key_digest"] = match["key"]
+    if match["up"]:
+        said["upstream"] = match["up"]
+    if match["retry"]:
+        assert before is not None
+        said |= {"sdk_retry": int(match["retry"]), "request_digest": before.request_digest}
+    return _caused(exchange(status, at=float(at), **said), [head.get("why", ""), *words], match)
+
+
+def _caused(built: Exchange, words: list[str], match: re.Match[str]) -> Exchange:
+    wait = float(match["wait"]) if match["wait"] else None
+    why = None if built.cause is None else built.cause.subcategory
+    reason = None
+    for word in words:
+        if word in REASONS:
+            why, reason = REASONS[word], word
+        why = _SUBCATEGORIES.get(word, why)
+    if why is None:
+        return built
+    transient = {"transient": True, "permanent": False}.get(words[-1])
+    if built.cause is None and built.status is not None and "text" not in words:
+        built = replace(built, output_seen=False, usage=Usage(), tool_calls=0, finish_reason=None)
+    return replace(built, cause=cause(why, reason=reason, transient=transient, wait=wait))
+
+
+def outcome(status: str = "success", **said: Any) -> Outcome:
+    """What a runner reports of a rollout that it thinks went well, unless told otherwise."""
+    ended = status == "success"
+    fields: dict[str, Any] = {
+        "termination_reason": TerminationReason.AGENT_STOP if ended else None,
+        "prompts_executed": 1,
+        "rewards": {"reward": 0.0},
+    }
+    return Outcome(status=ExecutionStatus(status), **fields | said)
+
+
+def rollout(*texts: str, running: bool = False, **said: Any) -> Rollout:
+    """A rollout of the calls in the texts; fields of ``Rollout`` and ``Outcome`` by name.
+
+    ``running=True`` leaves the outcome out. ``status`` is the runner's.
+    """
+    known = {f for f in Rollout.__slots__ if f in said}
+    about = {name: said.pop(name) for name in known}
+    reported = None if running else outcome(**said)
+    assert not (running and said), f"a running rollout has no {', '.join(said)}"
+    fields: dict[str, Any] = {"id": "r1", "batch": "b1", "task": "task-7"}
+    fields |= {"exchanges": calls(*texts), "outcome": reported}
+    return Rollout(**fields | about)
