@@ -139,8 +139,8 @@ def _report(result: Score) -> str:
         (
             f"errors     {len(result.judged)}",
             f"category   {result.category:.1f} %",
-            f"  strictly {result.strict_category:.1f} %, by status alone "
-            f"{result.by_status_alone:.1f} %",
+            f"  without doubts  {result.strict_category:.1f} %",
+            f"  by status alone {result.by_status_alone:.1f} %",
             f"transient  {result.transient:.1f} %",
             *result.misses,
             "",

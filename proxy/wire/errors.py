@@ -445,6 +445,7 @@ def _body_wait(value: object) -> float | None:
 
 Headers = Sequence[tuple[bytes, bytes]]
 
+_WAITS: Final = frozenset((b"retry-after", b"retry-after-ms"))
 _UNITS: Final[Mapping[str, float]] = {
     "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0,
     "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,
@@ -466,7 +467,13 @@ def retry_after(headers: Headers, *, now: float) -> float | None:
     platform.openai.com/docs/guides/rate-limits (Go durations), console.groq.com,
     docs.claude.com/en/api/rate-limits (RFC 3339), openrouter.ai/docs/limits (epoch ms).
     """
-    said = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
+    said = {
+        name.decode("latin-1"): value.decode("latin-1").strip()
+        for name, value in headers
+        if b"ratelimit" in name or name in _WAITS
+    }
+    if not said:
+        return None
     if (ms := _number(said.get("retry-after-ms"))) is not None:
         return ms / 1000
     if (wait := _moment(said.get("retry-after"), now)) is not None:

@@ -81,6 +81,23 @@ def test_every_name_in_the_table_can_match() -> None:
     assert [row.id for row in ROWS if any(n != n.lower() for n in row.names)] == []
 
 
+@pytest.mark.parametrize(
+    ("row", "name"),
+    [(row, name) for row in TABLE for name in sorted(row.names) if not (row.says or row.params)],
+    ids=lambda value: value.id if isinstance(value, Row) else value,
+)
+def test_a_coined_name_means_the_same_inside_a_200(row: Row, name: str) -> None:
+    """Without a status to lean on, each name must be the first to be recognised."""
+    upstream = min(row.upstreams, default="openai")
+    status = 200 if row.on is None or None in row.on else min(s for s in row.on if s)
+    said = ProviderError(code=name)
+    cause = classify(answer(status=status, upstream=upstream, error=said))
+    assert cause is not None
+    assert cause.rule == row.id
+    assert cause.code is not None
+    assert cause.code == name
+
+
 def test_no_later_row_is_hidden_behind_an_unconditional_one() -> None:
     def unconditional(row: Row) -> bool:
         return not (row.names or row.says or row.reasons or row.params or row.upstreams or row.on)
