@@ -62,7 +62,7 @@ class _Found:
     reasons: list[str] = field(default_factory=list)
 
     def say(self, text: str) -> None:
-        text = text.strip()[:MESSAGE_CAP]
+        text = text.strip()
         if text and text not in self.messages:
             self.messages.append(text)
 

@@ -2225,6 +2225,14 @@ COMPATIBLE = (
         rule="cerebras.window",
     ),
     Sample(
+        fact="a daily limit that is only mentioned beside the minute's is not what was hit",
+        upstream="mygateway",
+        status=429,
+        body=_openai("5 requests per minute reached. Your plan has 200 requests per day."),
+        gives=RATE,
+        rule="status.429",
+    ),
+    Sample(
         fact="cerebras: and the same for the day",
         upstream="cerebras",
         status=429,

@@ -230,6 +230,11 @@ def test_an_upgrade_an_empty_success_and_a_redirect_are_no_failures(status: int)
     assert classify(answer(status=status)) is None
 
 
+@pytest.mark.parametrize("status", [101, 307])
+def test_what_ends_after_an_upgrade_or_a_redirect_is_no_cut_answer(status: int) -> None:
+    assert classify(answer(status=status, ending=Ending.CUT_UPSTREAM)) is None
+
+
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_failed_status_is_a_cause_for_every_kind_of_call(kind: Kind) -> None:
     cause = classify(answer(status=401, kind=kind))
