@@ -102,14 +102,19 @@ class Recorder:
         stopping = False
         while not stopping:
             items, stopping = self._take()
-            if self.failing and items:
-                self._release(items)  # nobody waits for a database that is away
-            self._commit(items)
+            if self.failing:
+                # Kept first, then released: a verdict asked for now must know it is missing.
+                self._keep([item.exchange for item in items if item.ended])
+                self._release(items)
+                self._write_kept()
+            else:
+                self._commit(items)
+                self._release(items)
 
     def _take(self) -> tuple[list[_Item], bool]:
         """What is queued, waiting for the first; an empty list is time to try again."""
         items: list[_Item] = []
-        unwritten = bool(self._backlog or self._gaps)
+        unwritten = self.failing or bool(self._gaps)
         try:
             item = self._queue.get(timeout=_RETRY_S if unwritten else None)
             while item is not None:
@@ -124,21 +129,34 @@ class Recorder:
     def _commit(self, items: list[_Item]) -> None:
         batch = Batch(
             opened=[item.exchange for item in items if not item.ended],
-            recorded=[*self._backlog, *(item.exchange for item in items if item.ended)],
+            recorded=[item.exchange for item in items if item.ended],
             gaps=dict(self._gaps),
         )
-        self._backlog.clear()
-        self._owed.clear()
         try:
             self._writer.write(batch, worker=self._worker)
             self._gaps.clear()
-            self._back()
         except AwayError as error:
-            self._away(error)
+            log.error("the database cannot be written: %s", type(error).__name__)
             self._keep(batch.recorded)
+            self.failing = True
         except BadRowError:
             self._singly(batch)
-        self._release(items)
+
+    def _write_kept(self) -> None:
+        kept = Batch(recorded=list(self._backlog), gaps=dict(self._gaps))
+        try:
+            self._writer.write(kept, worker=self._worker)
+            self._gaps.clear()
+        except AwayError:
+            return
+        except BadRowError:
+            self._singly(kept)
+        for exchange in kept.recorded:
+            self._backlog.popleft()
+            self._owed[exchange.rollout_id] -= 1
+        self._owed += Counter()  # drops what came to zero
+        self.failing = False
+        log.warning("the database is back: what was kept is written")
 
     def _singly(self, batch: Batch) -> None:
         """Write one by one, so that a row no database would take costs only itself."""
@@ -148,9 +166,9 @@ class Recorder:
         for recorded in batch.recorded:
             try:
                 self._writer.write(Batch(recorded=[recorded]), worker=self._worker)
-            except AwayError as error:
-                self._away(error)
+            except AwayError:
                 self._keep([recorded])
+                self.failing = True
             except BadRowError as error:
                 log.error("an exchange cannot be written: %s", type(error).__name__)
                 self._lose(recorded)
@@ -167,16 +185,6 @@ class Recorder:
         gap = self._gaps.get(exchange.rollout_id, Gap(0, exchange.timing.started_at))
         self._gaps[exchange.rollout_id] = Gap(gap.count + 1, gap.since)
         self.gaps_counted += 1
-
-    def _away(self, error: Exception) -> None:
-        if not self.failing:
-            log.error("the database cannot be written: %s", type(error).__name__)
-        self.failing = True
-
-    def _back(self) -> None:
-        if self.failing:
-            log.warning("the database is back: all that was kept is written")
-        self.failing = False
 
     def _release(self, items: list[_Item]) -> None:
         if items and self._loop is not None and not self._loop.is_closed():

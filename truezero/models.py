@@ -5,9 +5,17 @@ Nothing here decides; unknown is null, never 0.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+import json
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 ExecutionStatus = Literal[
     "success",
@@ -27,11 +35,25 @@ Subcategory = Literal[
 
 _LONGEST = 200  # characters of an id or name
 _NAME = Field(default=None, min_length=1, max_length=_LONGEST)
-_COUNT = Field(default=None, ge=0)
+_COUNT = Field(default=None, ge=0, le=2**53)  # what every JSON reader keeps exactly
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+def _plain_json(value: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What every JSON reader can read back: no NaN, no half of a surrogate pair."""
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    return value
+
+
+def _encodable(text: str) -> str:
+    text.encode()
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
 
 
 class RolloutRequest(_Request):
@@ -49,9 +71,14 @@ class RolloutRequest(_Request):
     @field_validator("id", "batch", "task", "model", "upstream")
     @classmethod
     def _printable(cls, value: str | None) -> str | None:
-        if value is not None and not all(c.isprintable() for c in value):
+        if value is not None and not value.isprintable():
             raise ValueError("holds control characters")
         return value
+
+    @field_validator("metadata")
+    @classmethod
+    def _writable(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        return _plain_json(value)
 
 
 class RolloutRegistered(BaseModel):
@@ -75,9 +102,9 @@ class OutcomeRequest(_Request):
     total_tokens: int | None = _COUNT
     rewards: dict[str, float] | None = None
     eval: dict[str, Any] | None = None
-    error: str | None = None
-    verifier_error: str | None = None
-    export_error: str | None = None
+    error: Text | None = None
+    verifier_error: Text | None = None
+    export_error: Text | None = None
 
     @field_validator("rewards", mode="before")
     @classmethod
@@ -86,14 +113,18 @@ class OutcomeRequest(_Request):
         plain_number = isinstance(value, int | float) and not isinstance(value, bool)
         return {"reward": value} if plain_number else value
 
-    @model_validator(mode="after")
-    def _one_fact_each(self) -> Self:
-        if self.termination_reason is not None and self.status != "success":
-            raise ValueError(
-                "termination_reason is only known where status is success: "
-                f"leave it out with status {self.status}"
-            )
-        return self
+    @field_validator("termination_reason")
+    @classmethod
+    def _only_of_success(cls, reason: str | None, known: ValidationInfo) -> str | None:
+        status = known.data.get("status", "success")
+        if reason is not None and status != "success":
+            raise ValueError(f"is only known where status is success, not with {status}")
+        return reason
+
+    @field_validator("eval")
+    @classmethod
+    def _writable(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        return _plain_json(value)
 
 
 class RetryAdvice(BaseModel):

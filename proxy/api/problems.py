@@ -5,6 +5,9 @@ It decides nothing: a Refusal already carries its status and sentence.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -37,12 +40,9 @@ async def _refused(_request: Request, error: Exception) -> Response:
 
 async def _invalid(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = [
-        {"field": _field(found["loc"]), "message": _message(found["msg"])}
-        for found in error.errors()
-    ]
+    errors = [{"field": _field(found), "message": _message(found)} for found in error.errors()]
     first = errors[0]
-    detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
+    detail = f"{first['field']}: {first['message']}"
     return render(Refusal(422, "invalid", detail, extra={"errors": errors}))
 
 
@@ -56,10 +56,15 @@ async def _http(_request: Request, error: Exception) -> Response:
     return render(Refusal(error.status_code, code, str(error.detail), headers))
 
 
-def _field(location: tuple[int | str, ...]) -> str:
-    """Where in the request it is: `termination_reason`, `rewards.reward`, `limit`."""
-    return ".".join(str(part) for part in location[1:])
+def _field(found: Mapping[str, Any]) -> str:
+    """Where in the request it is: `termination_reason`, `rewards.reward`, or the whole `body`."""
+    place, *inside = found["loc"]
+    if found["type"] == "json_invalid" or not inside:
+        return str(place)
+    return ".".join(str(part) for part in inside)
 
 
-def _message(message: str) -> str:
-    return message.removeprefix("Value error, ")
+def _message(found: Mapping[str, Any]) -> str:
+    if found["type"] == "json_invalid":
+        return f"is not JSON ({found['ctx']['error']} at byte {found['loc'][-1]})"
+    return str(found["msg"]).removeprefix("Value error, ")

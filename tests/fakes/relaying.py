@@ -103,7 +103,7 @@ def relaying(
         real_keys=rules.pop("real_keys", {}),
         **rules,
     )
-    with _running(_Until(Relay(house), house.transport)) as port:
+    with running(_Until(Relay(house), house.transport)) as port:
         yield Relaying(f"http://127.0.0.1:{port}", port, book)
 
 
@@ -125,7 +125,8 @@ class _Until:
 
 
 @contextmanager
-def _running(app: Any) -> Iterator[int]:
+def running(app: Any) -> Iterator[int]:
+    """An ASGI application on a loopback port, in a thread of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app, http="httptools", ws="none", lifespan="on", access_log=False,

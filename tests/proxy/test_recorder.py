@@ -1,0 +1,167 @@
+"""The ledger: grouped commits, and honesty when the database is away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import DataError, OperationalError
+
+from classifier.records import Ending, Exchange, Timing
+from proxy import recorder as module
+from proxy.recorder import Recorder
+from proxy.store.database import Batch, Database
+
+ENDED = Exchange(
+    id="x", rollout_id="r", upstream="u", api="a", timing=Timing(started_at=1.0),
+    ending=Ending.COMPLETE,
+)  # fmt: skip
+
+
+@dataclass
+class Shelf:
+    """A writer in memory that can be told to fail."""
+
+    batches: list[Batch] = field(default_factory=list)
+    fails: Callable[[Batch], Exception | None] = lambda _batch: None
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    def write(self, batch: Batch, *, worker: str) -> None:
+        assert worker == "w"
+        self.gate.wait(10)
+        if error := self.fails(batch):
+            raise error
+        self.batches.append(batch)
+
+    @property
+    def recorded(self) -> list[str]:
+        return [exchange.id for batch in self.batches for exchange in batch.recorded]
+
+
+def away(_batch: Batch) -> Exception:
+    return OperationalError("write", None, Exception("disk I/O error"))
+
+
+@asynccontextmanager
+async def recording(shelf: Shelf) -> AsyncIterator[Recorder]:
+    recorder = Recorder(shelf, worker="w")
+    recorder.start()
+    try:
+        yield recorder
+    finally:
+        shelf.gate.set()
+        await recorder.stop()
+
+
+async def test_done_means_durable() -> None:
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        await recorder.recorded(ENDED)
+        assert shelf.recorded == ["x"]
+
+
+async def test_what_waits_together_is_committed_together() -> None:
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        shelf.gate.clear()
+        waiting = [recorder.recorded(replace(ENDED, id=str(n))) for n in range(100)]
+        await asyncio.sleep(0.05)
+        shelf.gate.set()
+        await asyncio.gather(*waiting)
+    assert len(shelf.batches) <= 2
+    assert sorted(shelf.recorded, key=int) == [str(n) for n in range(100)]
+
+
+async def test_stopping_writes_what_is_queued() -> None:
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        for n in range(50):
+            recorder.recorded(replace(ENDED, id=str(n)))
+    assert len(shelf.recorded) == 50
+
+
+async def test_a_waiter_that_was_cancelled_hurts_nobody() -> None:
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        recorder.recorded(ENDED).cancel()
+        await recorder.recorded(replace(ENDED, id="y"))
+    assert shelf.recorded == ["x", "y"]
+
+
+async def test_agents_are_served_while_the_database_is_away() -> None:
+    shelf = Shelf(fails=away)
+    async with recording(shelf) as recorder:
+        await asyncio.wait_for(recorder.recorded(ENDED), 5)
+        assert recorder.failing
+        assert recorder.missing("r") == 1
+        assert recorder.missing("other") == 0
+
+
+async def test_what_was_kept_is_written_when_the_database_is_back() -> None:
+    shelf = Shelf(fails=away)
+    async with recording(shelf) as recorder:
+        await recorder.recorded(ENDED)
+        shelf.fails = lambda _batch: None
+        async with asyncio.timeout(10):
+            while recorder.missing("r"):
+                await asyncio.sleep(0.02)
+        assert not recorder.failing
+        assert recorder.gaps_counted == 0
+    assert shelf.recorded == ["x"]
+
+
+async def test_memory_is_bounded_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BACKLOG", 3)
+    shelf = Shelf(fails=away)
+    async with recording(shelf) as recorder:
+        for n in range(5):
+            await recorder.recorded(replace(ENDED, id=str(n)))
+            assert recorder.missing("r") == n + 1
+        assert recorder.gaps_counted == 2
+        shelf.fails = lambda _batch: None
+        async with asyncio.timeout(10):
+            while recorder.missing("r"):
+                await asyncio.sleep(0.02)
+    assert len(shelf.recorded) == 3
+    assert sum(gap.count for batch in shelf.batches for gap in batch.gaps.values()) == 2
+
+
+async def test_a_row_no_database_takes_costs_only_itself() -> None:
+    def poisoned(batch: Batch) -> Exception | None:
+        bad = any(exchange.id == "bad" for exchange in batch.recorded)
+        return DataError("write", None, Exception("too long")) if bad else None
+
+    shelf = Shelf(fails=poisoned)
+    async with recording(shelf) as recorder:
+        shelf.gate.clear()
+        waiting = [recorder.recorded(replace(ENDED, id=i)) for i in ("a", "bad", "c")]
+        shelf.gate.set()
+        await asyncio.wait_for(asyncio.gather(*waiting), 5)
+        await recorder.recorded(replace(ENDED, id="d"))
+        assert recorder.gaps_counted == 1
+        assert not recorder.failing
+    assert shelf.recorded == ["a", "c", "d"]
+    assert sum(gap.count for batch in shelf.batches for gap in batch.gaps.values()) == 1
+
+
+async def test_a_number_beyond_64_bits_stops_nothing(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "t.db"))
+    database.prepare()
+    recorder = Recorder(database, worker="w")
+    recorder.start()
+    huge = replace(ENDED, id="huge", usage=replace(ENDED.usage, input_tokens=10**30))
+    await asyncio.wait_for(recorder.recorded(huge), 5)
+    await asyncio.wait_for(recorder.recorded(ENDED), 5)
+    await recorder.stop()
+    found = database.rollout("r")
+    assert found is not None
+    assert [exchange.id for exchange in found[1].exchanges] == ["x"]
+    assert recorder.gaps_counted == 1

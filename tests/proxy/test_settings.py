@@ -1,0 +1,113 @@
+"""Settings: who beats whom, and one clear sentence for what cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from proxy.settings import Settings, SettingsError, load
+
+
+def settings(
+    toml: str | None = None, flags: dict[str, object] | None = None, **environment: str
+) -> Settings:
+    path = None
+    if toml is not None:
+        path = Path("truezero.toml")
+        path.write_text(toml, encoding="utf-8")
+    return load(flags or {}, {f"TRUEZERO_{k}": v for k, v in environment.items()}, path)
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_nothing_needs_to_be_configured() -> None:
+    plain = settings()
+    assert (plain.host, plain.port, plain.database_url) == ("127.0.0.1", 8383, "truezero.db")
+    assert plain.body_limit == 64 * 1024 * 1024
+    assert (plain.connect_timeout_s, plain.read_timeout_s) == (10.0, None)
+
+
+def test_flag_beats_environment_beats_file() -> None:
+    toml = "port = 1\nworkers = 2\nlog_level = 'debug'"
+    got = settings(toml, {"port": 3, "host": None}, PORT="2", WORKERS="4")
+    assert (got.port, got.workers, got.log_level, got.host) == (3, 4, "debug", "127.0.0.1")
+
+
+def test_a_file_in_the_working_directory_is_found() -> None:
+    Path("truezero.toml").write_text("port = 7", encoding="utf-8")
+    assert settings().port == 7
+
+
+def test_a_file_can_be_named_by_the_environment() -> None:
+    Path("other.toml").write_text("port = 8", encoding="utf-8")
+    assert settings(CONFIG="other.toml").port == 8
+
+
+def test_upstreams_come_from_environment_and_file() -> None:
+    toml = '[upstreams.my_llm]\nurl = "https://a.example"\nauth = "x-api-key"\n'
+    got = settings(toml, UPSTREAM_MY_LLM="https://b.example/p", UPSTREAM_OPENAI="http://o:1")
+    table = got.allow_list()
+    assert (table["my-llm"].url, table["my-llm"].auth.value) == ("https://b.example/p", "x-api-key")
+    assert table["openai"].url == "http://o:1"
+    assert "anthropic" in table
+
+
+def test_real_keys_come_from_key_env_or_the_environment() -> None:
+    toml = '[upstreams.openai]\nkey_env = "OPENAI_API_KEY"\n'
+    got = settings(toml, KEY_MY_LLM="sk-2", UPSTREAM_MY_LLM="https://x.example")
+    environment = {"OPENAI_API_KEY": "sk-1"}
+    assert got.real_keys(environment) == {"openai": "sk-1", "my-llm": "sk-2"}
+    assert got.real_keys({}) == {"my-llm": "sk-2"}
+
+
+def test_secrets_are_not_printed() -> None:
+    got = settings(KEY_OPENAI="sk-secret", ADMIN_TOKEN="t0ken")
+    assert "sk-secret" not in repr(got)
+    assert "t0ken" not in repr(got)
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"PROT": "1"}, "TRUEZERO_PROT is no setting"),
+        ({"PORT": "http"}, "TRUEZERO_PORT"),
+        ({"PORT": "70000"}, "TRUEZERO_PORT"),
+        ({"WORKERS": "0"}, "TRUEZERO_WORKERS"),
+        ({"LOG_LEVEL": "loud"}, "TRUEZERO_LOG_LEVEL"),
+        ({"ADMIN_TOKEN": "  "}, "TRUEZERO_ADMIN_TOKEN"),
+        ({"UPSTREAM_X": "nowhere"}, "nowhere"),
+        ({"UPSTREAM_ROLLOUTS": "https://x.example"}, "rollouts"),
+        ({"CONFIG": "missing.toml"}, "missing.toml"),
+        ({"PUBLIC_URL": "here"}, "TRUEZERO_PUBLIC_URL"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_that_names_it(
+    environment: dict[str, str], said: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings(**environment)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("toml", ["prot = 1", "port = 'x'", "port = ", "[upstreams.x]\nulr='y'"])
+def test_a_bad_file_is_one_sentence_too(toml: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings(toml)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "proxy.example"])
+def test_listening_beyond_loopback_needs_a_token(host: str) -> None:
+    with pytest.raises(SettingsError, match="TRUEZERO_ADMIN_TOKEN must be set"):
+        settings(HOST=host)
+    assert settings(HOST=host, ADMIN_TOKEN="t").exposed
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.9"])
+def test_loopback_needs_none(host: str) -> None:
+    assert not settings(HOST=host).exposed

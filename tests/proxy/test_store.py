@@ -1,0 +1,212 @@
+"""What is written can be read back, by any process, after any death."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, inspect
+
+from classifier.records import (
+    Attribution,
+    Cause,
+    Ending,
+    Exchange,
+    Kind,
+    Timing,
+    Usage,
+    UsageSource,
+)
+from classifier.verdicts import Subcategory
+from proxy.store import migrations
+from proxy.store.database import AwayError, Batch, Database, Gap, Registration
+from proxy.store.tables import metadata
+
+FULL = Exchange(
+    id="x1", rollout_id="r1", upstream="openai", api="openai.chat",
+    timing=Timing(started_at=1000.5, first_byte_s=0.1, first_token_s=0.2, duration_s=1.5),
+    kind=Kind.INFERENCE, method="POST", role="agent", model="gpt-5", answered_model="gpt-5-x",
+    status=429, ending=Ending.COMPLETE, streamed=True,
+    usage=Usage(
+        input_tokens=0, output_tokens=2, cached_input_tokens=3, cache_write_tokens=4,
+        reasoning_tokens=5, total_tokens=6, input_total=7, output_total=8,
+        source=UsageSource.PROVIDER, cost_usd=0.25,
+    ),
+    finish_reason="stop", tool_calls=0, output_seen=False, has_tools=True,
+    cause=Cause(
+        subcategory=Subcategory.QUOTA, transient=False, rule="openai.quota", reason="plan",
+        code="insufficient_quota", retry_after_s=2.5,
+    ),
+    provider_request_id="req_1", request_bytes=10, response_bytes=20, request_digest="ab",
+    sdk_retry=1, attribution=Attribution.HEADER, key_digest="key-00000000", injected=True,
+    deaf="line too long",
+)  # fmt: skip
+BARE = Exchange(
+    id="x2", rollout_id="r1", upstream="u", api="opaque", timing=Timing(started_at=1001.0)
+)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    opened = Database(str(tmp_path / "t.db"))
+    opened.prepare()
+    return opened
+
+
+def seen(database: Database, rollout_id: str = "r1") -> tuple[Exchange, ...]:
+    found = database.rollout(rollout_id)
+    assert found is not None
+    return found[1].exchanges
+
+
+def test_an_exchange_comes_back_as_it_went_in(database: Database) -> None:
+    ended = replace(BARE, ending=Ending.NEVER_CONNECTED)
+    database.write(Batch(recorded=[FULL, ended]), worker="w")
+    assert seen(database) == (FULL, ended)
+
+
+def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:
+    database.write(Batch(recorded=[FULL, replace(BARE, ending=Ending.COMPLETE)]), worker="w")
+    full, bare = seen(database)
+    assert full.usage.input_tokens == 0
+    assert full.output_seen is False
+    assert bare.usage == Usage()
+    assert bare.output_seen is None
+    assert bare.streamed is None
+
+
+def test_a_rollout_is_created_by_its_first_exchange(database: Database) -> None:
+    assert database.rollout("r1") is None
+    database.write(Batch(recorded=[FULL]), worker="w")
+    assert not database.registered("r1")
+
+
+def test_a_call_in_flight_is_visible_and_its_end_replaces_it(database: Database) -> None:
+    database.write(Batch(opened=[BARE]), worker="w")
+    assert seen(database) == (BARE,)
+    assert database.in_flight("r1") == 1
+    database.write(Batch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="w")
+    assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE]
+    assert database.in_flight("r1") == 0
+
+
+def test_recording_again_replaces(database: Database) -> None:
+    database.write(Batch(recorded=[FULL]), worker="w")
+    database.write(Batch(recorded=[replace(FULL, response_bytes=99)]), worker="w")
+    assert [exchange.response_bytes for exchange in seen(database)] == [99]
+
+
+def test_what_a_dead_process_had_open_is_lost(database: Database) -> None:
+    database.heartbeat("dead", host="here", now=100.0)
+    database.write(Batch(opened=[BARE], recorded=[FULL]), worker="dead")
+    database.heartbeat("me", host="elsewhere", now=101.0)
+    assert database.in_flight("r1") == 1, "a worker seen a second ago may live"
+    database.heartbeat("me", host="elsewhere", now=200.0)
+    assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE, Ending.LOST]
+    assert database.in_flight("r1") == 0
+
+
+def test_a_predecessor_with_our_own_pid_is_dead_at_once(database: Database) -> None:
+    """A container's process is number 1 again after every restart."""
+    database.heartbeat("before", host="here", now=100.0)
+    database.write(Batch(opened=[BARE]), worker="before")
+    database.heartbeat("after", host="here", now=100.1)
+    assert [exchange.ending for exchange in seen(database)] == [Ending.LOST]
+
+
+def test_a_living_neighbour_is_left_alone(database: Database) -> None:
+    database.heartbeat("parent", host="here", now=100.0)
+    with sqlite3.connect(database.url.removeprefix("sqlite:///")) as raw:
+        raw.execute("UPDATE workers SET pid = ?", (os.getppid(),))
+    database.write(Batch(opened=[BARE]), worker="parent")
+    database.heartbeat("me", host="here", now=101.0)
+    assert database.in_flight("r1") == 1
+
+
+def test_a_late_end_replaces_lost(database: Database) -> None:
+    database.write(Batch(opened=[BARE]), worker="slow")
+    database.retire("slow")
+    assert [exchange.ending for exchange in seen(database)] == [Ending.LOST]
+    database.write(Batch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="slow")
+    assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE]
+
+
+def test_gaps_add_up_also_on_rollouts_never_seen(database: Database) -> None:
+    for _ in range(2):
+        database.write(Batch(gaps={"r9": Gap(3, 50.0)}), worker="w")
+    found = database.rollout("r9")
+    assert found is not None
+    assert found[1].gaps == 6
+    assert found[0]["created_at"] == 50.0
+
+
+def test_registration_fills_in_what_traffic_created(database: Database) -> None:
+    database.write(Batch(recorded=[FULL]), worker="w")
+    assert database.register(Registration(id="r1", batch="b", model="m"), now=2000.0)
+    found = database.rollout("r1")
+    assert found is not None
+    assert (found[1].batch, found[1].model, len(found[1].exchanges)) == ("b", "m", 1)
+
+
+def test_registering_twice_is_harmless_with_the_same_facts_only(database: Database) -> None:
+    assert database.register(Registration(id="r1", batch="b"), now=1.0)
+    assert database.register(Registration(id="r1", batch="b"), now=2.0)
+    assert not database.register(Registration(id="r1", batch="c"), now=3.0)
+
+
+def test_the_first_outcome_stands(database: Database) -> None:
+    assert database.report("r1", "{}", now=1.0) is None
+    database.register(Registration(id="r1"), now=1.0)
+    assert database.report("r1", '{"a":1}', now=1.0) == '{"a":1}'
+    assert database.report("r1", '{"a":2}', now=2.0) == '{"a":1}'
+
+
+def test_secrets_are_made_once_for_all_processes(tmp_path: Path) -> None:
+    one, two = Database(str(tmp_path / "t.db")), Database(str(tmp_path / "t.db"))
+    one.prepare()
+    assert one.secret("salt") == two.secret("salt") != one.secret("keyring")
+    assert len(one.secret("salt")) == 32
+
+
+def test_two_processes_write_one_file(tmp_path: Path) -> None:
+    one, two = Database(str(tmp_path / "t.db")), Database(str(tmp_path / "t.db"))
+    one.prepare()
+    for number in range(20):
+        for name, database in (("a", one), ("b", two)):
+            exchange = replace(FULL, id=f"{name}{number}")
+            database.write(Batch(recorded=[exchange]), worker=name)
+    assert len(seen(two)) == 40
+
+
+def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    with pytest.raises(AwayError):
+        Database(str(tmp_path / "no" / "such" / "folder" / "t.db")).prepare()
+
+
+def test_the_migrations_make_the_tables_the_code_declares(database: Database) -> None:
+    migrated = inspect(create_engine(database.url))
+    declared = create_engine("sqlite://")
+    metadata.create_all(declared)
+    expected = inspect(declared)
+    assert set(migrated.get_table_names()) - {"alembic_version"} == set(expected.get_table_names())
+    for table in expected.get_table_names():
+        columns = [
+            [(c["name"], str(c["type"]), c["nullable"]) for c in side.get_columns(table)]
+            for side in (migrated, expected)
+        ]
+        assert columns[0] == columns[1], table
+        indexes = [
+            sorted((i["name"], tuple(i["column_names"])) for i in side.get_indexes(table))
+            for side in (migrated, expected)
+        ]
+        assert indexes[0] == indexes[1], table
+
+
+def test_the_newest_migration_is_the_one_the_code_expects(database: Database) -> None:
+    folder = Path(migrations.__file__).parent / "versions"
+    newest = max(path.name for path in folder.glob("[0-9]*.py"))
+    assert newest.startswith(migrations.HEAD)
+    assert database.prepare() == (migrations.HEAD, migrations.HEAD)
