@@ -115,6 +115,7 @@ _BE: Final = r"(?:is |was |has |could |does |do |are |can|cannot |it )*"
 _GONE: Final = (
     rf"{_THE_MODEL}{_ANY_NAME}{_BE}(?:not found|not exist|doesn'?t exist|not be found|be found|"
     r"(?:not|isn'?t) available|no longer (?:available|supported)|not (?:been )?deployed|"
+    r"(?:currently )?unavailable|"
     r"(?:been )?(?:removed|retired|decommissioned|deprecated|shut ?down))|"
     rf"{_THE_MODEL}{_SURE_NAME}{_BE}(?:not supported|not a valid|not valid|invalid|unknown)"
 )
@@ -701,8 +702,8 @@ _COINED: Final = (
         id="openai.overloaded",
         gives=_PROVIDER,
         reason="overloaded",
-        names=_named("server_is_overloaded service_unavailable_error"),
-        source=_OPENAI_CODES,
+        names=_named("server_is_overloaded service_unavailable_error overloaded"),
+        source=_OPENAI_CODES + "; huggingface/text-generation-inference error_type (429)",
     ),
     Row(
         id="bedrock.provider",
@@ -879,7 +880,7 @@ _PHRASES: Final = (
             r"\b(?:invalid|incorrect|missing|no|expired|wrong)(?: or \w+)? (?:x-)?api[- ]?key\b|"
             r"\binvalid (?:api |access |bearer |auth\w* |x-api-)(?:token|key|credentials?)\b|"
             r"reported as leaked|invalid subscription key|security token included|"
-            r"\bapi key is valid\b|"
+            r"\bapi key is valid\b|credential is only authorized|"
             r"\b(?:missing|invalid|no) (?:authorization|authentication|auth|credentials)\b"
         ),
         on=_told(400, 401, 403, 422, 498) | _UNSAID,
@@ -900,6 +901,13 @@ _PHRASES: Final = (
         says=_said(r"not a chat model|only supported in v1/|not supported (?:in|with) the v1/"),
         on=_told(400, 404) | _UNSAID,
         source=_OPENAI_CODES + " (404: the model exists on another endpoint)",
+    ),
+    Row(
+        id="lmstudio.wrong_path",
+        gives=_REJECTED,
+        reason="wrong_endpoint",
+        says=_said(r"\bunexpected endpoint or method\b"),
+        source="lmstudio.ai/docs/app/api (HTTP 200 to an unknown path)",
     ),
     Row(
         id="openai.previous_response_said",
@@ -962,6 +970,14 @@ _PHRASES: Final = (
         ),
         on=_told(400, 403, 404) | _UNSAID,
         source=_BEDROCK + " (ValidationException, ResourceNotFoundException)",
+    ),
+    Row(
+        id="bedrock.iam",
+        gives=_AUTH,
+        says=_said(r"\bis not authorized to perform\b"),
+        on=_told(400, 401, 403, 404),
+        source="docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html"
+        " (the model is only the resource it names)",
     ),
     Row(
         id="bedrock.access_to_model",
@@ -1027,7 +1043,8 @@ _PHRASES: Final = (
             r"maximum context length|\bcontext (?:length|window|size)\b[^\n]{0,60}exceed|"
             r"exceed\w*[^\n]{0,60}\bcontext (?:length|window|size)\b|prompt is too long|"
             r"input is too long|input token count[^\n]{0,60}exceeds|"
-            r"range of input length|larger than the max(?:imum)? context size|"
+            r"range of input length|longer than the model'?s? context|"
+            r"larger than the max(?:imum)? context size|"
             r"too large for model with \d+ maximum context|"
             r"(?:prompt|input)[^\n]{0,40}exceeds?[^\n]{0,40}(?:maximum|limit)[^\n]{0,20}tokens"
         ),

@@ -723,6 +723,16 @@ ANTHROPIC = (
         retry_after_s=17.0,
     ),
     Sample(
+        fact="a subscription's token used elsewhere is a 400 about the key",
+        upstream="anthropic",
+        status=400,
+        body=_anthropic(
+            "invalid_request_error", "This credential is only authorized for use with its client."
+        ),
+        gives=AUTH,
+        rule="any.key_said",
+    ),
+    Sample(
         fact="permission without a model is the key's",
         upstream="anthropic",
         status=403,
@@ -1339,10 +1349,22 @@ BEDROCK = (
         reason="no_access",
     ),
     Sample(
+        fact="a missing IAM right is auth, though the resource it names is a model",
+        upstream="bedrock",
+        status=403,
+        body={
+            "Message": "User: arn:aws:iam::1:user/u is not authorized to perform: "
+            "bedrock:InvokeModel on resource: arn:aws:bedrock:::foundation-model/big-1"
+        },
+        headers=_aws("AccessDeniedException"),
+        gives=AUTH,
+        rule="bedrock.iam",
+    ),
+    Sample(
         fact="a denial of an action",
         upstream="bedrock",
         status=403,
-        body={"Message": "User is not authorized to perform bedrock:Invoke."},
+        body={"Message": "This action is not yours."},
         headers=_aws("AccessDeniedException"),
         gives=AUTH,
         rule="any.auth_name",
@@ -1570,6 +1592,14 @@ OPENROUTER = (
         body=_openrouter(404, "No endpoints found for acme/no-such."),
         gives=MODEL,
         rule="openrouter.no_endpoints",
+    ),
+    Sample(
+        fact="a free variant that was withdrawn",
+        upstream="openrouter",
+        status=404,
+        body=_openrouter(404, "This model is unavailable for free."),
+        gives=MODEL,
+        rule="any.model_gone",
     ),
     Sample(
         fact="no allowed provider has the model",
@@ -2006,6 +2036,33 @@ COMPATIBLE = (
         body={"error": "failed to process inputs: image: unknown format"},
         gives=REJECTED,
         rule="ollama.image",
+    ),
+    Sample(
+        fact="lm studio: a wrong path is an error inside a 200",
+        upstream="lmstudio",
+        status=200,
+        body={"error": "Unexpected endpoint or method. (POST /v1/v1/chat)"},
+        gives=REJECTED,
+        rule="lmstudio.wrong_path",
+        reason="wrong_endpoint",
+    ),
+    Sample(
+        fact="sglang: a prompt longer than the context",
+        upstream="mygateway",
+        status=400,
+        body=_openai("The input (9 tokens) is longer than the model's context length (8 tokens)."),
+        gives=REJECTED,
+        rule="any.context_length_said",
+        reason="context_length",
+    ),
+    Sample(
+        fact="text-generation-inference: overload is a 429 with its own type",
+        upstream="huggingface",
+        status=429,
+        body={"error": "Busy.", "error_type": "overloaded"},
+        gives=PROVIDER,
+        rule="openai.overloaded",
+        reason="overloaded",
     ),
     Sample(
         fact="llama.cpp: a server started without images answers 500",
