@@ -48,6 +48,8 @@ async def _invalid(_request: Request, error: Exception) -> Response:
 
 async def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400:  # FastAPI's word for a body nested too deep to read
+        return render(Refusal(422, "invalid", "body: is not JSON that can be read"))
     code = _TITLES.get(error.status_code, "http_error")
     headers = tuple(
         (name.lower().encode("latin-1"), value.encode("latin-1"))
