@@ -8,6 +8,7 @@ Source: benchflow ``rollout/_usage.py`` (``classify_api_failure``) and ``rollout
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -40,8 +41,8 @@ def _seen(facts: Facts) -> _Seen:
     return _Seen(
         answers=answers,
         failures=failures,
-        tokens=(tallies.all_tokens(answers) if tokens is None else tokens) or 0,
-        tools=(tallies.tool_calls(answers) if tools is None else tools) or 0,
+        tokens=(tallies.all_tokens(facts.exchanges) if tokens is None else tokens) or 0,
+        tools=(tallies.tool_calls(facts.exchanges) if tools is None else tools) or 0,
     )
 
 
@@ -96,12 +97,18 @@ def _explained(verdict: Verdict, seen: _Seen) -> Verdict:
         )
     if not statuses:
         return verdict
-    status = tallies.most_frequent(statuses)
+    status = _dominant(statuses)
     verdict = replace(verdict, dominant_status=status)
     subcategory = status_only(status)
     if verdict.health is not Health.API_ERROR or subcategory is None:
         return verdict
     return _accused(verdict, seen, status, subcategory)
+
+
+def _dominant(statuses: list[int]) -> int:
+    """The most frequent; on a tie the one that failed last of all, else the first met."""
+    counts = Counter(statuses)
+    return max(counts, key=lambda status: (counts[status], status == statuses[-1]))
 
 
 def _accused(verdict: Verdict, seen: _Seen, status: int, subcategory: Subcategory) -> Verdict:

@@ -171,6 +171,8 @@ def _call(match: re.Match[str], at: int, before: Exchange | None) -> Exchange:
     if match["head"] == "pending":
         said["took"] = None
     words = match["words"].split("+")[1:]
+    if match["head"] == "left" and "text" in words:
+        status = 200
     for word in words:
         said |= _WORDS.get(word, {})
     if match["model"]:

@@ -1,0 +1,59 @@
+"""Both policies over the truth table, row by row."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier import EVIDENCE, SEED, Health, Policy, Verdict, judge
+from tests.classifier.truth import TABLE, Row
+
+
+def told(verdict: Verdict) -> str:
+    """A verdict as the table writes it."""
+    if verdict.health.unhealthy:
+        return f"{verdict.rule} {verdict.fingerprint}"
+    return verdict.health.value
+
+
+def expected_by_seed(row: Row) -> str:
+    return f"zero_signal {row.seed}" if row.seed.startswith("suspected:") else row.seed
+
+
+@pytest.mark.parametrize("row", TABLE, ids=str)
+def test_evidence_says_what_the_table_says(row: Row) -> None:
+    verdict = judge(row.rollout, policy=EVIDENCE)
+    assert told(verdict) == row.evidence, row.why
+    assert verdict.error_category == (verdict.health.value if verdict.health.unhealthy else None)
+
+
+@pytest.mark.parametrize("row", TABLE, ids=str)
+def test_the_seed_says_what_benchflow_would(row: Row) -> None:
+    assert told(judge(row.rollout, policy=SEED)) == expected_by_seed(row), row.why
+
+
+@pytest.mark.parametrize("policy", [EVIDENCE, SEED], ids=["evidence", "seed"])
+def test_only_unhealthy_verdicts_name_a_failure(policy: Policy) -> None:
+    for row in TABLE:
+        verdict = judge(row.rollout, policy=policy)
+        named = (verdict.fingerprint, verdict.layer, verdict.error)
+        assert all(name is not None for name in named) is verdict.health.unhealthy, str(row)
+        proven = verdict.health is Health.API_ERROR
+        parts = (verdict.subcategory, verdict.transient, verdict.cause)
+        assert all(part is not None for part in parts) is proven, str(row)
+
+
+def test_the_evidence_of_a_proven_failure_are_failed_calls_of_the_rollout() -> None:
+    for row in TABLE:
+        verdict = judge(row.rollout)
+        if verdict.health is Health.API_ERROR:
+            failed = {x.id for x in row.rollout.exchanges if x.failed and x.role == "agent"}
+            assert verdict.evidence, str(row)
+            assert set(verdict.evidence) <= failed, str(row)
+
+
+def test_the_table_is_large_and_holds_no_rollout_twice() -> None:
+    rows = [str(row) for row in TABLE]
+    assert len(rows) >= 200
+    assert len(set(rows)) == len(rows)
+    assert sum(row.lost is True for row in TABLE) >= 60
+    assert sum(row.lost is False for row in TABLE) >= 60
