@@ -53,17 +53,12 @@ class SseFeeder:
         if not chunk:
             return []
         chunk = self._plain(chunk)
-        if b"\n" not in chunk:
-            self._keep(chunk)
-            return []
         lines = chunk.split(b"\n")
-        if self._pieces:
+        if self._pieces and len(lines) > 1:
             lines[0] = self._whole(lines[0])
-        rest = lines.pop()
+        self._keep(lines.pop())
         events = self._events(lines)
-        if rest:
-            self._keep(rest)
-        self.at_rest = not (rest or self._data or self._name or self._skip_lf)
+        self.at_rest = not (self._pieces or self._data or self._name or self._skip_lf)
         return events
 
     def remains(self) -> list[Event]:
@@ -89,7 +84,6 @@ class SseFeeder:
         return chunk
 
     def _keep(self, piece: bytes) -> None:
-        self.at_rest = False
         if not piece:
             return
         self._pieces.append(piece)

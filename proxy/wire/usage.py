@@ -170,7 +170,7 @@ def inclusive(reading: Reading) -> tuple[int | None, int | None]:
     """Totals where the provider's input includes cached tokens and its output reasoning.
 
     Some count reasoning beside: then their own total says so, and it is believed (xAI's
-    chat leaves it out of completion_tokens: docs.x.ai/docs/guides/reasoning).
+    chat: docs.x.ai/docs/key-information/consumption-and-rate-limits).
     """
     spent, made = _or(reading.input_tokens, reading.input_total), reading.output_tokens
     reasoning, total = reading.reasoning_tokens, reading.total_tokens

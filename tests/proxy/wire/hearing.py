@@ -1,0 +1,65 @@
+"""How the tests of the ear let a tap hear one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from classifier.records import Ending, Exchange
+from proxy.tap import Call, Tap, TapLimits
+
+SALT = b"a salt of the tests"
+
+
+def call(path: str = "/v1/chat/completions", *, method: str = "POST", **headers: str) -> Call:
+    """A call that began at 100.0 s of the monotonic clock; ``_`` in a header reads ``-``."""
+    return Call(
+        id="x1",
+        rollout_id="r1",
+        upstream="any",
+        method=method,
+        path=path.encode(),
+        started_at=1_800_000_000.0,
+        began=100.0,
+        request_headers=tuple(
+            (key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()
+        ),
+    )
+
+
+def head(type_: str | None, headers: Mapping[str, str] | None = None) -> list[tuple[bytes, bytes]]:
+    pairs = dict(headers or {}) | ({"content-type": type_} if type_ else {})
+    return [(key.encode(), value.encode()) for key, value in pairs.items()]
+
+
+def tapped(
+    path: str = "/v1/chat/completions",
+    *,
+    status: int = 200,
+    type_: str | None = "application/json",
+    headers: Mapping[str, str] | None = None,
+    request: bytes = b"",
+    limits: TapLimits | None = None,
+) -> Tap:
+    """A tap that has heard the request, and at 100.5 s the answer's head."""
+    tap = Tap(call(path), salt=SALT, limits=limits or TapLimits())
+    if request:
+        tap.hear_request(request)
+    tap.hear_head(status, head(type_, headers), 100.5)
+    return tap
+
+
+def heard(
+    body: bytes | Iterable[bytes],
+    path: str = "/v1/chat/completions",
+    *,
+    ending: Ending = Ending.COMPLETE,
+    status: int = 200,
+    type_: str | None = "application/json",
+    headers: Mapping[str, str] | None = None,
+    request: bytes = b"",
+) -> Exchange:
+    """The exchange of one answer, its pieces all heard at 101.0 s, ended at 102.0 s."""
+    tap = tapped(path, status=status, type_=type_, headers=headers, request=request)
+    for piece in [body] if isinstance(body, bytes) else body:
+        tap.feed(piece, 101.0)
+    return tap.finish(ending, 102.0)
