@@ -98,6 +98,10 @@ class Application:
                 return
         await self._control(scope, receive, send)  # type: ignore[arg-type]  # dicts both
 
+    def openapi(self) -> dict[str, Any]:
+        """The control plane's description, as `/openapi.json` gives it."""
+        return self._control.openapi()
+
     @asynccontextmanager
     async def _lifespan(self, _app: object) -> AsyncIterator[None]:
         self._recorder.start()

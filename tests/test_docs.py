@@ -1,0 +1,86 @@
+"""The README's tables equal the code's; `python -m tests.test_docs` writes them anew."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from proxy.app import Application
+from proxy.settings import PREFIX, Settings, load
+from proxy.store.database import Database
+from proxy.upstreams import BUILT_IN
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def settings_table() -> str:
+    rows = ["| variable | key | default | what |", "|---|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        if name in ("upstreams", "keys"):
+            continue
+        default = "–" if field.default is None else f"`{_plain(field.default)}`"
+        rows.append(f"| `{PREFIX}{name.upper()}` | `{name}` | {default} | {field.description} |")
+    return "\n".join(rows)
+
+
+def upstreams_table() -> str:
+    rows = ["| name | origin |", "|---|---|"]
+    for upstream in BUILT_IN.values():
+        origin = f"`{upstream.url}`" if upstream.url else "set `TRUEZERO_UPSTREAM_AZURE`"
+        rows.append(f"| `{upstream.name}` | {origin} |")
+    return "\n".join(rows)
+
+
+def _plain(value: object) -> str:
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def between(name: str) -> str:
+    found = re.search(f"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", README.read_text(), re.DOTALL)
+    assert found is not None, f"the README has no table of {name}"
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "table"), [("settings", settings_table), ("upstreams", upstreams_table)]
+)
+def test_the_readmes_table_is_the_codes(name: str, table: object) -> None:
+    assert callable(table)
+    assert between(name) == table(), "run python -m tests.test_docs"
+
+
+def test_the_readme_lists_every_route(tmp_path: Path) -> None:
+    database = str(tmp_path / "t.db")
+    Database(database).prepare()
+    app = Application(load({"database_url": database}, {}), {})
+    paths = app.openapi()["paths"]
+    routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert set(re.findall(r"^\| `([A-Z]+ [^`]+)`", between("rest"), re.MULTILINE)) == routes
+
+
+def test_the_readme_lists_every_command() -> None:
+    from truezero.cli import app, database
+
+    names = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    names |= {f"db {c.callback.__name__}" for c in database.registered_commands if c.callback}
+    listed = re.findall(r"^\| `truezero ([a-z ]+?)(?: [A-Z]+)?`", README.read_text(), re.MULTILINE)
+    assert set(listed) == names
+
+
+def main() -> None:
+    text = README.read_text()
+    for name, table in (("settings", settings_table()), ("upstreams", upstreams_table())):
+        text = text.replace(between(name), table)
+    README.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
