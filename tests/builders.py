@@ -211,7 +211,13 @@ def outcome(status: str = "success", **said: Any) -> Outcome:
         "prompts_executed": 1,
         "rewards": {"reward": 0.0},
     }
-    return Outcome(status=ExecutionStatus(status), **fields | said)
+    fields |= said
+    reason = fields.pop("termination_reason")
+    return Outcome(
+        status=ExecutionStatus(status),
+        termination_reason=None if reason is None else TerminationReason(reason),
+        **fields,
+    )
 
 
 def rollout(*texts: str, running: bool = False, **said: Any) -> Rollout:

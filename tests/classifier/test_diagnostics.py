@@ -1,0 +1,137 @@
+"""One declaration makes a kind known everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import pytest
+
+from classifier import Verdict, judge, result
+from classifier import diagnostics as registry
+from classifier.codec import encode_result
+from classifier.diagnostics import Diagnostic, check_lines, declare, diagnose, kinds, summaries
+from classifier.scores import summarize
+from tests.builders import rollout
+
+
+@pytest.fixture
+def slow_kind() -> Iterator[type[Diagnostic]]:
+    @declare
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class SlowInfo(Diagnostic):
+        field: ClassVar[str] = "slow_info"
+        category: ClassVar[str] = "slow"
+        lost_s: float
+
+        @classmethod
+        def of(cls, verdict: Verdict) -> Self | None:
+            return cls(lost_s=verdict.lost_s) if verdict.lost_s else None
+
+        @classmethod
+        def summary(cls, count: int) -> str:
+            return f"{count} waited for a provider"
+
+        def check_line(self, name: str) -> str:
+            return f"{name}: waited {self.lost_s:g} s"
+
+    yield SlowInfo
+    registry._registry.pop("slow_info")
+
+
+def test_a_new_kind_is_one_declaration(slow_kind: type[Diagnostic]) -> None:
+    seen = rollout("429 200")
+    record = result(seen, judge(seen))
+    assert encode_result(record)["slow_info"] == {"lost_s": 1.0}
+    batch = summarize([record])
+    assert batch.summaries == ("1 waited for a provider",)
+    assert batch.check.lines == ("task-7: waited 1 s",)
+    assert batch.check.valid is False
+
+
+def test_a_kind_that_does_not_apply_leaves_its_field_empty(slow_kind: type[Diagnostic]) -> None:
+    seen = rollout("200")
+    assert encode_result(result(seen, judge(seen)))["slow_info"] is None
+
+
+def test_two_kinds_cannot_own_one_field() -> None:
+    with pytest.raises(ValueError, match="api_error_info"):
+        declare(type(registry.ApiErrorInfo.__name__, (registry.ApiErrorInfo,), {}))
+
+
+def test_every_unhealthy_health_has_a_kind() -> None:
+    assert [kind.field for kind in kinds()] == [
+        "api_error_info",
+        "suspected_api_error_info",
+        "undecided_info",
+        "not_judged_info",
+    ]
+    for text, said in [("401", {}), ("", {}), ("lost", {}), ("", {"prompts_executed": 0})]:
+        verdict = judge(rollout(text, **said))
+        assert [d.category for d in diagnose(verdict)] == [verdict.health.value]
+    assert diagnose(judge(rollout("200"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "line"),
+    [
+        (
+            "401*4",
+            {},
+            (
+                "task-7: not a measurement: no model ever answered "
+                "(auth, permanent, HTTP 401 on 4 of 4 calls)"
+            ),
+        ),
+        (
+            "200+side 503*2",
+            {},
+            (
+                "task-7: not a measurement: the model under test never answered "
+                "(provider_error, transient, HTTP 503 on 2 of 2 calls to gpt-5)"
+            ),
+        ),
+        (
+            "200 429",
+            {},
+            (
+                "task-7: not a measurement: the agent was cut off "
+                "(rate_limit, transient, HTTP 429 on the last 1 of 2 calls)"
+            ),
+        ),
+        (
+            "",
+            {},
+            (
+                "task-7: suspect measurement: nothing shows that a model was asked "
+                "(a prompt was executed, yet no call, token or tool call was seen)"
+            ),
+        ),
+        (
+            "200+empty*2",
+            {},
+            (
+                "task-7: suspect measurement: every answer was empty "
+                "(2 answered of 2 calls, none carried any output)"
+            ),
+        ),
+        ("200 lost", {}, "task-7: not decided: evidence is missing (calls lost)"),
+        ("200", {"gaps": 3}, "task-7: not decided: evidence is missing (calls unrecorded)"),
+        ("", {"prompts_executed": 0}, "task-7: not a measurement: no prompt was executed"),
+    ],
+)
+def test_a_check_line_says_what_is_wrong_and_why(
+    text: str, said: dict[str, int], line: str
+) -> None:
+    assert check_lines(judge(rollout(text, **said)), "task-7") == [line]
+
+
+def test_a_summary_is_one_sentence_for_each_kind_there_is() -> None:
+    verdicts = [judge(rollout(text)) for text in ("401", "429", "200", "", "200 lost")]
+    assert summaries(verdicts) == [
+        "2 rollouts failed on provider errors: see api_error_info",
+        "1 rollout shows no sign of a model: see suspected_api_error_info",
+        "1 rollout lacks evidence: see undecided_info",
+    ]
+    assert summaries([judge(rollout("200"))]) == []

@@ -1,0 +1,203 @@
+"""The record of a rollout: three facts of the runner's and the verdict beside them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+
+from classifier import (
+    ExecutionStatus,
+    Health,
+    Outcome,
+    OutcomeError,
+    Result,
+    Rollout,
+    TerminationReason,
+    judge,
+    result,
+    validate,
+)
+from classifier.codec import encode_result
+from classifier.diagnostics import ApiErrorInfo, SuspectedApiErrorInfo
+from tests.builders import outcome, rollout
+
+
+def judged(rollout: Rollout) -> Result:
+    return result(rollout, judge(rollout))
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "expected"),
+    [
+        # finished and passed
+        (
+            "200+tool 200",
+            {"rewards": {"reward": 1.0}},
+            {"status": "success", "termination_reason": "agent_stop", "rewards": {"reward": 1.0}},
+        ),
+        # finished and failed
+        (
+            "200+tool 200",
+            {"rewards": {"reward": 0.0}, "eval": {"passed": False}},
+            {"rewards": {"reward": 0.0}, "eval": {"passed": False}, "scoreable": "yes"},
+        ),
+        # the user was satisfied
+        (
+            "200+tool",
+            {"termination_reason": "user_stop"},
+            {"termination_reason": "user_stop", "error": None},
+        ),
+        # step limit
+        (
+            "200+tool*40",
+            {"termination_reason": "max_steps"},
+            {"termination_reason": "max_steps", "status": "success", "scoreable": "yes"},
+        ),
+        # nobody knows why it stopped
+        ("200", {"termination_reason": "unknown"}, {"termination_reason": "unknown"}),
+        ("200", {"termination_reason": None}, {"termination_reason": None}),
+        # timeout
+        (
+            "200+tool",
+            {"status": "task_timeout", "error": "3600 s are over"},
+            {"status": "task_timeout", "termination_reason": None, "error": "3600 s are over"},
+        ),
+        # exception
+        (
+            "200+tool",
+            {"status": "agent_error", "error": "KeyError", "rewards": None},
+            {"status": "agent_error", "error": "KeyError", "rewards": None, "health": "healthy"},
+        ),
+        # the verifier broke: its own channel
+        (
+            "200+tool",
+            {"status": "evaluation_failed", "verifier_error": "exit 2", "rewards": None},
+            {"verifier_error": "exit 2", "error": None, "error_category": None},
+        ),
+        # setup failed
+        (
+            "",
+            {"status": "setup_failed", "prompts_executed": 0, "error": "no image"},
+            {"health": "not_judged", "error": "no image", "scoreable": "no"},
+        ),
+        # export failed
+        (
+            "",
+            {"prompts_executed": 0, "export_error": "disk full"},
+            {"health": "not_judged", "export_error": "disk full", "error": None},
+        ),
+        # a dead key, and points all the same
+        (
+            "401*4",
+            {"rewards": {"reward": 1.0}, "eval": {"passed": True}},
+            {
+                "status": "success",
+                "rewards": None,
+                "eval": {"passed": True},
+                "error_category": "api_error",
+                "error": "api_error [auth, permanent]: HTTP 401 on 4 of 4 calls",
+                "suspected_api_error_info": None,
+            },
+        ),
+        # a dead key that the runner saw too
+        (
+            "401*4",
+            {"status": "agent_error", "error": "exit code 1"},
+            {"error": "exit code 1", "error_category": "api_error", "rewards": None},
+        ),
+        # nothing at all
+        (
+            "",
+            {"rewards": {"reward": 0.0}},
+            {
+                "error_category": "suspected_api_error",
+                "rewards": None,
+                "api_error_info": None,
+                "error": "suspected_api_error: "
+                "a prompt was executed, yet no call, token or tool call was seen",
+            },
+        ),
+        # cut off at the step limit
+        (
+            "200+tool 429*3",
+            {"termination_reason": "max_steps"},
+            {"termination_reason": "max_steps", "error_category": "api_error", "rewards": None},
+        ),
+        # undecided keeps the rewards, but no score counts them
+        (
+            "200 lost",
+            {"rewards": {"reward": 1.0}},
+            {"health": "undecided", "rewards": {"reward": 1.0}, "scoreable": "unknown"},
+        ),
+    ],
+)  # fmt: skip
+def test_a_result_holds_the_facts_apart(
+    text: str, said: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    encoded = encode_result(judged(rollout(text, **said)))
+    assert {name: encoded[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), list(product(ExecutionStatus, ["200+tool", "401*3", "200 503", ""]))
+)
+def test_no_fact_is_derived_from_another(status: ExecutionStatus, text: str) -> None:
+    seen = rollout(text, status=status.value, rewards={"reward": 1.0})
+    record = judged(seen)
+    assert record.status is status
+    assert (record.termination_reason is None) is (status is not ExecutionStatus.SUCCESS)
+    assert (record.rewards is None) is record.health.unhealthy
+    assert (record.error_category is None) is not record.health.unhealthy
+    assert (record.error is None) is not record.health.unhealthy
+
+
+def test_a_failure_is_found_in_its_own_field() -> None:
+    failed, suspected = judged(rollout("401*4")), judged(rollout())
+    assert [type(d) for d in failed.diagnostics] == [ApiErrorInfo]
+    assert [type(d) for d in suspected.diagnostics] == [SuspectedApiErrorInfo]
+    assert judged(rollout("200")).diagnostics == ()
+    info = encode_result(failed)["api_error_info"]
+    assert isinstance(info, dict)
+    assert info["status_counts"] == {"401": 4}
+    assert info["evidence"] == ["x0", "x1", "x2", "x3"]
+    assert (info["subcategory"], info["transient"], info["fingerprint"]) == (
+        "auth",
+        False,
+        "auth:401",
+    )
+
+
+def test_before_the_outcome_a_result_says_nothing_for_the_runner() -> None:
+    record = judged(rollout("401", running=True))
+    assert (record.status, record.termination_reason, record.rewards) == (None, None, None)
+    assert (record.health, record.provisional) == (Health.API_ERROR, True)
+
+
+def test_a_reason_to_stop_belongs_to_success_only() -> None:
+    for status in ExecutionStatus:
+        told = Outcome(status=status, termination_reason=TerminationReason.AGENT_STOP)
+        if status is ExecutionStatus.SUCCESS:
+            assert validate(told) is told
+            continue
+        with pytest.raises(OutcomeError, match="termination_reason") as caught:
+            validate(told)
+        assert caught.value.field == "termination_reason"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("prompts_executed", -1),
+        ("tool_calls", -1),
+        ("total_tokens", -5),
+        ("rewards", {"reward": float("nan")}),
+        ("rewards", {"a": 1.0, "b": float("inf")}),
+    ],
+)
+def test_a_count_below_zero_or_a_reward_that_is_none_is_refused(field: str, value: object) -> None:
+    with pytest.raises(OutcomeError) as caught:
+        validate(outcome(**{field: value}))
+    assert caught.value.field == field
+    assert isinstance(caught.value, ValueError)

@@ -1,0 +1,105 @@
+"""What is run again, and when."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier import Policy, advise, judge
+from classifier.retries import backoff_s, repetitions
+from tests.builders import rollout
+
+
+def test_only_a_proven_transient_failure_is_run_again() -> None:
+    eligible = {
+        "429*2": True, "503*2": True, "net*2": True, "200 529": True, "402+transient": True,
+        "401*2": False, "402*2": False, "404*2": False, "400*2": False, "": False,
+        "200+empty": False, "200": False, "lost": False,
+    }  # fmt: skip
+    advised = {text: judge(rollout(text)).retry.eligible for text in eligible}
+    assert advised == eligible
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("402*2", "permanent until someone fixes the account"),
+        ("401*2", "permanent until someone fixes the key"),
+        ("404*2", "permanent until the account has that model"),
+        ("400*2", "permanent: the same request would be refused again"),
+        ("429", "transient: retry 1 of 2"),
+        ("", "suspected, not proven: someone should look first"),
+        ("200", "nothing failed"),
+        ("lost", "evidence is missing: someone should look first"),
+    ],
+)
+def test_the_reason_is_said(text: str, reason: str) -> None:
+    assert judge(rollout(text)).retry.reason == reason
+
+
+def test_retries_run_out_and_never_start_over() -> None:
+    verdict = judge(rollout("503"))
+    eligible = [advise(verdict, attempt=n, rand=lambda: 1.0).eligible for n in range(5)]
+    assert eligible == [True, True, False, False, False]
+    assert judge(rollout("503", attempt=2)).retry.eligible is False
+    assert judge(rollout("503", attempt=1)).retry.reason == "transient: retry 2 of 2"
+
+
+def test_the_wait_doubles_up_to_its_cap() -> None:
+    assert [backoff_s(n) for n in range(7)] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert backoff_s(10_000) == 30.0
+
+
+@given(st.floats(0, 1), st.integers(0, 9))
+def test_the_wait_is_any_part_of_its_bound(drawn: float, attempt: int) -> None:
+    many = Policy(max_retries=99)
+    retry = advise(judge(rollout("503")), attempt=attempt, policy=many, rand=lambda: drawn)
+    assert retry.after_s == pytest.approx(drawn * backoff_s(attempt), abs=0.001)
+
+
+def test_the_wait_is_never_less_than_the_provider_asks() -> None:
+    verdict = judge(rollout("429~2 429~90"))
+    assert verdict.provider_wait_s == 90
+    assert advise(verdict, rand=lambda: 0.0).after_s == 90
+    assert verdict.retry.after_s == 90
+    assert advise(judge(rollout("429~0.2")), rand=lambda: 1.0).after_s == 1.0
+
+
+def test_a_spent_quotas_reset_time_is_passed_on_without_advising_a_retry() -> None:
+    retry = judge(rollout("429+quota~3600")).retry
+    assert (retry.eligible, retry.after_s) == (False, 3600)
+    assert judge(rollout("429+quota")).retry.after_s is None
+
+
+def test_retrying_can_be_turned_off() -> None:
+    verdict = judge(rollout("503"), policy=Policy(retry_on_api_error=False))
+    assert verdict.retry.eligible is False
+    assert verdict.retry.reason == "transient, but retrying is turned off"
+
+
+def test_the_same_cause_again_and_again_is_deterministic() -> None:
+    verdict = judge(rollout("200+truncated"))
+    assert verdict.cause is not None
+    more = Policy(max_retries=9)
+    twice = advise(verdict, attempt=1, policy=more, rand=lambda: 0, earlier=[verdict.cause])
+    thrice = advise(verdict, attempt=2, policy=more, rand=lambda: 0, earlier=[verdict.cause] * 2)
+    assert (twice.eligible, thrice.eligible) == (True, False)
+    assert thrice.reason == "the same cause 3 times in a row: deterministic"
+    never = Policy(max_retries=9, repetition=0)
+    assert advise(
+        verdict, attempt=5, policy=never, rand=lambda: 0, earlier=[verdict.cause] * 5
+    ).eligible
+
+
+def test_repetition_ends_at_another_cause() -> None:
+    assert repetitions("a", ["a", "b", "a"]) == 2
+    assert repetitions("a", []) == 1
+    assert repetitions(None, ["a"]) == 0
+
+
+def test_rollouts_that_fail_together_do_not_come_back_together() -> None:
+    waits = [judge(rollout("503", id=f"r{n}")).retry.after_s for n in range(50)]
+    assert len(set(waits)) > 40
+    assert all(wait is not None and 0 <= wait <= 1.0 for wait in waits)
+    assert judge(rollout("503", id="r7")).retry.after_s == waits[7]
