@@ -119,6 +119,11 @@ def labelled(folder: Path) -> list[Labelled]:
     return [_labelled(json.loads(line)) for line in text.splitlines() if line.strip()]
 
 
+def path_of(row: Labelled) -> str:
+    """The path such an answer comes from."""
+    return _PATHS[row.api]
+
+
 def score(rows: Iterable[Labelled]) -> Score:
     return Score(judged=tuple(Judged(row=row, cause=_heard(row).cause) for row in rows))
 
@@ -190,7 +195,7 @@ def _heard(row: Labelled) -> Exchange:
         rollout_id="corpus",
         upstream=row.provider,
         method=method,
-        path=_PATHS[row.api].encode(),
+        path=path_of(row).encode(),
         started_at=0.0,
         began=0.0,
     )
