@@ -143,7 +143,7 @@ class Tap:
         self._pending: list[bytes] = []  # of a body, or of a stream whose framing is not known
         self._answer = 0  # bytes in _pending
         self._feeder: SseFeeder | NdjsonFeeder | JsonArrayFeeder | EventStreamFeeder | None = None
-        self._take: Callable[[bytes, float], bool] = self._sniff
+        self._take: Callable[[bytes], None] = self._sniff
         self._skim: Callable[[bytes], object] | None = None
         self._decoder: Decoder | None = None
         self._error: ProviderError | None = None
@@ -255,7 +255,7 @@ class Tap:
             chunk = self._decoder.feed(chunk)
         had_ended = self.reading.ended
         output = self.reading.output
-        self._take(chunk, at)
+        self._take(chunk)
         if self.reading.output and not output and self._feeder is not None:
             self._first_token = at
         self._skim = self._skimming()
@@ -282,52 +282,49 @@ class Tap:
     def _begin(
         self,
         feeder: SseFeeder | NdjsonFeeder | JsonArrayFeeder | EventStreamFeeder,
-        take: Callable[[bytes, float], bool],
+        take: Callable[[bytes], None],
     ) -> None:
         self._feeder = feeder
         self._take = take
 
-    def _sniff(self, chunk: bytes, at: float) -> bool:
+    def _sniff(self, chunk: bytes) -> None:
         """Tell a stream from a body by its first bytes: content types are often wrong."""
-        self._keep(chunk, at)
-        start = self._pending[0].lstrip()[:8]
-        if len(start) < 6:
+        self._keep(chunk)
+        start = chunk.lstrip()[:8]
+        if len(start) < 6 or len(self._pending) > 1:
             start = b"".join(self._pending).lstrip()[:8]
         if len(start) < 6:
-            return False
-        pending = b"".join(self._pending)
+            return
         if self._is_sse(start):
             self._begin(SseFeeder(self._limits.line_bytes), self._take_events)
         elif start[:1] == b"[" and self._route.streams:
             self._begin(JsonArrayFeeder(self._limits.line_bytes), self._take_documents)
         else:
             self._take = self._keep
-            return False
-        self._pending, self._answer = [], 0
-        return self._take(pending, at)
+            return
+        pending, self._pending, self._answer = b"".join(self._pending), [], 0
+        self._take(pending)
 
     def _is_sse(self, start: bytes) -> bool:
         if _content_type(self._headers) == _SSE:
             return start[:1] not in (b"{", b"[", b"<")
         return self._status == 200 and start.startswith(_SSE_STARTS)
 
-    def _keep(self, chunk: bytes, at: float) -> bool:
+    def _keep(self, chunk: bytes) -> None:
         self._pending.append(chunk)
         self._answer += len(chunk)
         if self._answer > self._limits.body_bytes:
             raise Deaf(f"a body is over {self._limits.body_bytes} bytes")
-        return False
 
     # -- what it says --------------------------------------------------------------------
 
-    def _take_events(self, chunk: bytes, at: float) -> bool:
+    def _take_events(self, chunk: bytes) -> None:
         assert isinstance(self._feeder, SseFeeder)
         for event in self._feeder.feed(chunk):
             if event.name == "error" or self._tells(event.data):
                 self._event(self.reading, event)
             elif self._dialect.cumulative:
                 self._held = event.data
-        return False
 
     def _tells(self, data: bytes) -> bool:
         """Whether an event is worth parsing: all are until output was seen."""
@@ -342,20 +339,18 @@ class Tap:
             return
         self._document(reading, event.data, event.name)
 
-    def _take_documents(self, chunk: bytes, at: float) -> bool:
+    def _take_documents(self, chunk: bytes) -> None:
         assert isinstance(self._feeder, NdjsonFeeder | JsonArrayFeeder)
         for line in self._feeder.feed(chunk):
             if self._tells(line):
                 self._document(self.reading, line, None)
             elif self._dialect.cumulative:
                 self._held = line
-        return False
 
-    def _take_messages(self, chunk: bytes, at: float) -> bool:
+    def _take_messages(self, chunk: bytes) -> None:
         assert isinstance(self._feeder, EventStreamFeeder)
         for message in self._feeder.feed(chunk):
             self._message(message)
-        return False
 
     def _message(self, message: Message) -> None:
         headers = message.headers

@@ -13,7 +13,7 @@ from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
 
 _TELLING = re.compile(rb'"(?:message_start|message_delta|message_stop|error|tool_use)"')
 # What the provider runs by itself is output, but no call that the agent was asked to make.
-_SERVED = frozenset(("server_tool_use", "mcp_tool_use"))
+_SERVED = ("server_tool_use", "mcp_tool_use")
 _TEXTS = ("text", "thinking", "data", "partial_json")  # of a content block or its delta
 _KINDS = frozenset(("message", "message_start", "content_block_start", "content_block_delta",
                     "content_block_stop", "message_delta", "message_stop", "ping",

@@ -6,14 +6,13 @@ It reads what each model family writes into an invoke body, and no headers (the 
 from __future__ import annotations
 
 import base64
-import binascii
 
 import orjson
 
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
 
-_CALLS = frozenset(("tool_use", "toolUse"))
+_CALLS = ("tool_use", "toolUse")
 _TEXTS = ("text", "thinking", "partial_json", "outputText", "generation", "completion")
 
 
@@ -76,7 +75,7 @@ def _native(encoded: object) -> Payload:
         return {}
     try:
         return part(orjson.loads(base64.b64decode(encoded, validate=True)))
-    except (binascii.Error, orjson.JSONDecodeError):
+    except ValueError:  # no base64, or no JSON
         return {}
 
 
@@ -128,7 +127,7 @@ def _block(reading: Reading, block: Payload, place: object) -> None:
         return
     reading.understood = True
     if block.get("type") in _CALLS:
-        reading.call(place)
+        reading.call(place if isinstance(place, int) else len(reading.calls))
     else:
         _piece(reading, block, place)
         reading.said(block.get("thinking"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
+from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 _TELLING = re.compile(rb'"(?:message-end|stream-end|tool-call-start|tool-calls-generation|error)"')
 _ENDS = frozenset(("message-end", "stream-end"))
@@ -32,7 +32,7 @@ def _event(reading: Reading, payload: Payload, kind: str) -> None:
                  payload.get("text")):  # fmt: skip
         reading.said(text)
     if kind == "tool-call-start":
-        reading.call(payload.get("index", len(reading.calls)))
+        reading.call(name(payload.get("index")) or len(reading.calls))
     elif kind == "tool-calls-generation":  # v1 tells all calls at once
         _calls(reading, payload)
     elif kind in _ENDS:

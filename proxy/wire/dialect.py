@@ -6,7 +6,7 @@ It keeps counts and names, never a text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
 NAME_LIMIT = 200  # characters of a model's or a reason's name
@@ -27,7 +27,7 @@ class Reading:
     model: str | None = None
     finish_reason: str | None = None
     output: bool = False
-    calls: set[object] = field(default_factory=set)
+    calls: set[Hashable] = field(default_factory=set)
     understood: bool = False
     ended: bool = False
     input_tokens: int | None = None
@@ -51,7 +51,7 @@ class Reading:
         if reason:
             self.finish_reason = name(reason) or self.finish_reason
 
-    def call(self, key: object) -> None:
+    def call(self, key: Hashable) -> None:
         """Count a tool call; the same key again is the same call."""
         self.calls.add(key)
         self.output = True

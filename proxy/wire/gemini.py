@@ -12,7 +12,7 @@ from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 _TELLING = re.compile(rb'"(?:finishReason|functionCall|error|promptFeedback)"')
 _OUTPUTS = ("text", "inlineData", "executableCode", "codeExecutionResult")
-_UNSPECIFIED = frozenset((0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED"))
+_UNSPECIFIED = (0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
 
 
 def _read(reading: Reading, payload: Payload, event: str | None) -> None:

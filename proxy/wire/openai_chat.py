@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
+from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 # Once output was seen: counts, an error, a finish reason, or a tool call's name.
 # "message" is how an error field without an error object says it (llama.cpp).
@@ -68,18 +68,17 @@ def _calls(reading: Reading, message: Payload, choice: object) -> None:
         if part(call.get("function") or call.get("custom")).get("name"):
             reading.call(_key(reading, call, choice, place))
     if part(message.get("function_call")).get("name"):  # before tools: one call an answer
-        reading.call((choice, "function_call"))
+        reading.call((name(choice), "function_call"))
 
 
 def _key(reading: Reading, call: Payload, choice: object, place: int) -> object:
     """One key a call: servers repeat the name with each delta, or index all calls 0."""
-    index = call.get("index", place)
-    named = (choice, index, call.get("id"))
-    bare = (choice, index)
-    if not call.get("id"):
+    bare = (name(choice), name(call.get("index", place)))
+    own = name(call.get("id"))
+    if own is None:
         same = (key for key in reading.calls if isinstance(key, tuple) and key[:2] == bare)
-        return next(same, (choice, index, None))
-    return named
+        return next(same, (*bare, None))
+    return (*bare, own)
 
 
 def _mould(reading: Reading, counts: Payload) -> None:

@@ -65,7 +65,7 @@ def _item(reading: Reading, item: Payload) -> None:
         return
     if kind in _CALLS:
         # added, done and the last snapshot tell of the same call; gateways leave ids out
-        reading.call(item.get("call_id") or item.get("id") or kind)
+        reading.call(name(item.get("call_id")) or name(item.get("id")) or kind)
     elif kind.endswith("_call"):
         reading.output = True
     for key in ("content", "summary"):
