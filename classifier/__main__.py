@@ -68,12 +68,19 @@ def _record(source: object) -> tuple[str, Rollout | Outcome | Exchange]:
             rollout = decode_rollout(source)
             return rollout.id, rollout
         case "outcome":
-            return str(source.get("rollout_id")), decode_outcome(source)
+            return _owner(source), decode_outcome(source)
         case "exchange":
             exchange = decode_exchange(source)
             return exchange.rollout_id, exchange
         case other:
             raise LineError(f"record: {other!r} is none of exchange, outcome, rollout")
+
+
+def _owner(source: Mapping[str, object]) -> str:
+    owner = source.get("rollout_id")
+    if not isinstance(owner, str):
+        raise LineError("rollout_id: is missing")
+    return owner
 
 
 def judge_export(lines: Iterable[str], *, policy: Policy = EVIDENCE) -> list[Verdict]:

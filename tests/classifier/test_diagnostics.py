@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pytest
 
@@ -67,8 +67,8 @@ def test_every_unhealthy_health_has_a_kind() -> None:
         "undecided_info",
         "not_judged_info",
     ]
-    for text, said in [("401", {}), ("", {}), ("lost", {}), ("", {"prompts_executed": 0})]:
-        verdict = judge(rollout(text, **said))
+    unasked = judge(rollout(prompts_executed=0))
+    for verdict in (judge(rollout("401")), judge(rollout()), judge(rollout("lost")), unasked):
         assert [d.category for d in diagnose(verdict)] == [verdict.health.value]
     assert diagnose(judge(rollout("200"))) == ()
 
@@ -122,7 +122,7 @@ def test_every_unhealthy_health_has_a_kind() -> None:
     ],
 )
 def test_a_check_line_says_what_is_wrong_and_why(
-    text: str, said: dict[str, int], line: str
+    text: str, said: dict[str, Any], line: str
 ) -> None:
     assert check_lines(judge(rollout(text, **said)), "task-7") == [line]
 

@@ -197,7 +197,8 @@ def test_a_reason_to_stop_belongs_to_success_only() -> None:
     ],
 )
 def test_a_count_below_zero_or_a_reward_that_is_none_is_refused(field: str, value: object) -> None:
+    told: dict[str, Any] = {field: value}
     with pytest.raises(OutcomeError) as caught:
-        validate(outcome(**{field: value}))
+        validate(outcome(**told))
     assert caught.value.field == field
     assert isinstance(caught.value, ValueError)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -94,7 +94,7 @@ CASES = [
     Case("204 401", 0, 0, f"{QUIET} suspected:zero_signal"),
 ]
 
-SAID = {
+SAID: dict[str, dict[str, Any]] = {
     "": {},
     "error": {"error": "agent exited with code 1"},
     "timeout": {"status": "task_timeout"},
@@ -123,7 +123,7 @@ def told(verdict: Verdict) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(map(str, case)))
 def test_the_published_verdict(case: Case) -> None:
-    counts = {"total_tokens": case.tokens, "tool_calls": case.tools}
+    counts: dict[str, Any] = {"total_tokens": case.tokens, "tool_calls": case.tools}
     seen = rollout(exchanges=captured(case.statuses), **counts, **SAID[case.said])
     verdict = judge(seen, policy=SEED)
     assert told(verdict) == case.verdict

@@ -1,0 +1,274 @@
+"""The breaker of a lane: what opens it, who may pass, what closes it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier import Policy, Rollout, judge
+from classifier.breakers import Admission, BreakerState, Phase, admit, at, feed, reset
+from tests.builders import rollout
+
+LANE = "openai/gpt-5/key-3f9a"
+NOW = 1_000.0
+
+
+class Desk:
+    """A batch's breakers as a database would hold them."""
+
+    def __init__(self, threshold: int = 5) -> None:
+        self.policy = Policy(breaker_threshold=threshold)
+        self.states: dict[str, BreakerState] = {}
+        self.fed = 0
+
+    def give(self, *texts: str, now: float = NOW, **said: Any) -> BreakerState:
+        for text in texts:
+            self.fed += 1
+            told = judge(rollout(text, **{"id": f"r{self.fed}"} | said))
+            for state in feed(self.states.values(), told, now=now, policy=self.policy):
+                self.states[state.lane] = state
+        return self[LANE]
+
+    def __getitem__(self, lane: str) -> BreakerState:
+        return self.states.get(lane, BreakerState(batch="b1", lane=lane, threshold=5))
+
+    def admit(self, *, now: float = NOW, **said: Any) -> Admission:
+        names: dict[str, Any] = {"id": "new", "batch": "b1", "upstream": "openai", "model": "gpt-5"}
+        admission = admit(Rollout(**names | said), list(self.states.values()), now=now)
+        for state in admission.changed:
+            self.states[state.lane] = state
+        return admission
+
+
+def test_five_equal_permanent_failures_in_a_row_open_it() -> None:
+    desk = Desk()
+    assert desk.give(*["401*2"] * 4).phase is Phase.CLOSED
+    assert desk.admit().error is None
+    state = desk.give("401*2")
+    assert (state.phase, state.streak, state.fingerprint) == (Phase.OPEN, 5, "auth:401")
+    assert state.tripped_by == ("r1", "r2", "r3", "r4", "r5")
+    assert state.opened_at == NOW
+    assert desk.admit().error == "skipped: breaker open on auth:401 after 5 rollouts in a row"
+
+
+@pytest.mark.parametrize("text", ["401", "402", "404", "400", "429+quota", "200 401"])
+def test_every_kind_of_permanent_failure_counts(text: str) -> None:
+    assert Desk().give(*[text] * 5).phase is Phase.OPEN
+
+
+@pytest.mark.parametrize("text", ["429", "503", "net", "200 529", "402+transient"])
+def test_transient_failures_never_open_it(text: str) -> None:
+    desk = Desk()
+    assert (desk.give(*[text] * 20).phase, desk[LANE].streak) == (Phase.CLOSED, 0)
+
+
+def test_transient_failures_neither_feed_nor_break_a_streak() -> None:
+    assert Desk().give("401", "401", "503", "401", "429", "401", "401").phase is Phase.OPEN
+
+
+@pytest.mark.parametrize("text", ["lost", "left"])
+def test_what_proves_nothing_neither_feeds_nor_breaks_a_streak(text: str) -> None:
+    assert Desk().give("401", "401", text, "401", "401", "401").phase is Phase.OPEN
+
+
+def test_a_healthy_completion_ends_the_streak() -> None:
+    desk = Desk()
+    state = desk.give("401", "401", "401", "401", "200", "401", "401", "401", "401")
+    assert (state.phase, state.streak) == (Phase.CLOSED, 4)
+    assert desk.give("401").phase is Phase.OPEN
+
+
+def test_another_fingerprint_starts_a_streak_of_its_own() -> None:
+    state = Desk().give("401", "401", "401", "401", "402", "401")
+    assert (state.phase, state.streak, state.tripped_by) == (Phase.CLOSED, 1, ("r6",))
+
+
+def test_a_lane_is_none_of_anothers_business() -> None:
+    desk = Desk()
+    desk.give(*["401#aaaa"] * 3, *["401#bbbb"] * 3)
+    assert [state.streak for state in desk.states.values()] == [3, 3]
+    desk.give("200#bbbb")
+    assert desk["openai/gpt-5/key-aaaa"].streak == 3
+
+
+def test_suspected_failures_open_it_with_their_own_fingerprint() -> None:
+    desk = Desk()
+    for _ in range(5):
+        desk.give("", upstream="openai", model="gpt-9")
+    state = desk["openai/gpt-9/-"]
+    assert (state.phase, state.fingerprint) == (Phase.OPEN, "suspected:zero_signal")
+    assert desk.admit(model="gpt-9").error is not None
+    assert desk.admit(model="gpt-5").error is None
+
+
+def test_suspected_failures_of_nameless_rollouts_hold_the_batch() -> None:
+    desk = Desk()
+    desk.give(*[""] * 5)
+    assert desk.admit().error == (
+        "skipped: breaker open on suspected:zero_signal after 5 rollouts in a row"
+    )
+
+
+def test_an_answer_on_the_lane_ends_the_streak_of_rollouts_that_never_called_it() -> None:
+    desk = Desk()
+    for _ in range(4):
+        desk.give("", upstream="openai", model="gpt-5")
+    desk.give("200")
+    assert desk["openai/gpt-5/-"].streak == 0
+
+
+def test_zero_disables_it() -> None:
+    desk = Desk(threshold=0)
+    assert desk.give(*["401"] * 20).phase is Phase.CLOSED
+    assert desk.admit().error is None
+
+
+def test_batches_have_their_own_breakers() -> None:
+    desk = Desk()
+    desk.give(*["401"] * 5)
+    assert desk.admit(batch="b2").error is None
+    assert desk.admit(batch=None).error is None
+    desk.give("200", batch="b2")
+    assert desk[LANE].phase is Phase.OPEN
+
+
+@pytest.mark.parametrize(
+    ("named", "held"),
+    [
+        ({"upstream": "openai", "model": "gpt-5"}, True),
+        ({"upstream": "openai", "model": "openai/GPT-5"}, True),
+        ({"upstream": "openai", "model": None}, True),
+        ({"upstream": None, "model": "gpt-5"}, True),
+        ({"upstream": None, "model": None}, True),
+        ({"upstream": "anthropic", "model": "gpt-5"}, False),
+        ({"upstream": "openai", "model": "gpt-5-mini"}, False),
+        ({"upstream": "anthropic", "model": None}, False),
+    ],
+)
+def test_a_registration_is_held_by_what_it_names(named: dict[str, Any], held: bool) -> None:
+    desk = Desk()
+    desk.give(*["401"] * 5)
+    assert (desk.admit(**named).error is not None) is held
+
+
+def test_one_verdict_is_counted_once() -> None:
+    desk = Desk(threshold=2)
+    verdict = judge(rollout("401"))
+    (once,) = feed([], verdict, now=NOW, policy=desk.policy)
+    assert feed([once], verdict, now=NOW, policy=desk.policy) == []
+
+
+def test_a_provisional_verdict_is_not_counted() -> None:
+    assert feed([], judge(rollout("401*9", running=True)), now=NOW) == []
+    assert feed([], judge(rollout("401*9", batch=None)), now=NOW) == []
+
+
+def test_rollouts_in_flight_change_neither_streak_nor_fingerprint_of_an_open_breaker() -> None:
+    desk = Desk()
+    opened = desk.give(*["401"] * 5)
+    assert desk.give("401", "402", "", "503") == opened
+
+
+# ── half open ────────────────────────────────────────────────────────────────
+
+
+def half_open() -> Desk:
+    desk = Desk()
+    desk.states[LANE] = reset(desk.give(*["401"] * 5))
+    return desk
+
+
+def test_a_reset_admits_one_canary() -> None:
+    desk = half_open()
+    assert desk.admit(id="bird").error is None
+    assert desk[LANE].canary == "bird"
+    assert desk.admit(id="other").error == (
+        "skipped: breaker half open on auth:401 after 5 rollouts in a row, waiting for bird"
+    )
+    assert desk.admit(id="bird").error is None
+
+
+def test_a_healthy_canary_closes_it() -> None:
+    desk = half_open()
+    desk.admit(id="bird")
+    state = desk.give("200", id="bird")
+    assert (state.phase, state.streak, state.canary) == (Phase.CLOSED, 0, None)
+    assert desk.admit().error is None
+
+
+@pytest.mark.parametrize("text", ["401", "402", ""])
+def test_a_dead_canary_opens_it_again(text: str) -> None:
+    desk = half_open()
+    desk.admit(id="bird")
+    state = desk.give(text, id="bird", now=NOW + 60)
+    assert (state.phase, state.opened_at, state.canary) == (Phase.OPEN, NOW + 60, None)
+    assert desk.admit().error is not None
+
+
+@pytest.mark.parametrize("text", ["503", "lost"])
+def test_a_canary_that_proves_nothing_lets_the_next_one_try(text: str) -> None:
+    desk = half_open()
+    desk.admit(id="bird")
+    assert desk.give(text, id="bird").phase is Phase.HALF_OPEN
+    assert desk.admit(id="second").error is None
+
+
+def test_a_healthy_completion_in_flight_earns_an_open_breaker_a_canary() -> None:
+    desk = Desk()
+    desk.give(*["401"] * 5)
+    assert desk.give("200").phase is Phase.HALF_OPEN
+    assert desk.admit(id="bird").error is None
+    assert desk.admit(id="second").error is not None
+
+
+def test_a_quotas_known_reset_time_half_opens_it() -> None:
+    desk = Desk()
+    state = desk.give(*["429+quota~3600"] * 5)
+    assert (state.phase, state.retry_at) == (Phase.OPEN, NOW + 3600)
+    assert desk.admit(now=NOW + 3599).error is not None
+    assert at(state, NOW + 3600).phase is Phase.HALF_OPEN
+    assert desk.admit(id="bird", now=NOW + 3600).error is None
+    assert (desk[LANE].phase, desk[LANE].canary) == (Phase.HALF_OPEN, "bird")
+
+
+def test_a_rollout_held_by_two_half_open_lanes_is_the_canary_of_both() -> None:
+    desk = Desk()
+    desk.give(*["401#aaaa"] * 5, *["401#bbbb"] * 5)
+    desk.states = {lane: reset(state) for lane, state in desk.states.items()}
+    assert len(desk.admit(id="bird").changed) == 2
+    desk.give("200#aaaa", id="bird")
+    assert {state.phase for state in desk.states.values()} == {Phase.CLOSED}
+
+
+def test_a_reset_of_a_closed_breaker_forgets_its_streak() -> None:
+    desk = Desk()
+    assert reset(desk.give("401", "401")).streak == 0
+
+
+@given(st.lists(st.sampled_from(["401", "402", "503", "200", "", "lost", "400"]), max_size=30))
+def test_a_breaker_opens_only_on_a_streak_and_is_always_one_row(texts: list[str]) -> None:
+    desk = Desk(threshold=3)
+    for text in texts:
+        desk.give(text)
+    for state in desk.states.values():
+        assert (state.phase is Phase.CLOSED) is (state.streak < 3)
+        assert len(state.tripped_by) == state.streak
+        row = json.loads(json.dumps(asdict(state)))
+        row |= {"phase": Phase(row["phase"]), "tripped_by": tuple(row["tripped_by"])}
+        assert BreakerState(**row) == state
+
+
+def test_a_lane_with_slashes_in_its_model_is_held() -> None:
+    desk = Desk()
+    desk.give(*["401@meta-llama/llama-4%openrouter"] * 5)
+    assert desk.admit(upstream="openrouter", model="meta-llama/llama-4").error is not None
+
+
+def test_states_of_another_batch_are_left_alone() -> None:
+    foreign = replace(Desk().give(*["401"] * 5), batch="b2")
+    assert admit(rollout(upstream="openai", model="gpt-5"), [foreign], now=NOW) == Admission()
