@@ -46,6 +46,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.refusals": Room.EAR,
     "proxy.upstreams": Room.EAR,
     "proxy.faults": Room.MACHINERY,
+    "proxy.http1": Room.MACHINERY,
     "proxy.metrics": Room.MACHINERY,
     "proxy.recorder": Room.MACHINERY,
     "proxy.relay": Room.MACHINERY,

@@ -7,7 +7,7 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +16,15 @@ import httpx
 import uvicorn
 
 from classifier.records import Exchange
+from proxy.http1 import Http1Transport
 from proxy.keys import Keyring
 from proxy.relay import House, Limits, Receive, Relay, Scope, Send
-from proxy.transport import AiohttpTransport
 from proxy.upstreams import allow_list
 
 KEYRING = Keyring(b"k" * 32)
+
+# What a relay asks its provider with, unless it is given a transport.
+upstream_client: Callable[[], httpx.AsyncBaseTransport] = Http1Transport
 
 
 @dataclass
@@ -92,7 +95,7 @@ def relaying(
     ids = itertools.count(1)
     house = House(
         upstreams=allow_list({name: {"url": provider} for name in names}),
-        transport=transport or AiohttpTransport(),
+        transport=transport or upstream_client(),
         ledger=book,
         keyring=KEYRING,
         salt=b"salt",

@@ -1,0 +1,132 @@
+"""One question under way, and its answer as it arrives: first the head, then the body in parts.
+
+It knows no framing and no socket, only the line that brings it its bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import httpx
+
+from proxy.http1.message import Message
+
+Pairs = list[tuple[bytes, bytes]]
+
+_UNREAD_LIMIT = 256 * 1024  # bytes that may wait unread before the provider is held back
+
+
+class Line(Protocol):
+    """The connection, as an exchange needs it."""
+
+    held_back: bool
+
+    def let_go_on(self) -> None:
+        """The reader has caught up."""
+
+    def abort(self) -> None:
+        """Cut the connection now."""
+
+    def fail(self, error: httpx.TransportError) -> None:
+        """Tell the reader so, and cut the connection."""
+
+    async def write(self, data: bytes, write_s: float | None) -> None:
+        """Send bytes of another protocol, after an upgrade."""
+
+
+class Exchange(httpx.AsyncByteStream):
+    """One question under way: the answer's head, then its body as an async iterator of bytes."""
+
+    status: int | None = None
+    error: httpx.TransportError | None = None
+    ended = False  # the body is whole
+    sent = False  # the request is
+    interrupted = False  # the upload was stopped by what the server did
+    uploader: asyncio.Task[object] | None = None
+    _waiter: asyncio.Future[None] | None = None
+    _unread = 0
+
+    def __init__(
+        self,
+        connection: Line,
+        message: Message,
+        loop: asyncio.AbstractEventLoop,
+        read_s: float | None,
+    ) -> None:
+        self.connection: Line | None = connection
+        self.message = message
+        self.headers: Pairs = []
+        self._loop = loop
+        self._read_s = read_s
+        self._parts: list[bytes] = []
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """All that has arrived and was not read yet; waits where that is nothing.
+
+        Raises:
+            httpx.TransportError: the answer will never be whole.
+        """
+        parts = self._parts
+        while not parts:
+            if self.error is not None:
+                raise self.error
+            if self.ended:
+                raise StopAsyncIteration
+            await self._arrival()
+        chunk = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        self._unread = 0
+        if self.connection is not None and self.connection.held_back:
+            self.connection.let_go_on()
+        return chunk
+
+    async def aclose(self) -> None:
+        """Stop listening; a provider that is not done is cut off at once."""
+        if self.connection is not None:
+            self.connection.abort()
+
+    async def head(self) -> None:
+        """Return once status and headers are known."""
+        while self.status is None:
+            if self.error is not None:
+                raise self.error
+            await self._arrival()
+
+    def arrived(self, part: bytes) -> bool:
+        """Put a part of the body where the reader finds it; True where too much waits there."""
+        self._parts.append(part)
+        self._unread += len(part)
+        return self._unread > _UNREAD_LIMIT
+
+    def wake(self) -> None:
+        """Let the reader look again."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def interrupt_upload(self) -> None:
+        """Stop sending: the server has answered, or is gone."""
+        task, self.uploader = self.uploader, None
+        if task is not None:
+            self.interrupted = True
+            task.cancel()
+
+    async def _arrival(self) -> None:
+        waiter = self._waiter = self._loop.create_future()
+        if self._read_s is None:
+            await waiter
+            return
+        timer = self._loop.call_later(self._read_s, self._too_silent)
+        try:
+            await waiter
+        finally:
+            timer.cancel()
+
+    def _too_silent(self) -> None:
+        if self.connection is not None:
+            self.connection.fail(httpx.ReadTimeout("the peer was silent for too long"))
