@@ -82,10 +82,17 @@ def one_round(
     random.shuffle(asked)
     numbers: Round = {}
     for subject in asked:
-        numbers[subject.name] = figure.measure(bench, subject)
+        numbers[subject.name] = _measured(bench, figure, subject)
         shown = ", ".join(f"{k} {v:.2f}" for k, v in numbers[subject.name].items() if v is not None)
         say(f"  {figure.name}, {label}: {subject.name}: {shown}")
     return numbers
+
+
+def _measured(bench: Bench, figure: Figure, subject: Subject) -> Numbers:
+    if not figure.fresh:
+        return figure.measure(bench, subject)
+    with subjects.STANDS[subject.name](bench.provider_port, bench.proxy_core) as fresh:
+        return figure.measure(bench, fresh)
 
 
 def summary(rounds: Sequence[Round], number: str, against: str, how: str) -> dict[str, object]:
