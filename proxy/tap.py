@@ -439,10 +439,8 @@ class Tap:
         for one in payload if isinstance(payload, list) else (payload,):
             if isinstance(one, dict):
                 self._payload(reading, one, None)
-        if self._error is None and isinstance(payload, list | str) and self._failed_status():
-            self._error = (
-                read_text_error(payload) if isinstance(payload, str) else read_error(payload)
-            )
+        if isinstance(payload, str) and self._failed_status():
+            self._error = read_text_error(payload)
         return reading, isinstance(payload, dict | list), False
 
     def _read_loose(self, reading: Reading, body: bytes) -> bool:

@@ -66,7 +66,8 @@ class _Brotli:
 
     def feed(self, data: bytes) -> list[bytes]:
         out = [self._inner.process(data, output_buffer_limit=_STEP)]
-        while out[-1] and not self._inner.can_accept_more_data():
+        # It may have taken all input and still hold output: ask until it gives none.
+        while out[-1] and not self._inner.is_finished():
             out.append(self._inner.process(b"", output_buffer_limit=_STEP))
         return out
 

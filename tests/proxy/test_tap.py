@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 from dataclasses import fields
 
 import pytest
@@ -26,6 +27,7 @@ from tests.proxy.wire.samples import (
     R,
     U,
     chat,
+    chunk,
     delta,
     dump,
     event,
@@ -180,6 +182,8 @@ def test_the_sdk_s_retry_count_is_read(value: str, retry: int | None) -> None:
          lines({"message": {"content": ""}, "done": True, "done_reason": "stop"})),
         ("/model/m/converse-stream", EVENTS, event("messageStop", {"stopReason": "end_turn"}),
          event("metadata", {"usage": {"inputTokens": 1}})),
+        ("/model/m/invoke-with-response-stream", EVENTS, chunk({"outputText": "a"}),
+         chunk({"outputText": "", "amazon-bedrock-invocationMetrics": {"inputTokenCount": 1}})),
     ],
 )  # fmt: skip
 def test_feed_tells_the_terminal_event_once(
@@ -235,6 +239,13 @@ def test_finishing_in_the_middle_of_an_event_disturbs_nothing() -> None:
         tap.finish(Ending.COMPLETE, 101.0)
     exchange = tap.finish(Ending.COMPLETE, 102.0)
     assert (exchange.tool_calls, exchange.usage.output_tokens) == (2, 5)
+
+
+def test_an_unended_last_line_is_told_each_time_and_counted_once() -> None:
+    told = {"message": {"tool_calls": [{"function": {"name": "f"}}]}, "done": True}
+    tap = tapped("/api/chat", type_=NDJSON)
+    tap.feed(dump(told), 101.0)
+    assert [tap.finish(Ending.COMPLETE, 101.5).tool_calls for _ in range(3)] == [1, 1, 1]
 
 
 # -- what is wrong with an answer whose status says all is well ----------------------------
@@ -314,6 +325,8 @@ LIMITED = {"error": {"message": "slow down", "type": "requests", "code": "rate_l
         (sse(LIMITED), SSE, "/v1/chat/completions"),
         (DELTA + b"event: error\ndata: " + dump(LIMITED) + b"\n\n", SSE, "/v1/chat/completions"),
         (DELTA + b"error: " + dump(LIMITED["error"]) + b"\n\n", SSE, "/v1/chat/completions"),
+        (DELTA + b"event: error\ndata: Rate limit reached for requests\n\n", SSE,
+         "/v1/chat/completions"),
         (DELTA * 2 + b"error: " + dump(LIMITED["error"]) + b"\n\n", SSE, "/v1/chat/completions"),
         (BARE, SSE, STREAM_GENERATE),
         (sse(gemini({}, {"text": "a"}, finish=None), done=False) + BARE, SSE, STREAM_GENERATE),
@@ -325,6 +338,10 @@ LIMITED = {"error": {"message": "slow down", "type": "requests", "code": "rate_l
         (responses(TEXT_DELTA, kind="failed", final=response(
             None, status="failed", error={"code": "rate_limit_exceeded", "message": "m"})),
          SSE, "/v1/responses"),
+        (named(TEXT_DELTA, TEXT_DELTA, {"type": "error", "code": "rate_limit_exceeded",
+                                        "message": "m", "param": None}), SSE, "/v1/responses"),
+        (dump({"message": "Rate limit reached for requests"}), "application/json",
+         "/v1/chat/completions"),
         (named({"type": "error", "code": "rate_limit_exceeded", "message": "m", "param": None}),
          SSE, "/v1/responses"),
         (dump(response(None, status="failed", error={"code": "rate_limit_exceeded",
@@ -341,7 +358,7 @@ LIMITED = {"error": {"message": "slow down", "type": "requests", "code": "rate_l
     ],
 )  # fmt: skip
 def test_an_error_inside_a_200_is_a_failure(body: bytes, type_: str, path: str) -> None:
-    for pieces in ([body], [body[i : i + 1] for i in range(len(body))]):
+    for pieces in ([body], [body[i : i + 1] for i in range(len(body))], _events(body)):
         exchange = heard(pieces, path, type_=type_)
         assert exchange.status == 200
         assert exchange.cause is not None
@@ -385,6 +402,14 @@ def test_an_error_in_an_encoded_body_is_read() -> None:
                      headers={"content-encoding": "gzip"})  # fmt: skip
     assert exchange.cause is not None
     assert exchange.cause.rule != "status.429"
+
+
+@pytest.mark.parametrize("body", [b'"Rate limit reached for requests"', b"[]", b"null", b"3"])
+def test_any_json_may_be_an_error_s_body(body: bytes) -> None:
+    exchange = heard(body, status=429)
+    assert exchange.deaf is None
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
 
 
 def test_a_plain_text_error_is_read() -> None:
@@ -453,7 +478,8 @@ def test_a_skimmed_stream_says_what_a_read_one_says(monkeypatch: pytest.MonkeyPa
 
 
 def _events(body: bytes) -> list[bytes]:
-    return [piece + b"\n\n" for piece in body.removesuffix(b"\n\n").split(b"\n\n")]
+    """The body in pieces that each end with an event, as providers flush them."""
+    return [piece for piece in re.split(rb"(?<=\n\n)", body) if piece]
 
 
 # -- deafness ------------------------------------------------------------------------------

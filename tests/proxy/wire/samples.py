@@ -648,7 +648,8 @@ RESPONSES_SAMPLES = (
         name="responses-stream-empty-snapshot", fact="unstored answers end with an empty output",
         source="openai/codex codex-rs/core/src/client.rs", path="/backend-api/codex/responses",
         type=SSE,
-        body=responses({"type": "response.output_item.done", "item": FUNCTION}, final=response(R)),
+        body=responses(TEXT_DELTA, {"type": "response.output_item.done", "item": FUNCTION},
+                       final=response(R)),
         counts=RESPONDED, totals=(30, 8), model="m-2", finish="completed", calls=1,
     ),
     Sample(
