@@ -28,6 +28,7 @@ from uvicorn.supervisors import Multiprocess
 from proxy.api import guard, problems, routes
 from proxy.control import Desk
 from proxy.keys import Keyring
+from proxy.prices import PriceTable
 from proxy.recorder import Recorder
 from proxy.refusals import Refusal, problem
 from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
@@ -62,6 +63,7 @@ class Application:
             recorder=self._recorder,
             keyring=keyring,
             upstreams=upstreams,
+            prices=PriceTable(upstreams),
             proof_required=token is not None,
             new_id=_new_id,
             wall=time.time,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
@@ -16,10 +16,11 @@ from urllib.parse import quote
 from classifier import codec
 from classifier.outcomes import result
 from classifier.policy import POLICIES
-from classifier.records import Rollout
+from classifier.records import Exchange, Rollout
 from classifier.rollouts import judge
 from classifier.verdicts import Verdict
 from proxy.keys import Keyring
+from proxy.prices import PriceTable
 from proxy.refusals import Refusal
 from proxy.store.database import Database, Registration, StorageError, as_json
 from proxy.upstreams import Upstream, normalised
@@ -53,6 +54,7 @@ class Desk:
 
     Arguments:
         database: asked in threads, so that a slow answer holds no agent's bytes up.
+        prices: what calls cost where the provider did not say.
         proof_required: base URLs carry the rollout's secret.
         new_id: makes ids for rollouts that come without one.
         wall: seconds since the epoch.
@@ -65,6 +67,7 @@ class Desk:
         recorder: Recording,
         keyring: Keyring,
         upstreams: Mapping[str, Upstream],
+        prices: PriceTable,
         proof_required: bool,
         new_id: Callable[[], str],
         wall: Callable[[], float],
@@ -73,6 +76,7 @@ class Desk:
         self._recorder = recorder
         self._keyring = keyring
         self._upstreams = upstreams
+        self._prices = prices
         self._proof_required = proof_required
         self._new_id = new_id
         self._wall = wall
@@ -211,7 +215,8 @@ class Desk:
         )
         if found is None:
             raise _unknown(rollout_id)
-        items = [codec.encode_exchange(exchange) for exchange in found[:limit]]
+        priced = await self._ask(self._priced, found[:limit])
+        items = [codec.encode_exchange(exchange) for exchange in priced]
         return {"items": items, "next": items[-1]["id"] if len(found) > limit else None}
 
     async def rollouts(
@@ -269,7 +274,13 @@ class Desk:
             return Rollout(id=rollout_id, gaps=missing)
         row, rollout = found
         outcome = codec.decode_outcome(json.loads(row["outcome"])) if row["outcome"] else None
-        return replace(rollout, gaps=rollout.gaps + missing, outcome=outcome)
+        priced = await self._ask(self._priced, rollout.exchanges)
+        return replace(
+            rollout, exchanges=tuple(priced), gaps=rollout.gaps + missing, outcome=outcome
+        )
+
+    def _priced(self, exchanges: Iterable[Exchange]) -> list[Exchange]:
+        return [self._prices.priced(exchange) for exchange in exchanges]
 
     async def _store(self, rollout: Rollout, verdict: Verdict) -> None:
         reported = rollout.outcome is not None
@@ -283,6 +294,7 @@ class Desk:
             "lane": verdict.lane,
             "provisional": verdict.provisional,
             "given_at": self._wall(),
+            "price_table": None if verdict.cost_usd is None else self._prices.version,
             "verdict": as_json(codec.encode_verdict(verdict)),
             "result": as_json(codec.encode_result(result(rollout, verdict))) if reported else None,
         }

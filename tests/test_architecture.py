@@ -43,6 +43,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.addressing": Room.EAR,
     "proxy.headers": Room.EAR,
     "proxy.keys": Room.EAR,
+    "proxy.prices": Room.EAR,
     "proxy.refusals": Room.EAR,
     "proxy.upstreams": Room.EAR,
     "proxy.faults": Room.MACHINERY,

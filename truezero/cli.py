@@ -121,6 +121,23 @@ def verdict(
 
 
 @app.command()
+def classify(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="JSON lines; - reads standard input.")
+    ],
+    policy: Annotated[str, typer.Option(help="evidence or seed.")] = "evidence",
+) -> None:
+    """Judge an export offline: one verdict a line, and no service is asked.
+
+    A line is an exchange as `GET /rollouts/{id}/exchanges` gives it, or an outcome
+    (`"record": "outcome"`), or a rollout's facts (`"record": "rollout"`).
+    """
+    from classifier.__main__ import main as judge  # noqa: PLC0415  only this command judges
+
+    raise typer.Exit(judge([file, "--policy", policy]))
+
+
+@app.command()
 def demo(
     keep: Annotated[
         Path | None, typer.Option(help="Keep the demo's database in this file.")

@@ -157,6 +157,7 @@ verdicts = Table(
     Column("lane", String(300)),
     Column("provisional", Boolean, nullable=False),
     Column("given_at", Float, nullable=False),
+    Column("price_table", String(40)),  # which prices the cost stands on
     Column("verdict", Text, nullable=False),  # JSON, contract §2
     Column("result", Text),  # JSON, once the outcome is known
     Index("verdicts_batch", "batch", "health"),

@@ -103,6 +103,23 @@ def test_a_verdict_from_a_service_that_is_not_there(tmp_path: Path) -> None:
     assert "Traceback" not in said.stderr
 
 
+def test_an_export_is_judged_offline(tmp_path: Path) -> None:
+    call = {
+        "id": "x1", "rollout_id": "r1", "upstream": "openai", "api": "openai.chat",
+        "started_at": 1.0, "status": 401, "ending": "complete", "subcategory": "auth",
+        "transient": False, "rule": "status.401",
+    }  # fmt: skip
+    (tmp_path / "export.jsonl").write_text(json.dumps(call) + "\n", encoding="utf-8")
+    said = truezero("classify", "export.jsonl", folder=tmp_path)
+    assert said.returncode == 0, said.stderr
+    verdict = json.loads(said.stdout)
+    assert (verdict["rollout_id"], verdict["fingerprint"]) == ("r1", "auth:401")
+    (tmp_path / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    bad = truezero("classify", "bad.jsonl", folder=tmp_path)
+    assert bad.returncode == 2
+    assert "line 1" in bad.stderr
+
+
 def test_upgrading_twice_changes_nothing(tmp_path: Path) -> None:
     first = truezero("db", "upgrade", "--database", "t.db", folder=tmp_path)
     second = truezero("db", "upgrade", "--database", "t.db", folder=tmp_path)

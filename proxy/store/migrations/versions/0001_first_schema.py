@@ -121,6 +121,7 @@ def upgrade() -> None:
         sa.Column("lane", sa.String(length=300), nullable=True),
         sa.Column("provisional", sa.Boolean(), nullable=False),
         sa.Column("given_at", sa.Float(), nullable=False),
+        sa.Column("price_table", sa.String(length=40), nullable=True),
         sa.Column("verdict", sa.Text(), nullable=False),
         sa.Column("result", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("rollout_id"),
