@@ -225,7 +225,7 @@ def rollout(*texts: str, running: bool = False, **said: Any) -> Rollout:
 
     ``running=True`` leaves the outcome out. ``status`` is the runner's.
     """
-    known = {f for f in Rollout.__slots__ if f in said}
+    known = {name for name in Rollout.__slots__ if name in said}
     about = {name: said.pop(name) for name in known}
     reported = None if running else outcome(**said)
     assert not (running and said), f"a running rollout has no {', '.join(said)}"

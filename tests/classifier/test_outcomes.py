@@ -175,6 +175,12 @@ def test_before_the_outcome_a_result_says_nothing_for_the_runner() -> None:
     assert (record.health, record.provisional) == (Health.API_ERROR, True)
 
 
+def test_a_reason_to_stop_is_dropped_where_the_status_leaves_none() -> None:
+    told = outcome("task_timeout", termination_reason="agent_stop")
+    seen = rollout("200", outcome=told)
+    assert judged(seen).termination_reason is None
+
+
 def test_a_reason_to_stop_belongs_to_success_only() -> None:
     for status in ExecutionStatus:
         told = Outcome(status=status, termination_reason=TerminationReason.AGENT_STOP)

@@ -158,6 +158,40 @@ def test_other_roles_and_kinds_add_nothing() -> None:
     assert (verdict.total_requests, verdict.total_tokens, verdict.status_counts) == (1, 30, {})
 
 
+def test_a_retry_with_the_same_number_is_another_call() -> None:
+    assert judge(rollout("429 429^1 429^1")).total_requests == 2
+
+
+def test_a_call_ends_with_its_last_attempt() -> None:
+    first, between = exchange(503, request_digest="d"), exchange(200, at=1.0)
+    again = exchange(503, at=2.0, request_digest="d", sdk_retry=1)
+    verdict = judge(rollout(exchanges=(first, between, again)))
+    assert (verdict.rule, verdict.total_requests) == ("interrupted", 2)
+
+
+def test_a_redirect_is_no_answer() -> None:
+    verdict = judge(rollout("302+empty"))
+    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "unknown")
+
+
+# ── the main lane ────────────────────────────────────────────────────────────
+
+
+def test_the_runner_may_name_the_model_as_the_provider_does() -> None:
+    main = exchange(200, model="sonnet", answered_model="claude-sonnet-4", request_bytes=10)
+    cut = exchange(503, at=1.0, model="sonnet", request_bytes=10)
+    side = exchange(200, at=0.5, model="haiku", id="side")
+    seen = rollout(exchanges=(main, side, cut), model="claude-sonnet-4")
+    assert judge(seen).lane == "openai/sonnet/key-3f9a"
+    assert judge(replace(seen, model=None)).lane == "openai/haiku/key-3f9a"
+
+
+def test_tools_outweigh_bytes() -> None:
+    small = exchange(401, request_bytes=10)
+    large = exchange(200, at=1.0, model="bulk", has_tools=False, request_bytes=10**6)
+    assert judge(rollout(exchanges=(small, large))).rule == "main_model_failed"
+
+
 # ── doomed ───────────────────────────────────────────────────────────────────
 
 

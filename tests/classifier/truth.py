@@ -263,6 +263,14 @@ lost("503@o5*2 200+tool@o4*3", "main_model_failed provider_error:503", "healthy"
      "another model did all the work: the one under test was never reached",
      model="o5")  # fmt: skip
 
+lost(
+    "200+tool@o4 200+tool@o5 503@o5",
+    "interrupted provider_error:503",
+    "healthy",
+    "what another model did before the end is no continuation",
+    model="o5",
+)
+
 # The same model by another key or upstream is the same model reached.
 fair("401#aaaa 200+tool#bbbb", "the second key worked")
 fair("429#aaaa*3 200#bbbb*2", "keys in rotation")
@@ -282,6 +290,13 @@ lost("500 429^1 429^2 500 429^1 429^2", "all_failed rate_limit:429", "all_failed
      "statuses are counted by answer, not by call")  # fmt: skip
 lost("429 left^1", "all_failed rate_limit:429", "all_failed rate_limit:429",
      "a retry that was abandoned does not unsay the failure")  # fmt: skip
+
+lost(
+    "200+tool 503 left^1",
+    "interrupted provider_error:503",
+    "healthy",
+    "cut off, and the retry was not waited for",
+)
 
 # Nothing was seen at all.
 lost("", "zero_signal suspected:zero_signal", QUIET,
