@@ -1,0 +1,163 @@
+"""Asks an OpenAI-like stream for its usage, and takes out again what only the asking added.
+
+It changes no other byte, and asks nothing where the request itself says yes or no.
+"""
+
+from __future__ import annotations
+
+import re
+
+import orjson
+
+from proxy.wire.dialect import Payload, part
+
+# platform.openai.com/docs/api-reference/chat/create#chat-create-stream_options: one more
+# chunk before [DONE] with the usage and no choices; all others have "usage": null.
+_ASKED = b'"include_usage":true'
+_OPENING = re.compile(rb"\s*\{")
+_OPTIONS = re.compile(rb'"stream_options"\s*:\s*(?:(\{)\s*(\})?|null)')
+
+_EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
+_SCALAR = rb'(?:"[^"\\]*"|null|true|false|[-+.\deE]+)'
+_MEMBER = rb'"[^"\\]*"\s*:\s*' + _SCALAR
+_NULL = rb'"usage"\s*:\s*null'
+_NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
+# A null usage among the last members, or among the first: before it and the object's
+# bracket stand only scalars, so that it is the chunk's own and not one inside a choice.
+_NULL_LAST = re.compile(rb",\s*" + _NULL + rb"(?=(?:,\s*" + _MEMBER + rb")*\s*\}\s*$)")
+_NULL_FIRST = re.compile(rb"(\s*\{\s*(?:" + _MEMBER + rb",\s*)*)" + _NULL + rb",\s*")
+_NULL_BETWEEN = re.compile(rb",\s*" + _NULL)
+_HELD_LIMIT = 1_048_576  # bytes of one event
+
+
+def with_usage(body: bytes) -> bytes | None:
+    """The request body with its usage asked for, or None where it is to stay as it is.
+
+    Arguments:
+        body: of a request to chat/completions or completions, whole and not encoded. A
+            signed one must not be changed at all: that is for the caller to see.
+
+    It stays as it is when it is no stream, when it mentions ``include_usage`` (an
+    explicit false is respected), or when it is no JSON object.
+    """
+    request = _object(body)
+    if request is None or request.get("stream") is not True:
+        return None
+    if "stream_options" not in request:
+        return _OPENING.sub(lambda opening: opening[0] + _options() + b",", body, count=1)
+    options = request["stream_options"]
+    if options is not None and (not isinstance(options, dict) or "include_usage" in options):
+        return None
+    wanted = {**request, "stream_options": {**part(options), "include_usage": True}}
+    return _spliced(body, wanted)
+
+
+def _options() -> bytes:
+    return b'"stream_options":{' + _ASKED + b"}"
+
+
+def _spliced(body: bytes, wanted: Payload) -> bytes | None:
+    """The body with the asking spliced into its own options.
+
+    The key may also stand in an earlier tool call's arguments, so each place is tried and
+    the result must parse to what is wanted.
+    """
+    for place in _OPTIONS.finditer(body):
+        if place[1] is None:
+            asked = body[: place.start()] + _options() + body[place.end() :]
+        else:
+            more = b"" if place[2] else b","
+            asked = body[: place.end(1)] + _ASKED + more + body[place.end(1) :]
+        if _object(asked) == wanted:
+            return asked
+    return None
+
+
+class UsageStripper:
+    """Gives the agent the stream that it would have seen had nobody asked for usage.
+
+    Arguments:
+        nulls: whether ``"usage": null`` in the other chunks came by the asking, and goes.
+
+    It holds back no more than one unfinished event; one over 1 MiB ends the stripping, and
+    everything passes.
+    """
+
+    __slots__ = ("_held", "_nulls", "_passing")
+
+    def __init__(self, *, nulls: bool = True) -> None:
+        self._held = b""
+        self._nulls = nulls
+        self._passing = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The bytes to forward for this chunk; empty where there are none yet."""
+        if self._passing:
+            return chunk
+        if self._held:
+            chunk, self._held = self._held + chunk, b""
+        if b'"usage"' not in chunk and _EVENT_END.search(chunk[-4:]):
+            return chunk  # whole events, none of which tells of usage
+        return b"".join(self._events(chunk))
+
+    def flush(self) -> bytes:
+        """What is held when the stream ends; forwarded as it is."""
+        held, self._held = self._held, b""
+        return held
+
+    def _events(self, chunk: bytes) -> list[bytes]:
+        kept = []
+        start = 0
+        for end in _EVENT_END.finditer(chunk):
+            kept.append(self._event(chunk[start : end.end()]))
+            start = end.end()
+        self._held = chunk[start:]
+        if len(self._held) > _HELD_LIMIT:
+            self._passing = True
+            kept.append(self.flush())
+        return kept
+
+    def _event(self, event: bytes) -> bytes:
+        """The event as the agent would have seen it: changed, left out, or as it is."""
+        if b'"usage"' not in event or not event.startswith(b"data:"):
+            return event
+        data = event[5:].strip()
+        if b"\n" in data or b"\r" in data:
+            return event
+        if _NO_CHOICES.search(data) and _only_usage(_object(data) or {}):
+            return b""
+        return event.replace(data, _without_null(data)) if self._nulls else event
+
+
+def _only_usage(payload: Payload) -> bool:
+    return payload.get("choices") == [] and isinstance(payload.get("usage"), dict)
+
+
+def _without_null(data: bytes) -> bytes:
+    """A chunk's JSON without its own null usage; one inside a choice stays."""
+    if (found := _NULL_LAST.search(data)) is not None:
+        return data[: found.start()] + data[found.end() :]
+    if (found := _NULL_FIRST.match(data)) is not None:
+        return found[1] + data[found.end() :]
+    return _without_null_between(data)
+
+
+def _without_null_between(data: bytes) -> bytes:
+    """Where arrays stand on both sides: each place is tried, and the result must parse."""
+    payload = _object(data) if _NULL_BETWEEN.search(data) else None
+    if payload is None or "usage" not in payload or payload["usage"] is not None:
+        return data
+    wanted = {key: value for key, value in payload.items() if key != "usage"}
+    for place in _NULL_BETWEEN.finditer(data):
+        stripped = data[: place.start()] + data[place.end() :]
+        if _object(stripped) == wanted:
+            return stripped
+    return data
+
+
+def _object(data: bytes) -> dict[str, object] | None:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
