@@ -324,7 +324,7 @@ class Connection(asyncio.Protocol):
         """The parser's: the head is here; that of an interim answer (1xx) is passed over."""
         exchange = cast(Exchange, self._exchange)
         status: int = self._parser.get_status_code()
-        if status < 200 and status != 101:
+        if status < 200 and not (status == 101 and self._parser.should_upgrade()):
             exchange.headers.clear()
             return
         exchange.status = status

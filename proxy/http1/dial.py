@@ -63,7 +63,7 @@ class Route:
 
     @property
     def authority(self) -> bytes:
-        """Host and port as CONNECT and a forward proxy want them."""
+        """Host and port as CONNECT wants them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}".encode("ascii")
 
@@ -72,7 +72,8 @@ def route(url: httpx.URL) -> Route:
     """Say how a URL's origin is reached, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
     Raises:
-        httpx.UnsupportedProtocol: neither http nor https, to the origin or to its proxy.
+        httpx.UnsupportedProtocol: neither http nor https.
+        httpx.ProxyError: a proxy that is asked in another protocol than http.
     """
     scheme = url.scheme
     default = {"http": 80, "https": 443}.get(scheme)
@@ -88,7 +89,7 @@ def route(url: httpx.URL) -> Route:
 def _proxy(named: str) -> ForwardProxy:
     parts = urlsplit(named if "://" in named else f"http://{named}")
     if parts.scheme != "http" or not parts.hostname:
-        raise httpx.UnsupportedProtocol("a proxy between us and a provider is http://host:port")
+        raise httpx.ProxyError("a proxy between us and a provider is http://host:port")
     return ForwardProxy(host=parts.hostname, port=parts.port or 80, headers=_credentials(parts))
 
 

@@ -108,7 +108,7 @@ class _Origin:
         self.shelf = Shelf()
         via = self.route.proxy
         in_the_open = via is not None and not self.route.secure
-        self.prefix = b"http://" + self.route.authority if in_the_open else b""
+        self.prefix = b"http://" + url.netloc if in_the_open else b""
         self.more = via.headers if via is not None and in_the_open else ()
 
 
