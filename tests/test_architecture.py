@@ -75,7 +75,8 @@ DOORS = frozenset(PACKAGES)  # a package's own __init__ stands in no room of its
 NOUNS = ("classifier.records", "classifier.verdicts")
 FRAMINGS = frozenset({"sse", "ndjson", "jsonarray", "eventstream", "encoding"})
 SHARED_BY_DIALECTS = FRAMINGS | {"deaf", "dialect", "errors", "usage"}
-NO_DIALECTS = SHARED_BY_DIALECTS | {"asked", "table", "usage_request"}
+NO_DIALECTS = SHARED_BY_DIALECTS | {"answer", "asked", "table", "usage_request"}
+ABOVE_DIALECTS = frozenset({"proxy.wire.answer", "proxy.wire.table"})  # may name one
 
 # The clock, the network, the disk and the log arrive as arguments in the rooms below.
 # fmt: off
@@ -256,7 +257,7 @@ def dialects_that_meet(tree: Tree) -> list[str]:
     return [
         f"{i.who} imports {i.whom}: a dialect is met through the table, never by another"
         for i in every(tree)
-        if (within(i.who, "proxy.wire") and is_dialect(i.whom) and i.who != "proxy.wire.table")
+        if (within(i.who, "proxy.wire") and is_dialect(i.whom) and i.who not in ABOVE_DIALECTS)
         or (
             is_dialect(i.who)
             and within(i.whom, "proxy.wire")
