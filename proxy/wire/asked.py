@@ -1,15 +1,19 @@
 """What a request asks for: its model, whether streamed, whether tools are offered.
 
-It reads these and nothing else of a body, and keeps none of it.
+It reads these and nothing else of a body, and lets the body go as soon as it may.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
 
+from proxy.wire.deaf import Deaf
 from proxy.wire.dialect import Payload, name, part
+from proxy.wire.encoding import decoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,64 @@ class Asked:
     has_tools: bool | None = None
 
 
-_UNKNOWN = Asked()
+UNKNOWN = Asked()
+
+
+class RequestReader:
+    """Holds a request's body, up to a budget, until it has been read.
+
+    Arguments:
+        encodings: the values of its ``Content-Encoding`` headers.
+        limit: most bytes held, encoded and decoded.
+    """
+
+    __slots__ = ("_asked", "_encodings", "_limit", "_pieces", "size")
+
+    def __init__(self, encodings: Sequence[bytes], limit: int) -> None:
+        self._encodings = encodings
+        self._limit = limit
+        self._pieces: list[bytes] | None = []
+        self._asked: Asked | None = None
+        self.size = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Take a piece of the body as it was sent."""
+        self.size += len(chunk)
+        if self._pieces is not None:
+            self._asked = None  # an answer may begin before its request's end
+            self._pieces.append(chunk)
+            if self.size > self._limit:
+                self.let_go()
+
+    def let_go(self) -> None:
+        """Keep what was read, and no byte of the body."""
+        self._pieces = None
+
+    def asked(self) -> Asked:
+        """What the body asks for, as far as it came; unknown for one over its budget."""
+        if self._asked is None:
+            self._asked = self._read() if self._pieces else UNKNOWN
+        return self._asked
+
+    def digest(self, salt: bytes, line: bytes) -> str | None:
+        """A salted 8-byte digest of the request line and the body; None once let go."""
+        if self._pieces is None:
+            return None
+        digest = hashlib.blake2b(line, key=salt[:64], digest_size=8)
+        for piece in self._pieces:
+            digest.update(piece)
+        return digest.hexdigest()
+
+    def _read(self) -> Asked:
+        pieces = self._pieces or [b""]
+        if not self._encodings and not pieces[-1].rstrip().endswith(b"}"):
+            return UNKNOWN  # not all has come, or it is no object: spare the parsing
+        body = b"".join(pieces)
+        try:
+            undo = decoder(self._encodings, self._limit)
+            return asked(undo.feed(body) if undo else body)
+        except Deaf:
+            return UNKNOWN
 
 
 def asked(body: bytes) -> Asked:
@@ -34,9 +95,9 @@ def asked(body: bytes) -> Asked:
     try:
         payload = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return _UNKNOWN
+        return UNKNOWN
     if not isinstance(payload, dict):
-        return _UNKNOWN
+        return UNKNOWN
     inner = payload.get("request")  # Code Assist wraps the request (gemini-cli)
     return Asked(
         model=name(payload.get("model")),

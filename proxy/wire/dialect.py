@@ -71,15 +71,15 @@ Totals = Callable[[Reading], tuple[int | None, int | None]]
 class Dialect:
     """A provider's way of speaking: data and stateless functions.
 
-    ``read`` takes a reading on by one JSON object: a whole body, or one stream event with
-    the event's name. ``totals`` gives all input and all output tokens of a reading.
-    ``telling`` finds, in the raw bytes of an event, anything that ``read`` would want once
-    output has been seen; an event without it need not be parsed. It must begin with a
-    quote in each branch: a quote inside a JSON string is escaped, so a quoted key in the
-    bytes is a key. None: every event tells something. ``cumulative`` says that each event
-    repeats all counts, so that the newest is held, unread, against a stream that is cut.
-    ``done`` is the data of a terminal event that is no JSON. ``shaped`` are top-level keys
-    of which any shows this dialect.
+    ``read`` takes a reading on by one JSON object: a whole body, or one stream event with the
+    event's name. ``totals`` gives all input and all output tokens of a reading. ``telling``
+    finds, in the raw bytes of an event, anything that ``read`` would want once output has
+    been seen; an event without it need not be parsed. It must begin with a quote in each
+    branch: a quote inside a JSON string is escaped, so a quoted key in the bytes is a key.
+    None: every event tells something. ``cumulative`` says that each event repeats all counts,
+    so that the newest is held, unread, against a stream that is cut. ``known`` is false for
+    what nobody has told us how to read. ``done`` is the data of a terminal event that is no
+    JSON. ``shaped`` are top-level keys of which any shows this dialect.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Dialect:
     totals: Totals
     telling: re.Pattern[bytes] | None = None
     cumulative: bool = False
+    known: bool = True
     done: bytes | None = None
     shaped: frozenset[str] = frozenset()
 

@@ -6,6 +6,8 @@ answer are cumulative at every provider, so a later one replaces an earlier one.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from proxy.wire.dialect import Reading, count, part
@@ -164,6 +166,42 @@ def cost(reading: Reading, usage: object) -> None:
     for value, unit in ((stated, 1.0), (ticks, 1e10)):
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             reading.cost_usd = value / unit
+
+
+# Counts that ride in headers: Bedrock InvokeModel; LiteLLM's pass-through
+# (litellm/proxy/pass_through_endpoints/upstream_usage_headers.py).
+_HEADERS = {
+    b"x-amzn-bedrock-input-token-count": "input_tokens",
+    b"x-amzn-bedrock-output-token-count": "output_tokens",
+    b"x-amzn-bedrock-cache-read-input-token-count": "cached_input_tokens",
+    b"x-amzn-bedrock-cache-write-input-token-count": "cache_write_tokens",
+    b"x-litellm-total-tokens": "total_tokens",
+    b"x-litellm-response-cost": "cost_usd",
+}
+
+
+def in_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, float]:
+    """What an answer's headers state, by the reading's field; names in lower case."""
+    stated = {}
+    for name, value in headers:
+        if name in _HEADERS and (number := _number(value)) is not None:
+            stated[_HEADERS[name]] = number
+    return stated
+
+
+def fill(reading: Reading, stated: dict[str, float]) -> None:
+    """Fill from headers what the body left open, each field by itself."""
+    for field, number in stated.items():
+        if getattr(reading, field) is None:
+            setattr(reading, field, number if field == "cost_usd" else count(number))
+
+
+def _number(value: bytes) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
 
 
 def inclusive(reading: Reading) -> tuple[int | None, int | None]:

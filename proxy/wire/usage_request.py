@@ -27,6 +27,7 @@ _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _NULL_LAST = re.compile(rb",\s*" + _NULL + rb"(?=(?:,\s*" + _MEMBER + rb")*\s*\}\s*$)")
 _NULL_FIRST = re.compile(rb"(\s*\{\s*(?:" + _MEMBER + rb",\s*)*)" + _NULL + rb",\s*")
 _NULL_BETWEEN = re.compile(rb",\s*" + _NULL)
+_NULL_AT_END = b',"usage":null}\n\n'
 _HELD_LIMIT = 1_048_576  # bytes of one event
 
 
@@ -94,6 +95,10 @@ class UsageStripper:
         """The bytes to forward for this chunk; empty where there are none yet."""
         if self._passing:
             return chunk
+        plain = not self._held and chunk.startswith(b"data:") and chunk.count(b"\n") == 2
+        if plain and chunk.endswith(_NULL_AT_END):
+            # The common chunk: one event on one line, its own null usage last.
+            return chunk[: -len(_NULL_AT_END)] + b"}\n\n" if self._nulls else chunk
         if self._held:
             chunk, self._held = self._held + chunk, b""
         if b'"usage"' not in chunk and _EVENT_END.search(chunk[-4:]):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from classifier.records import Ending, Flaw, Kind, UsageSource
 from classifier.verdicts import Subcategory
-from proxy import tap as tap_module
 from proxy.tap import Tap, TapLimits
+from proxy.wire.answer import AnswerReader
 from proxy.wire.dialect import Dialect
 from tests.proxy.wire.hearing import SALT, call, head, heard, tapped
 from tests.proxy.wire.samples import (
@@ -56,6 +56,15 @@ def test_an_opened_exchange_is_in_flight() -> None:
     assert (exchange.api, exchange.kind) == ("anthropic.messages", Kind.INFERENCE)
     assert exchange.timing.started_at == 1_800_000_000.0
     assert (exchange.timing.first_byte_s, exchange.timing.duration_s) == (None, None)
+
+
+def test_an_opened_exchange_names_the_model_once_the_request_is_whole() -> None:
+    request = dump({"model": "m", "messages": []})
+    tap = Tap(call(), salt=SALT)
+    tap.hear_request(request[:-1])
+    assert tap.opened().model is None
+    tap.hear_request(request[-1:])
+    assert tap.opened().model == "m"
 
 
 def test_a_call_that_never_connected_has_no_status_and_a_cause() -> None:
@@ -472,14 +481,25 @@ def test_a_skimmed_stream_says_what_a_read_one_says(monkeypatch: pytest.MonkeyPa
     """The shortcut for events that tell nothing must lose nothing: compare with none."""
     streams = [one for one in SAMPLES if one.type == SSE]
     skimmed = [heard(_events(one.body), one.path, type_=SSE) for one in streams]
-    monkeypatch.setattr(tap_module.Tap, "_skimming", lambda _: None)
-    monkeypatch.setattr(tap_module.Tap, "_tells", lambda _tap, _data: True)
+    monkeypatch.setattr(AnswerReader, "_skimming", lambda _: None)
+    monkeypatch.setattr(AnswerReader, "_tells", lambda _reader, _data: True)
     assert [heard(_events(one.body), one.path, type_=SSE) for one in streams] == skimmed
 
 
 def _events(body: bytes) -> list[bytes]:
     """The body in pieces that each end with an event, as providers flush them."""
     return [piece for piece in re.split(rb"(?<=\n\n)", body) if piece]
+
+
+def test_counts_from_headers_are_told_alike_each_time() -> None:
+    tap = tapped("/model/m/invoke-with-response-stream", type_=EVENTS,
+                 headers={"x-amzn-bedrock-input-token-count": "15",
+                          "x-litellm-response-cost": "nan"})  # fmt: skip
+    tap.feed(chunk({"outputText": "a", "completionReason": "FINISH"}), 101.0)
+    usages = [tap.finish(Ending.COMPLETE, 102.0).usage for _ in range(2)]
+    assert usages[0] == usages[1]
+    assert (usages[0].input_tokens, usages[0].source) == (15, UsageSource.HEADER)
+    assert usages[0].cost_usd is None
 
 
 # -- deafness ------------------------------------------------------------------------------
@@ -542,12 +562,27 @@ def test_an_unexpected_error_of_ours_makes_it_deaf_and_is_named_without_content(
         raise KeyError("prompt text")
 
     tap = tapped(type_=SSE if where == "feed" else "application/json")
-    monkeypatch.setattr(tap, "_dialect", Dialect(name="x", read=broken, totals=_no_totals))
+    monkeypatch.setattr(tap._answer, "dialect", Dialect(name="x", read=broken, totals=_no_totals))
     assert tap.feed(DELTA if where == "feed" else chat(USAGE), 101.0) is False
     exchange = tap.finish(Ending.COMPLETE, 102.0)
     assert exchange.deaf is not None
     assert "KeyError" in exchange.deaf
     assert "prompt" not in exchange.deaf
+
+
+def test_a_failed_call_that_could_not_be_read_is_failed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError
+
+    tap = tapped(status=503)
+    tap.feed(dump(LIMITED), 101.0)
+    monkeypatch.setattr(tap._answer, "dialect", Dialect(name="x", read=broken, totals=_no_totals))
+    exchange = tap.finish(Ending.COMPLETE, 102.0)
+    assert exchange.deaf is not None
+    assert exchange.cause is not None
+    assert exchange.cause.rule.startswith("status.")
 
 
 def _no_totals(_: object) -> tuple[None, None]:

@@ -149,6 +149,8 @@ def test_nulls_that_the_server_sends_unasked_stay() -> None:
 
 
 def test_comments_named_events_and_what_is_no_json_pass() -> None:
+    comment = b': {"a":1,"usage":null}\n\n'
+    assert stripped([comment]) == comment
     body = (b': "usage":null\n\nevent: x\ndata: {"usage":null}\n\ndata: {"usage":null\n\n'
             b'data: {"a":1,\ndata: "usage":null}\n\ndata: "usage"')  # fmt: skip
     assert stripped([body]) == body

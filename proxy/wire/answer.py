@@ -1,0 +1,335 @@
+"""Reads one answer as it arrives: its encoding, its framing, its dialect, its error.
+
+It knows no time and no rollout, keeps no text, and says when it cannot follow.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from classifier.records import Flaw, ProviderError
+from proxy.wire import table
+from proxy.wire.deaf import Deaf
+from proxy.wire.dialect import Dialect, Reading, part, parts
+from proxy.wire.encoding import Decoder, decoder
+from proxy.wire.errors import read_error, read_text_error
+from proxy.wire.eventstream import EventStreamFeeder, Message
+from proxy.wire.jsonarray import JsonArrayFeeder
+from proxy.wire.ndjson import NdjsonFeeder
+from proxy.wire.sse import Event, SseFeeder
+
+Headers = Sequence[tuple[bytes, bytes]]
+Feeder = SseFeeder | NdjsonFeeder | JsonArrayFeeder | EventStreamFeeder
+
+_SSE = b"text/event-stream"
+_EVENT_STREAM = b"application/vnd.amazon.eventstream"
+_NDJSON = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl",
+           b"application/json-lines", b"application/stream+json")  # fmt: skip
+_SSE_STARTS = (b"data", b"event", b":", b"id:", b"retry", b"error:", b"\xef\xbb\xbf")
+_SNIFFED = 6  # bytes that tell a stream from a body
+_HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+
+# Where in a payload errors are found; the rest of a successful answer is not searched.
+_ERROR_KEYS = frozenset(("error", "errors", "base_resp", "detail"))
+_ERROR_TYPES = ("error", "response.failed")
+_UNFINISHED = ("error", "ERROR", "TIMEOUT")  # finish reasons that name a failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much of an answer is held, in bytes; beyond it nothing more is understood.
+
+    ``line_bytes`` of one stream event, ``body_bytes`` of a body that is no stream,
+    ``inflate_bytes`` of an encoded one.
+    """
+
+    line_bytes: int = 16_777_216
+    body_bytes: int = 16_777_216
+    inflate_bytes: int = 67_108_864
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What an answer said up to its end.
+
+    ``whole`` is true where it said all there was, whatever became of the transport.
+    ``flaw`` is what is wrong with it, had its status and its end been fine (verdicts.md).
+    """
+
+    reading: Reading
+    whole: bool
+    flaw: Flaw | None
+
+
+class AnswerReader:
+    """Reads one answer.
+
+    ``reading`` is what is understood so far, of a stream. ``framed`` tells that the answer
+    is a stream. ``skim`` is set while whole SSE events in which it finds nothing may be
+    kept from ``feed``: between events, when output has been seen.
+    """
+
+    __slots__ = ("_decoder", "_feeder", "_held", "_limits", "_pending", "_pending_size", "_route",
+                 "_silent", "_spoke", "_status", "_take", "_type", "api", "dialect", "error",
+                 "framed", "reading", "skim")  # fmt: skip
+
+    def __init__(self, route: table.Route, limits: Limits) -> None:
+        self._route = route
+        self._limits = limits
+        self.dialect: Dialect = route.dialect
+        self.api = route.api
+        self.reading = Reading()
+        self.error: ProviderError | None = None
+        self.framed = False
+        self.skim: Callable[[bytes], object] | None = None
+        self._status = 0
+        self._type = b""
+        self._decoder: Decoder | None = None
+        self._feeder: Feeder | None = None
+        self._take: Callable[[bytes], None] = self._sniff
+        self._pending: list[bytes] = []  # of a body, or of a stream whose framing is not known
+        self._pending_size = 0
+        self._held: bytes | None = None  # the newest event that only repeats the counts
+        self._silent = True  # no byte but blanks came
+        self._spoke = False  # a JSON object came, in whatever shape
+
+    def head(self, status: int, headers: Headers) -> None:
+        """Take the answer's head; header names in lower case.
+
+        Raises:
+            Deaf: its content encoding is unknown.
+        """
+        self._status = status
+        encodings = []
+        for name, value in headers:
+            if name == b"content-type":
+                self._type = value.partition(b";")[0].strip().lower()
+            elif name == b"content-encoding":
+                encodings.append(value)
+        if self._type == _EVENT_STREAM:
+            self._begin(EventStreamFeeder(self._limits.line_bytes), self._take_messages)
+        elif self._type in _NDJSON:
+            self._begin(NdjsonFeeder(self._limits.line_bytes), self._take_documents)
+        if encodings:
+            self._decoder = decoder(encodings, self._limits.inflate_bytes)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take a piece of the body as it came.
+
+        Raises:
+            Deaf: it cannot be followed; nothing may be fed after that.
+        """
+        if self._decoder is not None:
+            chunk = self._decoder.feed(chunk)
+        if self._silent and chunk.strip():
+            self._silent = False
+        self._take(chunk)
+        self.skim = self._skimming()
+
+    def forget(self) -> None:
+        """Let go of what is held, of an answer that cannot be followed."""
+        self._pending = []
+        self._feeder = None
+        self._held = None
+        self.skim = None
+
+    def end(self) -> Heard:
+        """What was said up to here; more may be fed, and the end asked for again."""
+        if self.framed:
+            reading = self._last_events()
+            return Heard(reading, reading.ended, self._stream_flaw(reading))
+        return self._body(b"".join(self._pending))
+
+    # -- which framing -----------------------------------------------------------------
+
+    def _begin(self, feeder: Feeder, take: Callable[[bytes], None]) -> None:
+        self.framed = True
+        self._feeder = feeder
+        self._take = take
+
+    def _sniff(self, chunk: bytes) -> None:
+        """Tell a stream from a body by its first bytes: content types are often wrong."""
+        self._keep(chunk)
+        if len(self._pending) > 1:
+            self._pending = [b"".join(self._pending)]
+        start = self._pending[0].lstrip()[:8]
+        if len(start) < _SNIFFED:
+            return
+        if self._is_sse(start):
+            self._begin(SseFeeder(self._limits.line_bytes), self._take_events)
+        elif start[:1] == b"[" and self._route.streams:
+            self._begin(JsonArrayFeeder(self._limits.line_bytes), self._take_documents)
+        else:
+            self._take = self._keep
+            return
+        pending, self._pending = self._pending[0], []
+        self._take(pending)
+
+    def _is_sse(self, start: bytes) -> bool:
+        if self._type == _SSE:
+            return start[:1] not in (b"{", b"[", b"<")
+        return self._status == 200 and start.startswith(_SSE_STARTS)
+
+    def _keep(self, chunk: bytes) -> None:
+        self._pending.append(chunk)
+        self._pending_size += len(chunk)
+        if self._pending_size > self._limits.body_bytes:
+            raise Deaf(f"a body is over {self._limits.body_bytes} bytes")
+
+    def _skimming(self) -> Callable[[bytes], object] | None:
+        dialect, feeder = self.dialect, self._feeder
+        if dialect.telling is None or dialect.cumulative or not self.reading.output:
+            return None
+        if self._decoder is not None or not isinstance(feeder, SseFeeder) or not feeder.at_rest:
+            return None
+        return dialect.telling.search
+
+    # -- what it says --------------------------------------------------------------------
+
+    def _take_events(self, chunk: bytes) -> None:
+        assert isinstance(self._feeder, SseFeeder)
+        for event in self._feeder.feed(chunk):
+            if event.name == "error" or self._tells(event.data):
+                self._event(self.reading, event)
+            elif self.dialect.cumulative:
+                self._held = event.data
+
+    def _take_documents(self, chunk: bytes) -> None:
+        assert isinstance(self._feeder, NdjsonFeeder | JsonArrayFeeder)
+        for line in self._feeder.feed(chunk):
+            if self._tells(line):
+                self._document(self.reading, line, None)
+            elif self.dialect.cumulative:
+                self._held = line
+
+    def _take_messages(self, chunk: bytes) -> None:
+        assert isinstance(self._feeder, EventStreamFeeder)
+        for message in self._feeder.feed(chunk):
+            self._message(message)
+
+    def _tells(self, data: bytes) -> bool:
+        """Whether an event is worth parsing: all are until output was seen."""
+        dialect = self.dialect
+        if dialect.telling is None or not self.reading.output or data == dialect.done:
+            return True
+        return dialect.telling.search(data) is not None
+
+    def _event(self, reading: Reading, event: Event) -> None:
+        if event.data == self.dialect.done:
+            reading.ended = True
+            return
+        self._document(reading, event.data, event.name)
+
+    def _message(self, message: Message) -> None:
+        headers = message.headers
+        failure = headers.get(":exception-type") or headers.get(":error-code")
+        if failure is None:
+            self._document(self.reading, message.payload, headers.get(":event-type"))
+            return
+        payload = _json(message.payload) or {"message": headers.get(":error-message", "")}
+        self.error = self.error or read_error(payload, event=failure)
+
+    def _document(self, reading: Reading, data: bytes, event: str | None) -> None:
+        payload = _json(data)
+        if isinstance(payload, dict):
+            self._payload(reading, payload, event)
+        elif event == "error" and self.error is None:
+            text = payload if isinstance(payload, str) else data.decode("utf-8", "replace")
+            self.error = read_text_error(text)
+
+    def _payload(self, reading: Reading, payload: dict[str, object], event: str | None) -> None:
+        if self._route.by_shape and not reading.understood:
+            self.dialect, self.api = table.by_shape(payload) or (self.dialect, self.api)
+        self.dialect.read(reading, payload, event)
+        self._held = None
+        first, self._spoke = not self._spoke, True
+        strange = first and not reading.understood
+        if self.error is None and (strange or _hints_at_error(payload, event)):
+            self.error = read_error(payload, event=event)
+
+    # -- the end -------------------------------------------------------------------------
+
+    def _last_events(self) -> Reading:
+        """The reading with what an unfinished end still says; the own one stays as it is."""
+        remains = self._feeder.remains() if self._feeder is not None else []
+        if not remains and self._held is None:
+            return self.reading
+        reading = copy.copy(self.reading)
+        reading.calls = set(reading.calls)
+        if self._held is not None:
+            self._document(reading, self._held, None)
+        for rest in remains:
+            if isinstance(rest, Event):
+                self._event(reading, rest)
+            elif isinstance(rest, bytes):
+                self._document(reading, rest, None)
+        return reading
+
+    def _stream_flaw(self, reading: Reading) -> Flaw | None:
+        if self._silent:
+            return Flaw.EMPTY_BODY
+        if reading.ended or reading.finish_reason is not None or self.error is not None:
+            return None
+        # Said in a shape that the dialect does not know, it may well have been all.
+        foreign = self._spoke and not reading.understood
+        return None if foreign or not self.dialect.known else Flaw.TRUNCATED
+
+    def _body(self, body: bytes) -> Heard:
+        """A body that is no stream."""
+        reading = Reading()
+        payload = _json(body)
+        if payload is None:
+            return self._no_json(reading, body)
+        for one in payload if isinstance(payload, list) else (payload,):
+            if isinstance(one, dict):
+                self._payload(reading, one, None)
+        if isinstance(payload, str) and self._status >= 400:
+            self.error = read_text_error(payload)
+        return Heard(reading, isinstance(payload, dict | list), None)
+
+    def _no_json(self, reading: Reading, body: bytes) -> Heard:
+        """A body that is no JSON: nothing, a page, documents line by line, half of one, a text."""
+        if self._silent:
+            return Heard(reading, False, Flaw.EMPTY_BODY)
+        if _HTML.match(body):
+            return Heard(reading, False, Flaw.HTML_BODY)
+        lines = [_json(line) for line in body.split(b"\n") if line.strip()]
+        documents = [line for line in lines if isinstance(line, dict)]
+        if len(documents) == len(lines) > 1:
+            for line in documents:
+                self._payload(reading, line, None)
+            return Heard(reading, reading.ended, self._stream_flaw(reading))
+        if body.lstrip().startswith((b"{", b"[")):
+            return Heard(reading, False, Flaw.TRUNCATED)
+        if self._status >= 400:
+            self.error = read_text_error(body[:4096].decode("utf-8", "replace"))
+        return Heard(reading, False, None)
+
+
+def _json(data: bytes) -> object:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
+    """Whether a payload may hold an error, cheaply."""
+    if event == "error" or not _ERROR_KEYS.isdisjoint(payload):
+        return True
+    if payload.get("type") in _ERROR_TYPES or payload.get("finish_reason") in _UNFINISHED:
+        return True
+    if part(payload.get("response")).get("error"):
+        return True
+    delta = part(payload.get("delta"))
+    if delta.get("error") or delta.get("finish_reason") in _UNFINISHED:
+        return True
+    return any(
+        choice.get("error") or choice.get("finish_reason") in _UNFINISHED
+        for choice in parts(payload.get("choices"))
+    )
