@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from classifier.diagnostics import result_fields
 from classifier.outcomes import OutcomeError, Result, validate
@@ -26,7 +26,7 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
-from classifier.verdicts import Subcategory, Verdict
+from classifier.verdicts import Health, Layer, Retry, Subcategory, Verdict
 
 Json = dict[str, object]
 E = TypeVar("E", bound=Enum)
@@ -295,6 +295,24 @@ def encode_verdict(verdict: Verdict) -> Json:
     }
 
 
+def decode_verdict(source: Mapping[str, object]) -> Verdict:
+    """What ``encode_verdict`` wrote: a verdict as it was stored, without the provider's wait."""
+    known = {f.name for f in fields(Verdict)}
+    kept: dict[str, Any] = {name: value for name, value in source.items() if name in known}
+    subcategory, layer, retry = (kept.get(name) for name in ("subcategory", "layer", "retry"))
+    return Verdict(
+        **kept
+        | {
+            "health": Health(kept["health"]),
+            "subcategory": Subcategory(subcategory) if subcategory else None,
+            "layer": Layer(layer) if layer else None,
+            "retry": Retry(**retry) if retry else Retry(eligible=False, after_s=None, reason=""),
+            "warnings": tuple(kept["warnings"]),
+            "evidence": tuple(kept["evidence"]),
+        }
+    )
+
+
 def encode_result(result: Result) -> Json:
     """The record a runner stores; every diagnostic kind's field is there, mostly None."""
     encoded: Json = {}
@@ -324,6 +342,7 @@ __all__ = [
     "decode_exchange",
     "decode_outcome",
     "decode_rollout",
+    "decode_verdict",
     "encode_exchange",
     "encode_outcome",
     "encode_result",

@@ -39,30 +39,30 @@ class Result:
     task: str | None
     attempt: int | None
     model: str | None
-    status: ExecutionStatus | None
-    termination_reason: TerminationReason | None
-    eval: dict[str, object] | None
-    rewards: dict[str, float] | None
+    status: ExecutionStatus | None = None
+    termination_reason: TerminationReason | None = None
+    eval: dict[str, object] | None = None
+    rewards: dict[str, float] | None = None
     health: Health
-    error_category: str | None
-    subcategory: Subcategory | None
-    transient: bool | None
-    fingerprint: str | None
-    diagnostics: tuple[Diagnostic, ...]
-    error: str | None
-    verifier_error: str | None
-    export_error: str | None
+    error_category: str | None = None
+    subcategory: Subcategory | None = None
+    transient: bool | None = None
+    fingerprint: str | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    error: str | None = None
+    verifier_error: str | None = None
+    export_error: str | None = None
     scoreable: str
     provisional: bool
-    prompts_executed: int | None
-    total_requests: int
-    failed_requests: int
-    input_tokens: int | None
-    output_tokens: int | None
-    total_tokens: int | None
-    tool_calls: int | None
-    cost_usd: float | None
-    warnings: tuple[str, ...]
+    prompts_executed: int | None = None
+    total_requests: int = 0
+    failed_requests: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    tool_calls: int | None = None
+    cost_usd: float | None = None
+    warnings: tuple[str, ...] = ()
 
 
 _NOTHING = Outcome(status=ExecutionStatus.SUCCESS)

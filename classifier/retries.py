@@ -90,11 +90,17 @@ def repetitions(cause: str | None, earlier: Sequence[str]) -> int:
     return count
 
 
-def in_itself(verdict: Verdict, rollout: Rollout, policy: Policy) -> Verdict:
-    """The verdict with the advice that can be given from this rollout alone."""
+def in_itself(
+    verdict: Verdict, rollout: Rollout, policy: Policy, earlier: Sequence[str] = ()
+) -> Verdict:
+    """The verdict with the advice that this rollout and its task's earlier causes give."""
     attempt = rollout.attempt or 0
     retry = advise(
-        verdict, attempt=attempt, policy=policy, rand=lambda: _drawn(rollout.id, attempt)
+        verdict,
+        attempt=attempt,
+        policy=policy,
+        rand=lambda: _drawn(rollout.id, attempt),
+        earlier=earlier,
     )
     return replace(verdict, retry=retry)
 

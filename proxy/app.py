@@ -64,6 +64,7 @@ class Application:
             keyring=keyring,
             upstreams=upstreams,
             prices=PriceTable(upstreams),
+            policy=settings.policy,
             proof_required=token is not None,
             new_id=_new_id,
             wall=time.time,

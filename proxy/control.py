@@ -8,21 +8,23 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
-from classifier import codec
-from classifier.outcomes import result
-from classifier.policy import POLICIES
-from classifier.records import Exchange, Rollout
+from classifier import breakers, codec
+from classifier.outcomes import Result, result
+from classifier.policy import SEED, Policy
+from classifier.records import Exchange, ExecutionStatus, Outcome, Rollout
+from classifier.retries import in_itself
 from classifier.rollouts import judge
-from classifier.verdicts import Verdict
+from classifier.scores import Batch, reward_of, summarize
+from classifier.verdicts import Health, Verdict
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
 from proxy.refusals import Refusal
-from proxy.store.database import Database, Registration, StorageError, as_json
+from proxy.store.database import Database, Registration, Row, StorageError, as_json
 from proxy.upstreams import Upstream, normalised
 from truezero import models
 
@@ -30,7 +32,21 @@ _PAGE = 1000
 _REFRESH = 1000  # rollouts judged anew before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
 
+_EVENTS_POLL_S = 0.3
+_SUMMARY = (
+    "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
+    "output_tokens", "total_tokens", "cost_usd",
+)  # fmt: skip
+
 T = TypeVar("T")
+
+
+class Event(NamedTuple):
+    """One thing that happened in a batch; without a kind it is a sign of life."""
+
+    id: int
+    kind: str
+    data: dict[str, Any]
 
 
 class Recording(Protocol):
@@ -55,6 +71,7 @@ class Desk:
     Arguments:
         database: asked in threads, so that a slow answer holds no agent's bytes up.
         prices: what calls cost where the provider did not say.
+        policy: how to judge, retry and stop.
         proof_required: base URLs carry the rollout's secret.
         new_id: makes ids for rollouts that come without one.
         wall: seconds since the epoch.
@@ -68,6 +85,7 @@ class Desk:
         keyring: Keyring,
         upstreams: Mapping[str, Upstream],
         prices: PriceTable,
+        policy: Policy,
         proof_required: bool,
         new_id: Callable[[], str],
         wall: Callable[[], float],
@@ -77,6 +95,7 @@ class Desk:
         self._keyring = keyring
         self._upstreams = upstreams
         self._prices = prices
+        self._policy = policy
         self._proof_required = proof_required
         self._new_id = new_id
         self._wall = wall
@@ -104,7 +123,15 @@ class Desk:
             usage_channel=request.usage_channel,
             metadata=as_json(request.metadata) if request.metadata is not None else None,
         )
-        if not await self._ask(self._database.register, registration, now=self._wall()):
+        now = self._wall()
+        wanted = Rollout(id=rollout_id, batch=request.batch, model=request.model, upstream=upstream)
+        done = await self._ask(
+            self._database.register,
+            registration,
+            now=now,
+            admit=lambda states: breakers.admit(wanted, states, now=now),
+        )
+        if done.conflict:
             raise Refusal(
                 409, "rollout_exists", f"rollout {rollout_id!r} is registered with other facts"
             )
@@ -113,8 +140,8 @@ class Desk:
         return models.RolloutRegistered(
             id=rollout_id,
             key=key,
-            admitted=True,
-            error=None,
+            admitted=done.skipped is None,
+            error=done.skipped,
             base_urls=urls,
             env={
                 variable: urls[name]
@@ -179,11 +206,9 @@ class Desk:
         if settled:
             await self._settle(rollout_id, timeout_s)
         rollout = await self._rollout(rollout_id)
-        if policy is not None:
-            return codec.encode_verdict(judge(rollout, policy=POLICIES[policy]))
-        verdict = judge(rollout)
-        await self._store(rollout, verdict)
-        return codec.encode_verdict(verdict)
+        if policy == SEED.name:
+            return codec.encode_verdict(judge(rollout, policy=SEED))
+        return codec.encode_verdict(await self._judged(rollout))
 
     async def stored_result(self, rollout_id: str) -> dict[str, Any]:
         """The record a runner stores.
@@ -198,9 +223,7 @@ class Desk:
                 "no_outcome",
                 f"rollout {rollout_id!r} has no outcome yet: POST /rollouts/{{id}}/outcome",
             )
-        verdict = judge(rollout)
-        await self._store(rollout, verdict)
-        return codec.encode_result(result(rollout, verdict))
+        return codec.encode_result(result(rollout, await self._judged(rollout)))
 
     async def exchanges(
         self, rollout_id: str, *, after: str | None = None, limit: int = _PAGE
@@ -227,10 +250,7 @@ class Desk:
         Raises:
             Refusal: 422 for an ``after`` that no page ended in.
         """
-        for rollout_id in await self._ask(
-            self._database.unjudged, batch=filters.get("batch"), limit=_REFRESH
-        ):
-            await self.verdict(rollout_id)
+        await self._refresh(filters.get("batch"))
         rows = await self._ask(
             self._database.rollouts_page, filters, after=_position(after), limit=limit + 1
         )
@@ -240,6 +260,83 @@ class Desk:
             "items": items[:limit],
             "next": _cursor(rows[limit - 1]["created_at"], rows[limit - 1]["id"]) if more else None,
         }
+
+    # batches
+
+    async def batch(self, batch: str) -> dict[str, Any]:
+        """A batch summed up: counts, tokens, cost, scores, and who should be retried.
+
+        Raises:
+            Refusal: 404 for a batch that no rollout names.
+        """
+        rows = await self._batch_rows(batch)
+        summary = await self._ask(_summary, rows)
+        counted = {name: getattr(summary, name) for name in _SUMMARY}
+        return {
+            "batch": batch,
+            "rollouts": len(rows),
+            "skipped": sum(row["skipped"] is not None for row in rows),
+            **counted,
+            **asdict(summary.scores),
+            "valid": summary.check.valid,
+            "retry": await self._ask(_to_retry, rows),
+        }
+
+    async def check(self, batch: str) -> dict[str, Any]:
+        """Whether a batch is a valid measurement, and one line for each thing against it.
+
+        Raises:
+            Refusal: 404 for a batch that no rollout names.
+        """
+        summary = await self._ask(_summary, await self._batch_rows(batch))
+        return {"batch": batch, "valid": summary.check.valid, "lines": summary.check.lines}
+
+    async def breaker(self, batch: str) -> dict[str, Any]:
+        """A batch's breakers, lane by lane, as they stand now."""
+        now = self._wall()
+        states = await self._ask(self._database.breakers, batch)
+        return {
+            "batch": batch,
+            "threshold": self._policy.breaker_threshold,
+            "lanes": [_lane(breakers.at(state, now)) for state in states],
+        }
+
+    async def reset_breaker(self, batch: str, *, lane: str | None = None) -> dict[str, Any]:
+        """Let a canary into one open lane, or into each of the batch.
+
+        Raises:
+            Refusal: 404 for a lane without a breaker.
+        """
+        states = await self._ask(self._database.reset_breakers, batch, breakers.reset, lane=lane)
+        if lane is not None and all(state.lane != lane for state in states):
+            raise Refusal(404, "unknown_lane", f"batch {batch!r} has no breaker on {lane!r}")
+        return await self.breaker(batch)
+
+    async def fingerprints(self) -> dict[str, Any]:
+        """Which causes strike how many rollouts, across batches."""
+        rows = await self._ask(self._database.fingerprints)
+        return {"items": [dict(row) for row in rows]}
+
+    async def events(self, batch: str, *, after: int | None = None) -> AsyncIterator[Event]:
+        """What happens in a batch, from now on or after an event's number; without end.
+
+        Every process sees what any of them recorded. A None is a sign of life.
+        """
+        position = await self._ask(self._database.last_event) if after is None else after
+        doomed: set[str] = set()
+        while True:
+            rows, position = await self._ask(self._database.events, batch, after=position)
+            for row in rows:
+                data = json.loads(row["data"])
+                yield Event(row["id"], row["kind"], _told(row, data))
+                if row["kind"] == "exchange_failed" and row["rollout_id"] not in doomed:
+                    verdict = await self.verdict(row["rollout_id"])
+                    if verdict["doomed"]:
+                        doomed.add(row["rollout_id"])
+                        yield Event(row["id"], "rollout_doomed", _told(row, _doom(verdict)))
+            if not rows:
+                yield Event(position, "", {})
+                await asyncio.sleep(_EVENTS_POLL_S)
 
     # the service itself
 
@@ -273,7 +370,7 @@ class Desk:
                 raise _unknown(rollout_id)
             return Rollout(id=rollout_id, gaps=missing)
         row, rollout = found
-        outcome = codec.decode_outcome(json.loads(row["outcome"])) if row["outcome"] else None
+        outcome = _outcome(row)
         priced = await self._ask(self._priced, rollout.exchanges)
         return replace(
             rollout, exchanges=tuple(priced), gaps=rollout.gaps + missing, outcome=outcome
@@ -282,9 +379,26 @@ class Desk:
     def _priced(self, exchanges: Iterable[Exchange]) -> list[Exchange]:
         return [self._prices.priced(exchange) for exchange in exchanges]
 
-    async def _store(self, rollout: Rollout, verdict: Verdict) -> None:
+    async def _judged(self, rollout: Rollout) -> Verdict:
+        """Judge, with what earlier attempts of the same task say of a retry, and keep it."""
+        verdict = judge(rollout, policy=self._policy)
+        if rollout.task is not None and rollout.attempt:
+            earlier = await self._ask(
+                self._database.earlier_causes, rollout.batch, rollout.task, rollout.attempt
+            )
+            verdict = in_itself(verdict, rollout, self._policy, earlier)
+        now = self._wall()
+        await self._ask(
+            self._database.store_verdict,
+            self._verdict_row(rollout, verdict, now),
+            lambda states: breakers.feed(states, verdict, now=now, policy=self._policy),
+        )
+        return verdict
+
+    def _verdict_row(self, rollout: Rollout, verdict: Verdict, now: float) -> dict[str, Any]:
+        made = result(rollout, verdict)
         reported = rollout.outcome is not None
-        row = {
+        return {
             "rollout_id": rollout.id,
             "batch": rollout.batch,
             "health": verdict.health.value,
@@ -293,12 +407,30 @@ class Desk:
             "cause": verdict.cause,
             "lane": verdict.lane,
             "provisional": verdict.provisional,
-            "given_at": self._wall(),
+            "scoreable": verdict.scoreable,
+            "reward": reward_of(made),
+            "input_tokens": verdict.input_tokens,
+            "output_tokens": verdict.output_tokens,
+            "total_tokens": verdict.total_tokens,
+            "cost_usd": verdict.cost_usd,
             "price_table": None if verdict.cost_usd is None else self._prices.version,
+            "given_at": now,
             "verdict": as_json(codec.encode_verdict(verdict)),
-            "result": as_json(codec.encode_result(result(rollout, verdict))) if reported else None,
+            "result": as_json(codec.encode_result(made)) if reported else None,
         }
-        await self._ask(self._database.store_verdict, row)
+
+    async def _refresh(self, batch: str | None) -> None:
+        """Judge anew what has no final verdict yet."""
+        waiting = await self._ask(self._database.unjudged, batch=batch, limit=_REFRESH)
+        for rollout_id in waiting:
+            await self.verdict(rollout_id)
+
+    async def _batch_rows(self, batch: str) -> list[Row]:
+        await self._refresh(batch)
+        rows = await self._ask(self._database.batch, batch)
+        if not rows:
+            raise Refusal(404, "unknown_batch", f"no rollout names the batch {batch!r}")
+        return rows
 
     async def _ask(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         try:
@@ -328,6 +460,71 @@ class Desk:
             for name, upstream in self._upstreams.items()
             if upstream.url is not None
         }
+
+
+def _outcome(row: Row) -> Outcome | None:
+    """What the runner reported; a rollout that was not admitted was never set up."""
+    if row["outcome"]:
+        return codec.decode_outcome(json.loads(row["outcome"]))
+    if row["skipped"]:
+        status = ExecutionStatus.SETUP_FAILED
+        return Outcome(status=status, prompts_executed=0, error=row["skipped"])
+    return None
+
+
+def _summary(rows: Sequence[Row]) -> Batch:
+    return summarize([_result(row) for row in rows if row["v_verdict"] is not None])
+
+
+def _result(row: Row) -> Result:
+    """A row of a batch as the result it stands for; a healthy one needs no JSON."""
+    if row["v_health"] != Health.HEALTHY.value:
+        verdict = codec.decode_verdict(json.loads(row["v_verdict"]))
+        facts = {name: row[name] for name in ("id", "batch", "task", "attempt", "model")}
+        return result(Rollout(**facts, outcome=_outcome(row)), verdict)
+    return Result(
+        rollout_id=row["id"],
+        batch=row["batch"],
+        task=row["task"],
+        attempt=row["attempt"],
+        model=row["model"],
+        rewards=None if row["v_reward"] is None else {"reward": row["v_reward"]},
+        health=Health.HEALTHY,
+        scoreable=row["v_scoreable"],
+        provisional=row["v_provisional"],
+        input_tokens=row["v_input_tokens"],
+        output_tokens=row["v_output_tokens"],
+        total_tokens=row["v_total_tokens"],
+        cost_usd=row["v_cost_usd"],
+    )
+
+
+def _to_retry(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rollouts to run again: transient failures that no later attempt follows."""
+    latest: dict[str, int] = {}
+    for row in rows:
+        if row["task"] is not None:
+            latest[row["task"]] = max(latest.get(row["task"], 0), row["attempt"] or 0)
+    failed = (row for row in rows if row["v_health"] == Health.API_ERROR.value)
+    last = (row for row in failed if (row["attempt"] or 0) == latest.get(row["task"], 0))
+    advised = ((row, json.loads(row["v_verdict"])["retry"]) for row in last)
+    return [
+        {"rollout_id": row["id"], "task": row["task"], "attempt": row["attempt"], **advice}
+        for row, advice in advised
+        if advice["eligible"]
+    ]
+
+
+def _lane(state: breakers.BreakerState) -> dict[str, Any]:
+    return {name: value for name, value in asdict(state).items() if name != "batch"}
+
+
+def _told(row: Row, data: dict[str, Any]) -> dict[str, Any]:
+    return {"rollout_id": row["rollout_id"], "at": row["at"], **data}
+
+
+def _doom(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: verdict[name] for name in ("subcategory", "fingerprint", "error", "lane")}
 
 
 def _unknown(rollout_id: str) -> Refusal:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from classifier.policy import Policy
 from proxy.upstreams import Upstream, allow_list, normalised
 
 PREFIX = "TRUEZERO_"
@@ -67,6 +68,22 @@ class Settings(BaseModel):
     grace_s: float = Field(
         30.0, ge=0, description="for calls in flight to end after SIGTERM, in seconds"
     )
+    breaker_threshold: int = Field(
+        5, ge=0, description="equal permanent failures in a row that stop a lane; 0 disables"
+    )
+    max_retries: int = Field(2, ge=0, description="retries advised for a transient failure")
+    retry_on_api_error: bool = Field(
+        default=True, description="advise a retry of transient failures at all"
+    )
+    max_steps: Literal["score", "exclude"] = Field(
+        "score", description="whether a rollout that ran out of steps is scored"
+    )
+    doomed_after: int = Field(
+        2, ge=0, description="equal permanent failures that doom a rollout; 0 disables"
+    )
+    stall_s: float = Field(
+        60.0, gt=0, description="silence after which a call its agent left was stalled, in seconds"
+    )
     upstreams: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="changes to the table of upstreams"
     )
@@ -86,6 +103,18 @@ class Settings(BaseModel):
     def _known_upstreams(cls, changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         allow_list(changes)
         return changes
+
+    @property
+    def policy(self) -> Policy:
+        """How to judge, retry and stop."""
+        return Policy(
+            stall_s=self.stall_s,
+            doomed_after=self.doomed_after,
+            max_steps=self.max_steps,
+            max_retries=self.max_retries,
+            retry_on_api_error=self.retry_on_api_error,
+            breaker_threshold=self.breaker_threshold,
+        )
 
     def allow_list(self) -> dict[str, Upstream]:
         """The upstreams that agents may reach, by name."""
@@ -162,6 +191,9 @@ def _from_file(path: Path | None) -> dict[str, Any]:
 
 
 def _lower_names(table: dict[str, Any]) -> dict[str, Any]:
+    """Names of upstreams in one spelling; `[policy]` is a heading, not a level."""
+    if isinstance(table.get("policy"), dict):
+        table |= table.pop("policy")
     for name in ("upstreams", "keys"):
         if isinstance(table.get(name), dict):
             table[name] = {normalised(key): value for key, value in table[name].items()}

@@ -257,6 +257,97 @@ class RolloutPage(BaseModel):
     next: str | None
 
 
+class RetryItem(RetryAdvice):
+    """A rollout that should be run again."""
+
+    rollout_id: str
+    task: str | None
+    attempt: int | None
+
+
+class BatchSummary(BaseModel):
+    """A batch: counts of rollouts, every attempt included, and scores over its slots.
+
+    `score_all` counts a slot without a measurement 0, as everybody does; `score_effective`
+    leaves it out; `score_worst` and `score_best` count it 0 and 1. A score over nothing
+    is null.
+    """
+
+    batch: str
+    rollouts: int
+    pending: int = Field(description="rollouts whose verdict is still provisional")
+    skipped: int = Field(description="rollouts that an open breaker did not admit")
+    health: dict[str, int]
+    subcategory: dict[str, int]
+    fingerprint: dict[str, int]
+    summaries: list[str]
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cost_usd: float | None
+    total: int
+    scoreable: int
+    scored: int
+    coverage: float | None
+    score_all: float | None
+    score_effective: float | None
+    score_worst: float | None
+    score_best: float | None
+    score_first: float | None = Field(description="first attempts only")
+    score_retried: float | None = Field(description="slots that a later attempt fills")
+    retried: int
+    retried_after_score: list[str] = Field(description="run again although a score was there")
+    valid: bool
+    retry: list[RetryItem]
+
+
+class Check(BaseModel):
+    """Whether a batch is a valid measurement, with a line for each thing against it."""
+
+    batch: str
+    valid: bool
+    lines: list[str]
+
+
+class BreakerLane(BaseModel):
+    """One lane's breaker; times in seconds since the epoch."""
+
+    lane: str = Field(description="upstream/model/key digest")
+    phase: Literal["closed", "open", "half_open"]
+    fingerprint: str | None
+    streak: int
+    threshold: int
+    opened_at: float | None
+    retry_at: float | None = Field(description="when the provider said a spent quota returns")
+    tripped_by: list[str] = Field(description="the rollouts of the streak, oldest first")
+    canary: str | None
+
+
+class Breaker(BaseModel):
+    """A batch's breakers; a threshold of 0 turns them off."""
+
+    batch: str
+    threshold: int
+    lanes: list[BreakerLane]
+
+
+class Fingerprint(BaseModel):
+    """One cause and how often it struck; times in seconds since the epoch."""
+
+    fingerprint: str
+    subcategory: Subcategory | None
+    rollouts: int
+    batches: int
+    first_seen: float
+    last_seen: float
+
+
+class Fingerprints(BaseModel):
+    """Causes across batches, the most frequent first."""
+
+    items: list[Fingerprint]
+
+
 class Alive(BaseModel):
     """`GET /healthz`."""
 

@@ -5,13 +5,17 @@ Each asks the desk once; none reads a table or judges.
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
-from proxy.control import Desk
+from proxy.control import Desk, Event
 from truezero import models
 
+BATCH = Path(description="percent-encode a `/` in it as %2F")
 ROLLOUT_ID = Path(description="percent-encode a `/` in it as %2F")
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -20,6 +24,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     422: {"model": models.Problem, "description": "a field is invalid; `detail` names it"},
     503: {"model": models.Problem, "description": "the database does not answer"},
 }
+
+_LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 PolicyName = Literal["evidence", "seed"]
 
@@ -32,6 +38,7 @@ def router(desk: Desk, *, version: str, public_url: str | None = None) -> APIRou
     """
     routes = APIRouter(responses=PROBLEMS)
     _rollout_routes(routes, desk, public_url)
+    _batch_routes(routes, desk)
     _service_routes(routes, desk, version)
     return routes
 
@@ -108,6 +115,57 @@ def _rollout_routes(routes: APIRouter, desk: Desk, public_url: str | None) -> No
     ) -> dict[str, Any]:
         """Each call of the rollout, oldest first."""
         return await desk.exchanges(rollout_id, after=after, limit=limit)
+
+
+def _batch_routes(routes: APIRouter, desk: Desk) -> None:
+    @routes.get("/batches/{batch:path}/check", response_model=models.Check, tags=["batches"])
+    async def check(batch: Annotated[str, BATCH]) -> dict[str, Any]:
+        """One line per invalid or suspect measurement, and whether the batch is valid."""
+        return await desk.check(batch)
+
+    @routes.post(
+        "/batches/{batch:path}/breaker/reset", response_model=models.Breaker, tags=["batches"]
+    )
+    async def reset_breaker(
+        batch: Annotated[str, BATCH], lane: str | None = None
+    ) -> dict[str, Any]:
+        """Let one canary into an open lane, or into each of the batch."""
+        return await desk.reset_breaker(batch, lane=lane)
+
+    @routes.get("/batches/{batch:path}/breaker", response_model=models.Breaker, tags=["batches"])
+    async def breaker(batch: Annotated[str, BATCH]) -> dict[str, Any]:
+        """The batch's breakers, lane by lane."""
+        return await desk.breaker(batch)
+
+    @routes.get("/batches/{batch:path}/events", tags=["batches"])
+    async def events(
+        batch: Annotated[str, BATCH],
+        after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        last_event_id: Annotated[int | None, Header(ge=0, le=2**53)] = None,
+    ) -> StreamingResponse:
+        """Server-sent events: exchange failed, rollout doomed, verdict given, breaker opened."""
+        start = after if after is not None else last_event_id
+        stream = _as_sse(desk.events(batch, after=start))
+        return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
+
+    @routes.get("/batches/{batch:path}", response_model=models.BatchSummary, tags=["batches"])
+    async def summary(batch: Annotated[str, BATCH]) -> dict[str, Any]:
+        """Counts, tokens, cost, scores with their bounds, and who should be retried."""
+        return await desk.batch(batch)
+
+    @routes.get("/fingerprints", response_model=models.Fingerprints, tags=["batches"])
+    async def fingerprints() -> dict[str, Any]:
+        """Which causes strike how many rollouts, across batches."""
+        return await desk.fingerprints()
+
+
+async def _as_sse(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+    async for event in events:
+        if event.kind:
+            data = json.dumps(event.data)
+            yield f"id: {event.id}\nevent: {event.kind}\ndata: {data}\n\n".encode()
+        else:
+            yield b": alive\n\n"
 
 
 def _service_routes(routes: APIRouter, desk: Desk, version: str) -> None:

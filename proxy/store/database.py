@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import (
@@ -30,11 +30,14 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.pool import QueuePool
 
+from classifier.breakers import Admission, BreakerState, Phase
 from classifier.records import Exchange, Rollout
 from proxy.store import migrations
 from proxy.store.tables import (
     EXCHANGE_COLUMNS,
     OPEN_COLUMNS,
+    breakers,
+    events,
     exchange_of,
     exchange_row,
     exchanges,
@@ -85,6 +88,23 @@ class Registration:
     upstream: str | None = None
     usage_channel: str = "proxy"
     metadata: str | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All but the id, as columns of `rollouts`."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "id"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """What came of a registration: a conflict, or the sentence that says why it is skipped."""
+
+    conflict: bool = False
+    skipped: str | None = None
+
+
+Admit = Callable[[list[BreakerState]], Admission]
+Feed = Callable[[list[BreakerState]], list[BreakerState]]
 
 
 class Database:
@@ -158,6 +178,8 @@ class Database:
                 connection.exec_driver_sql(run.open_call, [open_row(e, worker) for e in begun])
             if batch.recorded:
                 connection.exec_driver_sql(run.record, [exchange_row(e) for e in batch.recorded])
+                if failed := [_failure(e) for e in batch.recorded if e.cause]:
+                    connection.exec_driver_sql(run.tell, failed)
             if closed:
                 connection.exec_driver_sql(run.close_call, closed)
             if batch.gaps:
@@ -198,38 +220,32 @@ class Database:
 
     # the desk's side
 
-    def register(self, registration: Registration, *, now: float) -> bool:
+    def register(
+        self, registration: Registration, *, now: float, admit: Admit | None = None
+    ) -> Registered:
         """Announce a rollout; one that its own traffic created is filled in.
 
-        Returns:
-            False where it was registered before with other facts.
+        Arguments:
+            admit: asked with the breakers of its batch, in the same transaction, so that
+                no two processes let a canary in.
         """
-        facts = {
-            "batch": registration.batch,
-            "task": registration.task,
-            "attempt": registration.attempt,
-            "model": registration.model,
-            "upstream": registration.upstream,
-            "usage_channel": registration.usage_channel,
-            "metadata": registration.metadata,
-        }
+        facts = registration.facts
         with self._writing.begin() as connection:
             row = _rollout_row(connection, registration.id)
-            if row is None:
+            if row is not None and row["registered"]:
+                if any(row[name] != value for name, value in facts.items()):
+                    return Registered(conflict=True)
+            elif row is None:
                 connection.execute(
                     insert(rollouts).values(
                         id=registration.id, registered=True, created_at=now, **facts
                     )
                 )
-            elif not row["registered"]:
-                connection.execute(
-                    update(rollouts)
-                    .where(rollouts.c.id == registration.id)
-                    .values(registered=True, **facts)
-                )
             else:
-                return all(row[name] == value for name, value in facts.items())
-        return True
+                _update_rollout(connection, registration.id, registered=True, **facts)
+            skipped = _admission(connection, registration, admit)
+            _update_rollout(connection, registration.id, skipped=skipped)
+        return Registered(skipped=skipped)
 
     def report(self, rollout_id: str, outcome: str, *, now: float) -> str | None:
         """Keep what the runner saw, once.
@@ -243,11 +259,7 @@ class Database:
                 return None
             if row["outcome"] is not None:
                 return str(row["outcome"])
-            connection.execute(
-                update(rollouts)
-                .where(rollouts.c.id == rollout_id)
-                .values(outcome=outcome, outcome_at=now)
-            )
+            _update_rollout(connection, rollout_id, outcome=outcome, outcome_at=now)
         return outcome
 
     def registered(self, rollout_id: str) -> bool:
@@ -293,11 +305,106 @@ class Database:
             seen.setdefault(row["id"], open_exchange_of(row))
         return [seen[key] for key in sorted(seen)][:limit]
 
-    def store_verdict(self, row: Mapping[str, Any]) -> None:
-        """Keep a verdict in place of the one before; columns as in `verdicts`."""
+    def store_verdict(self, row: Mapping[str, Any], feed: Feed | None = None) -> None:
+        """Keep a verdict in place of the one before; columns as in `verdicts`.
+
+        Arguments:
+            feed: the breakers of the batch as they are after a final verdict, asked once a
+                rollout, in the order in which verdicts were given.
+        """
         with self._writing.begin() as connection:
-            connection.execute(delete(verdicts).where(verdicts.c.rollout_id == row["rollout_id"]))
+            key = verdicts.c.rollout_id == row["rollout_id"]
+            before = connection.execute(select(verdicts).where(key)).mappings().one_or_none()
+            connection.execute(delete(verdicts).where(key))
             connection.execute(insert(verdicts).values(**row))
+            if row["provisional"] or (before is not None and not before["provisional"]):
+                return
+            told = {name: row[name] for name in ("health", "subcategory", "fingerprint")}
+            _tell(connection, "verdict_given", row["given_at"], told, row)
+            if feed is not None and row["batch"] is not None:
+                changed = feed(_breakers(connection, row["batch"]))
+                _store_breakers(connection, changed)
+                for state in changed:
+                    if state.opened_at == row["given_at"]:
+                        _tell(connection, "breaker_opened", row["given_at"], _opening(state), row)
+
+    def breakers(self, batch: str) -> list[BreakerState]:
+        """The breakers of a batch, by lane."""
+        with self._reading.connect() as connection:
+            return _breakers(connection, batch)
+
+    def reset_breakers(
+        self, batch: str, reset: Callable[[BreakerState], BreakerState], *, lane: str | None
+    ) -> list[BreakerState]:
+        """Reset one lane's breaker or all of a batch; returns them as they are now."""
+        with self._writing.begin() as connection:
+            states = _breakers(connection, batch)
+            changed = [reset(state) for state in states if lane in (None, state.lane)]
+            _store_breakers(connection, changed)
+        return self.breakers(batch)
+
+    def batch(self, batch: str) -> list[Row]:
+        """Every rollout of a batch with its verdict, oldest first."""
+        columns = [column for column in verdicts.columns if column.name not in ("batch", "result")]
+        joined = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
+        query = (
+            select(rollouts, *(column.label(f"v_{column.name}") for column in columns))
+            .select_from(joined)
+            .where(rollouts.c.batch == batch)
+        )
+        with self._reading.connect() as connection:
+            found = connection.execute(query.order_by(rollouts.c.created_at, rollouts.c.id))
+            return list(found.mappings())
+
+    def earlier_causes(self, batch: str | None, task: str, attempt: int) -> list[str]:
+        """The causes of a task's attempts before this one, oldest first."""
+        query = (
+            select(verdicts.c.cause)
+            .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+            .where(rollouts.c.batch == batch, rollouts.c.task == task)
+            .where(rollouts.c.attempt < attempt, verdicts.c.cause.is_not(None))
+        )
+        with self._reading.connect() as connection:
+            return [row[0] for row in connection.execute(query.order_by(rollouts.c.attempt))]
+
+    def fingerprints(self) -> list[Row]:
+        """Which causes strike how many rollouts, across batches; the most frequent first."""
+        struck = func.count().label("rollouts")
+        query = (
+            select(
+                verdicts.c.fingerprint,
+                verdicts.c.subcategory,
+                struck,
+                func.count(verdicts.c.batch.distinct()).label("batches"),
+                func.min(verdicts.c.given_at).label("first_seen"),
+                func.max(verdicts.c.given_at).label("last_seen"),
+            )
+            .where(verdicts.c.fingerprint.is_not(None))
+            .group_by(verdicts.c.fingerprint, verdicts.c.subcategory)
+            .order_by(struck.desc(), verdicts.c.fingerprint)
+        )
+        with self._reading.connect() as connection:
+            return list(connection.execute(query).mappings())
+
+    def last_event(self) -> int:
+        """The newest event's number; 0 where there is none."""
+        with self._reading.connect() as connection:
+            return connection.scalar(select(func.max(events.c.id))) or 0
+
+    def events(self, batch: str, *, after: int, limit: int = 500) -> tuple[list[Row], int]:
+        """A batch's events after a number, and the number up to which was looked."""
+        owner = func.coalesce(events.c.batch, rollouts.c.batch)
+        query = (
+            select(events, owner.label("owner"))
+            .select_from(events.outerjoin(rollouts, rollouts.c.id == events.c.rollout_id))
+            .where(events.c.id > after)
+            .order_by(events.c.id)
+            .limit(limit)
+        )
+        with self._reading.connect() as connection:
+            found = connection.execute(query).mappings().all()
+        newest = found[-1]["id"] if found else after
+        return [row for row in found if row["owner"] == batch], newest
 
     def unjudged(self, *, batch: str | None, limit: int) -> list[str]:
         """Rollouts without a final verdict, oldest first: their standing may have changed."""
@@ -360,6 +467,7 @@ class _Statements:
     record: str
     close_call: str
     add_gaps: str
+    tell: str
 
 
 def _statements(mark: str) -> _Statements:
@@ -376,6 +484,7 @@ def _statements(mark: str) -> _Statements:
         f" ON CONFLICT (rollout_id, id) DO UPDATE SET {replaced}",
         close_call=f"DELETE FROM open_calls WHERE id = {mark}",
         add_gaps=f"UPDATE rollouts SET gaps = gaps + {mark} WHERE id = {mark}",
+        tell=f"INSERT INTO events (kind, rollout_id, at, data) VALUES ({_marks(mark, 'four')})",
     )
 
 
@@ -402,6 +511,74 @@ def _secret(connection: Connection, name: str) -> str | None:
 def _rollout_row(connection: Connection, rollout_id: str) -> Row | None:
     query = select(rollouts).where(rollouts.c.id == rollout_id)
     return connection.execute(query).mappings().one_or_none()
+
+
+def _update_rollout(connection: Connection, rollout_id: str, **values: Any) -> None:
+    connection.execute(update(rollouts).where(rollouts.c.id == rollout_id).values(**values))
+
+
+def _admission(
+    connection: Connection, registration: Registration, admit: Admit | None
+) -> str | None:
+    if admit is None or registration.batch is None:
+        return None
+    decision = admit(_breakers(connection, registration.batch))
+    _store_breakers(connection, decision.changed)
+    return decision.error
+
+
+def _breakers(connection: Connection, batch: str) -> list[BreakerState]:
+    query = select(breakers.c.state).where(breakers.c.batch == batch).order_by(breakers.c.lane)
+    return [_breaker(json.loads(row[0])) for row in connection.execute(query)]
+
+
+def _breaker(stored: dict[str, Any]) -> BreakerState:
+    tripped_by = tuple(stored.pop("tripped_by"))
+    return BreakerState(phase=Phase(stored.pop("phase")), tripped_by=tripped_by, **stored)
+
+
+def _store_breakers(connection: Connection, states: Iterable[BreakerState]) -> None:
+    for state in states:
+        key = (breakers.c.batch == state.batch) & (breakers.c.lane == state.lane)
+        connection.execute(delete(breakers).where(key))
+        connection.execute(
+            insert(breakers).values(
+                batch=state.batch, lane=state.lane, state=as_json(asdict(state))
+            )
+        )
+
+
+def _tell(
+    connection: Connection, kind: str, at: float, data: Mapping[str, Any], row: Mapping[str, Any]
+) -> None:
+    connection.execute(
+        insert(events).values(
+            kind=kind, rollout_id=row["rollout_id"], batch=row["batch"], at=at, data=as_json(data)
+        )
+    )
+
+
+def _opening(state: BreakerState) -> dict[str, Any]:
+    return {
+        "lane": state.lane,
+        "fingerprint": state.fingerprint,
+        "streak": state.streak,
+        "tripped_by": list(state.tripped_by),
+    }
+
+
+def _failure(exchange: Exchange) -> tuple[Any, ...]:
+    """A failed call as an event: ids and counts, no word of the provider's."""
+    cause, ended = exchange.cause, exchange.timing.duration_s or 0.0
+    assert cause is not None
+    data = {
+        "exchange": exchange.id,
+        "status": exchange.status,
+        "subcategory": cause.subcategory.value,
+        "transient": cause.transient,
+    }
+    at = exchange.timing.started_at + ended
+    return ("exchange_failed", exchange.rollout_id, at, as_json(data))
 
 
 def _open_rows(connection: Connection, rollout_id: str) -> Sequence[Row]:

@@ -56,6 +56,7 @@ rollouts = Table(
     Column("registered", Boolean, nullable=False, server_default="0"),
     Column("created_at", Float, nullable=False),  # seconds since the epoch, as all times here
     Column("gaps", Integer, nullable=False, server_default="0"),
+    Column("skipped", Text),  # why it was not admitted
     Column("outcome", Text),  # JSON, as the runner reported it
     Column("outcome_at", Float),
     Index("rollouts_batch", "batch", "created_at", "id"),
@@ -156,12 +157,40 @@ verdicts = Table(
     Column("cause", String(200)),
     Column("lane", String(300)),
     Column("provisional", Boolean, nullable=False),
-    Column("given_at", Float, nullable=False),
+    Column("scoreable", String(8), nullable=False),
+    Column("reward", Float),  # the one number of the result, null where it does not count
+    Column("input_tokens", Integer),
+    Column("output_tokens", Integer),
+    Column("total_tokens", Integer),
+    Column("cost_usd", Float),
     Column("price_table", String(40)),  # which prices the cost stands on
+    Column("given_at", Float, nullable=False),
     Column("verdict", Text, nullable=False),  # JSON, contract §2
     Column("result", Text),  # JSON, once the outcome is known
     Index("verdicts_batch", "batch", "health"),
     Index("verdicts_fingerprint", "fingerprint"),
+)
+
+breakers = Table(
+    "breakers",
+    metadata,
+    Column("batch", String(200), primary_key=True),
+    Column("lane", String(300), primary_key=True),
+    Column("state", Text, nullable=False),  # JSON of classifier.breakers.BreakerState
+    sqlite_with_rowid=False,
+)
+
+# What happened, for those who watch a batch live; pruned with the rest.
+events = Table(
+    "events",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("kind", String(24), nullable=False),
+    Column("rollout_id", String(200)),
+    Column("batch", String(200)),  # null for a call: its rollout knows
+    Column("at", Float, nullable=False),
+    Column("data", Text, nullable=False),  # JSON
+    Index("events_at", "at"),
 )
 
 EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)

@@ -145,16 +145,16 @@ def test_gaps_add_up_also_on_rollouts_never_seen(database: Database) -> None:
 
 def test_registration_fills_in_what_traffic_created(database: Database) -> None:
     database.write(Batch(recorded=[FULL]), worker="w")
-    assert database.register(Registration(id="r1", batch="b", model="m"), now=2000.0)
+    assert not database.register(Registration(id="r1", batch="b", model="m"), now=2.0).conflict
     found = database.rollout("r1")
     assert found is not None
     assert (found[1].batch, found[1].model, len(found[1].exchanges)) == ("b", "m", 1)
 
 
 def test_registering_twice_is_harmless_with_the_same_facts_only(database: Database) -> None:
-    assert database.register(Registration(id="r1", batch="b"), now=1.0)
-    assert database.register(Registration(id="r1", batch="b"), now=2.0)
-    assert not database.register(Registration(id="r1", batch="c"), now=3.0)
+    assert not database.register(Registration(id="r1", batch="b"), now=1.0).conflict
+    assert not database.register(Registration(id="r1", batch="b"), now=2.0).conflict
+    assert database.register(Registration(id="r1", batch="c"), now=3.0).conflict
 
 
 def test_the_first_outcome_stands(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""The first schema: rollouts, exchanges, open calls, workers, verdicts."""
+"""The first schema: rollouts, exchanges, open calls, verdicts, breakers, events, workers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,27 @@ down_revision = None
 
 def upgrade() -> None:
     """Create the tables."""
+    op.create_table(
+        "breakers",
+        sa.Column("batch", sa.String(length=200), nullable=False),
+        sa.Column("lane", sa.String(length=300), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("batch", "lane"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "events",
+        sa.Column("id", sa.Integer(), autoincrement=True, nullable=False),
+        sa.Column("kind", sa.String(length=24), nullable=False),
+        sa.Column("rollout_id", sa.String(length=200), nullable=True),
+        sa.Column("batch", sa.String(length=200), nullable=True),
+        sa.Column("at", sa.Float(), nullable=False),
+        sa.Column("data", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    with op.batch_alter_table("events", schema=None) as batch_op:
+        batch_op.create_index("events_at", ["at"], unique=False)
+
     op.create_table(
         "exchanges",
         sa.Column("rollout_id", sa.String(length=200), nullable=False),
@@ -95,6 +116,7 @@ def upgrade() -> None:
         sa.Column("registered", sa.Boolean(), server_default="0", nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
         sa.Column("gaps", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("skipped", sa.Text(), nullable=True),
         sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("outcome_at", sa.Float(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
@@ -120,8 +142,14 @@ def upgrade() -> None:
         sa.Column("cause", sa.String(length=200), nullable=True),
         sa.Column("lane", sa.String(length=300), nullable=True),
         sa.Column("provisional", sa.Boolean(), nullable=False),
-        sa.Column("given_at", sa.Float(), nullable=False),
+        sa.Column("scoreable", sa.String(length=8), nullable=False),
+        sa.Column("reward", sa.Float(), nullable=True),
+        sa.Column("input_tokens", sa.Integer(), nullable=True),
+        sa.Column("output_tokens", sa.Integer(), nullable=True),
+        sa.Column("total_tokens", sa.Integer(), nullable=True),
+        sa.Column("cost_usd", sa.Float(), nullable=True),
         sa.Column("price_table", sa.String(length=40), nullable=True),
+        sa.Column("given_at", sa.Float(), nullable=False),
         sa.Column("verdict", sa.Text(), nullable=False),
         sa.Column("result", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("rollout_id"),
