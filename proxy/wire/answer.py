@@ -142,7 +142,8 @@ class AnswerReader:
         """What was said up to here; more may be fed, and the end asked for again."""
         if self.framed:
             reading = self._last_events()
-            return Heard(reading, reading.ended, self._stream_flaw(reading))
+            closed = isinstance(self._feeder, JsonArrayFeeder) and self._feeder.closed
+            return Heard(reading, reading.ended or closed, self._stream_flaw(reading))
         return self._body(b"".join(self._pending))
 
     # -- which framing -----------------------------------------------------------------

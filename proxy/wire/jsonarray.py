@@ -19,11 +19,12 @@ class JsonArrayFeeder:
     Gemini streams so when it is asked without ``alt=sse``.
     """
 
-    __slots__ = ("_depth", "_escaped", "_inside", "_pieces", "_size", "limit")
+    __slots__ = ("_depth", "_escaped", "_inside", "_opened", "_pieces", "_size", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._depth = 0
+        self._opened = False
         self._inside = False  # a string
         self._escaped = False
         self._pieces: list[bytes] = []
@@ -45,6 +46,7 @@ class JsonArrayFeeder:
                 self._inside = not self._inside
             elif mark in b"{[":
                 self._depth += 1
+                self._opened = True
                 if self._depth == 2:
                     start = at - 1
             else:
@@ -54,6 +56,11 @@ class JsonArrayFeeder:
                     self._pieces, self._size, start = [], 0, len(chunk)
         self._keep(chunk[start:])
         return elements
+
+    @property
+    def closed(self) -> bool:
+        """Whether the array's own closing bracket came."""
+        return self._opened and self._depth == 0
 
     def remains(self) -> list[bytes]:
         """An array's end leaves nothing: an unfinished element is no JSON."""

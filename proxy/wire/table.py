@@ -113,6 +113,10 @@ _POSTS: Final = (
     _row("/v2/rerank", cohere.LISTS, "cohere.v2.rerank", _OTHER),
     _row("/rerank", cohere.LISTS, "cohere.v1.rerank", _OTHER),
     _row("/embeddings", openai_lists.LISTS, "openai.embeddings", _EMBEDDING),
+    # Asked of a model in a shape we cannot read: TGI and SGLang, llama.cpp, Cohere's older
+    # generate, Workers AI, Snowflake, Replicate, OpenAI's assistants.
+    _row("/generate(?:_stream)?|/completion|/infill|/ai/run/.+|inference:complete|/predictions"
+         "|/threads/(?:[^/]+/)?runs", opaque.OPAQUE, "opaque"),
     _row("/images/(?:generations|edits|variations)", openai_lists.LISTS, "openai.images", _OTHER),
 )  # fmt: skip
 

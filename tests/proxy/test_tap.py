@@ -222,6 +222,22 @@ def test_a_whole_json_body_is_complete_though_the_transport_broke() -> None:
     assert (exchange.ending, exchange.cause) == (Ending.COMPLETE, None)
 
 
+def test_a_whole_json_array_is_complete_though_the_transport_broke() -> None:
+    body = b"[" + dump(gemini({"promptTokenCount": 1}, {"text": "a"})) + b"]"
+    assert heard(body, STREAM_GENERATE, ending=Ending.CUT_UPSTREAM).ending is Ending.COMPLETE
+    cut = heard(body[:-1], STREAM_GENERATE, ending=Ending.CUT_UPSTREAM)
+    assert cut.ending is Ending.CUT_UPSTREAM
+    assert cut.failed
+
+
+def test_a_model_asked_in_an_unknown_shape_is_neither_empty_nor_truncated() -> None:
+    exchange = heard(dump({"generated_text": "Yes"}), "/generate")
+    assert (exchange.kind, exchange.api) == (Kind.INFERENCE, "opaque")
+    assert (exchange.cause, exchange.output_seen, exchange.tool_calls) == (None, None, None)
+    assert exchange.usage.source is UsageSource.ABSENT
+    assert heard(dump(LIMITED), "/generate", status=429).failed
+
+
 def test_a_stream_cut_before_its_end_is_the_provider_s_failure() -> None:
     exchange = heard(DELTA, type_=SSE, ending=Ending.CUT_UPSTREAM)
     assert exchange.ending is Ending.CUT_UPSTREAM

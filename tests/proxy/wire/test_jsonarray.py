@@ -23,6 +23,13 @@ def test_an_element_comes_out_as_it_closes() -> None:
     assert feeder.feed(b',\r\n{"b":2}]') == [b'{"b":2}']
 
 
+def test_it_is_closed_by_its_own_bracket_only() -> None:
+    feeder = JsonArrayFeeder(1_000)
+    for piece, closed in ((b" ", False), (b"[", False), (b'{"a": []}', False), (b"\n]", True)):
+        feeder.feed(piece)
+        assert feeder.closed is closed
+
+
 def test_brackets_and_quotes_inside_strings_are_text() -> None:
     data = json.dumps([{"t": 'a ]}[{" \\'}, {"t": '\\\\"'}]).encode()
     assert elements([data]) == [{"t": 'a ]}[{" \\'}, {"t": '\\\\"'}]

@@ -50,6 +50,17 @@ def test_a_path_s_end_names_the_dialect_of_an_inference(path: str, api: str) -> 
 
 
 @pytest.mark.parametrize(
+    "path",
+    ["/generate", "/generate_stream", "/v1/generate", "/completion", "/infill",
+     "/client/v4/accounts/a/ai/run/@cf/meta/llama-x", "/api/v2/cortex/inference:complete",
+     "/v1/models/o/m/predictions", "/v1/threads/t/runs", "/v1/threads/runs"],
+)  # fmt: skip
+def test_a_model_may_be_asked_in_a_shape_that_nobody_reads_here(path: str) -> None:
+    route = table.route("POST", path.encode())
+    assert (route.kind, route.dialect.known) == (Kind.INFERENCE, False)
+
+
+@pytest.mark.parametrize(
     ("method", "path"),
     [
         ("HEAD", "/"), ("HEAD", "/v1/messages"), ("OPTIONS", "/v1/chat/completions"),
