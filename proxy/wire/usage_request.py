@@ -18,6 +18,8 @@ _OPENING = re.compile(rb"\s*\{")
 _OPTIONS = re.compile(rb'"stream_options"\s*:\s*(?:(\{)\s*(\})?|null)')
 
 _EVENT_END = re.compile(rb"\r?\n\r?\n|\r\r")
+_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_END_BYTES = 4  # of the longest
 _SCALAR = rb'(?:"[^"\\]*"|null|true|false|[-+.\deE]+)'
 _MEMBER = rb'"[^"\\]*"\s*:\s*' + _SCALAR
 _NULL = rb'"usage"\s*:\s*null'
@@ -80,28 +82,27 @@ class UsageStripper:
     Arguments:
         nulls: whether ``"usage": null`` in the other chunks came by the asking, and goes.
 
-    It holds back no more than one unfinished event; one over 1 MiB ends the stripping, and
-    everything passes.
+    It holds back no more than one unfinished event; one over 1 MiB passes as it is.
     """
 
-    __slots__ = ("_held", "_nulls", "_passing")
+    __slots__ = ("_held", "_nulls", "_passed")
 
     def __init__(self, *, nulls: bool = True) -> None:
         self._held = b""
         self._nulls = nulls
-        self._passing = False
+        self._passed: bytes | None = None  # the last bytes of an event too long to be held
 
     def feed(self, chunk: bytes) -> bytes:
         """The bytes to forward for this chunk; empty where there are none yet."""
-        if self._passing:
-            return chunk
+        if self._passed is not None:
+            return self._pass(self._passed, chunk)
         plain = not self._held and chunk.startswith(b"data:") and chunk.count(b"\n") == 2
         if plain and chunk.endswith(_NULL_AT_END):
             # The common chunk: one event on one line, its own null usage last.
             return chunk[: -len(_NULL_AT_END)] + b"}\n\n" if self._nulls else chunk
         if self._held:
             chunk, self._held = self._held + chunk, b""
-        if b'"usage"' not in chunk and _EVENT_END.search(chunk[-4:]):
+        if b'"usage"' not in chunk and chunk.endswith(_ENDS):
             return chunk  # whole events, none of which tells of usage
         return b"".join(self._events(chunk))
 
@@ -118,9 +119,20 @@ class UsageStripper:
             start = end.end()
         self._held = chunk[start:]
         if len(self._held) > _HELD_LIMIT:
-            self._passing = True
+            self._passed = self._held[1 - _END_BYTES :]
             kept.append(self.flush())
         return kept
+
+    def _pass(self, before: bytes, chunk: bytes) -> bytes:
+        """Forward an event too long to be held up to its end, and go on behind it."""
+        seen = before + chunk
+        end = _EVENT_END.search(seen)
+        if end is None:
+            self._passed = seen[1 - _END_BYTES :]
+            return chunk
+        self._passed = None
+        rest = len(seen) - end.end()
+        return chunk[: len(chunk) - rest] + self.feed(chunk[len(chunk) - rest :])
 
     def _event(self, event: bytes) -> bytes:
         """The event as the agent would have seen it: changed, left out, or as it is."""

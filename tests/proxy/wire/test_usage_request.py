@@ -156,11 +156,34 @@ def test_comments_named_events_and_what_is_no_json_pass() -> None:
     assert stripped([body]) == body
 
 
-def test_an_event_over_the_limit_passes_and_all_after_it() -> None:
-    body = b"data: " + b"x" * 1_100_000
+@given(places)
+def test_a_usage_chunk_goes_wherever_it_is_cut_where_no_other_chunk_speaks_of_usage(
+    where: list[int],
+) -> None:
+    asked, unasked = sse(delta(content="a"), last(U)), sse(delta(content="a"))
+    assert stripped(cut(asked, where)) == unasked
+    assert stripped(cut(asked, [*where, len(unasked) - 12])) == unasked
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("size", [65_536, 65_537, 1_000])
+def test_an_event_over_the_limit_passes_and_those_after_it_are_stripped(
+    end: bytes, size: int
+) -> None:
+    long = b"data: " + b"x" * 1_100_000 + 2 * end
+    body = long + sse(last(U), end=end)
+    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    assert stripped(pieces) == long + sse(end=end)
+    for split in (1, 2, 3, 4):
+        at = len(long) - split
+        assert stripped([body[:at], body[at:]]) == long + sse(end=end)
+
+
+def test_the_start_of_an_event_over_the_limit_is_not_held() -> None:
     stripper = UsageStripper()
+    body = b"data: " + b"x" * 1_100_000
     assert stripper.feed(body) == body
-    assert stripper.feed(sse(last(U))) == sse(last(U))
+    assert stripper.feed(b"y") == b"y"
 
 
 @given(st.binary(max_size=200), places)
