@@ -207,7 +207,7 @@ class Desk:
             await self._settle(rollout_id, timeout_s)
         rollout = await self._rollout(rollout_id)
         if policy == SEED.name:
-            return codec.encode_verdict(judge(rollout, policy=SEED))
+            return codec.encode_verdict(await self._ask(self._judge, rollout, SEED))
         return codec.encode_verdict(await self._judged(rollout))
 
     async def stored_result(self, rollout_id: str) -> dict[str, Any]:
@@ -238,8 +238,7 @@ class Desk:
         )
         if found is None:
             raise _unknown(rollout_id)
-        priced = await self._ask(self._priced, found[:limit])
-        items = [codec.encode_exchange(exchange) for exchange in priced]
+        items = await self._ask(self._encoded, found[:limit])
         return {"items": items, "next": items[-1]["id"] if len(found) > limit else None}
 
     async def rollouts(
@@ -371,17 +370,18 @@ class Desk:
             return Rollout(id=rollout_id, gaps=missing)
         row, rollout = found
         outcome = _outcome(row)
-        priced = await self._ask(self._priced, rollout.exchanges)
-        return replace(
-            rollout, exchanges=tuple(priced), gaps=rollout.gaps + missing, outcome=outcome
-        )
+        return replace(rollout, gaps=rollout.gaps + missing, outcome=outcome)
 
-    def _priced(self, exchanges: Iterable[Exchange]) -> list[Exchange]:
-        return [self._prices.priced(exchange) for exchange in exchanges]
+    def _encoded(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
+        """Exchanges as REST gives them, with what they cost."""
+        return [
+            codec.encode_exchange(exchange) | {"cost_usd": self._prices.cost(exchange)}
+            for exchange in exchanges
+        ]
 
     async def _judged(self, rollout: Rollout) -> Verdict:
         """Judge, with what earlier attempts of the same task say of a retry, and keep it."""
-        verdict = judge(rollout, policy=self._policy)
+        verdict = await self._ask(self._judge, rollout, self._policy)
         if rollout.task is not None and rollout.attempt:
             earlier = await self._ask(
                 self._database.earlier_causes, rollout.batch, rollout.task, rollout.attempt
@@ -394,6 +394,10 @@ class Desk:
             lambda states: breakers.feed(states, verdict, now=now, policy=self._policy),
         )
         return verdict
+
+    def _judge(self, rollout: Rollout, policy: Policy) -> Verdict:
+        verdict = judge(rollout, policy=policy)
+        return replace(verdict, cost_usd=self._prices.total(rollout.exchanges))
 
     def _verdict_row(self, rollout: Rollout, verdict: Verdict, now: float) -> dict[str, Any]:
         made = result(rollout, verdict)
@@ -473,13 +477,13 @@ def _outcome(row: Row) -> Outcome | None:
 
 
 def _summary(rows: Sequence[Row]) -> Batch:
-    return summarize([_result(row) for row in rows if row["v_verdict"] is not None])
+    return summarize([_result(row) for row in rows if row["health"] is not None])
 
 
 def _result(row: Row) -> Result:
     """A row of a batch as the result it stands for; a healthy one needs no JSON."""
-    if row["v_health"] != Health.HEALTHY.value:
-        verdict = codec.decode_verdict(json.loads(row["v_verdict"]))
+    if row["health"] != Health.HEALTHY.value:
+        verdict = codec.decode_verdict(json.loads(row["verdict"]))
         facts = {name: row[name] for name in ("id", "batch", "task", "attempt", "model")}
         return result(Rollout(**facts, outcome=_outcome(row)), verdict)
     return Result(
@@ -488,14 +492,14 @@ def _result(row: Row) -> Result:
         task=row["task"],
         attempt=row["attempt"],
         model=row["model"],
-        rewards=None if row["v_reward"] is None else {"reward": row["v_reward"]},
+        rewards=None if row["reward"] is None else {"reward": row["reward"]},
         health=Health.HEALTHY,
-        scoreable=row["v_scoreable"],
-        provisional=row["v_provisional"],
-        input_tokens=row["v_input_tokens"],
-        output_tokens=row["v_output_tokens"],
-        total_tokens=row["v_total_tokens"],
-        cost_usd=row["v_cost_usd"],
+        scoreable=row["scoreable"],
+        provisional=row["provisional"],
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+        total_tokens=row["total_tokens"],
+        cost_usd=row["cost_usd"],
     )
 
 
@@ -505,9 +509,9 @@ def _to_retry(rows: Sequence[Row]) -> list[dict[str, Any]]:
     for row in rows:
         if row["task"] is not None:
             latest[row["task"]] = max(latest.get(row["task"], 0), row["attempt"] or 0)
-    failed = (row for row in rows if row["v_health"] == Health.API_ERROR.value)
+    failed = (row for row in rows if row["health"] == Health.API_ERROR.value)
     last = (row for row in failed if (row["attempt"] or 0) == latest.get(row["task"], 0))
-    advised = ((row, json.loads(row["v_verdict"])["retry"]) for row in last)
+    advised = ((row, json.loads(row["verdict"])["retry"]) for row in last)
     return [
         {"rollout_id": row["id"], "task": row["task"], "attempt": row["attempt"], **advice}
         for row, advice in advised

@@ -5,13 +5,13 @@ It fetches nothing, estimates no tokens, and says nothing where a price is not k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import metadata
 
-from classifier.records import Exchange, Usage
+from classifier.records import Exchange
 from proxy.upstreams import BUILT_IN, Upstream
 
 # Rates are taken at a size below every tier of every table (the lowest starts at 32,000).
@@ -45,18 +45,21 @@ class PriceTable:
         """Which table it is, as stored beside what it priced."""
         return f"genai-prices {metadata.version('genai-prices')}"
 
-    def priced(self, exchange: Exchange) -> Exchange:
-        """The exchange with its cost, unless the provider stated one or it is unknown."""
-        usage = exchange.usage
-        if usage.cost_usd is not None or usage.input_total is None or usage.output_total is None:
-            return exchange
-        cost = self._cost(exchange, usage, usage.input_total, usage.output_total)
-        return exchange if cost is None else replace(exchange, usage=replace(usage, cost_usd=cost))
+    def total(self, exchanges: Iterable[Exchange]) -> float | None:
+        """What these calls cost together; None where one that used tokens has no price."""
+        used = [e for e in exchanges if e.usage.cost_usd is not None or e.usage.output_total]
+        costs = [self.cost(exchange) for exchange in used]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known) if known and len(known) == len(costs) else None
 
-    def _cost(self, exchange: Exchange, usage: Usage, inputs: int, outputs: int) -> float | None:
-        url = self._url(exchange.upstream)
-        model = exchange.answered_model or exchange.model
-        if url is None or model is None:
+    def cost(self, exchange: Exchange) -> float | None:
+        """What one call cost: the provider's own word, else by the table; None if unknown."""
+        usage = exchange.usage
+        if usage.cost_usd is not None:
+            return usage.cost_usd
+        inputs, outputs = usage.input_total, usage.output_total
+        url, model = self._url(exchange.upstream), exchange.answered_model or exchange.model
+        if inputs is None or outputs is None or url is None or model is None:
             return None
         day = int(exchange.timing.started_at // 86_400)
         rates = _rates(url, model, day)

@@ -18,6 +18,7 @@ from sqlalchemy import (
     Engine,
     RowMapping,
     and_,
+    case,
     create_engine,
     delete,
     event,
@@ -274,10 +275,8 @@ class Database:
             row = _rollout_row(connection, rollout_id)
             if row is None:
                 return None
-            done = connection.execute(
-                select(exchanges).where(exchanges.c.rollout_id == rollout_id)
-            ).mappings()
-            seen = {found["id"]: exchange_of(found) for found in done}
+            done = connection.execute(select(exchanges).where(exchanges.c.rollout_id == rollout_id))
+            seen = {found.id: found for found in map(exchange_of, done)}
             for found in _open_rows(connection, rollout_id):
                 seen.setdefault(found["id"], open_exchange_of(found))
         ordered = sorted(seen.values(), key=lambda e: (e.timing.started_at, e.id))
@@ -298,9 +297,9 @@ class Database:
             query = select(exchanges).where(
                 exchanges.c.rollout_id == rollout_id, exchanges.c.id > (after or "")
             )
-            done = connection.execute(query.order_by(exchanges.c.id).limit(limit)).mappings().all()
+            done = connection.execute(query.order_by(exchanges.c.id).limit(limit)).all()
             waiting = [r for r in _open_rows(connection, rollout_id) if r["id"] > (after or "")]
-        seen = {row["id"]: exchange_of(row) for row in done}
+        seen = {found.id: found for found in map(exchange_of, done)}
         for row in waiting:
             seen.setdefault(row["id"], open_exchange_of(row))
         return [seen[key] for key in sorted(seen)][:limit]
@@ -344,12 +343,20 @@ class Database:
         return self.breakers(batch)
 
     def batch(self, batch: str) -> list[Row]:
-        """Every rollout of a batch with its verdict, oldest first."""
-        columns = [column for column in verdicts.columns if column.name not in ("batch", "result")]
-        joined = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
+        """Every rollout of a batch with its verdict, oldest first; a healthy one's JSON is left."""
+        facts = (rollouts.c[name] for name in ("id", "batch", "task", "attempt", "model"))
+        reported = (rollouts.c.outcome, rollouts.c.skipped)
+        told = case((verdicts.c.health != "healthy", verdicts.c.verdict))
+        said = case((verdicts.c.health != "healthy", reported[0]))
         query = (
-            select(rollouts, *(column.label(f"v_{column.name}") for column in columns))
-            .select_from(joined)
+            select(
+                *facts,
+                reported[1],
+                said.label("outcome"),
+                told.label("verdict"),
+                *(verdicts.c[name] for name in _SUMMED),
+            )
+            .select_from(rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id))
             .where(rollouts.c.batch == batch)
         )
         with self._reading.connect() as connection:
@@ -448,6 +455,11 @@ class Database:
             return False
         return True
 
+
+_SUMMED = (
+    "health", "scoreable", "provisional", "reward", "input_tokens", "output_tokens",
+    "total_tokens", "cost_usd",
+)  # fmt: skip
 
 _FILTERS: dict[str, ColumnElement[Any]] = {
     "batch": rollouts.c.batch,

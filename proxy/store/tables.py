@@ -5,6 +5,7 @@ It runs no statement: `database.py` does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -193,6 +194,12 @@ events = Table(
     Index("events_at", "at"),
 )
 
+# A look-up costs a third of an enum's call, and a verdict reads thousands of rows.
+_KINDS = {member.value: member for member in Kind}
+_ENDINGS: dict[str | None, Ending | None] = {None: None, **{m.value: m for m in Ending}}
+_SOURCES = {member.value: member for member in UsageSource}
+_ATTRIBUTIONS = {member.value: member for member in Attribution}
+
 EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)
 OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.columns)
 
@@ -222,42 +229,71 @@ def open_row(e: Exchange, worker: str) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def exchange_of(row: RowMapping) -> Exchange:
-    """A row of `exchanges` as the noun it was."""
+def exchange_of(row: Sequence[Any]) -> Exchange:
+    """A row of `exchanges`, in the order of EXCHANGE_COLUMNS, as the noun it was."""
+    (
+        rollout_id, exchange_id, started_at, kind, method, role, upstream, api, model,
+        answered_model, status, ending, streamed, first_byte_s, first_token_s, duration_s,
+        input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
+        total_tokens, input_total, output_total, usage_source, cost_usd, finish_reason,
+        tool_calls, output_seen, has_tools, subcategory, reason, transient, rule, error_code,
+        retry_after_s, provider_request_id, request_bytes, response_bytes, request_digest,
+        sdk_retry, attribution, key_digest, injected, deaf,
+    ) = row  # fmt: skip
     return Exchange(
-        id=row["id"],
-        rollout_id=row["rollout_id"],
-        upstream=row["upstream"],
-        api=row["api"],
+        id=exchange_id,
+        rollout_id=rollout_id,
+        upstream=upstream,
+        api=api,
         timing=Timing(
-            started_at=row["started_at"],
-            first_byte_s=row["first_byte_s"],
-            first_token_s=row["first_token_s"],
-            duration_s=row["duration_s"],
+            started_at=started_at,
+            first_byte_s=first_byte_s,
+            first_token_s=first_token_s,
+            duration_s=duration_s,
         ),
-        kind=Kind(row["kind"]),
-        method=row["method"],
-        role=row["role"],
-        model=row["model"],
-        answered_model=row["answered_model"],
-        status=row["status"],
-        ending=Ending(row["ending"]) if row["ending"] else None,
-        streamed=_flag(row["streamed"]),
-        usage=_usage(row),
-        finish_reason=row["finish_reason"],
-        tool_calls=row["tool_calls"],
-        output_seen=_flag(row["output_seen"]),
-        has_tools=_flag(row["has_tools"]),
-        cause=_cause(row),
-        provider_request_id=row["provider_request_id"],
-        request_bytes=row["request_bytes"],
-        response_bytes=row["response_bytes"],
-        request_digest=row["request_digest"],
-        sdk_retry=row["sdk_retry"],
-        attribution=Attribution(row["attribution_source"]),
-        key_digest=row["key_digest"],
-        injected=bool(row["injected"]),
-        deaf=row["deaf"],
+        kind=_KINDS[kind],
+        method=method,
+        role=role,
+        model=model,
+        answered_model=answered_model,
+        status=status,
+        ending=_ENDINGS[ending],
+        streamed=streamed,
+        usage=Usage(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_input_tokens=cached_input_tokens,
+            cache_write_tokens=cache_write_tokens,
+            reasoning_tokens=reasoning_tokens,
+            total_tokens=total_tokens,
+            input_total=input_total,
+            output_total=output_total,
+            source=_SOURCES[usage_source],
+            cost_usd=cost_usd,
+        ),
+        finish_reason=finish_reason,
+        tool_calls=tool_calls,
+        output_seen=output_seen,
+        has_tools=has_tools,
+        cause=Cause(
+            subcategory=Subcategory(subcategory),
+            transient=transient,
+            rule=rule,
+            reason=reason,
+            code=error_code,
+            retry_after_s=retry_after_s,
+        )
+        if subcategory
+        else None,
+        provider_request_id=provider_request_id,
+        request_bytes=request_bytes,
+        response_bytes=response_bytes,
+        request_digest=request_digest,
+        sdk_retry=sdk_retry,
+        attribution=_ATTRIBUTIONS[attribution],
+        key_digest=key_digest,
+        injected=injected,
+        deaf=deaf,
     )
 
 
@@ -269,42 +305,10 @@ def open_exchange_of(row: RowMapping) -> Exchange:
         upstream=row["upstream"],
         api=row["api"],
         timing=Timing(started_at=row["started_at"]),
-        kind=Kind(row["kind"]),
+        kind=_KINDS[row["kind"]],
         method=row["method"],
         role=row["role"],
         model=row["model"],
-        attribution=Attribution(row["attribution_source"]),
+        attribution=_ATTRIBUTIONS[row["attribution_source"]],
         key_digest=row["key_digest"],
     )
-
-
-def _usage(row: RowMapping) -> Usage:
-    return Usage(
-        input_tokens=row["input_tokens"],
-        output_tokens=row["output_tokens"],
-        cached_input_tokens=row["cached_input_tokens"],
-        cache_write_tokens=row["cache_write_tokens"],
-        reasoning_tokens=row["reasoning_tokens"],
-        total_tokens=row["total_tokens"],
-        input_total=row["input_total"],
-        output_total=row["output_total"],
-        source=UsageSource(row["usage_source"]),
-        cost_usd=row["cost_usd"],
-    )
-
-
-def _cause(row: RowMapping) -> Cause | None:
-    if row["subcategory"] is None:
-        return None
-    return Cause(
-        subcategory=Subcategory(row["subcategory"]),
-        transient=bool(row["transient"]),
-        rule=row["rule"],
-        reason=row["reason"],
-        code=row["error_code"],
-        retry_after_s=row["retry_after_s"],
-    )
-
-
-def _flag(value: Any) -> bool | None:
-    return None if value is None else bool(value)

@@ -35,7 +35,7 @@ def call(upstream: str, model: str | None, **counts: int | float | None) -> Exch
 
 
 def cost(exchange: Exchange) -> float | None:
-    return TABLE.priced(exchange).usage.cost_usd
+    return TABLE.cost(exchange)
 
 
 @given(
@@ -93,6 +93,16 @@ def test_the_model_that_answered_is_the_one_that_is_paid() -> None:
     asked = call("openai", "gpt-5-nano", input_total=1000, output_total=0)
     answered = replace(asked, answered_model="gpt-5")
     assert cost(answered) == pytest.approx(0.00125)
+
+
+def test_a_total_with_an_unknown_part_is_unknown() -> None:
+    known = call("openai", "gpt-5", input_total=1000, output_total=10)
+    unknown = call("openai", "no-such-model", input_total=1000, output_total=10)
+    failed = call("openai", "gpt-5")
+    assert TABLE.total([known, known, failed]) == pytest.approx(2 * (cost(known) or 0))
+    assert TABLE.total([known, unknown]) is None
+    assert TABLE.total([failed]) is None
+    assert TABLE.total([]) is None
 
 
 def test_the_table_names_its_version() -> None:
