@@ -100,21 +100,22 @@ class UsageStripper:
         if plain and chunk.endswith(_NULL_AT_END):
             # The common chunk: one event on one line, its own null usage last.
             return chunk[: -len(_NULL_AT_END)] + b"}\n\n" if self._nulls else chunk
+        unsearched = max(0, len(self._held) - _END_BYTES + 1)
         if self._held:
             chunk, self._held = self._held + chunk, b""
-        if b'"usage"' not in chunk and chunk.endswith(_ENDS):
+        if chunk.endswith(_ENDS) and b'"usage"' not in chunk:
             return chunk  # whole events, none of which tells of usage
-        return b"".join(self._events(chunk))
+        return b"".join(self._events(chunk, unsearched))
 
     def flush(self) -> bytes:
         """What is held when the stream ends; forwarded as it is."""
         held, self._held = self._held, b""
         return held
 
-    def _events(self, chunk: bytes) -> list[bytes]:
+    def _events(self, chunk: bytes, unsearched: int) -> list[bytes]:
         kept = []
         start = 0
-        for end in _EVENT_END.finditer(chunk):
+        for end in _EVENT_END.finditer(chunk, unsearched):
             kept.append(self._event(chunk[start : end.end()]))
             start = end.end()
         self._held = chunk[start:]
