@@ -68,7 +68,7 @@ class TapLimits(Limits):
 
 _DEFAULT_LIMITS = TapLimits()
 
-# Where providers put their request's id (wire-facts §6).
+# Where providers put the id of their answer, the provider's own before a gateway's.
 _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generation-id",
                 b"apim-request-id", b"x-goog-request-id", b"x-ds-trace-id",
                 b"x-litellm-call-id")  # fmt: skip

@@ -58,7 +58,7 @@ class Heard:
     """What an answer said up to its end.
 
     ``whole`` is true where it said all there was, whatever became of the transport.
-    ``flaw`` is what is wrong with it, had its status and its end been fine (verdicts.md).
+    ``flaw`` is what is wrong with it, had its status and its end been fine.
     """
 
     reading: Reading
@@ -325,7 +325,8 @@ def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
         return True
     if payload.get("type") in _ERROR_TYPES or payload.get("finish_reason") in _UNFINISHED:
         return True
-    if part(payload.get("response")).get("error"):
+    response = part(payload.get("response"))
+    if response.get("error") or part(response.get("status_details")).get("error"):
         return True
     delta = part(payload.get("delta"))
     if delta.get("error") or delta.get("finish_reason") in _UNFINISHED:

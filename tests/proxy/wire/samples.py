@@ -271,7 +271,7 @@ OPENAI_SAMPLES = (
     ),
     Sample(
         name="chat-empty", fact="an answer with no text and no call has no output",
-        source="verdicts.md rule 7", path=CHAT,
+        source="openai-python src/openai/types/chat/chat_completion_message.py", path=CHAT,
         body=chat({"prompt_tokens": 5, "completion_tokens": 0, "total_tokens": 5}, content=""),
         counts=(5, 0, None, None, None, 5), totals=(5, 0), model="m-1", finish="stop",
         output=False,
@@ -472,7 +472,7 @@ OPENAI_STREAMS = (
     ),
     Sample(
         name="stream-no-done", fact="a healthy server may leave [DONE] out",
-        source="verdicts.md", path=CHAT, type=SSE,
+        source=CHUNK_PY, path=CHAT, type=SSE,
         body=sse(delta(content="Yes"), delta("stop"), last(U), done=False),
         counts=STREAMED, totals=(12, 5), model="m-1", finish="stop",
     ),
