@@ -38,7 +38,7 @@ def play(
     if not registered["admitted"]:
         return dict(registered)
     service.provider.plays(answer or answers.chat())  # type: ignore[arg-type]
-    asked = {"model": facts["model"] or "gpt-5", "messages": []}
+    asked: dict[str, object] = {"model": facts["model"] or "gpt-5", "messages": []}
     service.http.post(f"/r/{name}/openai{CHAT}", json=asked)
     seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": reward}}
     return dict(service.http.post(f"/rollouts/{name}/outcome", json=seen).json())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,17 @@ from proxy.settings import Settings, SettingsError, load
 
 
 def settings(
-    toml: str | None = None, flags: dict[str, object] | None = None, **environment: str
+    toml: str | None = None, flags: Mapping[str, object] | None = None, **environment: str
 ) -> Settings:
+    return read(toml, flags or {}, environment)
+
+
+def read(toml: str | None, flags: Mapping[str, object], environment: Mapping[str, str]) -> Settings:
     path = None
     if toml is not None:
         path = Path("truezero.toml")
         path.write_text(toml, encoding="utf-8")
-    return load(flags or {}, {f"TRUEZERO_{k}": v for k, v in environment.items()}, path)
+    return load(flags, {f"TRUEZERO_{k}": v for k, v in environment.items()}, path)
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +94,7 @@ def test_what_cannot_be_is_one_sentence_that_names_it(
     environment: dict[str, str], said: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
-        settings(**environment)
+        read(None, {}, environment)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 

@@ -10,7 +10,7 @@ from tests.fakes.provider import closed_port
 from truezero.client import Client, ServiceError
 
 URL = "http://truezero.test"
-VERDICT = {
+VERDICT: dict[str, object] = {
     "rollout_id": "a/b", "batch": None, "health": "healthy", "error_category": None,
     "subcategory": None, "transient": None, "fingerprint": None, "cause": None, "lane": None,
     "layer": None, "rule": "healthy", "policy": "evidence", "error": None, "total_requests": 1,
