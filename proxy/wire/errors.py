@@ -169,11 +169,17 @@ def _at_error(body: Mapping[str, object], _event: str | None) -> Iterator[object
 
 
 def _at_failed_response(body: Mapping[str, object], event: str | None) -> Iterator[object]:
-    """Responses API: ``response.failed`` carries ``response.error``, which may be null."""
+    """Responses API: ``response.failed`` carries ``response.error``, which may be null.
+
+    Realtime: ``response.done`` carries ``response.status_details.error``
+    (openai-python, types/realtime/realtime_response_status.py).
+    """
     kind = body.get("type") or event
     inner = body.get("response")
     response = inner if isinstance(inner, dict) else body
-    if isinstance(error := response.get("error"), dict) and _substantial(error):
+    details = response.get("status_details")
+    detailed = details.get("error") if isinstance(details, dict) else None
+    if isinstance(error := response.get("error") or detailed, dict) and _substantial(error):
         yield error
     elif kind == "response.failed" or (
         response.get("object") == "response" and response.get("status") == "failed"
