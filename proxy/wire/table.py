@@ -21,9 +21,13 @@ from proxy.wire import (
     opaque,
     openai_chat,
     openai_lists,
+    openai_realtime,
     openai_responses,
 )
 from proxy.wire.dialect import Dialect, Payload
+
+UPGRADE: Final = "UPGRADE"  # the request that opens a socket
+WEBSOCKET: Final = "WEBSOCKET"  # a call inside one
 
 _INFERENCE, _EMBEDDING, _PROBE, _OTHER = Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE, Kind.OTHER
 
@@ -120,6 +124,15 @@ _POSTS: Final = (
     _row("/images/(?:generations|edits|variations)", openai_lists.LISTS, "openai.images", _OTHER),
 )  # fmt: skip
 
+# Over a socket every message that asks for a response is a call of its own: OpenAI's
+# WebSocket mode (developers.openai.com/api/docs/guides/websocket-mode) and realtime.
+_SOCKETS: Final = (
+    _row("/responses", openai_responses.RESPONSES, "openai.responses", streams=True),
+    _row("/realtime", openai_realtime.REALTIME, "openai.realtime", streams=True),
+)
+
+_ROWS: Final = {"POST": _POSTS, WEBSOCKET: _SOCKETS}
+
 # Reading what is there: lists of models, health, what Claude Code asks at its start.
 _PROBES: Final = re.compile(
     r"(?:^|/(?:models(?:/.*)?|api/(?:hello|tags|ps|version|claude_cli/.*)|inference-profiles"
@@ -131,6 +144,7 @@ _MODELS: Final = re.compile(
 )
 _OPAQUE: Final = Route(dialect=opaque.OPAQUE, api="opaque", kind=_OTHER)
 _PROBED: Final = Route(dialect=opaque.OPAQUE, api="probe", kind=_PROBE)
+_UPGRADE: Final = Route(dialect=opaque.OPAQUE, api="websocket", kind=_PROBE)
 _BY_SHAPE: Final = (
     (openai_chat.CHAT, "openai.chat"),
     (openai_responses.RESPONSES, "openai.responses"),
@@ -144,15 +158,17 @@ def route(method: str, path: bytes) -> Route:
     """The dialect, the kind and, where the path names one, the model of a call.
 
     Arguments:
-        method: as on the request line, upper case.
+        method: as on the request line, upper case; or UPGRADE, or WEBSOCKET.
         path: raw, percent-encoded, after the upstream; without the query.
     """
     if method in ("HEAD", "OPTIONS"):
         return _PROBED
+    if method == UPGRADE:
+        return _UPGRADE
     text = re.sub("//+", "/", path.decode("latin-1")).rstrip("/")
-    if method != "POST":
+    if method not in _ROWS:
         return _PROBED if _PROBES.search(text) else _OPAQUE
-    for row in _POSTS:
+    for row in _ROWS[method]:
         if row.suffix.search(text):
             return _route(row, text)
     return _OPAQUE

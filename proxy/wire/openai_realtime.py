@@ -1,0 +1,66 @@
+"""OpenAI's realtime API: one response among the events of a socket.
+
+It reads no audio and no transcript, and takes counts from `response.done` only.
+"""
+
+from __future__ import annotations
+
+import re
+
+from proxy.wire import usage
+from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
+
+# openai-python: types/realtime/realtime_server_event.py
+_TELLING = re.compile(rb'"(?:response\.(?:done|output_item\.added|output_item\.done)|error)"')
+_ARGUMENTS = "response.function_call_arguments.delta"
+_AUDIO = frozenset(("audio", "output_audio"))
+# openai-python: types/realtime/realtime_response_usage.py and its two details, which are
+# singular here: input_token_details. Cached tokens are among the input's.
+_USAGE: usage.Table = (
+    usage.row("input_tokens", "input_tokens"),
+    usage.row("output_tokens", "output_tokens"),
+    usage.row("total_tokens", "total_tokens"),
+    usage.row("cached_input_tokens", "input_token_details.cached_tokens"),
+    usage.row("reasoning_tokens", "output_token_details.reasoning_tokens"),
+)
+
+
+def _read(reading: Reading, payload: Payload, event: str | None) -> None:
+    kind = payload.get("type")
+    if not isinstance(kind, str) or not kind.startswith("response."):
+        return
+    reading.understood = True
+    if kind == "response.done":
+        _done(reading, part(payload.get("response")))
+    elif kind.startswith("response.output_item."):
+        _item(reading, part(payload.get("item")))
+    elif kind.endswith(".delta") and kind != _ARGUMENTS:
+        reading.said(payload.get("delta"))
+
+
+def _done(reading: Reading, response: Payload) -> None:
+    reading.ended = True
+    usage.take(reading, _USAGE, response.get("usage"))
+    for item in parts(response.get("output")):
+        _item(reading, item)
+    status = name(response.get("status"))
+    why = name(part(response.get("status_details")).get("reason"))
+    reading.finished(f"{status}:{why}" if why else status)
+
+
+def _item(reading: Reading, item: Payload) -> None:
+    if item.get("type") == "function_call":
+        # added, done and response.done tell of the same call
+        reading.call(name(item.get("call_id")) or name(item.get("id")) or "function_call")
+    for piece in parts(item.get("content")):
+        reading.said(piece.get("text") or piece.get("transcript"))
+        if piece.get("type") in _AUDIO:
+            reading.output = True
+
+
+REALTIME = Dialect(
+    name="openai.realtime",
+    read=_read,
+    totals=usage.inclusive,
+    telling=_TELLING,
+)
