@@ -74,6 +74,7 @@ _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generat
                 b"x-litellm-call-id")  # fmt: skip
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip
+_BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
 _NOTHING = Heard(Reading(), whole=False, flaw=None)
 
 
@@ -182,7 +183,8 @@ class Tap:
     def finish(self, ending: Ending, at: float) -> Exchange:
         """The exchange as it ended, at monotonic seconds; may be asked for again.
 
-        An answer that was whole before the transport broke is complete.
+        A stream whose terminal event came before the transport broke is complete: the agent
+        had it all. A body is not, however whole it looks: its reader still waits for bytes.
         """
         try:
             return self._finish(ending, at)
@@ -196,7 +198,8 @@ class Tap:
 
     def _finish(self, ending: Ending, at: float) -> Exchange:
         heard = self._answer.end()
-        if heard.whole and self._status is not None:
+        waits = ending in _BROKEN and not self._answer.framed
+        if heard.whole and self._status is not None and not waits:
             ending = Ending.COMPLETE
         cause = self._cause(ending, at, self._flaw(ending, heard))
         return self._exchange(ending, at, heard, cause)

@@ -394,7 +394,7 @@ def test_garbage_from_an_upstream_ends_in_one_recorded_exchange(
 
 
 def test_a_body_shorter_than_its_content_length_is_cut(provider: Provider, relay: Relaying) -> None:
-    provider.plays((b'HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{"choices":[', Cut()))
+    provider.plays((b'HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{"choices":[]}', Cut()))
     with pytest.raises(httpx.RemoteProtocolError):
         httpx.post(relay.base() + CHAT, json=ASK)
     assert relay.book.only.ending is Ending.CUT_UPSTREAM

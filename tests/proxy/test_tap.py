@@ -217,9 +217,12 @@ def test_an_answer_whose_terminal_event_came_is_complete_whatever_followed(endin
     assert exchange.usage.source is UsageSource.PROVIDER
 
 
-def test_a_whole_json_body_is_complete_though_the_transport_broke() -> None:
+def test_a_whole_json_body_is_cut_where_its_reader_waits_for_more() -> None:
+    """A content-length that promised more: every client raises, whatever it had read."""
     exchange = heard(chat(USAGE), ending=Ending.CUT_UPSTREAM)
-    assert (exchange.ending, exchange.cause) == (Ending.COMPLETE, None)
+    assert exchange.ending is Ending.CUT_UPSTREAM
+    assert exchange.failed
+    assert heard(chat(USAGE), ending=Ending.LEFT_BY_AGENT).ending is Ending.COMPLETE
 
 
 def test_a_whole_json_array_is_complete_though_the_transport_broke() -> None:
