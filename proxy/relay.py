@@ -258,7 +258,8 @@ class _Flight:
         headers = dress.for_agent(raw, self._call.id)
         self._tap.hear_head(status, headers, self._house.clock())
         bodiless = self._scope["method"] == "HEAD" or status in _NO_BODY
-        if bodiless:
+        length = None if bodiless else _length(headers)
+        if bodiless or length == 0:  # the head is all the agent waits for
             self._record(Ending.COMPLETE)
             await self._durable()
         elif self._opened is not None and not self._opened.done():
@@ -267,7 +268,7 @@ class _Flight:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         self._started = True
-        await self._body(response, None if bodiless else _length(headers))
+        await self._body(response, length)
         return Ending.COMPLETE, None
 
     async def _body(self, response: httpx.Response, length: int | None) -> None:

@@ -202,6 +202,24 @@ def test_a_plain_answer_waits_for_the_commit_too(provider: Provider, relay: Rela
     assert httpx.post(relay.base() + CHAT, json=ASK).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(status=429, body=()),
+        Answer(status=204, body=()),
+        (b"HTTP/1.1 304 Not Modified\r\n\r\n",),
+    ],
+)
+def test_an_answer_without_a_body_waits_before_its_head(
+    provider: Provider, relay: Relaying, answer: Answer
+) -> None:
+    provider.plays(answer)
+    relay.book.hold.set()
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(relay.base() + CHAT, json=ASK, timeout=0.3)
+    relay.book.hold.clear()
+
+
 def test_every_answer_names_its_exchange(relay: Relaying) -> None:
     answer = httpx.post(relay.base() + CHAT, json=ASK)
     assert answer.headers["x-truezero-exchange"] == relay.book.only.id
