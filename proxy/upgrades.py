@@ -1,0 +1,205 @@
+"""Both ends of a socket: how an agent's is accepted, and how a provider's is opened.
+
+It relays nothing, follows no redirect, sends no ping of its own and logs no path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+from uvicorn._types import ASGISendEvent
+from uvicorn.config import Config
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidProxy, InvalidStatus, ProxyError, WebSocketException
+from websockets.typing import Subprotocol
+
+from classifier.records import Ending
+from proxy.headers import Pairs
+from proxy.upstreams import Upstream
+
+DRAIN = "websocket.drain"  # a message of ours: end as soon as no call is under way
+
+_QUEUE = 64  # messages of a provider that wait for a slow agent, before its socket does
+_CLOSE_S = 5.0  # how long a provider may take to answer a close frame
+
+# What both libraries log on the way holds paths, queries and, in debug, messages.
+_log = logging.getLogger("truezero.sockets")
+_log.setLevel(logging.WARNING)
+
+
+class AgentEnd(WebSocketsSansIOProtocol):
+    """The server's side of an agent's socket.
+
+    Beyond uvicorn's own it logs no request, counts a refusal over HTTP as a completed
+    handshake, and lets calls under way end when the server stops.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.logger = self.conn.logger = _log
+        self.conn.debug = False
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Take a message of the application."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            self.handshake_complete = True
+
+    def shutdown(self) -> None:
+        """Ask the application to come to an end; uvicorn cancels it when its grace is over."""
+        if self.handshake_complete and not self.close_sent:
+            self.queue.put_nowait({"type": DRAIN})  # type: ignore[arg-type,misc]
+        else:
+            super().shutdown()
+
+
+def serving(max_bytes: int) -> dict[str, Any]:
+    """How uvicorn serves sockets, as arguments of its Config.
+
+    Arguments:
+        max_bytes: the longest message an agent may send.
+
+    A ping that a busy agent leaves unanswered would end its socket, and no provider had
+    asked; deflating for an agent next door costs the time of everybody's bytes.
+    """
+    return {
+        "ws": AgentEnd,
+        "ws_max_size": max_bytes,
+        "ws_ping_interval": None,
+        "ws_per_message_deflate": False,
+    }
+
+
+@dataclass(slots=True)
+class RefusedUpgradeError(Exception):
+    """The provider answered the upgrade as it answers any request."""
+
+    status: int
+    headers: Pairs
+    body: bytes
+
+
+@dataclass(slots=True)
+class UnopenedError(Exception):
+    """No answer came: how it ended, and the refusal's status and code."""
+
+    ending: Ending
+    status: int
+    code: str
+    detail: str
+
+
+# First match wins, so that subclasses come before their bases.
+_FAILURES: tuple[tuple[type[Exception], Ending, int, str], ...] = (
+    (TimeoutError, Ending.TIMED_OUT, 504, "upstream_timeout"),
+    (InvalidProxy, Ending.NEVER_CONNECTED, 502, "upstream_unreachable"),
+    (ProxyError, Ending.NEVER_CONNECTED, 502, "upstream_unreachable"),
+    (OSError, Ending.NEVER_CONNECTED, 502, "upstream_unreachable"),
+    (WebSocketException, Ending.CUT_UPSTREAM, 502, "upstream_disconnected"),
+    (EOFError, Ending.CUT_UPSTREAM, 502, "upstream_disconnected"),
+)
+
+
+class Dialer:
+    """Opens sockets to providers.
+
+    Arguments:
+        tls: how certificates are verified; None is the system's way.
+    """
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+
+    async def open(
+        self,
+        upstream: Upstream,
+        target: bytes,
+        headers: Pairs,
+        *,
+        subprotocols: Sequence[str],
+        deflate: bool,
+        timeout_s: float | None,
+    ) -> ClientConnection:
+        """Open a socket.
+
+        Arguments:
+            target: the request target, raw.
+            headers: all but those that the handshake itself makes.
+            deflate: offer compression; what comes of it stays on this hop.
+            timeout_s: for the connection and the handshake together, in seconds.
+
+        Raises:
+            RefusedUpgradeError: an answer came that is no 101.
+            UnopenedError: none came.
+        """
+        secure = upstream.origin.startswith("https://")
+        kwargs: dict[str, Any] = {"ssl": self._context()} if secure else {}
+        dial = _Dial(
+            "ws" + upstream.origin.removeprefix("http"),
+            subprotocols=[Subprotocol(one) for one in subprotocols] or None,
+            compression="deflate" if deflate else None,
+            additional_headers=[(n.decode("latin-1"), v.decode("latin-1")) for n, v in headers],
+            user_agent_header=None,
+            proxy=_forward_proxy(upstream),
+            open_timeout=timeout_s,
+            ping_interval=None,
+            close_timeout=_CLOSE_S,
+            max_size=None,
+            max_queue=_QUEUE,
+            logger=_log,
+            **kwargs,
+        )
+        path, _, query = target.decode("ascii").partition("?")
+        dial.ws_uri = replace(dial.ws_uri, path=path, query=query)
+        return await _opened(dial)
+
+    def _context(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+            self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls
+
+
+class _Dial(connect):
+    """The library's client, staying where it was sent."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+async def _opened(dial: _Dial) -> ClientConnection:
+    try:
+        return await dial
+    except InvalidStatus as refused:
+        answer = refused.response
+        body = bytes(answer.body)
+        raise RefusedUpgradeError(answer.status_code, pairs(answer.headers), body) from None
+    except (WebSocketException, OSError, EOFError) as error:
+        _, ending, status, code = next(row for row in _FAILURES if isinstance(error, row[0]))
+        raise UnopenedError(ending, status, code, type(error).__name__) from error
+
+
+def pairs(headers: Headers) -> Pairs:
+    """The library's headers as this house has them."""
+    return [(name.encode(), value.encode("latin-1")) for name, value in headers.raw_items()]
+
+
+def _forward_proxy(upstream: Upstream) -> str | None:
+    """The same proxy of the operator's as for a request, by HTTPS_PROXY and NO_PROXY."""
+    scheme, _, netloc = upstream.origin.partition("://")
+    return None if proxy_bypass(netloc) else getproxies().get(scheme)
