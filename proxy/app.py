@@ -33,8 +33,11 @@ from proxy.recorder import Recorder
 from proxy.refusals import Refusal, problem
 from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
 from proxy.settings import Settings, load
+from proxy.signing import signers
+from proxy.sockets import SocketRelay
 from proxy.store.database import Database, StorageError
 from proxy.transport import AiohttpTransport
+from proxy.upgrades import serving
 
 log = logging.getLogger("truezero")
 
@@ -70,26 +73,27 @@ class Application:
             wall=time.time,
         )
         self._transport = AiohttpTransport()
-        self._relay = Relay(
-            House(
-                upstreams=upstreams,
-                transport=self._transport,
-                ledger=self._recorder,
-                keyring=keyring,
-                salt=self._database.secret("salt"),
-                new_id=_new_id,
-                wall=time.time,
-                clock=time.monotonic,
-                limits=_limits(settings),
-                proof_required=token is not None,
-                admits=desk.admits if settings.require_registration else None,
-                real_keys=settings.real_keys(environment),
-            )
+        house = House(
+            upstreams=upstreams,
+            transport=self._transport,
+            ledger=self._recorder,
+            keyring=keyring,
+            salt=self._database.secret("salt"),
+            new_id=_new_id,
+            wall=time.time,
+            clock=time.monotonic,
+            limits=_limits(settings),
+            proof_required=token is not None,
+            admits=desk.admits if settings.require_registration else None,
+            real_keys=settings.real_keys(environment),
+            signers=signers(environment, time.monotonic),
         )
+        self._relay = Relay(house)
+        self._sockets = SocketRelay(house)
         self._control = _control_plane(desk, settings, self._lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Agents' calls go to the relay, everything else to the control plane."""
+        """Agents' calls and sockets go to the relays, everything else to the control plane."""
         if scope["type"] == "http":
             if self._relay.claims(scope):
                 await self._relay(scope, receive, send)
@@ -99,6 +103,9 @@ class Application:
             except Refusal as refusal:
                 await _answer(refusal, send)
                 return
+        elif scope["type"] == "websocket" and self._sockets.claims(scope):
+            await self._sockets(scope, receive, send)
+            return
         await self._control(scope, receive, send)  # type: ignore[arg-type]  # dicts both
 
     def openapi(self) -> dict[str, Any]:
@@ -156,7 +163,7 @@ def serve(settings: Settings) -> None:
         factory=True,
         loop="uvloop",
         http="httptools",
-        ws="none",
+        **serving(settings.body_limit),
         lifespan="on",
         workers=settings.workers,
         log_level=settings.log_level,

@@ -33,11 +33,21 @@ BORROWED = (
 )  # fmt: skip
 
 _OURS = b"x-truezero-"
+_IN_ONE_HEADER = frozenset({Auth.X_API_KEY, Auth.X_GOOG_API_KEY, Auth.API_KEY})
 _NOT_FORWARDED = HOP_BY_HOP | {b"host", b"expect"}
 _ONE_MESSAGE_ONLY = HOP_BY_HOP
 _BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _BAD_NAME = re.compile(rb'[\x00-\x20\x7f()<>@,;:\\\[\]={}"/?]')
 _MINTED = b"tz-"
+
+# AWS Signature Version 4: a signature names the host it was made for, so one made for this
+# proxy's address is worth nothing at the provider's.
+# docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+_SIGV4 = b"AWS4-HMAC-SHA256"
+_SIGV4_KEY = re.compile(rb"Credential=([^/,\s]+)")
+SIGNATURE_HEADERS = frozenset(
+    {b"authorization", b"x-amz-date", b"x-amz-security-token", b"x-amz-content-sha256"}
+)
 
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
@@ -49,11 +59,25 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-    """The key a caller shows, in whichever provider's header, without ``Bearer``."""
+    """The key a caller shows, in whichever provider's header, without ``Bearer``.
+
+    Of an AWS signature it is the access key's id: all else in it differs from call to call.
+    """
     for name, value in headers:
         if name in KEY_HEADERS and value:
-            return _bare(value)
+            signer = _SIGV4_KEY.search(value) if is_signature(value) else None
+            return signer[1] if signer else _bare(value)
     return None
+
+
+def is_signature(authorization: bytes) -> bool:
+    """Whether an Authorization header is an AWS signature, which covers host and body."""
+    return authorization.startswith(_SIGV4)
+
+
+def shows_key(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether headers dressed for a provider carry a key or a token for it."""
+    return any(name in KEY_HEADERS for name, _ in headers)
 
 
 def minted_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
@@ -81,8 +105,12 @@ def for_upstream(
         host: the Host header of the upstream.
         auth: where the provider expects its key.
         real_key: put in where the caller shows a minted key or none.
+
+    At an upstream that takes AWS signatures the caller's own is taken off, as none.
     """
     dropped = _NOT_FORWARDED | _named_by_connection(headers)
+    if auth is Auth.AWS and is_signature(first(headers, b"authorization") or b""):
+        dropped |= SIGNATURE_HEADERS
     dressed: Pairs = [(b"host", host)]
     shows_own = False
     for pair in headers:
@@ -97,6 +125,12 @@ def for_upstream(
     if real_key is not None and not shows_own and auth is not Auth.NONE:
         dressed.append(_credential(auth, real_key))
     return dressed
+
+
+def with_length(headers: Pairs, length: int) -> Pairs:
+    """The same headers for a body of another length, in bytes; none where none was stated."""
+    stated = b"%d" % length
+    return [(name, stated if name == b"content-length" else value) for name, value in headers]
 
 
 def for_agent(headers: Sequence[tuple[bytes, bytes]], exchange_id: str) -> Pairs:
@@ -117,9 +151,9 @@ def _bare(value: bytes) -> bytes:
 
 
 def _credential(auth: Auth, key: str) -> tuple[bytes, bytes]:
-    if auth is Auth.BEARER:
-        return b"authorization", b"Bearer " + key.encode()
-    return auth.value.encode(), key.encode()
+    if auth in _IN_ONE_HEADER:
+        return auth.value.encode(), key.encode()
+    return b"authorization", b"Bearer " + key.encode()
 
 
 def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Protocol
 
 import httpx
 
-from classifier.records import Ending, Exchange
+from classifier.records import Cause, Ending, Exchange
+from classifier.verdicts import Subcategory
+from proxy import asking
 from proxy import headers as dress
 from proxy.addressing import Target, address, is_data_plane
 from proxy.keys import Keyring
 from proxy.refusals import Refusal, problem
 from proxy.tap import Call, Tap
-from proxy.upstreams import Upstream
+from proxy.upstreams import Auth, Upstream
+from proxy.wire.deaf import Deaf
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -33,6 +36,16 @@ _WATCH_AFTER_S = 0.05
 _NO_BODY = frozenset({204, 304})
 _STATUSES = range(200, 600)
 
+# Refused for want of the service's own credentials: no byte was sent, and the rollout did not
+# reach its model. The first only an operator can mend.
+_WITHOUT_CREDENTIALS = {
+    code: Cause(subcategory=subcategory, transient=transient, rule=f"proxy.{code}", code=code)
+    for code, subcategory, transient in (
+        ("upstream_credentials_missing", Subcategory.AUTH, False),
+        ("upstream_credentials_unavailable", Subcategory.PROVIDER_ERROR, True),
+    )
+}
+
 
 class Ledger(Protocol):
     """Where exchanges are written; neither future ever fails (a gap is counted instead)."""
@@ -43,6 +56,21 @@ class Ledger(Protocol):
 
     def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
         """Write a finished call; done once it is durable, or counted as a gap."""
+        ...
+
+
+class Signer(Protocol):
+    """Puts the service's own credential on a request whose caller shows none.
+
+    ``whole_body``: the credential covers the body, which must be there before it is sent.
+    """
+
+    whole_body: bool
+
+    async def sign(
+        self, *, upstream: Upstream, method: str, target: bytes, headers: dress.Pairs, body: bytes
+    ) -> dress.Pairs:
+        """The headers to send; raises a Refusal where there is no credential."""
         ...
 
 
@@ -67,7 +95,8 @@ class House:
 
     ``admits`` raises a Refusal for a rollout that may not be written to; None admits all.
     ``proof_required``: a call must prove its rollout by secret or minted key.
-    ``real_keys``: upstream name → the key to put in.
+    ``real_keys``: upstream name → the key to put in. ``signers``: who steps in where an
+    upstream takes more than a key, and neither the caller nor ``real_keys`` has one.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -82,6 +111,7 @@ class House:
     proof_required: bool = False
     admits: Callable[[str], Awaitable[None]] | None = None
     real_keys: Mapping[str, str]
+    signers: Mapping[Auth, Signer] = field(default_factory=dict)
 
 
 class Relay:
@@ -132,9 +162,9 @@ class _Flight:
     """One call under way: the state that its steps share."""
 
     __slots__ = (
-        "_body_over", "_call", "_committed", "_committed_bytes", "_house", "_left", "_opened",
-        "_receive", "_received", "_scope", "_send", "_started", "_tap", "_target", "_task",
-        "_watcher",
+        "_asked", "_blame", "_body_over", "_call", "_committed", "_committed_bytes", "_house",
+        "_left", "_opened", "_receive", "_received", "_scope", "_send", "_started", "_tap",
+        "_target", "_task", "_watcher",
     )  # fmt: skip
 
     def __init__(
@@ -150,6 +180,8 @@ class _Flight:
         self._task = asyncio.current_task()
         self._watcher: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
+        self._asked = False  # the usage was asked for, and the agent had not
+        self._blame: Cause | None = None  # why nothing was sent
         self._left = False  # the agent hung up
         self._body_over = False  # the request outgrew its limit on the way
         self._started = False  # the agent has the answer's head
@@ -193,6 +225,9 @@ class _Flight:
             if self._left:
                 return Ending.LEFT_BY_AGENT, None
             return Ending.CUT_UPSTREAM, self._unreachable(502, "upstream_disconnected", error)
+        except Refusal as refusal:
+            self._blame = _WITHOUT_CREDENTIALS.get(refusal.code)
+            return Ending.NEVER_CONNECTED, self._named(refusal)
         except _AgentLeft:
             return Ending.LEFT_BY_AGENT, None
         except _BodyOver:
@@ -201,26 +236,34 @@ class _Flight:
     # the way up
 
     async def _request(self) -> httpx.Request:
-        target, house = self._target, self._house
-        first, more = await self._body_part()
-        self._opened = house.ledger.opened(self._tap.opened())
-        if more:
-            stream: httpx.AsyncByteStream = _Upload(self._rest_of_body(first))
-        else:
-            self._watch()
-            stream = httpx.ByteStream(first)
+        target, house, method = self._target, self._house, self._scope["method"]
+        upstream, forwarded = target.upstream, target.forwarded
         headers = dress.for_upstream(
             self._scope["headers"],
-            host=target.upstream.host,
-            auth=target.upstream.auth,
-            real_key=house.real_keys.get(target.upstream.name),
+            host=upstream.host,
+            auth=upstream.auth,
+            real_key=house.real_keys.get(upstream.name),
         )
-        forwarded = target.forwarded
+        signer = house.signers.get(upstream.auth) if not dress.shows_key(headers) else None
+        asks = asking.may_ask(upstream, method, target.path, headers)
+        body, more = await self._body_part()
+        self._opened = house.ledger.opened(self._tap.opened())
+        if more and (asks or (signer is not None and signer.whole_body)):
+            body, more = b"".join([part async for part in self._rest_of_body(body)]), False
+        elif not more:
+            self._watch()
+        if asks and (asked := asking.asking(body)) is not None:
+            self._asked = True
+            body, headers = asked, dress.with_length(headers, len(asked))
+        if signer is not None:
+            headers = await signer.sign(
+                upstream=upstream, method=method, target=forwarded, headers=headers, body=body
+            )
         return httpx.Request(
-            self._scope["method"],
-            _url(target.upstream.origin, forwarded),
+            method,
+            _url(upstream.origin, forwarded),
             headers=headers,
-            stream=stream,
+            stream=_Upload(self._rest_of_body(body)) if more else httpx.ByteStream(body),
             extensions={"timeout": house.limits.timeout, "target": forwarded},
         )
 
@@ -266,9 +309,15 @@ class _Flight:
             await self._opened
         if status in _NO_BODY:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
+        unasked = self._unasked(status, headers) if self._asked else None
+        if unasked is not None:
+            headers = unasked.headers
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         self._started = True
-        await self._body(response, length)
+        if unasked is None:
+            await self._body(response, length)
+        else:
+            await self._unasked_body(response, length, unasked)
         return Ending.COMPLETE, None
 
     async def _body(self, response: httpx.Response, length: int | None) -> None:
@@ -281,6 +330,39 @@ class _Flight:
                 await self._durable()
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
+    def _unasked(self, status: int, headers: dress.Pairs) -> asking.Unasked | None:
+        """How to give the agent its own answer, where more was asked for than it did."""
+        if asking.is_plain(status, headers):
+            return None
+        try:
+            return asking.Unasked(headers)
+        except Deaf:  # in an encoding that nobody offered: what the agent makes of it is its own
+            return None
+
+    async def _unasked_body(
+        self, response: httpx.Response, length: int | None, unasked: asking.Unasked
+    ) -> None:
+        try:
+            async for chunk in response.stream:  # type: ignore[union-attr]
+                terminal = self._tap.feed(chunk, self._house.clock())
+                self._received += len(chunk)
+                if terminal or self._received == length:
+                    self._record(Ending.COMPLETE)
+                    await self._durable()
+                await self._send_part(unasked.feed(chunk))
+        except Deaf as error:
+            raise httpx.DecodingError(str(error)) from error
+        except httpx.HTTPError:
+            await self._send_part(unasked.flush())
+            raise
+        self._record(Ending.COMPLETE)
+        await self._durable()
+        await self._send_part(unasked.flush())
+
+    async def _send_part(self, part: bytes) -> None:
+        if part:
+            await self._send({"type": "http.response.body", "body": part, "more_body": True})
+
     # the end
 
     def _record(self, ending: Ending) -> None:
@@ -289,6 +371,8 @@ class _Flight:
             return
         self._committed_bytes = self._received
         exchange = self._tap.finish(ending, self._house.clock())
+        if self._blame is not None:
+            exchange = replace(exchange, cause=self._blame)
         self._committed = self._house.ledger.recorded(exchange)
 
     async def _durable(self) -> None:
@@ -310,7 +394,12 @@ class _Flight:
         return self._refusal(status, code, f"no answer from upstream {name!r}: {error}")
 
     def _refusal(self, status: int, code: str, detail: str) -> Refusal:
-        return Refusal(status, code, detail, ((b"x-truezero-exchange", self._call.id.encode()),))
+        return self._named(Refusal(status, code, detail))
+
+    def _named(self, refusal: Refusal) -> Refusal:
+        """The refusal with the name of the exchange that it ended."""
+        name = (b"x-truezero-exchange", self._call.id.encode())
+        return replace(refusal, headers=(*refusal.headers, name))
 
     # is the agent still there?
 

@@ -19,6 +19,8 @@ class Auth(StrEnum):
     X_API_KEY = "x-api-key"  # Anthropic
     X_GOOG_API_KEY = "x-goog-api-key"  # Gemini
     API_KEY = "api-key"  # Azure
+    AWS = "aws"  # Bedrock: an AWS signature, or an API key as Bearer
+    GOOGLE = "google"  # Vertex: a short-lived access token as Bearer
     NONE = "none"
 
 
@@ -30,6 +32,14 @@ class Upstream:
     it. ``base_path`` is what a client's base_url ends in after the upstream's name.
     ``env`` are the variables that point common clients at that base_url. ``key`` is the
     real key the proxy puts in where the caller shows none; it is never printed.
+
+    ``include_usage``: ask for a stream's usage on the agent's behalf. True only where it is
+    known what the asking adds, so that all of it can be taken out again: one chunk without
+    choices, ``"usage": null`` in the others, and neither comes unasked. It stays off for
+    providers whose streams state their usage unasked (DeepSeek, Groq, Mistral, Moonshot,
+    OpenRouter, Together, xAI, …), for llama.cpp (the asking moves its ``timings`` into the
+    added chunk: tools/server/server-task.cpp), and for Azure, whose older API versions refuse
+    the parameter.
     """
 
     name: str
@@ -38,7 +48,7 @@ class Upstream:
     base_path: str = "/v1"
     env: tuple[str, ...] = ()
     key_env: str | None = None
-    include_usage: bool = True
+    include_usage: bool = False
 
     @property
     def origin(self) -> str:
@@ -57,12 +67,19 @@ class Upstream:
         return urlsplit(self.url or "").netloc.encode("ascii")
 
 
-def _compatible(name: str, url: str, base_path: str = "/v1") -> Upstream:
-    return Upstream(name=name, url=url, base_path=base_path)
+def _compatible(
+    name: str, url: str, base_path: str = "/v1", *, include_usage: bool = False
+) -> Upstream:
+    return Upstream(name=name, url=url, base_path=base_path, include_usage=include_usage)
 
 
 _BUILT_IN = (
-    Upstream(name="openai", url="https://api.openai.com", env=("OPENAI_BASE_URL",)),
+    Upstream(
+        name="openai",
+        url="https://api.openai.com",
+        env=("OPENAI_BASE_URL",),
+        include_usage=True,  # platform.openai.com/docs/api-reference/chat/create
+    ),
     Upstream(
         name="anthropic",
         url="https://api.anthropic.com",
@@ -84,11 +101,20 @@ _BUILT_IN = (
         base_path="",
         env=("AZURE_OPENAI_ENDPOINT",),
     ),
-    Upstream(name="vertex", url="https://aiplatform.googleapis.com", base_path=""),
+    Upstream(
+        name="vertex",
+        url="https://aiplatform.googleapis.com",
+        auth=Auth.GOOGLE,
+        base_path="",
+        env=("GOOGLE_VERTEX_BASE_URL",),  # python-genai: _base_url.py
+    ),
     Upstream(
         name="bedrock",
         url="https://bedrock-runtime.us-east-1.amazonaws.com",
+        auth=Auth.AWS,
         base_path="",
+        # botocore: utils.py, service-specific endpoints; anthropic-sdk-python: lib/bedrock.
+        env=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "ANTHROPIC_BEDROCK_BASE_URL"),
     ),
     _compatible("openrouter", "https://openrouter.ai/api"),
     _compatible("mistral", "https://api.mistral.ai"),
@@ -102,7 +128,8 @@ _BUILT_IN = (
     _compatible("cerebras", "https://api.cerebras.ai"),
     _compatible("moonshot", "https://api.moonshot.ai"),
     _compatible("zhipu", "https://open.bigmodel.cn/api/paas/v4", ""),
-    _compatible("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode"),
+    # alibabacloud.com/help/en/model-studio/stream: usage comes only where it was asked for.
+    _compatible("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode", include_usage=True),
     _compatible("minimax", "https://api.minimax.io"),
     _compatible("huggingface", "https://router.huggingface.co"),
     _compatible("github", "https://models.github.ai/inference", ""),
@@ -110,8 +137,9 @@ _BUILT_IN = (
     _compatible("sambanova", "https://api.sambanova.ai"),
     _compatible("deepinfra", "https://api.deepinfra.com/v1/openai", ""),
     _compatible("scaleway", "https://api.scaleway.ai"),
-    _compatible("ollama", "http://127.0.0.1:11434"),
-    _compatible("vllm", "http://127.0.0.1:8000"),
+    _compatible("ollama", "http://127.0.0.1:11434", include_usage=True),  # middleware/openai.go
+    # vllm/entrypoints/openai/serving_chat.py
+    _compatible("vllm", "http://127.0.0.1:8000", include_usage=True),
     _compatible("llamacpp", "http://127.0.0.1:8080"),
     _compatible("lmstudio", "http://127.0.0.1:1234"),
 )

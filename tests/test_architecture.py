@@ -41,6 +41,8 @@ ROOMS: Mapping[str, Room] = {
     "proxy.wire": Room.WIRE,
     "proxy.tap": Room.EAR,
     "proxy.addressing": Room.EAR,
+    "proxy.asking": Room.EAR,
+    "proxy.conversation": Room.EAR,
     "proxy.headers": Room.EAR,
     "proxy.keys": Room.EAR,
     "proxy.prices": Room.EAR,
@@ -51,8 +53,11 @@ ROOMS: Mapping[str, Room] = {
     "proxy.metrics": Room.MACHINERY,
     "proxy.recorder": Room.MACHINERY,
     "proxy.relay": Room.MACHINERY,
+    "proxy.signing": Room.MACHINERY,
+    "proxy.sockets": Room.MACHINERY,
     "proxy.store": Room.MACHINERY,
     "proxy.transport": Room.MACHINERY,
+    "proxy.upgrades": Room.MACHINERY,
     "proxy.control": Room.DESK,
     "proxy.api": Room.FACES,
     "proxy.web": Room.FACES,
@@ -103,7 +108,7 @@ class Wall:
 
 WALLS = (
     Wall(
-        ("proxy.relay", "proxy.transport"),
+        ("proxy.relay", "proxy.sockets", "proxy.transport", "proxy.upgrades"),
         ("proxy.store", "proxy.recorder", "proxy.control", "classifier"),
         "the relay hands a finished Exchange to a callable and knows nothing behind it",
         doors=NOUNS,

@@ -19,6 +19,8 @@ from classifier.records import Exchange
 from proxy.http1 import Http1Transport
 from proxy.keys import Keyring
 from proxy.relay import House, Limits, Receive, Relay, Scope, Send
+from proxy.sockets import SocketRelay
+from proxy.upgrades import serving
 from proxy.upstreams import allow_list
 
 KEYRING = Keyring(b"k" * 32)
@@ -89,12 +91,17 @@ class Relaying:
 def relaying(
     provider: str, *, transport: httpx.AsyncBaseTransport | None = None, **rules: Any
 ) -> Iterator[Relaying]:
-    """Run a relay whose upstreams openai, anthropic and gemini are one provider."""
+    """Run a relay whose upstreams are one provider.
+
+    ``upstreams``: changes to single ones. Usage is asked for only where they say so.
+    """
     book = Book()
-    names = ("openai", "anthropic", "gemini")
+    own = {"url": provider, "include_usage": False}
+    changes = dict.fromkeys(("openai", "anthropic", "gemini", "bedrock", "vertex"), own)
+    changes |= {name: {**own, **change} for name, change in rules.pop("upstreams", {}).items()}
     ids = itertools.count(1)
     house = House(
-        upstreams=allow_list({name: {"url": provider} for name in names}),
+        upstreams=allow_list(changes),
         transport=transport or upstream_client(),
         ledger=book,
         keyring=KEYRING,
@@ -106,24 +113,27 @@ def relaying(
         real_keys=rules.pop("real_keys", {}),
         **rules,
     )
-    with running(_Until(Relay(house), house.transport)) as port:
+    with running(_Until(house)) as port:
         yield Relaying(f"http://127.0.0.1:{port}", port, book)
 
 
 class _Until:
-    """A relay, and its transport's end when the server stops."""
+    """Both relays of a house, and its transport's end when the server stops."""
 
-    def __init__(self, relay: Relay, transport: httpx.AsyncBaseTransport) -> None:
-        self._relay, self._transport = relay, transport
+    def __init__(self, house: House) -> None:
+        self._house, self._relay, self._sockets = house, Relay(house), SocketRelay(house)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._relay(scope, receive, send)
             return
+        if scope["type"] == "websocket":
+            await self._sockets(scope, receive, send)
+            return
         for done in ("startup", "shutdown"):
             await receive()
             if done == "shutdown":
-                await self._transport.aclose()
+                await self._house.transport.aclose()
             await send({"type": f"lifespan.{done}.complete"})
 
 
@@ -132,8 +142,8 @@ def running(app: Any) -> Iterator[int]:
     """An ASGI application on a loopback port, in a thread of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app, http="httptools", ws="none", lifespan="on", access_log=False,
-        server_header=False, date_header=False, log_level="error", loop="uvloop",
+        app, http="httptools", lifespan="on", access_log=False, server_header=False,
+        date_header=False, log_level="error", loop="uvloop", **serving(Limits().body_bytes),
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
