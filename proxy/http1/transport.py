@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from functools import cached_property
 from types import TracebackType
 
 import httpx
 
 from proxy.http1.connection import Connection
 from proxy.http1.dial import Dialer, route
-from proxy.http1.exchange import Exchange
+from proxy.http1.exchange import Exchange, Pairs
 from proxy.http1.message import Message, compose
 from proxy.http1.pool import Shelf
 
@@ -112,13 +113,41 @@ class _Origin:
         self.more = via.headers if via is not None and in_the_open else ()
 
 
+class _Headers(httpx.Headers):
+    """An answer's headers as they came; httpx's index of them is made once somebody looks in.
+
+    A relay hands the raw pairs on and never does: the index is most of what a response costs.
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._encoding = None
+
+    @cached_property
+    def _list(self) -> list[tuple[bytes, bytes, bytes]]:  # type: ignore[override]
+        return [(name, name.lower(), value) for name, value in self._pairs]
+
+    @property
+    def raw(self) -> Pairs:
+        """Names and values, as received and in order."""
+        return super().raw if "_list" in self.__dict__ else self._pairs
+
+
 class _Answer(httpx.Response):
     """An httpx response whose stream is the exchange itself."""
 
     def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange.status or 0, headers=exchange.headers, stream=exchange)
+        super().__init__(exchange.status or 0, stream=exchange)
+        self.headers = _Headers(exchange.headers)
         if exchange.status == 101:
             self.extensions["network_stream"] = _Upgraded(exchange)
+
+    async def aclose(self) -> None:
+        """Stop listening; without httpx's book-keeping about which request this answers."""
+        if not self.is_closed:
+            self.is_closed = True
+            if isinstance(self.stream, httpx.AsyncByteStream):
+                await self.stream.aclose()
 
 
 class _Upgraded:

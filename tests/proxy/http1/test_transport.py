@@ -766,4 +766,19 @@ async def test_an_httpx_client_works_over_it(transport: Http1Transport) -> None:
             assert answer.json() == {"a": 1}
             assert answer.headers["set-cookie"] == "a=1"
             assert answer.headers.get_list("SET-COOKIE") == ["a=1"]
+            assert answer.is_closed
         assert server.connections == 1
+
+
+async def test_the_headers_of_an_answer_are_httpx_headers(transport: Http1Transport) -> None:
+    pairs = [(b"X-A", b"1"), (b"x-a", b"2"), (b"Content-Length", b"0")]
+    said = b"HTTP/1.1 200 OK\r\n" + b"".join(b"%b: %b\r\n" % pair for pair in pairs) + b"\r\n"
+    async with playing([said, Stay()]) as server:
+        headers = (await transport.handle_async_request(request(server.url()))).headers
+    assert headers.raw == pairs
+    assert headers["X-a"] == "1, 2"
+    assert headers == httpx.Headers(pairs)
+    assert dict(headers.copy()) == {"x-a": "1, 2", "content-length": "0"}
+    headers["x-a"] = "3"
+    del headers["content-length"]
+    assert headers.raw == [(b"x-a", b"3")]
