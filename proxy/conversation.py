@@ -230,15 +230,15 @@ class Conversation:
     def _whose(self, payload: Payload) -> _Turn | None:
         """The call that a message belongs to, by its response or its lane."""
         response, lane = _response_id(payload), name(payload.get("stream_id"))
-        if response in self._over:
-            return None  # OpenAI may send response.done behind response.completed
-        for turn in self._turns:
-            if response is not None and turn.response:
+        if response is not None:
+            for turn in self._turns:
                 if turn.response == response:
                     return turn
-            elif turn.lane == lane:
-                return turn
-        return None
+            if response in self._over:
+                return None  # OpenAI may send response.done behind response.completed
+        return next(
+            (t for t in self._turns if t.lane == lane and not (response and t.response)), None
+        )
 
     def _error(self, payload: Payload, message: bytes, at: float, noted: Noted) -> None:
         turn = self._blamed(payload)
