@@ -113,7 +113,7 @@ def relaying(
         real_keys=rules.pop("real_keys", {}),
         **rules,
     )
-    with running(_Until(house)) as port:
+    with running(_Until(house), house.limits.body_bytes) as port:
         yield Relaying(f"http://127.0.0.1:{port}", port, book)
 
 
@@ -138,12 +138,12 @@ class _Until:
 
 
 @contextmanager
-def running(app: Any) -> Iterator[int]:
+def running(app: Any, body_bytes: int = 1 << 20) -> Iterator[int]:
     """An ASGI application on a loopback port, in a thread of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app, http="httptools", lifespan="on", access_log=False, server_header=False,
-        date_header=False, log_level="error", loop="uvloop", **serving(Limits().body_bytes),
+        date_header=False, log_level="error", loop="uvloop", **serving(body_bytes),
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

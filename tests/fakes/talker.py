@@ -77,6 +77,7 @@ class Talker:
             process_response=self._accepted,
             subprotocols=[Subprotocol(one) for one in speaks] or None,
             close_timeout=2,
+            max_size=None,
             **settings,
         )
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
