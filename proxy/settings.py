@@ -65,6 +65,9 @@ class Settings(BaseModel):
     write_timeout_s: float | None = Field(
         None, gt=0, description="to send a part of a request, in seconds; unlimited by default"
     )
+    http_client: Literal["http1", "aiohttp"] = Field(
+        "http1", description="what asks the providers: the lean client, or aiohttp"
+    )
     grace_s: float = Field(
         30.0, ge=0, description="for calls in flight to end after SIGTERM, in seconds"
     )
