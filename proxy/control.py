@@ -75,6 +75,7 @@ class Desk:
         proof_required: base URLs carry the rollout's secret.
         new_id: makes ids for rollouts that come without one.
         wall: seconds since the epoch.
+        changed: told when what a rollout's key opens, or its drill, is another than before.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Desk:
         proof_required: bool,
         new_id: Callable[[], str],
         wall: Callable[[], float],
+        changed: Callable[[str], None] = lambda _rollout_id: None,
     ) -> None:
         self._database = database
         self._recorder = recorder
@@ -99,6 +101,7 @@ class Desk:
         self._proof_required = proof_required
         self._new_id = new_id
         self._wall = wall
+        self._changed = changed
         self._registered: set[str] = set()
 
     # rollouts
@@ -122,6 +125,7 @@ class Desk:
             upstream=upstream,
             usage_channel=request.usage_channel,
             metadata=as_json(request.metadata) if request.metadata is not None else None,
+            fault=as_json(request.fault.model_dump()) if request.fault is not None else None,
         )
         now = self._wall()
         wanted = Rollout(id=rollout_id, batch=request.batch, model=request.model, upstream=upstream)
@@ -135,7 +139,10 @@ class Desk:
             raise Refusal(
                 409, "rollout_exists", f"rollout {rollout_id!r} is registered with other facts"
             )
-        urls = self._base_urls(rollout_id, public_url)
+        drilled = request.fault is not None
+        if drilled:
+            self._changed(rollout_id)
+        urls = self._base_urls(rollout_id, public_url, proven=drilled or self._proof_required)
         key = self._keyring.mint(rollout_id)
         return models.RolloutRegistered(
             id=rollout_id,
@@ -180,6 +187,7 @@ class Desk:
         stands = await self._ask(self._database.report, rollout_id, text, now=self._wall())
         if stands is None:
             raise _unknown(rollout_id)
+        self._changed(rollout_id)
         if stands != text:
             raise Refusal(
                 409, "outcome_exists", f"rollout {rollout_id!r} already has another outcome"
@@ -351,6 +359,14 @@ class Desk:
             waiting=self._recorder.waiting,
         )
 
+    async def read(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """The answer to a question of `proxy.store.overview`.
+
+        Raises:
+            Refusal: 503 while the database does not answer.
+        """
+        return await self._ask(self._database.read, question, *args, **kwargs)
+
     # steps
 
     async def _settle(self, rollout_id: str, timeout_s: float) -> None:
@@ -455,9 +471,10 @@ class Desk:
             raise Refusal(422, "invalid", f"upstream: {name!r} is not one of {known}")
         return normalised(name)
 
-    def _base_urls(self, rollout_id: str, public_url: str) -> dict[str, str]:
+    def _base_urls(self, rollout_id: str, public_url: str, *, proven: bool) -> dict[str, str]:
+        """Where to find each upstream; a proven call is looked up in every process at once."""
         segment = quote(rollout_id, safe="")
-        if self._proof_required:
+        if proven:
             segment += "~" + self._keyring.secret_of(rollout_id)
         return {
             name: f"{public_url}/r/{segment}/{name}{upstream.base_path}"

@@ -19,11 +19,14 @@ from classifier.verdicts import Subcategory
 from proxy import asking
 from proxy import headers as dress
 from proxy.addressing import Target, address, is_data_plane
+from proxy.faults import StandIn, resetting
 from proxy.keys import Keyring
 from proxy.refusals import Refusal, problem
+from proxy.standing import Standings
 from proxy.tap import Call, Tap
 from proxy.upstreams import Auth, Upstream
 from proxy.wire.deaf import Deaf
+from truezero.models import FaultKind
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -97,6 +100,7 @@ class House:
     ``proof_required``: a call must prove its rollout by secret or minted key.
     ``real_keys``: upstream name → the key to put in. ``signers``: who steps in where an
     upstream takes more than a key, and neither the caller nor ``real_keys`` has one.
+    ``standing``: what a rollout's key still opens, and what its agent is drilled with.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -112,6 +116,7 @@ class House:
     admits: Callable[[str], Awaitable[None]] | None = None
     real_keys: Mapping[str, str]
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
+    standing: Standings | None = None
 
 
 class Relay:
@@ -128,10 +133,26 @@ class Relay:
         """Relay one request, or answer why not."""
         try:
             target = await self._admitted(scope)
-            flight = _Flight(self._house, target, scope, receive, send)
+            standing, fault = self._house.standing, None
+            if standing is not None and standing.concerns(target):
+                fault = await standing.strike(target, scope["method"])
+            if fault is None:
+                flight = _Flight(self._house, target, scope, receive, send)
+            else:
+                flight = self._drill(fault, target, scope, receive, send)
             await flight.fly()
         except Refusal as refusal:
             await _refuse(refusal, send)
+
+    def _drill(
+        self, fault: FaultKind, target: Target, scope: Scope, receive: Receive, send: Send
+    ) -> _Flight:
+        """The call with a failure in its provider's place; all else is as ever."""
+        stand_in = StandIn(fault, method=scope["method"], path=target.path, query=target.query)
+        house = replace(self._house, transport=stand_in, signers={})
+        if fault == "reset":
+            send = resetting(scope, send)
+        return _Flight(house, target, scope, receive, send, injected=True)
 
     async def _admitted(self, scope: Scope) -> Target:
         house = self._house
@@ -150,6 +171,8 @@ class Relay:
                 "this call does not prove its rollout: use the base_url or the key that "
                 "registration returned",
             )
+        if house.standing is not None and house.standing.concerns(target):
+            await house.standing.admit(target)
         if house.admits is not None:
             await house.admits(target.rollout_id)
         length = dress.first(headers, b"content-length")
@@ -168,14 +191,21 @@ class _Flight:
     )  # fmt: skip
 
     def __init__(
-        self, house: House, target: Target, scope: Scope, receive: Receive, send: Send
+        self,
+        house: House,
+        target: Target,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        injected: bool = False,
     ) -> None:
         self._house = house
         self._target = target
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._call = _call(house, target, scope)
+        self._call = _call(house, target, scope, injected=injected)
         self._tap = Tap(self._call, salt=house.salt)
         self._task = asyncio.current_task()
         self._watcher: asyncio.TimerHandle | asyncio.Task[None] | None = None
@@ -441,7 +471,7 @@ class _Upload(httpx.AsyncByteStream):
         return self._parts
 
 
-def _call(house: House, target: Target, scope: Scope) -> Call:
+def _call(house: House, target: Target, scope: Scope, *, injected: bool) -> Call:
     headers = scope["headers"]
     return Call(
         id=house.new_id(),
@@ -456,6 +486,7 @@ def _call(house: House, target: Target, scope: Scope) -> Call:
         started_at=house.wall(),
         began=house.clock(),
         request_headers=headers,
+        injected=injected,
     )
 
 

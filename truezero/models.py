@@ -33,6 +33,19 @@ Subcategory = Literal[
     "auth", "quota", "model_not_found", "rate_limit", "provider_error", "rejected_request"
 ]
 
+FaultKind = Literal[
+    "auth",
+    "quota",
+    "model_not_found",
+    "rate_limit",
+    "overloaded",
+    "stream_error",
+    "truncation",
+    "empty",
+    "hang",
+    "reset",
+]
+
 _LONGEST = 200  # characters of an id or name
 _NAME = Field(default=None, min_length=1, max_length=_LONGEST)
 _COUNT = Field(default=None, ge=0, le=2**53)  # what every JSON reader keeps exactly
@@ -56,6 +69,24 @@ def _encodable(text: str) -> str:
 Text = Annotated[str, AfterValidator(_encodable)]
 
 
+class Fault(_Request):
+    """A failure to be played to a rollout's agent in place of its provider, for a drill.
+
+    The agent's inference calls are counted from 1; with nothing but a kind all of them fail.
+    """
+
+    kind: FaultKind
+    at_call: int | None = Field(default=None, ge=1, le=10**6, description="the first that fails")
+    every: int | None = Field(default=None, ge=1, le=10**6, description="from there each so many")
+    times: int | None = Field(default=None, ge=1, le=10**6, description="how many fail at most")
+
+    def strikes(self, call: int) -> bool:
+        """Whether the agent's inference call of this number fails, counted from 1."""
+        since = call - (self.at_call or 1)
+        turn, rest = divmod(since, self.every or 1)
+        return since >= 0 and rest == 0 and (self.times is None or turn < self.times)
+
+
 class RolloutRequest(_Request):
     """`POST /rollouts`: announce a rollout; without an id one is made."""
 
@@ -67,6 +98,7 @@ class RolloutRequest(_Request):
     upstream: str | None = Field(default=None, min_length=1, max_length=64)
     usage_channel: Literal["proxy", "none"] = "proxy"
     metadata: dict[str, Any] | None = None
+    fault: Fault | None = Field(default=None, description="played to the agent, for a drill")
 
     @field_validator("id", "batch", "task", "model", "upstream")
     @classmethod

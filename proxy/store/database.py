@@ -10,7 +10,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -55,6 +55,7 @@ StorageError = DBAPIError
 AwayError = (OperationalError, InterfaceError)  # the database's trouble, not the row's
 BadRowError = (DBAPIError, ValueError, TypeError, OverflowError)
 Row = RowMapping
+T = TypeVar("T")
 
 _BUSY_MS = 5000  # how long a writer waits for another process on the same file
 _WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
@@ -79,7 +80,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A rollout as its runner announces it; ``metadata`` is JSON text."""
+    """A rollout as its runner announces it; ``metadata`` and ``fault`` are JSON text."""
 
     id: str
     batch: str | None = None
@@ -89,6 +90,7 @@ class Registration:
     upstream: str | None = None
     usage_channel: str = "proxy"
     metadata: str | None = None
+    fault: str | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -158,6 +160,11 @@ class Database:
                 connection.execute(insert(server).values(name=name, value=secrets.token_hex(32)))
                 found = _secret(connection, name)
         return bytes.fromhex(found or "")
+
+    def read(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Put a question of `proxy.store.overview`, which takes the connection first."""
+        with self._reading.connect() as connection:
+            return question(connection, *args, **kwargs)
 
     # the recorder's side: one commit for all that is queued
 
@@ -268,6 +275,49 @@ class Database:
         with self._reading.connect() as connection:
             row = _rollout_row(connection, rollout_id)
         return row is not None and bool(row["registered"])
+
+    def rollout_row(self, rollout_id: str) -> Row | None:
+        """One rollout's facts, without its exchanges."""
+        with self._reading.connect() as connection:
+            return _rollout_row(connection, rollout_id)
+
+    def revoke(self, rollout_id: str, *, at: float) -> None:
+        """Make a rollout's key and secret open nothing from then on; never later than before."""
+        earlier = rollouts.c.revoked_at.is_(None) | (rollouts.c.revoked_at > at)
+        with self._writing.begin() as connection:
+            connection.execute(
+                update(rollouts).where(rollouts.c.id == rollout_id, earlier).values(revoked_at=at)
+            )
+
+    def aliased(self, alias: str, *, now: float) -> list[str]:
+        """Rollouts minted under an alias whose keys still open something, oldest first."""
+        named = (rollouts.c.id == alias) | (
+            (rollouts.c.task == alias) & rollouts.c.id.startswith(f"{alias}.", autoescape=True)
+        )
+        alive = rollouts.c.revoked_at.is_(None) | (rollouts.c.revoked_at > now)
+        query = select(rollouts.c.id).where(named, alive, rollouts.c.outcome_at.is_(None))
+        with self._reading.connect() as connection:
+            found = connection.execute(query.order_by(rollouts.c.created_at))
+            return [row[0] for row in found]
+
+    def drilled(self) -> frozenset[str]:
+        """Rollouts without an outcome whose agents are to be drilled."""
+        query = select(rollouts.c.id).where(
+            rollouts.c.fault.is_not(None), rollouts.c.outcome_at.is_(None)
+        )
+        with self._reading.connect() as connection:
+            return frozenset(row[0] for row in connection.execute(query))
+
+    def next_drilled_call(self, rollout_id: str) -> int:
+        """Count one more call of a drilled rollout: its number, from 1, in every process."""
+        counted = (
+            update(rollouts)
+            .where(rollouts.c.id == rollout_id)
+            .values(fault_calls=rollouts.c.fault_calls + 1)
+            .returning(rollouts.c.fault_calls)
+        )
+        with self._writing.begin() as connection:
+            return int(connection.execute(counted).scalar_one())
 
     def rollout(self, rollout_id: str) -> tuple[Row, Rollout] | None:
         """One rollout's row and the noun with its exchanges, calls in flight included."""

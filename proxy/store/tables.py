@@ -19,6 +19,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
 from classifier.records import (
@@ -60,9 +61,18 @@ rollouts = Table(
     Column("skipped", Text),  # why it was not admitted
     Column("outcome", Text),  # JSON, as the runner reported it
     Column("outcome_at", Float),
+    Column("revoked_at", Float),  # from when its key and secret open nothing, outcome or not
+    Column("fault", Text),  # JSON, what its agent is to be drilled with
+    Column("fault_calls", Integer, nullable=False, server_default="0"),  # calls counted for it
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_created", "created_at", "id"),
+    Index(
+        "rollouts_drilled",
+        "id",
+        sqlite_where=text("fault IS NOT NULL"),
+        postgresql_where=text("fault IS NOT NULL"),
+    ),
 )
 
 # Clustered by rollout: a verdict reads neighbours, whatever the table's size.
@@ -114,6 +124,7 @@ exchanges = Table(
     Column("key_digest", String(16)),
     Column("injected", Boolean, nullable=False),
     Column("deaf", String(64)),
+    Index("exchanges_started", "started_at"),
     sqlite_with_rowid=False,
 )
 

@@ -82,6 +82,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("rollout_id", "id"),
         sqlite_with_rowid=False,
     )
+    with op.batch_alter_table("exchanges", schema=None) as batch_op:
+        batch_op.create_index("exchanges_started", ["started_at"], unique=False)
+
     op.create_table(
         "open_calls",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -119,11 +122,21 @@ def upgrade() -> None:
         sa.Column("skipped", sa.Text(), nullable=True),
         sa.Column("outcome", sa.Text(), nullable=True),
         sa.Column("outcome_at", sa.Float(), nullable=True),
+        sa.Column("revoked_at", sa.Float(), nullable=True),
+        sa.Column("fault", sa.Text(), nullable=True),
+        sa.Column("fault_calls", sa.Integer(), server_default="0", nullable=False),
         sa.PrimaryKeyConstraint("id"),
     )
     with op.batch_alter_table("rollouts", schema=None) as batch_op:
         batch_op.create_index("rollouts_batch", ["batch", "created_at", "id"], unique=False)
         batch_op.create_index("rollouts_created", ["created_at", "id"], unique=False)
+        batch_op.create_index(
+            "rollouts_drilled",
+            ["id"],
+            unique=False,
+            sqlite_where=sa.text("fault IS NOT NULL"),
+            postgresql_where=sa.text("fault IS NOT NULL"),
+        )
         batch_op.create_index("rollouts_task", ["task", "created_at", "id"], unique=False)
 
     op.create_table(

@@ -1,0 +1,213 @@
+"""The questions that pages ask over many rollouts at once; each is a SELECT or two.
+
+It writes nothing, decides nothing, and formats nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    RowMapping,
+    Select,
+    cast,
+    func,
+    or_,
+    select,
+)
+
+from proxy.store.tables import events, exchanges, open_calls, rollouts, verdicts
+
+_JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
+_BATCH_NULL = "-"  # a filter's way to say: of no batch
+
+_FILTERS: Mapping[str, ColumnElement[Any]] = {
+    "batch": rollouts.c.batch,
+    "task": rollouts.c.task,
+    "health": verdicts.c.health,
+    "subcategory": verdicts.c.subcategory,
+    "fingerprint": verdicts.c.fingerprint,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One page of rows, and how many there are in all."""
+
+    rows: Sequence[RowMapping]
+    total: int
+
+
+def batches(connection: Connection, *, offset: int, limit: int) -> Found:
+    """Batches with their number of rollouts and first and last time, the newest first."""
+    newest = func.max(rollouts.c.created_at).label("last_at")
+    first = func.min(rollouts.c.created_at).label("first_at")
+    query = (
+        select(rollouts.c.batch, func.count().label("rollouts"), first, newest)
+        .where(rollouts.c.batch.is_not(None))
+        .group_by(rollouts.c.batch)
+        .order_by(newest.desc(), rollouts.c.batch)
+    )
+    named = select(func.count(rollouts.c.batch.distinct()))
+    rows = connection.execute(query.offset(offset).limit(limit)).mappings().all()
+    return Found(rows, connection.scalar(named) or 0)
+
+
+def without_batch(connection: Connection) -> int:
+    """How many rollouts name no batch."""
+    query = select(func.count()).select_from(rollouts).where(rollouts.c.batch.is_(None))
+    return connection.scalar(query) or 0
+
+
+def span(connection: Connection, batch: str) -> tuple[float, float] | None:
+    """When a batch's first and last rollout began, in epoch seconds; None where it has none."""
+    query = select(func.min(rollouts.c.created_at), func.max(rollouts.c.created_at))
+    first, last = connection.execute(query.where(rollouts.c.batch == batch)).one()
+    return None if first is None else (first, last)
+
+
+def in_flight(connection: Connection, batch: str | None = None) -> int:
+    """Calls open now, of one batch or of all."""
+    query = select(func.count()).select_from(open_calls)
+    if batch is not None:
+        query = query.join(rollouts, rollouts.c.id == open_calls.c.rollout_id)
+        query = query.where(rollouts.c.batch == batch)
+    return connection.scalar(query) or 0
+
+
+def found(
+    connection: Connection,
+    filters: Mapping[str, str],
+    *,
+    search: str | None = None,
+    offset: int = 0,
+    limit: int = 100,
+) -> Found:
+    """Rollouts with the verdict they have, oldest first.
+
+    Arguments:
+        filters: by `_FILTERS`' names; the batch ``-`` is of those without one.
+        search: a part of a rollout's id or task, in any case.
+    """
+    where = [*map(_condition, filters.items()), *([_named_like(search)] if search else [])]
+    query = select(rollouts, *_VERDICT_COLUMNS).select_from(_JOINED).where(*where)
+    counted = select(func.count()).select_from(_JOINED).where(*where)
+    ordered = query.order_by(rollouts.c.created_at, rollouts.c.id)
+    rows = connection.execute(ordered.offset(offset).limit(limit)).mappings().all()
+    return Found(rows, connection.scalar(counted) or 0)
+
+
+_VERDICT_COLUMNS = tuple(
+    column for column in verdicts.columns if column.name not in ("rollout_id", "batch", "result")
+)
+
+
+def _condition(named: tuple[str, str]) -> ColumnElement[bool]:
+    name, value = named
+    column = _FILTERS[name]
+    return column.is_(None) if (name, value) == ("batch", _BATCH_NULL) else column == value
+
+
+def _named_like(search: str) -> ColumnElement[bool]:
+    return or_(
+        rollouts.c.id.icontains(search, autoescape=True),
+        rollouts.c.task.icontains(search, autoescape=True),
+    )
+
+
+def facts(connection: Connection, rollout_id: str) -> RowMapping | None:
+    """What was registered and reported of one rollout."""
+    query = select(rollouts).where(rollouts.c.id == rollout_id)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> list[RowMapping]:
+    """A batch's ended calls counted by step of time and subcategory; none where answered.
+
+    Returns:
+        Rows of ``step`` (times ``step_s`` is epoch seconds), ``subcategory``, ``calls``.
+    """
+    step = _floor(connection, exchanges.c.started_at / step_s).label("step")
+    query = (
+        select(step, exchanges.c.subcategory, func.count().label("calls"))
+        .select_from(rollouts.join(exchanges, exchanges.c.rollout_id == rollouts.c.id))
+        .where(rollouts.c.batch == batch)
+        .group_by(step, exchanges.c.subcategory)
+        .order_by(step)
+    )
+    return list(connection.execute(query).mappings())
+
+
+def _floor(connection: Connection, value: ColumnElement[float]) -> ColumnElement[int]:
+    # SQLite is not always built with floor(), and its cast cuts; PostgreSQL's cast rounds.
+    if connection.dialect.name == "sqlite":
+        return cast(value, Integer)
+    return cast(func.floor(value), Integer)
+
+
+def recent_calls(connection: Connection, *, since: float, limit: int) -> list[RowMapping]:
+    """The newest inference calls that began after ``since`` (epoch seconds), newest first."""
+    names = ("upstream", "status", "ending", "subcategory", "first_byte_s", "duration_s",
+             "key_digest", "started_at")  # fmt: skip
+    query = (
+        select(*(exchanges.c[name] for name in names))
+        .where(exchanges.c.started_at > since, exchanges.c.kind == "inference")
+        .order_by(exchanges.c.started_at.desc())
+        .limit(limit)
+    )
+    return list(connection.execute(query).mappings())
+
+
+# --- has anything changed? -------------------------------------------------------------------
+
+
+def batch_stamp(connection: Connection, batch: str) -> tuple[Any, ...]:
+    """A value that changes whenever the batch's verdicts or admissions do."""
+    given = verdicts.c.given_at
+    query = (
+        select(
+            func.count(),
+            func.count(rollouts.c.skipped),
+            func.count(given),
+            func.max(given),
+            func.sum(given),
+            func.count().filter(verdicts.c.provisional.is_(True)),
+        )
+        .select_from(_JOINED)
+        .where(rollouts.c.batch == batch)
+    )
+    return tuple(connection.execute(query).one())
+
+
+def pulse(
+    connection: Connection, *, batch: str | None = None, rollout_id: str | None = None
+) -> tuple[Any, ...]:
+    """A cheap value that changes as calls begin and end, and as verdicts are given."""
+    if rollout_id is not None:
+        return _rollout_pulse(connection, rollout_id)
+    named = () if batch is None else (rollouts.c.batch == batch,)
+    begun = select(func.count(), func.max(rollouts.c.created_at)).where(*named)
+    opened = select(func.count(), func.max(open_calls.c.id))
+    if batch is not None:
+        opened = opened.join(rollouts, rollouts.c.id == open_calls.c.rollout_id).where(*named)
+    newest: tuple[Select[Any], ...] = (
+        select(func.max(events.c.id)),
+        select(func.max(exchanges.c.started_at)),
+    )
+    return tuple(tuple(connection.execute(query).one()) for query in (begun, opened, *newest))
+
+
+def _rollout_pulse(connection: Connection, rollout_id: str) -> tuple[Any, ...]:
+    queries: tuple[Select[Any], ...] = (
+        select(func.count()).where(exchanges.c.rollout_id == rollout_id),
+        select(func.count(), func.max(open_calls.c.id)).where(
+            open_calls.c.rollout_id == rollout_id
+        ),
+        select(rollouts.c.outcome_at, rollouts.c.gaps).where(rollouts.c.id == rollout_id),
+    )
+    return tuple(tuple(row) for query in queries for row in connection.execute(query))
