@@ -15,7 +15,7 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module, metadata
 from typing import Any
@@ -29,6 +29,7 @@ from uvicorn.supervisors import Multiprocess
 from proxy.api import guard, problems, routes
 from proxy.control import Desk
 from proxy.keys import Keyring
+from proxy.lending import LendingProtocol
 from proxy.prices import PriceTable
 from proxy.recorder import Recorder
 from proxy.refusals import Refusal, problem
@@ -36,8 +37,10 @@ from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
 from proxy.settings import Settings, load
 from proxy.signing import signers
 from proxy.sockets import SocketRelay
+from proxy.standing import AwayError, Standing, Standings
 from proxy.store.database import Database, StorageError
 from proxy.upgrades import serving
+from truezero.models import Fault
 
 log = logging.getLogger("truezero")
 
@@ -65,6 +68,7 @@ class Application:
         token = settings.admin_token
         self._token = token.get_secret_value().encode() if token else None
         upstreams = settings.allow_list()
+        self._standings = _standings(self._database)
         desk = Desk(
             database=self._database,
             recorder=self._recorder,
@@ -75,6 +79,7 @@ class Application:
             proof_required=token is not None,
             new_id=_new_id,
             wall=time.time,
+            changed=self._standings.changed,
         )
         self._transport = _upstream_client(settings.http_client)
         house = House(
@@ -91,6 +96,7 @@ class Application:
             admits=desk.admits if settings.require_registration else None,
             real_keys=settings.real_keys(environment),
             signers=signers(environment, time.monotonic),
+            standing=self._standings,
         )
         self._relay = Relay(house)
         self._sockets = SocketRelay(house)
@@ -142,6 +148,7 @@ class Application:
     def _beat(self) -> None:
         try:
             self._database.heartbeat(self._worker, host=socket.gethostname(), now=time.time())
+            self._standings.watch(self._database.drilled())
         except StorageError as error:
             log.warning("the heartbeat cannot be written: %s", type(error).__name__)
 
@@ -166,7 +173,7 @@ def serve(settings: Settings) -> None:
         "proxy.app:create",
         factory=True,
         loop="uvloop",
-        http="httptools",
+        http=LendingProtocol,
         **serving(settings.body_limit),
         lifespan="on",
         workers=settings.workers,
@@ -234,6 +241,34 @@ def _control_plane(desk: Desk, settings: Settings, lifespan: Any) -> FastAPI:
     problems.install(app)
     app.include_router(routes.router(desk, version=version, public_url=settings.public_url))
     return app
+
+
+def _standings(database: Database) -> Standings:
+    def look_up(rollout_id: str) -> Standing | None:
+        with _away():
+            row = database.rollout_row(rollout_id)
+        if row is None:
+            return None
+        ends = [at for at in (row["outcome_at"], row["revoked_at"]) if at is not None]
+        return Standing(
+            ends_at=min(ends, default=None),
+            upstream=row["upstream"],
+            fault=Fault.model_validate_json(row["fault"]) if row["fault"] else None,
+        )
+
+    def count(rollout_id: str) -> int:
+        with _away():
+            return database.next_drilled_call(rollout_id)
+
+    return Standings(look_up=look_up, count=count, wall=time.time, clock=time.monotonic)
+
+
+@contextlib.contextmanager
+def _away() -> Iterator[None]:
+    try:
+        yield
+    except StorageError as error:
+        raise AwayError from error
 
 
 def _limits(settings: Settings) -> Limits:
