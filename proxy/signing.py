@@ -27,7 +27,10 @@ _ABSENT_S = 30.0  # finding nothing can take seconds (metadata servers), so it h
 _DO_NOT_RETRY = ((b"x-should-retry", b"false"),)
 
 _SERVICE = "bedrock"  # botocore: data/bedrock-runtime/2023-09-30/service-2.json, signingName
-_REGION = re.compile(r"[a-z]{2,4}(?:-[a-z]+){1,3}-\d{1,2}")
+# docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
+_REGION = re.compile(
+    r"[a-z]{2,4}(?:-[a-z]+)?-(?:(?:north|south)(?:east|west)?|east|west|central)-\d{1,2}"
+)
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 _Found = TypeVar("_Found")
