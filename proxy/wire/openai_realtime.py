@@ -12,7 +12,6 @@ from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 # openai-python: types/realtime/realtime_server_event.py
 _TELLING = re.compile(rb'"(?:response\.(?:done|output_item\.added|output_item\.done)|error)"')
-_ARGUMENTS = "response.function_call_arguments.delta"
 _AUDIO = frozenset(("audio", "output_audio"))
 # openai-python: types/realtime/realtime_response_usage.py and its two details, which are
 # singular here: input_token_details. Cached tokens are among the input's.
@@ -34,7 +33,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
         _done(reading, part(payload.get("response")))
     elif kind.startswith("response.output_item."):
         _item(reading, part(payload.get("item")))
-    elif kind.endswith(".delta") and kind != _ARGUMENTS:
+    elif kind.endswith(".delta"):
         reading.said(payload.get("delta"))
 
 

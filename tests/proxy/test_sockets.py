@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -170,6 +171,11 @@ def test_an_upgrade_carries_what_the_agent_sent_and_nothing_more(
             ("connection", "Upgrade"), ("user-agent", "codex"), *headers[:5],
         ]
     )  # fmt: skip
+
+
+def test_an_agent_without_a_name_stays_without_one(talker: Talker, relay: Relaying) -> None:
+    with opened(relay, user_agent_header=None):
+        assert "user-agent" not in talker.upgrades[0].headers
 
 
 def test_the_answer_to_an_upgrade_comes_with_its_headers(talker: Talker, relay: Relaying) -> None:
@@ -426,6 +432,25 @@ def test_the_last_message_waits_for_the_ledger_and_no_other_does(
         assert agent.recv(timeout=5) == RESPONSES[-1]
 
 
+def test_nothing_of_an_answer_is_released_before_its_call_is_noted(
+    talker: Talker, relay: Relaying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = threading.Event()
+
+    async def until_noted() -> None:
+        while not noted.is_set():
+            await asyncio.sleep(0.005)
+
+    monkeypatch.setattr(relay.book, "opened", lambda _: asyncio.ensure_future(until_noted()))
+    talker.script = answering(RESPONSES)
+    with opened(relay) as agent:
+        agent.send(create())
+        with pytest.raises(TimeoutError):
+            agent.recv(timeout=0.2)
+        noted.set()
+        assert agent.recv(timeout=5) == RESPONSES[0]
+
+
 def test_realtime_is_relayed_and_counted(talker: Talker, relay: Relaying) -> None:
     messages = [event("session.created", session={"model": "gpt-realtime"}), *realtime()]
 
@@ -515,24 +540,26 @@ def test_a_provider_that_is_cut_cuts_the_agent(talker: Talker, relay: Relaying) 
     assert call.cause.subcategory is Subcategory.PROVIDER_ERROR
 
 
-def half_an_answer(end: ServerConnection) -> None:
+def half_an_answer(end: ServerConnection) -> tuple[int, str] | None:
     end.recv()
     for message in RESPONSES[:7]:
         end.send(message)
-    closing(end)
+    return closing(end)
 
 
 def test_an_agent_that_closes_in_a_response_ends_it_at_the_provider(
     talker: Talker, relay: Relaying
 ) -> None:
-    talker.script = half_an_answer
+    closed: list[tuple[int, str] | None] = []
+    talker.script = lambda end: closed.append(half_an_answer(end))
     with opened(relay) as agent:
         agent.send(create())
         agent.recv(timeout=5)
         began = time.monotonic()
-        agent.close()
+        agent.close(1000, "enough")
     assert talker.ended.wait(5)
     assert time.monotonic() - began < 1
+    assert closed == [(1000, "enough")]
     (call,) = calls(relay.book.wait_for(2))
     assert (call.ending, call.cause) == (Ending.LEFT_BY_AGENT, None)
 
@@ -540,12 +567,14 @@ def test_an_agent_that_closes_in_a_response_ends_it_at_the_provider(
 def test_an_agent_that_vanishes_is_gone_for_the_provider_too(
     talker: Talker, relay: Relaying
 ) -> None:
-    talker.script = half_an_answer
+    seen: list[tuple[int, str] | None] = []
+    talker.script = lambda end: seen.append(half_an_answer(end))
     with opened(relay) as agent:
         agent.send(create())
         agent.recv(timeout=5)
         agent.socket.shutdown(socket.SHUT_RDWR)
         assert talker.ended.wait(2)
+    assert seen == [None]
     (call,) = calls(relay.book.wait_for(2))
     assert call.ending is Ending.LEFT_BY_AGENT
 
