@@ -18,6 +18,7 @@ import uvicorn
 from classifier.records import Exchange
 from proxy.http1 import Http1Transport
 from proxy.keys import Keyring
+from proxy.lending import LendingProtocol
 from proxy.relay import House, Limits, Receive, Relay, Scope, Send
 from proxy.sockets import SocketRelay
 from proxy.upgrades import serving
@@ -142,7 +143,7 @@ def running(app: Any, body_bytes: int = 1 << 20) -> Iterator[int]:
     """An ASGI application on a loopback port, in a thread of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app, http="httptools", lifespan="on", access_log=False, server_header=False,
+        app, http=LendingProtocol, lifespan="on", access_log=False, server_header=False,
         date_header=False, log_level="error", loop="uvloop", **serving(body_bytes),
     )  # fmt: skip
     server = uvicorn.Server(config)
