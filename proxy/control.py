@@ -249,6 +249,33 @@ class Desk:
         items = await self._ask(self._encoded, found[:limit])
         return {"items": items, "next": items[-1]["id"] if len(found) > limit else None}
 
+    async def export(self, *, batch: str | None = None) -> AsyncIterator[dict[str, Any]]:
+        """All that judging again takes, of one batch or of all: facts, outcomes, calls.
+
+        Raises:
+            Refusal: 404 for a batch that no rollout names.
+        """
+        filters = {} if batch is None else {"batch": batch}
+        first = await self._ask(self._database.rollouts_page, filters, after=None, limit=_PAGE)
+        if batch is not None and not first:
+            raise Refusal(404, "unknown_batch", f"no rollout names the batch {batch!r}")
+        return self._exported(filters, first)
+
+    async def _exported(
+        self, filters: Mapping[str, str], rows: Sequence[Row]
+    ) -> AsyncIterator[dict[str, Any]]:
+        while rows:
+            for row in rows:
+                rollout = await self._rollout(row["id"])
+                yield {"record": "rollout", **codec.encode_rollout(rollout)}
+                if rollout.outcome is not None:
+                    owner = {"record": "outcome", "rollout_id": rollout.id}
+                    yield {**owner, **codec.encode_outcome(rollout.outcome)}
+                for call in await self._ask(self._encoded, rollout.exchanges):
+                    yield {"record": "exchange", **call}
+            after = (rows[-1]["created_at"], rows[-1]["id"])
+            rows = await self._ask(self._database.rollouts_page, filters, after=after, limit=_PAGE)
+
     async def rollouts(
         self, filters: Mapping[str, str], *, after: str | None = None, limit: int = 100
     ) -> dict[str, Any]:

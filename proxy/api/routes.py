@@ -73,6 +73,12 @@ def _rollout_routes(routes: APIRouter, desk: Desk, public_url: str | None) -> No
         filters = {name: value for name, value in named.items() if value is not None}
         return await desk.rollouts(filters, after=after, limit=limit)
 
+    @routes.get("/rollouts/export", tags=["rollouts"])
+    async def export(batch: str | None = None) -> StreamingResponse:
+        """JSON lines of rollouts, outcomes and exchanges; `truezero classify` judges them again."""
+        records = await desk.export(batch=batch)
+        return StreamingResponse(_as_lines(records), media_type="application/x-ndjson")
+
     @routes.post(
         "/rollouts/{rollout_id:path}/outcome", response_model=models.Result, tags=["rollouts"]
     )
@@ -157,6 +163,11 @@ def _batch_routes(routes: APIRouter, desk: Desk) -> None:
     async def fingerprints() -> dict[str, Any]:
         """Which causes strike how many rollouts, across batches."""
         return await desk.fingerprints()
+
+
+async def _as_lines(records: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
+    async for record in records:
+        yield json.dumps(record).encode() + b"\n"
 
 
 async def _as_sse(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
