@@ -13,7 +13,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
-    RowMapping,
     Select,
     cast,
     func,
@@ -22,6 +21,8 @@ from sqlalchemy import (
 )
 
 from proxy.store.tables import events, exchanges, open_calls, rollouts, verdicts
+
+Facts = dict[str, Any]
 
 _JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
 _BATCH_NULL = "-"  # a filter's way to say: of no batch
@@ -39,7 +40,7 @@ _FILTERS: Mapping[str, ColumnElement[Any]] = {
 class Found:
     """One page of rows, and how many there are in all."""
 
-    rows: Sequence[RowMapping]
+    rows: Sequence[Facts]
     total: int
 
 
@@ -54,7 +55,7 @@ def batches(connection: Connection, *, offset: int, limit: int) -> Found:
         .order_by(newest.desc(), rollouts.c.batch)
     )
     named = select(func.count(rollouts.c.batch.distinct()))
-    rows = connection.execute(query.offset(offset).limit(limit)).mappings().all()
+    rows = _rows(connection, query.offset(offset).limit(limit))
     return Found(rows, connection.scalar(named) or 0)
 
 
@@ -98,8 +99,12 @@ def found(
     query = select(rollouts, *_VERDICT_COLUMNS).select_from(_JOINED).where(*where)
     counted = select(func.count()).select_from(_JOINED).where(*where)
     ordered = query.order_by(rollouts.c.created_at, rollouts.c.id)
-    rows = connection.execute(ordered.offset(offset).limit(limit)).mappings().all()
+    rows = _rows(connection, ordered.offset(offset).limit(limit))
     return Found(rows, connection.scalar(counted) or 0)
+
+
+def _rows(connection: Connection, query: Select[Any]) -> list[Facts]:
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 _VERDICT_COLUMNS = tuple(
@@ -120,13 +125,13 @@ def _named_like(search: str) -> ColumnElement[bool]:
     )
 
 
-def facts(connection: Connection, rollout_id: str) -> RowMapping | None:
+def facts(connection: Connection, rollout_id: str) -> Facts | None:
     """What was registered and reported of one rollout."""
     query = select(rollouts).where(rollouts.c.id == rollout_id)
-    return connection.execute(query).mappings().one_or_none()
+    return next(iter(_rows(connection, query)), None)
 
 
-def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> list[RowMapping]:
+def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> list[Facts]:
     """A batch's ended calls counted by step of time and subcategory; none where answered.
 
     Returns:
@@ -140,17 +145,17 @@ def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> list[
         .group_by(step, exchanges.c.subcategory)
         .order_by(step)
     )
-    return list(connection.execute(query).mappings())
+    return _rows(connection, query)
 
 
-def _floor(connection: Connection, value: ColumnElement[float]) -> ColumnElement[int]:
+def _floor(connection: Connection, value: ColumnElement[Any]) -> ColumnElement[int]:
     # SQLite is not always built with floor(), and its cast cuts; PostgreSQL's cast rounds.
     if connection.dialect.name == "sqlite":
         return cast(value, Integer)
     return cast(func.floor(value), Integer)
 
 
-def recent_calls(connection: Connection, *, since: float, limit: int) -> list[RowMapping]:
+def recent_calls(connection: Connection, *, since: float, limit: int) -> list[Facts]:
     """The newest inference calls that began after ``since`` (epoch seconds), newest first."""
     names = ("upstream", "status", "ending", "subcategory", "first_byte_s", "duration_s",
              "key_digest", "started_at")  # fmt: skip
@@ -160,7 +165,7 @@ def recent_calls(connection: Connection, *, since: float, limit: int) -> list[Ro
         .order_by(exchanges.c.started_at.desc())
         .limit(limit)
     )
-    return list(connection.execute(query).mappings())
+    return _rows(connection, query)
 
 
 # --- has anything changed? -------------------------------------------------------------------
@@ -195,19 +200,18 @@ def pulse(
     opened = select(func.count(), func.max(open_calls.c.id))
     if batch is not None:
         opened = opened.join(rollouts, rollouts.c.id == open_calls.c.rollout_id).where(*named)
-    newest: tuple[Select[Any], ...] = (
-        select(func.max(events.c.id)),
-        select(func.max(exchanges.c.started_at)),
-    )
-    return tuple(tuple(connection.execute(query).one()) for query in (begun, opened, *newest))
+    told, newest = select(func.max(events.c.id)), select(func.max(exchanges.c.started_at))
+    return _answers(connection, begun, opened, told, newest)
 
 
 def _rollout_pulse(connection: Connection, rollout_id: str) -> tuple[Any, ...]:
-    queries: tuple[Select[Any], ...] = (
-        select(func.count()).where(exchanges.c.rollout_id == rollout_id),
-        select(func.count(), func.max(open_calls.c.id)).where(
-            open_calls.c.rollout_id == rollout_id
-        ),
-        select(rollouts.c.outcome_at, rollouts.c.gaps).where(rollouts.c.id == rollout_id),
+    done = select(func.count()).where(exchanges.c.rollout_id == rollout_id)
+    opened = select(func.count(), func.max(open_calls.c.id)).where(
+        open_calls.c.rollout_id == rollout_id
     )
+    told = select(rollouts.c.outcome_at, rollouts.c.gaps).where(rollouts.c.id == rollout_id)
+    return _answers(connection, done, opened, told)
+
+
+def _answers(connection: Connection, *queries: Select[*tuple[Any, ...]]) -> tuple[Any, ...]:
     return tuple(tuple(row) for query in queries for row in connection.execute(query))

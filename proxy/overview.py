@@ -1,0 +1,315 @@
+"""What pages ask beside REST: batches at a glance, failures over time, how upstreams do now.
+
+It counts and orders; every score and verdict in it is the desk's own answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from proxy.control import Desk
+from proxy.refusals import Refusal
+from proxy.store import overview as asked
+from proxy.upstreams import Upstream
+
+BATCHES = 20  # on one page
+ROLLOUTS = 100
+CALLS = 200
+RECENT = 20_000  # newest calls that an upstream's health is read from
+WINDOWS_S = (900, 3600, 86_400)
+
+_STEPS = 2000  # times that a timeline is read at, at most
+_POLL_S = 0.7
+_QUIET_POLLS = 20  # polls without news until a sign of life is sent
+
+Facts = Mapping[str, Any]
+
+
+class Change(NamedTuple):
+    """News for a page: ``changed``, or "" as a sign of life."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of many: ``number`` from 1, ``total`` items in all."""
+
+    items: Sequence[Facts]
+    number: int
+    size: int
+    total: int
+
+    @property
+    def pages(self) -> int:
+        """How many pages there are; at least 1."""
+        return max(1, math.ceil(self.total / self.size))
+
+    @property
+    def first(self) -> int:
+        """The number of the first item on it, from 1; 0 where there is none."""
+        return (self.number - 1) * self.size + 1 if self.items else 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last item on it."""
+        return (self.number - 1) * self.size + len(self.items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Ended calls counted over one step of time; ``at`` in epoch seconds.
+
+    ``failed`` counts those that failed, by subcategory; ``calls`` all of them.
+    """
+
+    at: float
+    calls: int
+    failed: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """Moments of equal length without a hole, oldest first; ``step_s`` is their length."""
+
+    step_s: int
+    moments: Sequence[Moment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamHealth:
+    """How one upstream did over a window: counts of calls, medians and tails in seconds.
+
+    ``refused`` are the agent's own bad requests, which say nothing about the provider;
+    the shares are over the other calls. ``keys`` counts calls and failures by key digest.
+    """
+
+    name: str
+    origin: str
+    calls: int
+    refused: int
+    success_share: float | None
+    rate_limit_share: float | None
+    failed: Mapping[str, int]
+    latency_p50_s: float | None
+    latency_p95_s: float | None
+    first_byte_p50_s: float | None
+    last_at: float
+    keys: Sequence[tuple[str, int, int]]
+
+
+class Overview:
+    """What pages ask of one process.
+
+    Arguments:
+        desk: gives every verdict and score, and asks the database.
+        wall: seconds since the epoch.
+    """
+
+    def __init__(
+        self, *, desk: Desk, upstreams: Mapping[str, Upstream], wall: Callable[[], float]
+    ) -> None:
+        self._desk = desk
+        self._upstreams = upstreams
+        self._wall = wall
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self._wall()
+
+    async def batches(self, number: int = 1) -> Page:
+        """Batches with their summary and breakers, the newest first."""
+        offset = (number - 1) * BATCHES
+        found = await self._desk.read(asked.batches, offset=offset, limit=BATCHES)
+        items = [await self._glance(row) for row in found.rows]
+        return Page(items=items, number=number, size=BATCHES, total=found.total)
+
+    async def _glance(self, row: Facts) -> Facts:
+        batch = row["batch"]
+        breaker = await self._desk.breaker(batch)
+        return {**row, "summary": await self._desk.batch(batch), "lanes": breaker["lanes"]}
+
+    async def without_batch(self) -> int:
+        """How many rollouts name no batch."""
+        return await self._desk.read(asked.without_batch)
+
+    async def in_flight(self, batch: str | None = None) -> int:
+        """Calls open now."""
+        return await self._desk.read(asked.in_flight, batch)
+
+    async def batch(self, batch: str) -> Facts:
+        """A batch summed up, with its check, breakers and calls in flight.
+
+        Raises:
+            Refusal: 404 for a batch that no rollout names.
+        """
+        return {
+            "summary": await self._desk.batch(batch),
+            "check": await self._desk.check(batch),
+            "lanes": (await self._desk.breaker(batch))["lanes"],
+            "in_flight": await self.in_flight(batch),
+        }
+
+    async def timeline(self, batch: str, *, bars: int = 60) -> Timeline | None:
+        """A batch's calls over time in about so many steps; None where none has ended."""
+        span = await self._desk.read(asked.span, batch)
+        if span is None:
+            return None
+        fine = max(1, math.ceil((self._wall() - span[0]) / _STEPS))
+        rows = await self._desk.read(asked.calls_over_time, batch, step_s=fine)
+        return _timeline(rows, fine, bars) if rows else None
+
+    async def rollouts(
+        self, filters: Mapping[str, str], *, search: str | None = None, number: int = 1
+    ) -> Page:
+        """Rollouts with the verdict they have, oldest first."""
+        await self._desk.refresh(None if filters.get("batch") == "-" else filters.get("batch"))
+        found = await self._desk.read(
+            asked.found,
+            filters,
+            search=search,
+            offset=(number - 1) * ROLLOUTS,
+            limit=ROLLOUTS,
+        )
+        items = [_listed(row) for row in found.rows]
+        return Page(items=items, number=number, size=ROLLOUTS, total=found.total)
+
+    async def rollout(self, rollout_id: str, *, after: str | None = None) -> Facts:
+        """One rollout: facts, outcome, verdict and a page of its calls.
+
+        Raises:
+            Refusal: 404 for an unknown rollout.
+        """
+        verdict = await self._desk.verdict(rollout_id)
+        calls = await self._desk.exchanges(rollout_id, after=after, limit=CALLS)
+        row = await self._desk.read(asked.facts, rollout_id)
+        if row is None:  # its only calls could not be recorded
+            raise Refusal(404, "unknown_rollout", f"nothing of {rollout_id!r} could be recorded")
+        outcome = json.loads(row["outcome"]) if row["outcome"] else None
+        return {"facts": row, "outcome": outcome, "verdict": verdict, "calls": calls}
+
+    async def fingerprints(self) -> Sequence[Facts]:
+        """Which causes strike how many rollouts, across batches."""
+        items: Sequence[Facts] = (await self._desk.fingerprints())["items"]
+        return items
+
+    async def upstreams(self, window_s: int) -> Sequence[UpstreamHealth]:
+        """How each upstream asked in the last ``window_s`` seconds did, the busiest first."""
+        since = self._wall() - window_s
+        rows = await self._desk.read(asked.recent_calls, since=since, limit=RECENT)
+        return await asyncio.to_thread(self._healths, rows)
+
+    def _healths(self, rows: Iterable[Facts]) -> list[UpstreamHealth]:
+        by_name: defaultdict[str, list[Facts]] = defaultdict(list)
+        for row in rows:
+            by_name[row["upstream"]].append(row)
+        ranked = sorted(by_name.items(), key=lambda item: (-len(item[1]), item[0]))
+        return [self._health(name, calls) for name, calls in ranked]
+
+    def _health(self, name: str, calls: Sequence[Facts]) -> UpstreamHealth:
+        failed = Counter(call["subcategory"] for call in calls if call["subcategory"])
+        refused = failed["rejected_request"]
+        asked_of_it = len(calls) - refused
+        durations = [call["duration_s"] for call in calls if call["subcategory"] is None]
+        first_bytes = [call["first_byte_s"] for call in calls if call["subcategory"] is None]
+        upstream = self._upstreams.get(name)
+        return UpstreamHealth(
+            name=name,
+            origin=(upstream.origin if upstream and upstream.url else ""),
+            calls=len(calls),
+            refused=refused,
+            success_share=_share(asked_of_it - (failed.total() - refused), asked_of_it),
+            rate_limit_share=_share(failed["rate_limit"], asked_of_it),
+            failed=dict(failed.most_common()),
+            latency_p50_s=quantile(durations, 0.5),
+            latency_p95_s=quantile(durations, 0.95),
+            first_byte_p50_s=quantile(first_bytes, 0.5),
+            last_at=max(call["started_at"] for call in calls),
+            keys=_keys(calls),
+        )
+
+    async def changes(
+        self, *, batch: str | None = None, rollout_id: str | None = None
+    ) -> AsyncIterator[Change]:
+        """Tells whenever what a page shows has changed, and that it still listens; without end.
+
+        Every process sees what any of them recorded.
+        """
+        before, quiet = await self._pulse(batch, rollout_id), 0
+        yield Change("")
+        while True:
+            await asyncio.sleep(_POLL_S)
+            now = await self._pulse(batch, rollout_id)
+            quiet = 0 if now != before else quiet + 1
+            if now != before:
+                yield Change("changed")
+            elif quiet % _QUIET_POLLS == 0:
+                yield Change("")
+            before = now
+
+    async def _pulse(self, batch: str | None, rollout_id: str | None) -> tuple[Any, ...]:
+        return await self._desk.read(asked.pulse, batch=batch, rollout_id=rollout_id)
+
+
+def quantile(values: Iterable[float | None], share: float) -> float | None:
+    """The value below which this share of the known values lies; None where none is known."""
+    known = sorted(value for value in values if value is not None)
+    return known[min(len(known) - 1, int(len(known) * share))] if known else None
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _keys(calls: Iterable[Facts]) -> list[tuple[str, int, int]]:
+    total: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for call in calls:
+        key = call["key_digest"] or "-"
+        total[key] += 1
+        failed[key] += call["subcategory"] not in (None, "rejected_request")
+    return [(key, count, failed[key]) for key, count in total.most_common()]
+
+
+def _timeline(rows: Sequence[Facts], fine_s: int, bars: int) -> Timeline:
+    """Rows of fine steps as at most about ``bars`` moments of a round length."""
+    first, last = rows[0]["step"] * fine_s, rows[-1]["step"] * fine_s
+    step_s = _round_step((last - first) / bars, at_least=fine_s)
+    start = int(first // step_s)
+    count = int(last // step_s) - start + 1
+    calls: Counter[int] = Counter()
+    failed: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        place = int(row["step"] * fine_s // step_s) - start
+        calls[place] += row["calls"]
+        if row["subcategory"] is not None:
+            failed[place][row["subcategory"]] += row["calls"]
+    moments = [
+        Moment(at=(start + n) * step_s, calls=calls[n], failed=dict(failed[n]))
+        for n in range(count)
+    ]
+    return Timeline(step_s=step_s, moments=moments)
+
+
+_ROUND_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
+            86_400)  # fmt: skip
+
+
+def _round_step(wanted_s: float, *, at_least: int) -> int:
+    needed = max(wanted_s, at_least)
+    whole = math.ceil(needed / 86_400) * 86_400
+    return next((step for step in _ROUND_S if step >= needed), whole)
+
+
+def _listed(row: Facts) -> Facts:
+    """A rollout as a list shows it, with what its verdict says in short."""
+    verdict = json.loads(row["verdict"]) if row["verdict"] else {}
+    told = ("error", "rule", "doomed", "failed_requests", "total_requests", "recovered_requests",
+            "retry")  # fmt: skip
+    return {**row, **{name: verdict.get(name) for name in told}}

@@ -1,0 +1,53 @@
+"""Sessions of people who signed in with the admin token: values that a cookie can carry.
+
+It keeps no table and no clock, and a session's value says nothing of the token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+from typing import Self
+
+COOKIE = b"truezero_session"
+LIFE_S = 12 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Issues and checks sessions and the tokens of forms.
+
+    ``key`` is derived from the deployment's secret and its admin token, so that every
+    process accepts what any of them issued, and a new token ends every session.
+    """
+
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, secret: bytes, token: bytes | None) -> Self:
+        """The sessions of one deployment; without a token nobody needs one."""
+        return cls(hmac.digest(secret, b"session\0" + (token or b""), hashlib.sha256))
+
+    def issue(self, now: float) -> str:
+        """A session that ends LIFE_S seconds after ``now`` (epoch seconds)."""
+        ends = str(int(now + LIFE_S))
+        return f"{ends}.{self._seal(b'ends', ends)}"
+
+    def holds(self, value: str, now: float) -> bool:
+        """Whether this is a session of ours that has not ended; compared in constant time."""
+        ends, _, seal = value.partition(".")
+        if not hmac.compare_digest(self._seal(b"ends", ends).encode(), seal.encode()):
+            return False
+        return int(ends) > now
+
+    def form_token(self, session: str) -> str:
+        """What a form of this session carries; other origins can neither read nor guess it."""
+        return self._seal(b"form", session)
+
+    def accepts(self, form_token: str, session: str) -> bool:
+        """Whether a form came from a page of this session; compared in constant time."""
+        return hmac.compare_digest(self.form_token(session).encode(), form_token.encode())
+
+    def _seal(self, what: bytes, text: str) -> str:
+        return hmac.digest(self.key, what + b"\0" + text.encode(), hashlib.sha256).hex()
