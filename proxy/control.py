@@ -9,7 +9,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -24,6 +24,7 @@ from classifier.verdicts import Health, Verdict
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
 from proxy.refusals import Refusal
+from proxy.store import overview
 from proxy.store.database import Database, Registration, Row, StorageError, as_json
 from proxy.upstreams import Upstream, normalised
 from truezero import models
@@ -31,6 +32,7 @@ from truezero import models
 _PAGE = 1000
 _REFRESH = 1000  # rollouts judged anew before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
+_SUMS_KEPT = 32  # batches whose summary is kept
 
 _EVENTS_POLL_S = 0.3
 _SUMMARY = (
@@ -47,6 +49,17 @@ class Event(NamedTuple):
     id: int
     kind: str
     data: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Summed:
+    """A batch summed up, and the stamp of the state it was in."""
+
+    stamp: tuple[Any, ...]
+    rollouts: int
+    skipped: int
+    summary: Batch
+    retry: list[dict[str, Any]]
 
 
 class Recording(Protocol):
@@ -103,6 +116,7 @@ class Desk:
         self._wall = wall
         self._changed = changed
         self._registered: set[str] = set()
+        self._summed_up: dict[str, _Summed] = {}
 
     # rollouts
 
@@ -284,7 +298,7 @@ class Desk:
         Raises:
             Refusal: 422 for an ``after`` that no page ended in.
         """
-        await self._refresh(filters.get("batch"))
+        await self.refresh(filters.get("batch"))
         rows = await self._ask(
             self._database.rollouts_page, filters, after=_position(after), limit=limit + 1
         )
@@ -303,17 +317,16 @@ class Desk:
         Raises:
             Refusal: 404 for a batch that no rollout names.
         """
-        rows = await self._batch_rows(batch)
-        summary = await self._ask(_summary, rows)
-        counted = {name: getattr(summary, name) for name in _SUMMARY}
+        done = await self._summed(batch)
+        counted = {name: getattr(done.summary, name) for name in _SUMMARY}
         return {
             "batch": batch,
-            "rollouts": len(rows),
-            "skipped": sum(row["skipped"] is not None for row in rows),
+            "rollouts": done.rollouts,
+            "skipped": done.skipped,
             **counted,
-            **asdict(summary.scores),
-            "valid": summary.check.valid,
-            "retry": await self._ask(_to_retry, rows),
+            **asdict(done.summary.scores),
+            "valid": done.summary.check.valid,
+            "retry": done.retry,
         }
 
     async def check(self, batch: str) -> dict[str, Any]:
@@ -322,8 +335,8 @@ class Desk:
         Raises:
             Refusal: 404 for a batch that no rollout names.
         """
-        summary = await self._ask(_summary, await self._batch_rows(batch))
-        return {"batch": batch, "valid": summary.check.valid, "lines": summary.check.lines}
+        found = (await self._summed(batch)).summary.check
+        return {"batch": batch, "valid": found.valid, "lines": found.lines}
 
     async def breaker(self, batch: str) -> dict[str, Any]:
         """A batch's breakers, lane by lane, as they stand now."""
@@ -393,6 +406,12 @@ class Desk:
             Refusal: 503 while the database does not answer.
         """
         return await self._ask(self._database.read, question, *args, **kwargs)
+
+    async def refresh(self, batch: str | None) -> None:
+        """Judge anew what has no final verdict yet, in one batch or in all."""
+        waiting = await self._ask(self._database.unjudged, batch=batch, limit=_REFRESH)
+        for rollout_id in waiting:
+            await self.verdict(rollout_id)
 
     # steps
 
@@ -466,18 +485,21 @@ class Desk:
             "result": as_json(codec.encode_result(made)) if reported else None,
         }
 
-    async def _refresh(self, batch: str | None) -> None:
-        """Judge anew what has no final verdict yet."""
-        waiting = await self._ask(self._database.unjudged, batch=batch, limit=_REFRESH)
-        for rollout_id in waiting:
-            await self.verdict(rollout_id)
-
-    async def _batch_rows(self, batch: str) -> list[Row]:
-        await self._refresh(batch)
+    async def _summed(self, batch: str) -> _Summed:
+        """A batch summed up, once for each state that it is in: pages ask again and again."""
+        await self.refresh(batch)
+        stamp = await self.read(overview.batch_stamp, batch)
+        known = self._summed_up.get(batch)
+        if known is not None and known.stamp == stamp:
+            return known
         rows = await self._ask(self._database.batch, batch)
         if not rows:
             raise Refusal(404, "unknown_batch", f"no rollout names the batch {batch!r}")
-        return rows
+        fresh = await self._ask(_sum_up, stamp, rows)
+        if len(self._summed_up) >= _SUMS_KEPT:
+            self._summed_up.pop(next(iter(self._summed_up)))
+        self._summed_up[batch] = fresh
+        return fresh
 
     async def _ask(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         try:
@@ -520,8 +542,14 @@ def _outcome(row: Row) -> Outcome | None:
     return None
 
 
-def _summary(rows: Sequence[Row]) -> Batch:
-    return summarize([_result(row) for row in rows if row["health"] is not None])
+def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Row]) -> _Summed:
+    return _Summed(
+        stamp=stamp,
+        rollouts=len(rows),
+        skipped=sum(row["skipped"] is not None for row in rows),
+        summary=summarize([_result(row) for row in rows if row["health"] is not None]),
+        retry=_to_retry(rows),
+    )
 
 
 def _result(row: Row) -> Result:

@@ -151,7 +151,7 @@ RESERVED = frozenset(
     {
         "r", "rollouts", "batches", "fingerprints", "healthz", "readyz", "metrics", "docs",
         "redoc", "openapi.json", "static", "events", "upstreams", "key", "as", "api",
-        "sign-in", "sign-out", "favicon.ico",
+        "sign-in", "sign-out", "ui", "favicon.ico",
     }
 )  # fmt: skip
 
