@@ -228,7 +228,6 @@ def _aws_credentials() -> Any:
 
 
 def _google_credentials() -> Any:
-    logging.getLogger("google.auth").setLevel(logging.CRITICAL)
     transport = _google_transport()
     credentials, _ = import_module("google.auth").default(scopes=[_SCOPE], request=transport)
     return credentials

@@ -199,6 +199,7 @@ UNTOUCHED: dict[str, dict[str, object]] = {
         "content": gzip.compress(json.dumps(STREAM).encode()),
         "headers": {"content-encoding": "gzip"},
     },
+    "it only says that it is encoded": {"headers": {"content-encoding": "zstd"}},
     "it is signed": {
         "headers": {"authorization": "AWS4-HMAC-SHA256 Credential=AKID/x, Signature=1"}
     },
@@ -230,6 +231,11 @@ def test_other_endpoints_are_left_alone(provider: Provider, relay: Relaying, pat
     assert provider.requests[0].body == answer.request.read()
 
 
+def test_other_methods_are_left_alone(provider: Provider, relay: Relaying) -> None:
+    answer = httpx.put(relay.base() + CHAT, json=STREAM)
+    assert provider.requests[0].body == answer.request.read()
+
+
 def test_legacy_completions_are_asked(provider: Provider, relay: Relaying) -> None:
     _, relayed = raw(relay.base() + "/v1/completions", json={"prompt": "x", "stream": True})
     assert relayed == UNASKED.content
@@ -252,9 +258,12 @@ def test_who_is_asked_unless_an_operator_says_otherwise() -> None:
     assert allow_list({"mine": {"include_usage": True}})["mine"].include_usage
 
 
-def test_an_error_passes_as_it_is(provider: Provider, relay: Relaying) -> None:
-    error = b'{"error":{"message":"m","type":"t","usage":null}}'
-    provider.plays(Answer(status=429, body=(error,)))
+@pytest.mark.parametrize("kind", [answers.JSON, answers.SSE])
+def test_an_error_passes_as_it_is(
+    provider: Provider, relay: Relaying, kind: tuple[tuple[str, str], ...]
+) -> None:
+    error = b'data: {"error":{"message":"m"},"usage":null}\n\n'
+    provider.plays(Answer(status=429, headers=kind, body=(error,)))
     answer, relayed = raw(relay.base() + CHAT)
     assert (answer.status_code, relayed) == (429, error)
     assert answer.headers["content-length"] == str(len(error))
@@ -306,9 +315,19 @@ def test_an_end_without_its_blank_line_waits_for_the_commit_too(
 ) -> None:
     body = (*ASKED.body[:-1], b"data: [DONE]\n")
     provider.plays(Answer(headers=answers.SSE, body=body, framing=Framing.CHUNKED))
+    relay.book.hold.set()
+    got = b""
+    with (
+        httpx.Client(timeout=0.3) as http,
+        http.stream("POST", relay.base() + CHAT, json=STREAM) as streamed,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        for chunk in streamed.iter_raw():
+            got += chunk
+    assert b"[DONE]" not in got
+    relay.book.hold.clear()
     _, relayed = raw(relay.base() + CHAT)
     assert relayed == UNASKED.content[:-1]
-    assert relay.book.only.ending is Ending.COMPLETE
 
 
 def test_a_stream_cut_midway_is_cut_at_the_same_byte(provider: Provider, relay: Relaying) -> None:

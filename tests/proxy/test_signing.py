@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import itertools
 import json
 import os
 import subprocess
@@ -227,6 +228,16 @@ def test_a_session_token_of_our_own_is_sent_and_signed(
 
 
 @pytest.mark.usefixtures("own_keys")
+def test_what_is_left_of_another_signature_is_replaced(provider: Provider, relay: Relaying) -> None:
+    stale = {"x-amz-date": "20200101T000000Z", "x-amz-security-token": "theirs"}
+    httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, headers=stale)
+    (seen,) = provider.requests
+    assert [name.lower() for name, _ in seen.headers].count("x-amz-date") == 1
+    assert seen.header("x-amz-security-token") is None
+    assert fields(seen)["Signature"] == signature(seen, SECRET)
+
+
+@pytest.mark.usefixtures("own_keys")
 def test_a_body_that_arrives_bit_by_bit_is_signed_whole(
     provider: Provider, relay: Relaying
 ) -> None:
@@ -351,8 +362,11 @@ def test_without_the_extra_the_refusal_says_what_to_install(
     assert f"truezero[{extra}]" in answer.json()["detail"]
 
 
-def test_a_renewal_that_cannot_reach_aws_is_transient(
-    relay: Relaying, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_renewal_that_cannot_reach_aws_is_transient_and_logs_nothing_of_it(
+    relay: Relaying,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     role = "arn:aws:iam::123456789012:role/r"
     profile = f"[profile far]\nrole_arn = {role}\nsource_profile = near\nregion = eu-west-1\n"
@@ -367,6 +381,7 @@ def test_a_renewal_that_cannot_reach_aws_is_transient(
     cause = relay.book.only.cause
     assert cause is not None
     assert cause.transient
+    assert not [record for record in caplog.records if record.name.startswith("botocore")]
 
 
 @pytest.mark.parametrize(
@@ -431,7 +446,7 @@ def test_found_credentials_are_not_looked_for_again(monkeypatch: pytest.MonkeyPa
     shelf = Shelf(found)
     monkeypatch.setattr(signing, "_aws_credentials", shelf)
     with ThreadPoolExecutor(1) as threads:
-        signer = AwsSigner({}, threads, lambda: 1e9 * shelf.looks)
+        signer = AwsSigner({}, threads, itertools.count(0, 1000).__next__)
         assert dict(sign(signer))[b"authorization"].startswith(b"AWS4-HMAC-SHA256")
         sign(signer)
     assert shelf.looks == 1
@@ -565,6 +580,26 @@ def test_a_token_about_to_expire_is_renewed(
         httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
     tokens = [request.header("authorization") for request in provider.requests]
     assert tokens == ["Bearer ya29.1", "Bearer ya29.2"]
+
+
+@pytest.mark.usefixtures("account")
+def test_a_token_that_is_there_costs_no_thread() -> None:
+    threads = ThreadPoolExecutor(1)
+    signer = GoogleTokens(threads, time.monotonic)
+    first = sign(signer)
+    threads.shutdown()
+    assert sign(signer) == first
+
+
+@pytest.mark.usefixtures("account")
+def test_the_operators_quota_project_goes_before_the_callers(
+    provider: Provider, relay: Relaying, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "ours")
+    theirs = {"x-goog-user-project": "theirs"}
+    httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK, headers=theirs)
+    found = [v for n, v in provider.requests[0].headers if n.lower() == "x-goog-user-project"]
+    assert found == ["ours"]
 
 
 def test_many_first_calls_at_once_ask_for_one_token(
