@@ -1,1 +1,73 @@
-"""The runner's side of truezero: the REST contract, a client and the command line."""
+"""The runner's side of truezero: the REST contract, a client and the command line.
+
+Names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from truezero.batches import (
+        AgentError,
+        AsyncBatch,
+        AsyncRollout,
+        Batch,
+        BatchRun,
+        EnvironmentError,
+        EvaluationFailed,
+        ExecutionError,
+        Ran,
+        Rollout,
+        SetupFailed,
+        Skipped,
+        TaskTimeout,
+        UserError,
+    )
+    from truezero.client import AsyncClient, Client
+    from truezero.loop import ExecutionLoop
+    from truezero.questions import Event, ServiceError
+
+__all__ = [
+    "AgentError",
+    "AsyncBatch",
+    "AsyncClient",
+    "AsyncRollout",
+    "Batch",
+    "BatchRun",
+    "Client",
+    "EnvironmentError",
+    "EvaluationFailed",
+    "Event",
+    "ExecutionError",
+    "ExecutionLoop",
+    "Ran",
+    "Rollout",
+    "ServiceError",
+    "SetupFailed",
+    "Skipped",
+    "TaskTimeout",
+    "UserError",
+]
+
+_ELSEWHERE = {
+    "AsyncClient": "client",
+    "Client": "client",
+    "Event": "questions",
+    "ExecutionLoop": "loop",
+    "ServiceError": "questions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_ELSEWHERE.get(name, 'batches')}")
+    found = getattr(module, name)
+    globals()[name] = found  # asked for once
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

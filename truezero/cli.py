@@ -8,13 +8,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from truezero.client import Client, ServiceError
+
+if TYPE_CHECKING:
+    from truezero import models
+    from truezero.run import Report
 
 app = typer.Typer(
     name="truezero",
@@ -108,16 +114,185 @@ def verdict(
     """Print a rollout's verdict and what proves it."""
     from truezero import report  # noqa: PLC0415  tables are only loaded where they are printed
 
-    try:
-        with Client(url, token) as client:
-            found = client.verdict(rollout, settled=wait, policy=policy)
-            calls = client.exchanges(rollout)
-    except ServiceError as error:
-        _fail(str(error), 1)
+    with _asking(url, token) as client:
+        found = client.verdict(rollout, settled=wait, policy=policy)
+        calls = client.exchanges(rollout)
     if as_json:
         typer.echo(json.dumps(found.model_dump(), indent=2))
     else:
         report.print_verdict(found, calls)
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def run(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- CMD…", help="The agent, as it is called without us.")
+    ],
+    batch: Annotated[str | None, typer.Option(help="The batch it belongs to.")] = None,
+    task: Annotated[str | None, typer.Option(help="What it is to do.")] = None,
+    rollout_id: Annotated[
+        str | None, typer.Option("--id", help="The rollout's id; by default one is made.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model under test, where others are called too.")
+    ] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast", help="Stop the agent once it is doomed.")
+    ] = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run any agent and say whether its model was reached.
+
+    Uses the service at TRUEZERO_URL, or one of its own where none answers. The agent's
+    input and output are untouched; the verdict goes to standard error.
+
+    Exit code: the agent's own where the verdict is healthy or it never began (127: no such
+    command); 75 a transient failure of the provider, 76 a permanent one or an open breaker,
+    77 a suspected one, 78 where evidence is missing; 1 where the service failed.
+    """
+    from truezero import run as running  # noqa: PLC0415
+    from truezero.embedded import StartError  # noqa: PLC0415
+
+    facts = {"batch": batch, "task": task, "id": rollout_id, "model": model}
+    job = running.job_of(command, fail_fast=fail_fast, **facts)
+    try:
+        with running.service(url, token, running.say) as client:
+            done = running.run(job, client)
+    except (ServiceError, StartError) as error:
+        _fail(str(error), 1)
+    if as_json:
+        typer.echo(json.dumps(running.record(done)), err=True)
+    else:
+        running.say(_told(done))
+    raise typer.Exit(done.exit_code)
+
+
+def _told(done: Report) -> str:
+    from truezero import report  # noqa: PLC0415
+
+    if done.verdict is None:
+        return f"{done.rollout_id}: {done.skipped}"
+    stopped = "; stopped, for it was doomed" if done.ended.doomed else ""
+    return report.verdict_line(done.verdict) + stopped
+
+
+@app.command()
+def batch(
+    name: Annotated[str, typer.Argument(metavar="ID", help="The batch.")],
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a batch stands on: scores, coverage, causes, what to run again."""
+    from truezero import report  # noqa: PLC0415
+
+    with _asking(url, token) as client:
+        summary, breaker = client.summary(name), client.breaker(name)
+    if as_json:
+        typer.echo(summary.model_dump_json(indent=2))
+    else:
+        report.print_batch(summary, breaker)
+
+
+@app.command()
+def check(
+    name: Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")],
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print each thing that keeps a batch from being a valid measurement; exit 1 if any."""
+    from truezero import report  # noqa: PLC0415
+
+    with _asking(url, token) as client:
+        found = client.check(name)
+    if as_json:
+        typer.echo(found.model_dump_json(indent=2))
+    else:
+        report.print_check(found)
+    raise typer.Exit(0 if found.valid else 1)
+
+
+@app.command()
+def watch(
+    name: Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")],
+    url: Url = None,
+    token: Token = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print each event as a line.")] = False,
+) -> None:
+    """Follow a batch live, until Ctrl-C."""
+    with _asking(url, token) as client, suppress(KeyboardInterrupt):
+        client.summary(name)  # a batch that does not exist has no events to wait for
+        if as_json:
+            _print_events(client, name)
+        else:
+            _show_events(client, name)
+
+
+def _print_events(client: Client, batch_name: str) -> None:
+    for event in client.events(batch_name):
+        typer.echo(json.dumps({"id": event.id, "event": event.kind, **event.data}))
+        sys.stdout.flush()
+
+
+def _show_events(client: Client, batch_name: str) -> None:
+    from truezero import report  # noqa: PLC0415
+
+    def standing() -> tuple[models.BatchSummary, models.Breaker]:
+        return client.summary(batch_name), client.breaker(batch_name)
+
+    with report.live_batch(standing) as follow:
+        for event in client.events(batch_name, alive=True):
+            follow(event)
+
+
+@app.command()
+def export(
+    batch_name: Annotated[
+        str | None, typer.Option("--batch", help="Only this batch.  [default: all]")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write this file.  [default: standard output]")
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Write rollouts, outcomes and calls as JSON lines, which `truezero classify` judges again."""
+    with _asking(url, token) as client:
+        lines = client.export(batch=batch_name)
+        if out is None:
+            for line in lines:
+                typer.echo(line)
+        else:
+            _write(out, lines)
+
+
+def _write(out: Path, lines: Iterable[str]) -> None:
+    """The whole export or none: a file that stops in the middle would be believed."""
+    part = out.with_name(out.name + ".part")
+    try:
+        with part.open("w", encoding="utf-8") as written:
+            written.writelines(line + "\n" for line in lines)
+        part.replace(out)
+    except OSError as error:
+        _fail(f"{out} cannot be written: {error.strerror}", 1)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _asking(url: str | None, token: str | None) -> Iterator[Client]:
+    """A service of our version; where it fails us, one sentence and exit 1."""
+    try:
+        with Client(url, token) as client:
+            client.greet()
+            yield client
+    except ServiceError as error:
+        _fail(str(error), 1)
 
 
 @app.command()
@@ -150,10 +325,11 @@ def demo(
     """
     _service()
     from truezero import demo as story  # noqa: PLC0415
+    from truezero.embedded import StartError  # noqa: PLC0415
 
     try:
         story.run(keep=keep, as_json=as_json)
-    except story.DemoError as error:
+    except StartError as error:
         _fail(str(error), 1)
 
 

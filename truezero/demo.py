@@ -7,15 +7,9 @@ the service answered.
 from __future__ import annotations
 
 import json
-import os
-import re
-import select
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,20 +20,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from truezero import models, report
+from truezero import embedded, models, report
 from truezero.client import Client
 from truezero.simulator import Provider
 
 BATCH = "demo"
-_START_S = 20.0
-_LISTENS = re.compile(r"listens on (http://\S+)")
+_DIALECTS = ("OPENAI", "ANTHROPIC")
 _STEPS = 4
 _RETRIES = 2
 _PATIENCE_S = 0.1
-
-
-class DemoError(Exception):
-    """Why the demo could not run, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -87,54 +76,20 @@ def run(*, keep: Path | None = None, as_json: bool = False) -> None:
     """Play every scene, then print the verdicts.
 
     Raises:
-        DemoError: the proxy did not start.
+        StartError: the proxy did not start.
     """
     console = Console(stderr=as_json)
     with tempfile.TemporaryDirectory(prefix="truezero-demo-") as folder, Provider() as provider:
         database = keep.absolute() if keep else Path(folder) / "demo.db"
-        with proxy(database, provider.url, Path(folder)) as url:
+        upstreams = {f"TRUEZERO_UPSTREAM_{name}": provider.url for name in _DIALECTS}
+        home = Path(folder)
+        with embedded.service(database, home, upstreams, cwd=home) as url:
             console.print(f"proxy at {url}, provider at {provider.url}")
             runs = _play(url, console)
     if as_json:
         sys.stdout.write(json.dumps([_record(run) for run in runs], indent=2) + "\n")
     else:
         _print(runs, console)
-
-
-@contextmanager
-def proxy(database: Path, provider: str, folder: Path) -> Iterator[str]:
-    """A proxy process of its own on a free port, in front of the provider."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRUEZERO_")}
-    environment |= {
-        "TRUEZERO_UPSTREAM_OPENAI": provider,
-        "TRUEZERO_UPSTREAM_ANTHROPIC": provider,
-        "TRUEZERO_LOG_LEVEL": "warning",
-    }
-    command = [sys.executable, "-m", "truezero", "serve", "--port", "0"]
-    process = subprocess.Popen(  # noqa: S603  our own command
-        [*command, "--database", str(database)],
-        env=environment,
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield _address(process)
-    finally:
-        process.terminate()
-        process.wait(timeout=_START_S)
-
-
-def _address(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    deadline = time.monotonic() + _START_S
-    said = ""
-    while process.poll() is None and time.monotonic() < deadline:
-        if select.select([process.stderr], [], [], 0.1)[0]:
-            said += process.stderr.readline()
-            if found := _LISTENS.search(said):
-                return found[1]
-    raise DemoError(f"the proxy did not start: {said.strip() or 'it said nothing'}")
 
 
 def _play(url: str, console: Console) -> list[Run]:

@@ -1,0 +1,100 @@
+"""A service of one's own for as long as it is needed: a process on a free port, then gone.
+
+It knows nothing of what is asked of it, and leaves no file behind but its database.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+_START_S = 20.0
+_POLL_S = 0.02
+_LISTENS = re.compile(r"listens on (http://\S+)")
+_LOG = "service.log"
+
+
+class StartError(Exception):
+    """Why the service did not start, in one sentence."""
+
+
+@contextmanager
+def service(
+    database: Path,
+    folder: Path,
+    settings: Mapping[str, str],
+    *,
+    inherited: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Iterator[str]:
+    """Run a service; the address it listens on.
+
+    It stands in a process group of its own, so that Ctrl-C reaches it only through us.
+
+    Arguments:
+        folder: where its log goes.
+        settings: ``TRUEZERO_…`` variables; they beat those inherited.
+        inherited: by default this process's environment without any ``TRUEZERO_…``.
+        cwd: where it looks for a ``truezero.toml``; by default where we are.
+
+    Raises:
+        StartError: it did not start.
+    """
+    base = _without_settings() if inherited is None else inherited
+    port = str(_free_port())
+    environment = {
+        **base,
+        "TRUEZERO_LOG_LEVEL": "warning",
+        "TRUEZERO_PUBLIC_URL": f"http://127.0.0.1:{port}",  # whatever a truezero.toml says
+        "TRUEZERO_WORKERS": "1",
+        **settings,
+    }
+    command = [sys.executable, "-m", "truezero", "serve", "--host", "127.0.0.1", "--port", port]
+    log = folder / _LOG
+    with log.open("wb") as written:
+        process = subprocess.Popen(  # noqa: S603  our own command
+            [*command, "--database", str(database)],
+            env=environment,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+            process_group=0,
+        )
+    try:
+        yield _address(process, log)
+    finally:
+        process.terminate()
+        process.wait(timeout=_START_S)
+
+
+def _without_settings() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("TRUEZERO_")}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + _START_S
+    while process.poll() is None and time.monotonic() < deadline:
+        if found := _LISTENS.search(_said(log)):
+            return found[1]
+        time.sleep(_POLL_S)
+    last = _said(log).strip().splitlines()
+    raise StartError(f"the proxy did not start: {last[-1] if last else 'it said nothing'}")
+
+
+def _said(log: Path) -> str:
+    return log.read_text("utf-8", errors="replace")
