@@ -177,6 +177,7 @@ class Exchange:
     key_digest: str | None = None
     injected: bool = False
     deaf: str | None = None  # why the listener could not follow, if it could not
+    traceparent: str | None = None  # the agent's own trace (W3C); in memory only, never stored
 
     @property
     def failed(self) -> bool:

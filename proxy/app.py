@@ -13,11 +13,12 @@ import os
 import random
 import resource
 import socket
-import sys
+import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,12 +27,15 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 from uvicorn.supervisors import Multiprocess
 
-from proxy.api import guard, problems, routes
+from proxy import traces
+from proxy.api import guard, numbers, problems, routes
 from proxy.control import Desk
 from proxy.keys import Keyring
 from proxy.lending import LendingProtocol
+from proxy.logs import Log
+from proxy.metrics import SHARED, Metrics
 from proxy.prices import PriceTable
-from proxy.recorder import Recorder
+from proxy.recorder import Observer, Recorder
 from proxy.refusals import Refusal, problem
 from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
 from proxy.settings import Settings, load
@@ -40,6 +44,7 @@ from proxy.sockets import SocketRelay
 from proxy.standing import AwayError, Standing, Standings
 from proxy.store.database import Database, StorageError
 from proxy.upgrades import serving
+from proxy.upstreams import Upstream
 from truezero.models import Fault
 
 log = logging.getLogger("truezero")
@@ -52,14 +57,27 @@ _HEARTBEAT_S = 5.0
 _GC_THRESHOLDS = (50_000, 20, 50)  # fewer, later collections: thousands of streams live long
 
 
+_LISTEN_S = 0.5  # how often the event loop is asked how late it comes
+
+
 class StartError(Exception):
     """Why the service cannot start, in one sentence."""
 
 
 class Application:
-    """The service of one process, as an ASGI application."""
+    """The service of one process, as an ASGI application.
 
-    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+    Arguments:
+        watching: told of every call that ended, beside metrics and traces.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Mapping[str, str],
+        *,
+        watching: Sequence[Observer] = (),
+    ) -> None:
         self._settings = settings
         self._database = Database(settings.database_url)
         self._worker = _new_id()
@@ -100,7 +118,19 @@ class Application:
         )
         self._relay = Relay(house)
         self._sockets = SocketRelay(house)
+        self._metrics = Metrics(
+            self._recorder,
+            census=lambda: self._database.census(time.time()),
+            version=metadata.version("truezero"),
+            shared=_shared_numbers(environment),
+        )
+        self._traces = _traces(settings, upstreams, self._worker)
+        for observer in (self._metrics.observe, *watching):
+            self._recorder.tell(observer)
+        if self._traces is not None:
+            self._recorder.tell(self._traces.observe)
         self._control = _control_plane(desk, settings, self._lifespan)
+        self._control.include_router(numbers.router(self._metrics.exposition))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Agents' calls and sockets go to the relays, everything else to the control plane."""
@@ -126,24 +156,35 @@ class Application:
     async def _lifespan(self, _app: object) -> AsyncIterator[None]:
         self._recorder.start()
         await asyncio.to_thread(self._beat)
-        pulse = asyncio.create_task(self._pulse())
+        tasks = [asyncio.create_task(work) for work in (self._pulse(), self._listen_to_loop())]
         gc.collect()
         gc.freeze()  # what lives as long as the process is not searched for garbage again
         gc.set_threshold(*_GC_THRESHOLDS)
         try:
             yield
         finally:
-            pulse.cancel()
+            for task in tasks:
+                task.cancel()
             await self._transport.aclose()
             await self._recorder.stop()
             with contextlib.suppress(StorageError):
                 await asyncio.to_thread(self._database.retire, self._worker)
+            if self._traces is not None:
+                await asyncio.to_thread(self._traces.close)
             self._database.close()
 
     async def _pulse(self) -> None:
         while True:
             await asyncio.sleep(_HEARTBEAT_S)
+            self._metrics.sample()
             await asyncio.to_thread(self._beat)
+
+    async def _listen_to_loop(self) -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            due = clock() + _LISTEN_S
+            await asyncio.sleep(_LISTEN_S)
+            self._metrics.late(clock() - due)
 
     def _beat(self) -> None:
         try:
@@ -155,20 +196,25 @@ class Application:
 
 def create() -> Application:
     """The application as uvicorn's worker processes build it, from the environment."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    return Application(load({}, os.environ), os.environ)
+    settings = load({}, os.environ)
+    lines = _log(settings)
+    lines.install()
+    each = lines.exchanges()
+    return Application(settings, os.environ, watching=() if each is None else (each,))
 
 
 def serve(settings: Settings) -> None:
     """Run the service until it is told to stop.
 
     Raises:
-        StartError: the database cannot be written, or the port is taken.
+        StartError: the database cannot be written, the port is taken, or what traces need is
+            not installed.
     """
     _prepare(settings)
     listener = _listen(settings)
     _raise_descriptor_limit()
-    _silence(settings)
+    lines = _log(settings)
+    lines.install()
     config = uvicorn.Config(
         "proxy.app:create",
         factory=True,
@@ -178,6 +224,7 @@ def serve(settings: Settings) -> None:
         lifespan="on",
         workers=settings.workers,
         log_level=settings.log_level,
+        log_config=None,
         access_log=False,
         server_header=False,
         date_header=False,
@@ -186,12 +233,13 @@ def serve(settings: Settings) -> None:
         timeout_graceful_shutdown=int(settings.grace_s),
     )
     host, port = listener.getsockname()[:2]
-    sys.stderr.write(f"truezero {metadata.version('truezero')} listens on http://{host}:{port}\n")
-    sys.stderr.flush()
+    version = metadata.version("truezero")
+    lines.announce(f"truezero listens on http://{host}:{port} (version {version})")
     server = uvicorn.Server(config)
     try:
         if settings.workers > 1:
-            Multiprocess(config, sockets=[listener]).run()
+            with _sharing_numbers(os.environ):
+                Multiprocess(config, sockets=[listener]).run()
         else:
             server.run(sockets=[listener])
     except KeyboardInterrupt:
@@ -200,7 +248,40 @@ def serve(settings: Settings) -> None:
         listener.close()
 
 
+def _log(settings: Settings) -> Log:
+    return Log(level=settings.log_level, style=settings.log_format)
+
+
+def _shared_numbers(environment: Mapping[str, str]) -> Path | None:
+    named = environment.get(SHARED)
+    return Path(named) if named else None
+
+
+@contextlib.contextmanager
+def _sharing_numbers(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """A folder in which worker processes add up their numbers; started anew with the service."""
+    with tempfile.TemporaryDirectory(prefix="truezero-metrics-") as folder:
+        environment[SHARED] = folder
+        try:
+            yield
+        finally:
+            del environment[SHARED]
+
+
+def _traces(
+    settings: Settings, upstreams: Mapping[str, Upstream], worker: str
+) -> traces.Traces | None:
+    if settings.otlp_endpoint is None:
+        return None
+    return traces.to(settings.otlp_endpoint, upstreams, worker=worker)
+
+
 def _prepare(settings: Settings) -> None:
+    if settings.otlp_endpoint is not None:
+        try:
+            traces.check()
+        except traces.MissingError as error:
+            raise StartError(str(error)) from None
     database = Database(settings.database_url)
     try:
         database.prepare()
@@ -297,19 +378,6 @@ async def _answer(refusal: Refusal, send: Send) -> None:
     start: Message = {"type": "http.response.start", "status": refusal.status, "headers": headers}
     await send(start)
     await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-class _NoCutAnswers(logging.Filter):
-    """Drops the server's complaint about answers cut short: cutting them is the relay's way
-    to hand a provider's broken connection on."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "without completing response" not in record.getMessage()
-
-
-def _silence(settings: Settings) -> None:
-    logging.getLogger("truezero").setLevel(settings.log_level.upper())
-    logging.getLogger("uvicorn.error").addFilter(_NoCutAnswers())
 
 
 def _raise_descriptor_limit() -> None:

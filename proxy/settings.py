@@ -53,7 +53,15 @@ class Settings(BaseModel):
         default=False, description="serve only rollouts that POST /rollouts announced"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least level that is logged"
+        "info", description="least level that is logged; info has a line for each call"
+    )
+    log_format: Literal["json", "console"] | None = Field(
+        None, description="`json` or `console`; by default `console` on a terminal, else `json`"
+    )
+    otlp_endpoint: str | None = Field(
+        None,
+        pattern=r"^https?://[^/\s]+(/[^\s?#]*)?$",
+        description="collector of OpenTelemetry spans (OTLP over HTTP); needs the extra `otel`",
     )
     body_limit: int = Field(
         64 * 1024 * 1024, ge=1, description="largest request body, in bytes; above it 413"

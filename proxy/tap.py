@@ -267,6 +267,7 @@ class Tap:
             key_digest=call.key_digest,
             injected=call.injected,
             deaf=self._deaf,
+            traceparent=self._traceparent(),
         )
 
     def _followed(self, reading: Reading) -> bool:
@@ -318,6 +319,13 @@ class Tap:
         for name in _REQUEST_IDS:
             if name in found:
                 return found[name][:200].decode("latin-1")
+        return None
+
+    def _traceparent(self) -> str | None:
+        """As sent, where it has a traceparent's length in version 00 (w3.org/TR/trace-context)."""
+        for header, value in self._call.request_headers:
+            if header == b"traceparent":
+                return value.decode("latin-1") if len(value) == 55 else None
         return None
 
     def _retry(self) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
@@ -32,6 +33,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.pool import QueuePool
 
 from classifier.breakers import Admission, BreakerState, Phase
+from classifier.breakers import at as breaker_at
 from classifier.records import Exchange, Rollout
 from proxy.store import migrations
 from proxy.store.tables import (
@@ -108,6 +110,14 @@ class Registered:
 
 Admit = Callable[[list[BreakerState]], Admission]
 Feed = Callable[[list[BreakerState]], list[BreakerState]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Census:
+    """Everything counted at once: rollouts by health, open and half-open breakers by phase."""
+
+    verdicts: Mapping[str, int]
+    breakers: Mapping[str, int]
 
 
 class Database:
@@ -442,6 +452,19 @@ class Database:
         )
         with self._reading.connect() as connection:
             return list(connection.execute(query).mappings())
+
+    def census(self, now: float) -> Census:
+        """How many rollouts were judged how, and how many breakers hold a lane."""
+        judged = select(verdicts.c.health, func.count()).group_by(verdicts.c.health)
+        held = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
+        with self._reading.connect() as connection:
+            healths = {row[0]: row[1] for row in connection.execute(judged)}
+            states = [_breaker(json.loads(row[0])) for row in connection.execute(held)]
+        phases = Counter(breaker_at(state, now).phase for state in states)
+        return Census(
+            verdicts=healths,
+            breakers={phase.value: phases[phase] for phase in (Phase.OPEN, Phase.HALF_OPEN)},
+        )
 
     def last_event(self) -> int:
         """The newest event's number; 0 where there is none."""

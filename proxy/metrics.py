@@ -1,0 +1,291 @@
+"""What Prometheus reads at `/metrics`: counts and times of calls, and how the service fares.
+
+Its labels are names of our own (upstreams, causes, endings), so that their number is bounded:
+never a rollout, a model, a role or a key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
+
+from classifier.records import Exchange, Kind
+from proxy.recorder import Turn
+from proxy.store.database import Census, StorageError
+
+# Where several processes keep their numbers, so that each can tell the sum; read by
+# prometheus_client as it is imported.
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
+
+# Models answer in a second or think for minutes; a commit takes less than a millisecond.
+_ANSWER_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+_FIRST_TOKEN_S = (0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 4, 8, 15, 30, 60, 120)
+_OWN_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5)
+
+# Input holds what was read from and written to a cache, output holds reasoning.
+_TOKENS = (
+    ("input", "input_total"),
+    ("output", "output_total"),
+    ("cache_read", "cached_input_tokens"),
+    ("cache_write", "cache_write_tokens"),
+    ("reasoning", "reasoning_tokens"),
+)
+_CLASSES = {None: "none"} | {status: f"{status // 100}xx" for status in range(100, 1000)}
+_NO_CAUSE = "none"
+_GAUGES = (
+    ("calls_in_flight", "Calls of agents that have not ended"),
+    ("recorder_waiting", "Exchanges not yet in the database"),
+    ("recorder_failing", "Processes whose database refuses writes"),
+)
+
+
+class Recording(Protocol):
+    """What is asked of the recorder."""
+
+    failing: bool
+    gaps_counted: int
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that have not ended."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Exchanges not yet written."""
+        ...
+
+
+class Metrics:
+    """The numbers of one process; with ``shared``, what is told is the sum over all of them.
+
+    Arguments:
+        recording: whose queue, gaps and calls in flight are told.
+        census: counts what the database holds; may raise StorageError.
+        shared: the folder named by `PROMETHEUS_MULTIPROC_DIR`, where there is more than one
+            process.
+    """
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        census: Callable[[], Census],
+        version: str,
+        shared: Path | None = None,
+    ) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._census = census
+        self._version = version
+        self._shared = shared
+        self._registry = CollectorRegistry()
+        if shared is None:  # of several processes it would tell only of the one that is asked
+            ProcessCollector(registry=self._registry)
+        self._calls = _Calls(self._registry)
+        self._service = _Service(self._registry, recording)
+
+    def observe(self, turn: Turn) -> None:
+        """Count what one turn of the recorder brought."""
+        for exchange in turn.ended:
+            self._calls.count(exchange)
+        self._service.turned(turn)
+
+    def late(self, by_s: float) -> None:
+        """Note how late the event loop came to a timer, in seconds."""
+        self._service.loop_s.observe(max(0.0, by_s))
+
+    def sample(self) -> None:
+        """Take what the recorder says at the moment."""
+        self._service.sample()
+
+    def exposition(self, accept: str = "") -> tuple[bytes, str]:
+        """All numbers as text, and the type of that text.
+
+        While the database does not answer, what only it knows is left out.
+
+        Arguments:
+            accept: the reader's `Accept` header; it may ask for OpenMetrics.
+        """
+        self.sample()
+        registry = CollectorRegistry()
+        registry.register(_Now(self._counted(), self._version))
+        if self._shared is None:
+            registry.register(self._registry)
+        else:
+            _forget_the_dead(self._shared)
+            MultiProcessCollector(registry, str(self._shared))  # type: ignore[no-untyped-call]
+        encode, content_type = choose_encoder(accept)
+        return encode(registry), content_type
+
+    def _counted(self) -> Census:
+        try:
+            return self._census()
+        except StorageError:
+            return Census(verdicts={}, breakers={})
+
+
+class _Calls:
+    """Counts and times of agents' calls."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        exchanges = Counter(
+            "truezero_exchanges",
+            "Calls of agents that ended",
+            ("upstream", "kind", "status_class", "subcategory", "ending"),
+            registry=registry,
+        )
+        tokens = Counter(
+            "truezero_tokens",
+            "Tokens as providers count them; input holds both caches, output reasoning",
+            ("upstream", "kind"),
+            registry=registry,
+        )
+        durations = Histogram(
+            "truezero_exchange_duration_seconds",
+            "From an inference call's start to the end of its answer, failures left out",
+            ("upstream",),
+            buckets=_ANSWER_S,
+            registry=registry,
+        )
+        first_tokens = Histogram(
+            "truezero_first_token_seconds",
+            "From a streamed inference call's start to its first output",
+            ("upstream",),
+            buckets=_FIRST_TOKEN_S,
+            registry=registry,
+        )
+        # Looking a label up costs more than counting.
+        self._exchanges, self._tokens = cache(exchanges.labels), cache(tokens.labels)
+        self._durations, self._first_tokens = cache(durations.labels), cache(first_tokens.labels)
+
+    def count(self, e: Exchange) -> None:
+        """Count one call that ended."""
+        why, upstream = e.cause, e.upstream
+        subcategory = why.subcategory if why else _NO_CAUSE
+        status_class = _CLASSES.get(e.status, "other")
+        self._exchanges(upstream, e.kind, status_class, subcategory, e.ending or "none").inc()
+        for kind, name in _TOKENS:
+            if count := getattr(e.usage, name):
+                self._tokens(upstream, kind).inc(count)
+        if why is None and e.kind is Kind.INFERENCE:
+            _observe(self._durations(upstream), e.timing.duration_s)
+            if e.streamed:
+                _observe(self._first_tokens(upstream), e.timing.first_token_s)
+
+
+class _Service:
+    """How the process itself fares."""
+
+    def __init__(self, registry: CollectorRegistry, recording: Recording) -> None:
+        self._recording = recording
+        overhead = Histogram(
+            "truezero_overhead_seconds",
+            "What the proxy adds: commit, an answer's end held until its call is durable; "
+            "loop, how late the process turns to what has come",
+            ("part",),
+            buckets=_OWN_S,
+            registry=registry,
+        )
+        self._commit_s, self.loop_s = overhead.labels("commit"), overhead.labels("loop")
+        self._turns = Histogram(
+            "truezero_recorder_turn_seconds",
+            "One turn of the recorder: a commit of all that had queued",
+            buckets=_OWN_S,
+            registry=registry,
+        )
+        self._gaps = Counter(
+            "truezero_gaps", "Calls that were served and could not be recorded", registry=registry
+        )
+        self._gaps_told = 0
+        self._gauges = {
+            name: Gauge(f"truezero_{name}", about, registry=registry, multiprocess_mode="livesum")
+            for name, about in _GAUGES
+        }
+
+    def turned(self, turn: Turn) -> None:
+        """Note how long one turn took, and how long its calls were held."""
+        for waited_s in turn.waited_s:
+            self._commit_s.observe(waited_s)
+        self._turns.observe(turn.took_s)
+
+    def sample(self) -> None:
+        """Take what the recorder says at the moment."""
+        recording = self._recording
+        self._gauges["calls_in_flight"].set(recording.in_flight)
+        self._gauges["recorder_waiting"].set(recording.waiting)
+        self._gauges["recorder_failing"].set(recording.failing)
+        counted = recording.gaps_counted
+        self._gaps.inc(counted - self._gaps_told)
+        self._gaps_told = counted
+
+
+class _Now(Collector):
+    """What is asked anew for every reader."""
+
+    def __init__(self, census: Census, version: str) -> None:
+        self._census = census
+        self._version = version
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        build = GaugeMetricFamily("truezero_build", "The version that runs", labels=("version",))
+        build.add_metric((self._version,), 1)
+        yield build
+        yield _by(
+            "truezero_verdicts",
+            "Rollouts by the health they were last judged to have",
+            "health",
+            self._census.verdicts,
+        )
+        yield _by(
+            "truezero_breakers",
+            "Lanes of batches by what their breaker lets pass",
+            "phase",
+            self._census.breakers,
+        )
+
+
+def _by(name: str, about: str, label: str, counts: Mapping[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, about, labels=(label,))
+    for value, count in counts.items():
+        family.add_metric((value,), count)
+    return family
+
+
+def _observe(histogram: Histogram, seconds: float | None) -> None:
+    if seconds is not None:
+        histogram.observe(seconds)
+
+
+def _forget_the_dead(shared: Path) -> None:
+    """A worker that was killed has no calls in flight; what it counted stays counted."""
+    for file in shared.glob("gauge_live*_*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        if not _alive(pid):
+            mark_process_dead(pid, str(shared))  # type: ignore[no-untyped-call]
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        try:
+            os.kill(pid, 0)
+        except PermissionError:
+            return True
+        return True
+    return False
