@@ -191,6 +191,19 @@ class Desk:
             self._registered.clear()
         self._registered.add(rollout_id)
 
+    async def known(self, rollout_id: str) -> Row | None:
+        """A rollout's facts as they are stored, None where nobody has named it."""
+        return await self._ask(self._database.rollout_row, rollout_id)
+
+    async def revoke(self, rollout_id: str, *, at: float) -> None:
+        """Let a rollout's key and secret open nothing from then on, in epoch seconds."""
+        await self._ask(self._database.revoke, rollout_id, at=at)
+        self._changed(rollout_id)
+
+    async def aliased(self, alias: str) -> list[str]:
+        """Rollouts registered under an alias whose keys still open something."""
+        return await self._ask(self._database.aliased, alias, now=self._wall())
+
     async def report(self, rollout_id: str, request: models.OutcomeRequest) -> dict[str, Any]:
         """Keep what the runner saw, and answer with the rollout's result.
 

@@ -6,15 +6,19 @@ Nothing here decides; unknown is null, never 0.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 
 ExecutionStatus = Literal[
@@ -122,6 +126,111 @@ class RolloutRegistered(BaseModel):
     error: str | None = Field(description="why it was not admitted: `skipped: …`")
     base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")
     env: dict[str, str] = Field(description="variables that point common agents at us")
+
+
+_DURATION = re.compile(r"(\d{1,9})(s|m|h|d|w|mo)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 2_592_000}
+
+
+def _in_seconds(value: object) -> object:
+    """LiteLLM's way to write a time: `30s`, `20m`, `1h`, `7d`, `2w`, `1mo` (30 days)."""
+    if not isinstance(value, str):
+        return value
+    found = _DURATION.fullmatch(value.strip())
+    if found is None:
+        raise ValueError("is a number with one of s, m, h, d, w, mo behind it")
+    return int(found[1]) * _SECONDS[found[2]]
+
+
+Duration = Annotated[int, BeforeValidator(_in_seconds), Field(ge=0, le=10**9)]
+
+
+class KeyRequest(BaseModel):
+    """`POST /key/generate`, as LiteLLM's proxy takes it: one key, one rollout.
+
+    ``key_alias`` becomes the rollout's id and task, ``team_id`` its batch. Budgets, rate
+    limits and lists of models are taken and not enforced; fields unknown here are passed over.
+    """
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    key_alias: str | None = _NAME
+    team_id: str | None = _NAME
+    user_id: str | None = _NAME
+    duration: Duration | None = Field(
+        default=None, description="`20m`: the key's life", json_schema_extra={"type": "string"}
+    )
+    models: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    key: None = Field(default=None, description="a key of one's own choice cannot be had")
+
+    @field_validator("key_alias", "team_id", "user_id")
+    @classmethod
+    def _printable(cls, value: str | None) -> str | None:
+        if value is not None and not value.isprintable():
+            raise ValueError("holds control characters")
+        return value
+
+    @field_validator("metadata")
+    @classmethod
+    def _writable(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        return _plain_json(value)
+
+
+class KeyFacts(BaseModel):
+    """What LiteLLM's proxy tells of a key, and the rollout behind it.
+
+    A limit that is not enforced here is null, whatever was asked for.
+    """
+
+    key_name: str = Field(description="the key's last four characters: `tz-...a1b2`")
+    key_alias: str | None
+    token_id: str = Field(description="the rollout's id, which is no secret")
+    rollout_id: str
+    team_id: str | None
+    user_id: str | None
+    models: list[str]
+    metadata: dict[str, Any]
+    expires: datetime | None
+    created_at: datetime
+    blocked: bool = Field(description="it opens nothing any more: deleted, expired, or over")
+    spend: float | None = Field(description="US dollars; null where a call's cost is unknown")
+    max_budget: None = None
+    tpm_limit: None = None
+    rpm_limit: None = None
+
+
+class KeyMinted(KeyFacts):
+    """The answer to `POST /key/generate`."""
+
+    key: str
+    base_urls: dict[str, str] = Field(description="upstream → base_url; with the key or without")
+
+
+class KeyInfo(BaseModel):
+    """The answer to `GET /key/info`."""
+
+    key: str
+    info: KeyFacts
+
+
+class KeyDeletion(_Request):
+    """`POST /key/delete`: keys, or the aliases they were made under."""
+
+    keys: list[str] | None = None
+    key_aliases: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not (self.keys or self.key_aliases):
+            raise ValueError("keys or key_aliases: at least one is needed")
+        return self
+
+
+class KeysDeleted(BaseModel):
+    """The answer to `POST /key/delete`: the keys or aliases that were named."""
+
+    deleted_keys: list[str]
 
 
 class OutcomeRequest(_Request):

@@ -1,0 +1,44 @@
+"""The routes that runners know from LiteLLM's proxy: a virtual key for each instance.
+
+Each asks the mint once; a key opens none of them, only the operator's token does.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+
+from proxy.api.routes import PROBLEMS
+from proxy.minting import Mint
+from truezero import models
+
+
+def router(mint: Mint, *, public_url: str | None = None) -> APIRouter:
+    """`/key/generate`, `/key/info` and `/key/delete`.
+
+    Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,
+    delete_key_fn).
+
+    Arguments:
+        public_url: how agents reach us; None takes the address the runner used.
+    """
+    routes = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
+
+    @routes.post("/generate")
+    async def generate(request: Request, asked: models.KeyRequest) -> models.KeyMinted:
+        """Mint a key, and with it a rollout; every call that shows it is that rollout's."""
+        url = public_url or str(request.base_url)
+        return await mint.generate(asked, public_url=url.rstrip("/"))
+
+    @routes.get("/info")
+    async def info(key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:
+        """What a key is, what it spent, and whether it still opens anything."""
+        return await mint.info(key)
+
+    @routes.post("/delete")
+    async def delete(named: models.KeyDeletion) -> models.KeysDeleted:
+        """Revoke keys; what was recorded under them stays."""
+        return await mint.delete(named)
+
+    return routes
