@@ -134,9 +134,15 @@ class _Socket:
         """Open it, relay until one side ends it, end the other."""
         await self._receive()  # websocket.connect
         upgrade = _Upgrade(self._house, self._target, self._call(table.UPGRADE))
-        socket = await self._open(upgrade)
-        if socket is None:
-            return
+        try:
+            socket = await self._open(upgrade)
+            if socket is not None:
+                await self._carry(socket, upgrade)
+        finally:
+            if self._next is not None:
+                self._next.cancel()
+
+    async def _carry(self, socket: ClientConnection, upgrade: _Upgrade) -> None:
         try:
             await self._accept(socket, upgrade)
             await self._relay(socket)
@@ -152,6 +158,7 @@ class _Socket:
         try:
             await asyncio.wait({dialing, self._next}, return_when=asyncio.FIRST_COMPLETED)
             if not dialing.done():
+                dialing.cancel()  # first: nobody would close what it opened
                 await self._commit(upgrade.left(self._house.clock()))
                 return None
             return dialing.result()
