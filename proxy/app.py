@@ -28,12 +28,13 @@ from fastapi_offline import FastAPIOffline
 from uvicorn.supervisors import Multiprocess
 
 from proxy import traces
-from proxy.api import guard, numbers, problems, routes
+from proxy.api import guard, keys, numbers, problems, routes
 from proxy.control import Desk
 from proxy.keys import Keyring
 from proxy.lending import LendingProtocol
 from proxy.logs import Log
 from proxy.metrics import SHARED, Metrics
+from proxy.minting import Mint
 from proxy.prices import PriceTable
 from proxy.recorder import Observer, Recorder
 from proxy.refusals import Refusal, problem
@@ -129,7 +130,8 @@ class Application:
             self._recorder.tell(observer)
         if self._traces is not None:
             self._recorder.tell(self._traces.observe)
-        self._control = _control_plane(desk, settings, self._lifespan)
+        mint = Mint(desk=desk, keyring=keyring, new_id=_new_id, wall=time.time)
+        self._control = _control_plane(desk, mint, settings, self._lifespan)
         self._control.include_router(numbers.router(self._metrics.exposition))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -309,7 +311,7 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def _control_plane(desk: Desk, settings: Settings, lifespan: Any) -> FastAPI:
+def _control_plane(desk: Desk, mint: Mint, settings: Settings, lifespan: Any) -> FastAPI:
     version = metadata.version("truezero")
     app = FastAPIOffline(
         title="truezero",
@@ -321,6 +323,7 @@ def _control_plane(desk: Desk, settings: Settings, lifespan: Any) -> FastAPI:
     )
     problems.install(app)
     app.include_router(routes.router(desk, version=version, public_url=settings.public_url))
+    app.include_router(keys.router(mint, public_url=settings.public_url))
     return app
 
 

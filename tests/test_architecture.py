@@ -65,6 +65,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.transport": Room.MACHINERY,
     "proxy.upgrades": Room.MACHINERY,
     "proxy.control": Room.DESK,
+    "proxy.minting": Room.DESK,
     "proxy.overview": Room.DESK,
     "proxy.api": Room.FACES,
     "proxy.web": Room.FACES,
