@@ -91,6 +91,7 @@ class RolloutFacts(RunFacts, total=False):
 
     batch: str | None
     task: str | None
+    fault: Mapping[str, Any] | None
 
 
 class OutcomeFacts(TypedDict, total=False):
