@@ -91,6 +91,11 @@ class RolloutFacts(RunFacts, total=False):
 
     batch: str | None
     task: str | None
+
+
+class DrillFacts(RolloutFacts, total=False):
+    """The same, with a failure to be played to the agent."""
+
     fault: Mapping[str, Any] | None
 
 
@@ -139,7 +144,7 @@ def greet() -> Story[models.Alive]:
     return alive
 
 
-def register(**facts: Unpack[RolloutFacts]) -> Story[models.RolloutRegistered]:
+def register(**facts: Unpack[DrillFacts]) -> Story[models.RolloutRegistered]:
     """Announce a rollout."""
     return (yield from _tell(models.RolloutRegistered, "/rollouts", facts))
 
