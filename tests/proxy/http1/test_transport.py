@@ -120,11 +120,18 @@ async def test_leaving_early_is_seen_by_the_server(transport: Http1Transport) ->
 
 
 async def test_cancelling_cuts_the_connection(transport: Http1Transport) -> None:
-    async with playing([Silence(30)], [HI, Stay()]) as server:
+    gone = asyncio.Event()
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hear(reader, Heard())
+        with contextlib.suppress(OSError):
+            await reader.read()
+        gone.set()
+
+    async with serving(handler) as port:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(ask(transport, server.url()), 0.05)
-        assert (await ask(transport, server.url())).body == b"hi"
-        assert server.connections == 2
+            await asyncio.wait_for(ask(transport, f"http://127.0.0.1:{port}/"), 0.05)
+        await asyncio.wait_for(gone.wait(), 2)
 
 
 async def test_closing_after_the_end_keeps_the_connection(transport: Http1Transport) -> None:
@@ -215,6 +222,25 @@ async def test_a_body_still_arriving_is_sent_again_from_its_start(
         assert seen == [b"", b"onetwothree"]
 
 
+async def test_a_body_too_large_to_be_kept_is_not_sent_again(transport: Http1Transport) -> None:
+    connections = 0
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await hear(reader, Heard())
+        writer.write(HI)
+        await reader.readexactly(5_000_000)
+        reset(writer)
+
+    async with serving(handler) as port:
+        url = f"http://127.0.0.1:{port}/"
+        await ask(transport, url)
+        with pytest.raises((httpx.WriteError, httpx.ReadError)):
+            await ask(transport, url, "POST", Parts(*[bytes(1_000_000)] * 6, apart_s=0.02))
+        assert connections == 1
+
+
 # requests that are still arriving
 
 
@@ -241,6 +267,20 @@ async def test_a_body_of_another_length_than_its_head_says_poisons_no_connection
             )
         assert (await ask(transport, server.url())).body == b"hi"
         assert server.connections == 2
+
+
+async def test_what_follows_a_whole_body_harms_nobody_else(transport: Http1Transport) -> None:
+    """The answer is here and the connection serves another call when the body turns out longer."""
+    async with playing([HI, Stay()], [Silence(0.3), HI, Stay()]) as server:
+        too_long = Parts(b"ab", b"c", apart_s=0.1)
+        first = asyncio.create_task(
+            ask(transport, server.url(), "POST", too_long, [(b"content-length", b"2")])
+        )
+        await asyncio.sleep(0.05)
+        assert (await ask(transport, server.url())).body == b"hi"
+        with pytest.raises(httpx.LocalProtocolError):
+            await first
+        assert server.connections == 1
 
 
 async def test_an_early_answer_stops_the_sending(transport: Http1Transport) -> None:
@@ -291,7 +331,7 @@ async def test_a_server_that_leaves_stops_the_sending(transport: Http1Transport)
         began = time.monotonic()
         with pytest.raises((httpx.WriteError, httpx.RemoteProtocolError)):
             url = f"http://127.0.0.1:{port}/"
-            await ask(transport, url, "POST", Parts(*[b"part"] * 100, apart_s=0.1))
+            await ask(transport, url, "POST", Parts(b"one", b"two", apart_s=5))
         assert time.monotonic() - began < 2
 
 
@@ -407,6 +447,18 @@ async def test_a_provider_is_held_back_while_nobody_reads(transport: Http1Transp
         await asyncio.sleep(0.3)
         assert sent < whole / 2
         assert len(await read(response)) == whole
+
+
+async def test_a_connection_held_back_to_its_end_is_used_again(transport: Http1Transport) -> None:
+    size = 256 * 1024 + 500
+    said = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
+    async with playing([said, Stay()]) as server:
+        unread = await transport.handle_async_request(request(server.url()))
+        await asyncio.sleep(0.2)
+        limits = {"read": 2.0}
+        assert len((await ask(transport, server.url(), timeout=limits)).body) == size
+        assert len(await read(unread)) == size
+        assert server.connections == 1
 
 
 async def test_an_upload_is_held_back_while_nobody_takes_it(transport: Http1Transport) -> None:
