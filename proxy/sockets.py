@@ -27,6 +27,7 @@ from proxy.wire import table
 
 # What a server answers that has the path over HTTP, or not at all, but no socket on it.
 _NO_SOCKET = frozenset({404, 405, 501})
+_OVER_HTTP = ((b"upgrade", b"HTTP/1.1"),)  # due with a 426, RFC 9110 §15.5.22
 _GOING_AWAY = 1001  # RFC 6455 §7.4.1
 _HANDSHAKE = b"sec-websocket-"
 # A browser cannot set headers, so OpenAI takes its key among the subprotocols
@@ -52,6 +53,13 @@ class SocketRelay(Relay):
         asked = _Asked.of(scope)
         try:
             target = await self._admitted({**scope, "headers": asked.headers})
+            standing = self._house.standing
+            if (
+                standing is not None
+                and standing.concerns(target)
+                and await standing.drilled(target)
+            ):
+                raise _drilled()
             await _Socket(self._house, self._dialer, target, asked, receive, send).hold()
         except Refusal as refusal:
             await _refuse(refusal, send)
@@ -181,11 +189,28 @@ class _Socket:
         return await self._dialer.open(
             upstream,
             self._target.forwarded,
-            [pair for pair in headers if not _of_handshake(pair[0])],
+            [pair for pair in await self._signed(headers) if not _of_handshake(pair[0])],
             subprotocols=self._asked.subprotocols,
             deflate=self._asked.deflate,
             timeout_s=house.limits.connect_s,
         )
+
+    async def _signed(self, headers: dress.Pairs) -> dress.Pairs:
+        upstream = self._target.upstream
+        signer = self._house.signers.get(upstream.auth)
+        if signer is None or dress.shows_key(headers) or self._asked.shows_own_key:
+            return headers
+        try:
+            return await signer.sign(
+                upstream=upstream,
+                method="GET",
+                target=self._target.forwarded,
+                headers=headers,
+                body=b"",
+            )
+        except Refusal as refusal:
+            ending, status = Ending.NEVER_CONNECTED, refusal.status
+            raise UnopenedError(ending, status, refusal.code, refusal.detail) from refusal
 
     async def _pass_on(self, refused: RefusedUpgradeError, upgrade: _Upgrade) -> None:
         if upgrade.falls_back and refused.status in _NO_SOCKET:
@@ -408,14 +433,22 @@ def _model(query: bytes) -> str | None:
 def _use_http(name: str, status: int, exchange_id: str) -> Refusal:
     """Codex asks the same over HTTP at once after a 426, after five reconnects otherwise.
 
-    Source: openai/codex, core/src/client.rs, WebsocketStreamOutcome::FallbackToHttp. The
-    header is due with a 426 (RFC 9110 §15.5.22).
+    Source: openai/codex, core/src/client.rs, WebsocketStreamOutcome::FallbackToHttp.
     """
     return Refusal(
         426,
         "no_websocket",
         f"upstream {name!r} answers the upgrade with {status}: ask the same over HTTP",
-        ((b"upgrade", b"HTTP/1.1"), (b"x-truezero-exchange", exchange_id.encode())),
+        (*_OVER_HTTP, (b"x-truezero-exchange", exchange_id.encode())),
+    )
+
+
+def _drilled() -> Refusal:
+    return Refusal(
+        426,
+        "no_websocket",
+        "this rollout is drilled: its failures are played over HTTP",
+        _OVER_HTTP,
     )
 
 

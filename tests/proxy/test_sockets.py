@@ -22,8 +22,11 @@ from websockets.typing import Subprotocol
 
 from classifier.records import Attribution, Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
+from proxy.addressing import Target
+from proxy.headers import Pairs
 from proxy.refusals import Refusal
 from proxy.relay import Limits
+from proxy.upstreams import Auth
 from tests.fakes import answers
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.relaying import KEYRING, Relaying, relaying
@@ -238,6 +241,39 @@ def test_a_browsers_own_key_stays_the_only_one() -> None:
         assert "sk-own" in talker.upgrades[0].headers["sec-websocket-protocol"]
 
 
+class Token:
+    """A signer that has a token, or a refusal."""
+
+    whole_body = False
+
+    def __init__(self, refusal: Refusal | None = None) -> None:
+        self._refusal = refusal
+
+    async def sign(self, *, headers: Pairs, **_: object) -> Pairs:
+        if self._refusal is not None:
+            raise self._refusal
+        return [*headers, (b"authorization", b"Bearer token")]
+
+
+def test_an_upstream_with_tokens_of_the_services_own_gets_one(talker: Talker) -> None:
+    with (
+        relaying(talker.url, signers={Auth.GOOGLE: Token()}) as relay,
+        opened(relay, base=relay.base(upstream="vertex")),
+        opened(relay, base=relay.base(upstream="openai")),
+    ):
+        tokens = [seen.headers.get("authorization") for seen in talker.upgrades]
+    assert tokens == ["Bearer token", None]
+
+
+def test_without_a_token_nothing_is_asked(talker: Talker) -> None:
+    missing = Refusal(501, "upstream_credentials_missing", "install this")
+    with relaying(talker.url, signers={Auth.GOOGLE: Token(missing)}) as relay:
+        answer = refusal(relay, base=relay.base(upstream="vertex"))
+        assert problem(answer) == (501, "upstream_credentials_missing")
+        assert relay.book.only.ending is Ending.NEVER_CONNECTED
+    assert talker.upgrades == []
+
+
 # --- what the proxy refuses ------------------------------------------------------------------
 
 
@@ -259,6 +295,27 @@ def test_a_rollout_that_is_not_admitted_is_refused(talker: Talker) -> None:
 
     with relaying(talker.url, admits=nobody) as relay:
         assert problem(refusal(relay)) == (401, "unregistered_rollout")
+
+
+class Drills:
+    """What is known of rollouts: the drilled one among them."""
+
+    def concerns(self, _: Target) -> bool:
+        return True
+
+    async def admit(self, _: Target) -> None:
+        return None
+
+    async def drilled(self, target: Target) -> bool:
+        return target.rollout_id == "drilled"
+
+
+def test_a_drilled_agent_is_sent_to_http_where_its_failures_are_played(talker: Talker) -> None:
+    with relaying(talker.url, standing=Drills()) as relay:
+        assert problem(refusal(relay, base=relay.base("drilled"))) == (426, "no_websocket")
+        assert talker.upgrades == []
+        with opened(relay, base=relay.base("other")):
+            assert len(talker.upgrades) == 1
 
 
 # --- what the provider refuses ---------------------------------------------------------------
