@@ -25,7 +25,6 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
-from uvicorn.supervisors import Multiprocess
 
 from proxy import traces
 from proxy.api import guard, keys, numbers, problems, routes
@@ -36,7 +35,8 @@ from proxy.logs import Log
 from proxy.metrics import SHARED, Metrics
 from proxy.minting import Mint
 from proxy.prices import PriceTable
-from proxy.recorder import Observer, Recorder
+from proxy.processes import OneProcess, Processes
+from proxy.recorder import Observer, Recorder, recover
 from proxy.refusals import Refusal, problem
 from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
 from proxy.settings import Settings, load
@@ -44,6 +44,7 @@ from proxy.signing import signers
 from proxy.sockets import SocketRelay
 from proxy.standing import AwayError, Standing, Standings
 from proxy.store.database import Database, StorageError
+from proxy.store.spill import Spill, left_behind
 from proxy.upgrades import serving
 from proxy.upstreams import Upstream
 from truezero.models import Fault
@@ -82,7 +83,9 @@ class Application:
         self._settings = settings
         self._database = Database(settings.database_url)
         self._worker = _new_id()
-        self._recorder = Recorder(self._database, worker=self._worker)
+        self._recorder = Recorder(
+            self._database, worker=self._worker, spill=_spill(self._database, self._worker)
+        )
         keyring = Keyring(self._database.secret("keyring"))
         token = settings.admin_token
         self._token = token.get_secret_value().encode() if token else None
@@ -192,8 +195,17 @@ class Application:
         try:
             self._database.heartbeat(self._worker, host=socket.gethostname(), now=time.time())
             self._standings.watch(self._database.drilled())
+            self._recover()
         except StorageError as error:
             log.warning("the heartbeat cannot be written: %s", type(error).__name__)
+
+    def _recover(self) -> None:
+        """Write what dead processes had kept beside the database."""
+        file = self._database.file
+        for spill in left_behind(file) if file else ():
+            with contextlib.closing(spill):
+                count = recover(self._database, spill, worker=self._worker)
+            log.warning("%d exchanges that a dead process had kept are written", count)
 
 
 def create() -> Application:
@@ -237,17 +249,20 @@ def serve(settings: Settings) -> None:
     host, port = listener.getsockname()[:2]
     version = metadata.version("truezero")
     lines.announce(f"truezero listens on http://{host}:{port} (version {version})")
-    server = uvicorn.Server(config)
     try:
         if settings.workers > 1:
             with _sharing_numbers(os.environ):
-                Multiprocess(config, sockets=[listener]).run()
+                Processes(config, sockets=[listener]).run()
         else:
-            server.run(sockets=[listener])
+            OneProcess(config).run(sockets=[listener])
     except KeyboardInterrupt:
         pass
     finally:
         listener.close()
+
+
+def _spill(database: Database, worker: str) -> Spill | None:
+    return Spill.of(database.file, worker) if database.file else None
 
 
 def _log(settings: Settings) -> Log:

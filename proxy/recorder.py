@@ -1,6 +1,7 @@
 """Writes finished calls in groups: one thread commits what is queued, wakes the waiters, repeats.
 
-It never fails a call: what cannot be written is kept for later, and counted where it cannot.
+It never fails a call: what cannot be written now is kept, in a file where there is one, and a
+second thread writes it when the database is back; what cannot be kept either is counted.
 """
 
 from __future__ import annotations
@@ -11,20 +12,42 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from classifier.records import Exchange
+from classifier.records import Ending, Exchange
 from proxy.store.database import AwayError, BadRowError, Batch, Gap
 
 log = logging.getLogger("truezero.recorder")
 
 _GROUP = 2000  # items one commit takes at most, so that no waiter stands behind a long one
-_BACKLOG = 50_000  # exchanges kept in memory while the database is away, about 1 kB each
+_BACKLOG = 50_000  # exchanges kept in memory where they cannot be spilled, about 1 kB each
+_MENDED = 500  # kept exchanges that one commit takes, so that calls ending now wait for little
 _RETRY_S = 0.5
 _REMEMBERED = 10_000  # calls whose end was told; a second one comes within seconds
+
+
+class Spill(Protocol):
+    """Where exchanges are kept that the database does not take, so that a kill loses none."""
+
+    def keep(self, exchanges: Sequence[Exchange]) -> bool:
+        """Write them down; False, and nothing written, where that is not possible."""
+        ...
+
+    def next(self, most: int) -> list[Exchange]:
+        """The oldest that the database lacks; the same again until ``taken``."""
+        ...
+
+    def taken(self) -> None:
+        """The database has what ``next`` gave."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it, and remove it where the database has all of it."""
+        ...
 
 
 class Writer(Protocol):
@@ -64,20 +87,27 @@ class Recorder:
     """The ledger of one process.
 
     Arguments:
-        writer: where batches go; called from the recorder's own thread only.
+        writer: where batches go; called from one thread at a time.
         worker: this process's name in the table of calls in flight.
+        spill: where to keep what the writer does not take; None keeps it in memory.
     """
 
-    def __init__(self, writer: Writer, *, worker: str) -> None:
+    def __init__(self, writer: Writer, *, worker: str, spill: Spill | None = None) -> None:
         self._writer = writer
         self._worker = worker
+        self._spill = spill
         self._observers: list[Observer] = []
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._backlog: deque[Exchange] = deque()
+        self._mender = threading.Thread()  # writes what was kept, while the database fails
+        self._stopping = threading.Event()
+        self._kept = threading.Lock()  # over the fields below, which both threads change
+        self._spilled = 0  # exchanges in the spill
+        self._backlog: deque[Exchange] = deque()  # exchanges kept behind those in the spill
         self._gaps: dict[str, Gap] = {}  # not yet in the database
-        self._owed: Counter[str] = Counter()  # rollouts with evidence in the backlog
+        self._owed: Counter[str] = Counter()  # by rollout, calls that are kept
+        self._owed_open: set[str] = set()  # those of them that have not ended
         self._open: set[str] = set()
         self._told: set[str] = set()
         self._told_before: set[str] = set()
@@ -97,9 +127,19 @@ class Recorder:
         self._thread.start()
 
     async def stop(self, timeout_s: float = 10.0) -> None:
-        """Write what is queued, then end."""
+        """Write what is queued, then end; what cannot be written stays in the spill."""
         self._queue.put(None)
-        await asyncio.to_thread(self._thread.join, timeout_s)
+        await asyncio.to_thread(self._join, timeout_s)
+
+    def _join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
+        self._stopping.set()
+        if self._mender.ident is not None:
+            self._mender.join(timeout_s)
+        if self._backlog:
+            log.error("%d exchanges could not be written and are gone", len(self._backlog))
+        if self._spill is not None:
+            self._spill.close()
 
     # the ledger, as the relay sees it
 
@@ -126,7 +166,7 @@ class Recorder:
     @property
     def waiting(self) -> int:
         """Exchanges that are queued or kept for later."""
-        return self._queue.qsize() + len(self._backlog)
+        return self._queue.qsize() + self._spilled + len(self._backlog)
 
     def _put(self, exchange: Exchange, *, ended: bool) -> asyncio.Future[None]:
         assert self._loop is not None, "the recorder has not been started"
@@ -141,23 +181,24 @@ class Recorder:
         while not stopping:
             items, stopping = self._take()
             began = time.perf_counter()
-            if self.failing:
-                # Kept first, then released: a verdict asked for now must know it is missing.
-                self._keep([item.exchange for item in items if item.ended])
-                self._release(items)
-                self._write_kept()
-            else:
+            if not self._kept_instead(items):
                 self._commit(items)
-                self._release(items)
+            self._release(items)
             if items and self._observers:
                 self._tell(items, began, time.perf_counter())
+
+    def _kept_instead(self, items: list[_Item]) -> bool:
+        """While the database fails: kept first, released then, so that a verdict knows."""
+        with self._kept:
+            if self.failing:
+                self._keep(_ends_last(items))
+            return self.failing
 
     def _take(self) -> tuple[list[_Item], bool]:
         """What is queued, waiting for the first; an empty list is time to try again."""
         items: list[_Item] = []
-        unwritten = self.failing or bool(self._gaps)
         try:
-            item = self._queue.get(timeout=_RETRY_S if unwritten else None)
+            item = self._queue.get(timeout=_RETRY_S if self._gaps else None)
             while item is not None:
                 items.append(item)
                 if len(items) >= _GROUP:
@@ -168,64 +209,123 @@ class Recorder:
         return items, True
 
     def _commit(self, items: list[_Item]) -> None:
-        batch = Batch(
-            opened=[item.exchange for item in items if not item.ended],
-            recorded=[item.exchange for item in items if item.ended],
-            gaps=dict(self._gaps),
-        )
+        batch = _batch([item.exchange for item in items], self._gaps)
         try:
-            self._writer.write(batch, worker=self._worker)
-            self._gaps.clear()
+            self._write(batch)
         except AwayError as error:
             log.error("the database cannot be written: %s", type(error).__name__)
-            self._keep(batch.recorded)
-            self.failing = True
-        except BadRowError:
-            self._singly(batch)
+            with self._kept:
+                self.failing = True
+                self._keep(_ends_last(items))
+            self._mender = threading.Thread(target=self._mend, name="mender", daemon=True)
+            self._mender.start()
 
-    def _write_kept(self) -> None:
-        kept = Batch(recorded=list(self._backlog), gaps=dict(self._gaps))
+    def _write(self, batch: Batch) -> None:
+        """Commit a batch, a row that no database would take costing only itself.
+
+        Raises:
+            AwayError: not all of it was written; doing so again does no harm.
+        """
         try:
-            self._writer.write(kept, worker=self._worker)
-            self._gaps.clear()
-        except AwayError:
-            return
+            self._writer.write(batch, worker=self._worker)
         except BadRowError:
-            self._singly(kept)
-        for exchange in kept.recorded:
-            self._backlog.popleft()
-            self._owed[exchange.rollout_id] -= 1
-        self._owed += Counter()  # drops what came to zero
-        self.failing = False
-        log.warning("the database is back: what was kept is written")
+            self._write_singly(batch)
+            return
+        with self._kept:
+            for rollout_id, written in batch.gaps.items():
+                gap = self._gaps.pop(rollout_id)
+                if gap.count > written.count:
+                    self._gaps[rollout_id] = Gap(gap.count - written.count, gap.since)
 
-    def _singly(self, batch: Batch) -> None:
-        """Write one by one, so that a row no database would take costs only itself."""
+    def _write_singly(self, batch: Batch) -> None:
         for opened in batch.opened:
             with contextlib.suppress(*BadRowError):
                 self._writer.write(Batch(opened=[opened]), worker=self._worker)
         for recorded in batch.recorded:
             try:
                 self._writer.write(Batch(recorded=[recorded]), worker=self._worker)
-            except AwayError:
-                self._keep([recorded])
-                self.failing = True
             except BadRowError as error:
                 log.error("an exchange cannot be written: %s", type(error).__name__)
-                self._lose(recorded)
+                with self._kept:
+                    self._lose(recorded)
 
     def _keep(self, exchanges: Sequence[Exchange]) -> None:
+        if not exchanges:
+            return
+        if self._spill is not None and not self._backlog and self._spill.keep(exchanges):
+            self._spilled += len(exchanges)
+            for exchange in exchanges:
+                self._owe(exchange)
+            return
         for exchange in exchanges:
             if len(self._backlog) < _BACKLOG:
                 self._backlog.append(exchange)
-                self._owed[exchange.rollout_id] += 1
-            else:
+                self._owe(exchange)
+            elif exchange.ending is not None:
                 self._lose(exchange)
+
+    def _owe(self, exchange: Exchange) -> None:
+        if exchange.id not in self._owed_open:
+            self._owed[exchange.rollout_id] += 1
+        if exchange.ending is None:
+            self._owed_open.add(exchange.id)
+        else:
+            self._owed_open.discard(exchange.id)
 
     def _lose(self, exchange: Exchange) -> None:
         gap = self._gaps.get(exchange.rollout_id, Gap(0, exchange.timing.started_at))
         self._gaps[exchange.rollout_id] = Gap(gap.count + 1, gap.since)
         self.gaps_counted += 1
+
+    # the mender's thread, alive while the database fails
+
+    def _mend(self) -> None:
+        while not self._stopping.wait(_RETRY_S):
+            if self._mended():
+                return
+        self._mended()
+
+    def _mended(self) -> bool:
+        """Write what was kept, oldest first; whether the recorder writes again."""
+        while True:
+            with self._kept:
+                group = self._next_kept()
+                if not group and not self._gaps:
+                    self._well_again()
+                    return True
+                batch = _batch(group, self._gaps)
+            try:
+                self._write(batch)
+            except AwayError:
+                return False
+            with self._kept:
+                self._forget(len(group))
+
+    def _next_kept(self) -> list[Exchange]:
+        if self._spilled and self._spill is not None:
+            if group := self._spill.next(_MENDED):
+                return group
+            self._spilled = 0
+        return list(islice(self._backlog, _MENDED))
+
+    def _forget(self, count: int) -> None:
+        """Let go of what is written; what was kept meanwhile stands behind it."""
+        if self._spilled and self._spill is not None:
+            self._spill.taken()
+            self._spilled -= count
+            return
+        for _ in range(count):
+            self._backlog.popleft()
+
+    def _well_again(self) -> None:
+        if self._spill is not None:
+            self._spill.close()
+        self._owed.clear()
+        self._owed_open.clear()
+        self.failing = False
+        log.warning("the database is back: what was kept is written")
+
+    # those who watch and those who wait
 
     def _tell(self, items: list[_Item], began: float, now: float) -> None:
         ended = [item for item in items if item.ended and self._is_news(item.exchange.id)]
@@ -251,6 +351,43 @@ class Recorder:
     def _release(self, items: list[_Item]) -> None:
         if items and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_wake, [item.done for item in items])
+
+
+def recover(writer: Writer, spill: Spill, *, worker: str) -> int:
+    """Write what a dead process left in its spill; its calls without an end are lost.
+
+    Returns:
+        How many lines were taken over.
+
+    Raises:
+        AwayError: the database does not take them now; the spill keeps the rest.
+    """
+    count = 0
+    while group := spill.next(_MENDED):
+        ended = [each if each.ending else replace(each, ending=Ending.LOST) for each in group]
+        try:
+            writer.write(Batch(recorded=ended), worker=worker)
+        except BadRowError:
+            for each in ended:
+                with contextlib.suppress(*BadRowError):
+                    writer.write(Batch(recorded=[each]), worker=worker)
+        spill.taken()
+        count += len(group)
+    return count
+
+
+def _batch(exchanges: Sequence[Exchange], gaps: Mapping[str, Gap]) -> Batch:
+    return Batch(
+        opened=[exchange for exchange in exchanges if exchange.ending is None],
+        recorded=[exchange for exchange in exchanges if exchange.ending is not None],
+        gaps=dict(gaps),
+    )
+
+
+def _ends_last(items: Sequence[_Item]) -> list[Exchange]:
+    """The exchanges of one turn, without the beginnings of those that ended in it."""
+    ended = {item.exchange.id for item in items if item.ended}
+    return [item.exchange for item in items if item.ended or item.exchange.id not in ended]
 
 
 def _wake(futures: list[asyncio.Future[None]]) -> None:

@@ -5,12 +5,14 @@ It decides nothing: nouns in, nouns out, and a rollback where a write fails.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -29,7 +31,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.pool import QueuePool
 
 from classifier.breakers import Admission, BreakerState, Phase
@@ -54,12 +56,17 @@ from proxy.store.tables import (
 )
 
 StorageError = DBAPIError
-AwayError = (OperationalError, InterfaceError)  # the database's trouble, not the row's
-BadRowError = (DBAPIError, ValueError, TypeError, OverflowError)
+# The row's own fault; all else that a driver raises is the database's trouble (locked, full,
+# read-only, broken), and passes.
+BadRowError = (
+    DataError, IntegrityError, ProgrammingError, ValueError, TypeError, OverflowError,
+)  # fmt: skip
+AwayError = DBAPIError
 Row = RowMapping
 T = TypeVar("T")
 
 _BUSY_MS = 5000  # how long a writer waits for another process on the same file
+_RECORDING_BUSY_MS = 500  # the same for the recorder, behind which agents wait
 _WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
 
 
@@ -132,17 +139,25 @@ class Database:
         self.is_sqlite = make_url(self.url).get_backend_name() == "sqlite"
         self._reading = self._engine("BEGIN")
         self._writing = self._engine("BEGIN IMMEDIATE")
+        self._recording = self._engine("BEGIN IMMEDIATE", busy_ms=_RECORDING_BUSY_MS)
         self._known: set[str] = set()
         self._open_ids: set[str] = set()
+        self._secrets: dict[str, str] = {}  # as handed out, for a file that takes this one's place
         self._statements = _statements("?" if self.is_sqlite else "%s")
 
-    def _engine(self, begin: str) -> Engine:
+    @property
+    def file(self) -> Path | None:
+        """Where it is, if it is a file."""
+        name = make_url(self.url).database if self.is_sqlite else None
+        return Path(name) if name and name != ":memory:" else None
+
+    def _engine(self, begin: str, *, busy_ms: int = _BUSY_MS) -> Engine:
         if not self.is_sqlite:
             return create_engine(self.url, pool_pre_ping=True)
         engine = create_engine(
             self.url,
             poolclass=QueuePool,
-            connect_args={"check_same_thread": False, "timeout": _BUSY_MS / 1000},
+            connect_args={"check_same_thread": False, "timeout": busy_ms / 1000},
         )
         event.listen(engine, "connect", _sqlite_connected)
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
@@ -159,16 +174,18 @@ class Database:
 
     def close(self) -> None:
         """Let every connection go."""
-        self._reading.dispose()
-        self._writing.dispose()
+        for engine in (self._reading, self._writing, self._recording):
+            engine.dispose()
 
     def secret(self, name: str) -> bytes:
         """A random value of this deployment, made once: the same in every process."""
         with self._writing.begin() as connection:
             found = _secret(connection, name)
             if found is None:
-                connection.execute(insert(server).values(name=name, value=secrets.token_hex(32)))
+                value = self._secrets.get(name) or secrets.token_hex(32)
+                connection.execute(insert(server).values(name=name, value=value))
                 found = _secret(connection, name)
+        self._secrets[name] = found or ""
         return bytes.fromhex(found or "")
 
     def read(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -182,14 +199,24 @@ class Database:
         """Commit one batch; all of it is durable when this returns.
 
         Raises:
-            AwayError, BadRowError: nothing of the batch was written.
+            BadRowError: a row of it no database would take; nothing was written.
+            AwayError: the database does not take it now; nothing was written.
         """
+        try:
+            self._write(batch, worker)
+        except BadRowError:
+            raise
+        except AwayError as error:
+            self._look_again(error)
+            raise
+
+    def _write(self, batch: Batch, worker: str) -> None:
         ended = {exchange.id for exchange in batch.recorded}
         begun = [exchange for exchange in batch.opened if exchange.id not in ended]
         new = self._unknown(batch, begun)
         closed = [(exchange_id,) for exchange_id in ended & self._open_ids]
         run = self._statements
-        with self._writing.begin() as connection:
+        with self._recording.begin() as connection:
             if new:
                 connection.exec_driver_sql(run.add_rollout, list(new.items()))
             if begun:
@@ -207,6 +234,16 @@ class Database:
         self._known.update(new)
         self._open_ids -= ended
         self._open_ids.update(exchange.id for exchange in begun)
+
+    def _look_again(self, error: DBAPIError) -> None:
+        """Let go of what is open: by the next attempt another file may stand in its place."""
+        self._known.clear()
+        self.close()
+        if "no such table" in str(error.orig):  # a new one stands there
+            with contextlib.suppress(DBAPIError):
+                self.prepare()
+                for name in tuple(self._secrets):
+                    self.secret(name)
 
     def _unknown(self, batch: Batch, begun: Iterable[Exchange]) -> dict[str, float]:
         """Rollouts this process has not yet written, with the time they were first seen."""
@@ -581,7 +618,6 @@ def _sqlite_connected(connection: Any, _record: object) -> None:
     # Transactions are begun by the `begin` listener, not by the driver's own guess.
     connection.isolation_level = None
     cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
     cursor.execute("PRAGMA journal_mode = WAL")
     # A killed process loses nothing with NORMAL; only a power cut could lose the last commits.
     cursor.execute("PRAGMA synchronous = NORMAL")
