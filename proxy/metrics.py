@@ -108,8 +108,8 @@ class Metrics:
         self._service.turned(turn)
 
     def late(self, by_s: float) -> None:
-        """Note how late the event loop came to a timer, in seconds."""
-        self._service.loop_s.observe(max(0.0, by_s))
+        """Note how late the event loop came to what it was called for, in seconds."""
+        self._service.loop_s.observe(by_s)
 
     def sample(self) -> None:
         """Take what the recorder says at the moment."""
