@@ -162,7 +162,7 @@ def _whence(_logger: object, _name: str, event: EventDict) -> EventDict:
     """An exception's type and frames in place of its message, which may hold what was asked."""
     info = event.pop("exc_info", None)
     if info and info[0] is not None:
-        event["exception"] = info[0].__name__
+        event["raised"] = info[0].__name__
         event["at"] = _frames(info[2])
     return event
 
