@@ -18,7 +18,12 @@ from tests.journeys.agents import ask
 from tests.journeys.service import Service
 
 CHAT = "/v1/chat/completions"
-BODY = {"model": "gpt-5", "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+BODY = {
+    "model": "gpt-5",
+    "stream": True,
+    "stream_options": {"include_usage": True},  # as the provider's scripts answer
+    "messages": [{"role": "user", "content": "hi"}],
+}
 FINISHED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
 
 
