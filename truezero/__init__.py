@@ -9,25 +9,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truezero.batches import (
+    from truezero.batches import AsyncBatch, Batch, BatchRun, Ran
+    from truezero.client import AsyncClient, Client
+    from truezero.loop import ExecutionLoop
+    from truezero.questions import Event, ServiceError
+    from truezero.rollouts import (
         AgentError,
-        AsyncBatch,
         AsyncRollout,
-        Batch,
-        BatchRun,
         EnvironmentError,
         EvaluationFailed,
         ExecutionError,
-        Ran,
         Rollout,
         SetupFailed,
         Skipped,
         TaskTimeout,
         UserError,
     )
-    from truezero.client import AsyncClient, Client
-    from truezero.loop import ExecutionLoop
-    from truezero.questions import Event, ServiceError
 
 __all__ = [
     "AgentError",
@@ -52,10 +49,14 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "AsyncBatch": "batches",
     "AsyncClient": "client",
+    "Batch": "batches",
+    "BatchRun": "batches",
     "Client": "client",
     "Event": "questions",
     "ExecutionLoop": "loop",
+    "Ran": "batches",
     "ServiceError": "questions",
 }
 
@@ -63,7 +64,7 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_ELSEWHERE.get(name, 'batches')}")
+    module = importlib.import_module(f"{__name__}.{_ELSEWHERE.get(name, 'rollouts')}")
     found = getattr(module, name)
     globals()[name] = found  # asked for once
     return found

@@ -44,14 +44,30 @@ _NAME = re.compile(r"(@[\w.-]+/)?(?P<name>[\w.-]+?)(@[\w.-]+)?\Z")
 class Reach:
     """How one rollout reaches the service.
 
-    ``base_urls`` may carry the rollout's secret; ``bare_urls`` never do. ``environment``
-    is what the agent will see, ``logged_in`` whether it brings an account of its own.
+    ``words`` are the command; ``base_urls`` may carry the rollout's secret, ``bare_urls``
+    never do. ``environment`` is what the agent will see, ``logged_in`` whether it brings an
+    account of its own.
     """
+
+    words: tuple[str, ...]
 
     base_urls: Mapping[str, str]
     bare_urls: Mapping[str, str]
     environment: Mapping[str, str]
     logged_in: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """A home for one run, where the user has not settled the agent in his own.
+
+    ``variable`` tells the agent where it is; ``unless`` are files under the user's home
+    that say that he has; ``files`` are put into ours, nothing secret among them.
+    """
+
+    variable: str
+    unless: tuple[str, ...]
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +85,7 @@ class Agent:
     login: str | None = None
     flags: Callable[[Reach], Sequence[str]] = lambda _reach: ()
     variables: Callable[[Reach], Mapping[str, str]] = lambda _reach: {}
+    home: Home | None = None
 
 
 _ANY_KEYS: Mapping[str, tuple[str, ...]] = {
@@ -121,9 +138,23 @@ def _opencode_variables(reach: Reach) -> Mapping[str, str]:
     return {"OPENCODE_CONFIG_CONTENT": json.dumps(_laid_over(before, {"provider": providers}))}
 
 
-def _gemini_variables(reach: Reach) -> Mapping[str, str]:
-    """A key is to be used where there is one: an account would be asked elsewhere."""
-    return {} if reach.logged_in else {"GEMINI_DEFAULT_AUTH_TYPE": "gemini-api-key"}
+def _qwen_flags(reach: Reach) -> Sequence[str]:
+    """It takes its variables for a choice only where OPENAI_MODEL is one of them (0.15)."""
+    chosen = reach.logged_in or "--auth-type" in reach.words
+    return () if chosen else ("--auth-type", "openai")
+
+
+# Its base URL alone makes it choose an account that it then refuses, and files that speak
+# for the system must be root's (0.61, validateAuthMethod and checkPosixStatsSecurity).
+_GEMINI_HOME = Home(
+    variable="GEMINI_CLI_HOME",
+    unless=(".gemini/settings.json", ".gemini/GEMINI.md"),
+    files={
+        ".gemini/settings.json": json.dumps(
+            {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+        )
+    },
+)
 
 
 # fmt: off
@@ -153,12 +184,14 @@ AGENTS: tuple[Agent, ...] = (
         commands=frozenset({"gemini", "gemini-cli"}),
         keys={"GEMINI_API_KEY": ("GOOGLE_API_KEY",)},
         login=".gemini/oauth_creds.json",
-        variables=_gemini_variables,
+        home=_GEMINI_HOME,
     ),
     Agent(
         name="qwen-code",
         commands=frozenset({"qwen", "qwen-code"}),
         keys={"OPENAI_API_KEY": ()},
+        login=".qwen/oauth_creds.json",
+        flags=_qwen_flags,
     ),
     Agent(
         name="mini-swe-agent",
@@ -177,11 +210,12 @@ ANY = Agent(name="an agent", commands=frozenset(), keys=_ANY_KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """What to start, and in which environment."""
+    """What to start, in which environment, and the files that must be there before."""
 
     agent: str
     command: tuple[str, ...]
     environment: Mapping[str, str]
+    files: Mapping[PurePath, str]
 
 
 def recognised(command: Sequence[str]) -> tuple[Agent, int]:
@@ -201,6 +235,7 @@ def equip(
     environment: Mapping[str, str],
     *,
     service_host: str,
+    folder: PurePath | None = None,
     exists: Callable[[PurePath], bool],
 ) -> Equipment:
     """Point a command at the service, for one rollout.
@@ -211,6 +246,7 @@ def equip(
     Arguments:
         environment: as the agent would see it without us.
         service_host: is never to be reached through an HTTP proxy.
+        folder: where a home for it can be; None where it is to have none.
         exists: whether there is such a file.
     """
     agent, place = recognised(command)
@@ -220,15 +256,21 @@ def equip(
     if not logged_in:
         seen |= _missing_keys(agent, seen, rollout.key)
     seen |= {ROLLOUT: rollout.id, ROLLOUT_KEY: rollout.key, **_direct(seen, service_host)}
+    home = agent.home if folder and _unsettled(agent.home, seen, exists) else None
+    if home and folder:
+        seen[home.variable] = str(folder)
     reach = Reach(
+        words=tuple(command),
         base_urls=rollout.base_urls,
         bare_urls={name: bare(url, rollout.id) for name, url in rollout.base_urls.items()},
         environment=seen,
         logged_in=logged_in,
     )
-    words = (*command[: place + 1], *agent.flags(reach), *command[place + 1 :])
     return Equipment(
-        agent=agent.name, command=words, environment=seen | dict(agent.variables(reach))
+        agent=agent.name,
+        command=(*command[: place + 1], *agent.flags(reach), *command[place + 1 :]),
+        environment=seen | dict(agent.variables(reach)),
+        files={folder / name: text for name, text in home.files.items()} if home and folder else {},
     )
 
 
@@ -261,6 +303,15 @@ def _missing_keys(agent: Agent, seen: Mapping[str, str], key: str) -> dict[str, 
 def _logged_in(agent: Agent, seen: Mapping[str, str], exists: Callable[[PurePath], bool]) -> bool:
     home = seen.get("HOME")
     return bool(agent.login and home) and exists(PurePath(home or "", agent.login or ""))
+
+
+def _unsettled(
+    home: Home | None, seen: Mapping[str, str], exists: Callable[[PurePath], bool]
+) -> bool:
+    if home is None or home.variable in seen:
+        return False
+    users = PurePath(seen.get("HOME", ""))
+    return not any(exists(users / name) for name in home.unless)
 
 
 def _direct(seen: Mapping[str, str], host: str) -> dict[str, str]:

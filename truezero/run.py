@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import FrameType
 from typing import Any
 from urllib.parse import urlsplit
@@ -118,18 +118,32 @@ def run(job: Job, client: Client) -> Report:
         return Report(
             rollout_id=rollout.id, agent=job.command[0], ended=nothing, skipped=rollout.error
         )
-    equipment = agents.equip(
-        job.command,
-        rollout,
-        os.environ,
-        service_host=urlsplit(client.url).hostname or "",
-        exists=lambda path: Path(path).is_file(),
-    )
-    ended, seen = _seen(equipment, job, client, rollout.id)
+    with equipped(job.command, rollout, client.url) as equipment:
+        ended, seen = _seen(equipment, job, client, rollout.id)
     result, verdict = client.ended(rollout.id, **seen)
     return Report(
         rollout_id=rollout.id, agent=equipment.agent, ended=ended, result=result, verdict=verdict
     )
+
+
+@contextmanager
+def equipped(
+    command: Sequence[str], rollout: models.RolloutRegistered, url: str
+) -> Iterator[agents.Equipment]:
+    """What to start so that a command's calls go through the service; its files are there."""
+    with tempfile.TemporaryDirectory(prefix="truezero-agent-") as folder:
+        equipment = agents.equip(
+            command,
+            rollout,
+            os.environ,
+            service_host=urlsplit(url).hostname or "",
+            folder=PurePath(folder),
+            exists=lambda path: Path(path).is_file(),
+        )
+        for path, content in equipment.files.items():
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_text(content, encoding="utf-8")
+        yield equipment
 
 
 @contextmanager
