@@ -62,6 +62,22 @@ class Service:
             )
         self._wait_until_alive()
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started; its workers are its children."""
+        assert self._process is not None, "the service is not running"
+        return self._process.pid
+
+    def send(self, how: signal.Signals) -> None:
+        """Send it a signal and go on."""
+        assert self._process is not None, "the service is not running"
+        self._process.send_signal(how)
+
+    def wait(self, timeout_s: float = 35) -> int:
+        """Return its exit code once it has ended."""
+        assert self._process is not None, "the service is not running"
+        return self._process.wait(timeout_s)
+
     def kill(self) -> None:
         """End it as a crash would."""
         self._end(signal.SIGKILL)

@@ -1,0 +1,204 @@
+"""Kills the service at random moments under load, and looks for what it then does not know.
+
+It reads what was recorded from the database file and the verdicts from the service started anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import os
+import random
+import signal
+import sqlite3
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from benchmarks import machine
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Pause, Provider, Request, Step
+from tests.journeys.service import Service
+
+AGENTS = 24
+CALL = "x-call"  # names the call to the provider, so that both sides can be compared
+ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+
+
+class Thinking(Answer):
+    """An answer that takes its time before its first byte."""
+
+    def steps(self, method: str) -> Iterator[Step]:
+        yield Pause(0.1)
+        yield from super().steps(method)
+
+
+SCRIPTS = (
+    answers.chat(),
+    answers.chat(),
+    answers.chat_stream(),
+    answers.chat_stream().stopping_after(1, Pause(0.05)).stopping_after(3, Pause(0.1)),
+    Thinking(body=answers.chat().body),
+    Answer(status=429, body=(b'{"error":{"code":"rate_limit_exceeded","message":"slow"}}',)),
+)
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of an agent in a rollout of its own, as far as the agent saw it."""
+
+    rollout: str
+    status: int | None = None  # known: the agent has the head
+    finished: bool = False  # the agent has the last byte
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the rounds found; ``broken`` are sentences about what should never be."""
+
+    rounds: int = 0
+    calls: int = 0
+    finished: int = 0
+    begun: int = 0  # the head came, the last byte did not
+    unheard: int = 0  # the provider was asked, no byte came back
+    unheard_unknown: int = 0  # of those, not found afterwards: killed before the first commit
+    lost: int = 0
+    undecided: int = 0
+    broken: list[str] = field(default_factory=list)
+
+
+def play(request: Request) -> Answer:
+    """What the provider answers: any of the scripts, by the call's name."""
+    return random.Random(request.header(CALL)).choice(SCRIPTS)
+
+
+async def agent(
+    http: httpx.AsyncClient, base: str, names: Iterator[str], calls: list[Call]
+) -> None:
+    """Call after call, each in a rollout of its own, until nobody answers."""
+    while True:
+        call = Call(next(names))
+        calls.append(call)
+        url = f"{base}/r/{call.rollout}/openai/v1/chat/completions"
+        try:
+            async with http.stream("POST", url, json=ASK, headers={CALL: call.rollout}) as answer:
+                call.status = answer.status_code
+                async for _ in answer.aiter_raw():
+                    pass
+            call.finished = True
+        except httpx.TransportError:
+            return
+
+
+async def load_until_killed(service: Service, names: Iterator[str], after_s: float) -> list[Call]:
+    """Agents at work, and the service's end in the middle of it."""
+    calls: list[Call] = []
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(timeout=10, limits=limits, verify=False) as http:
+        working = [
+            asyncio.create_task(agent(http, service.url, names, calls)) for _ in range(AGENTS)
+        ]
+        await asyncio.sleep(after_s)
+        kill(service)
+        await asyncio.gather(*working)
+    return calls
+
+
+def kill(service: Service) -> None:
+    """End every process of the service at once, as the kernel would for want of memory."""
+    for pid in machine.family(service.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    service.kill()
+
+
+def one_round(service: Service, provider: Provider, names: Iterator[str], tally: Tally) -> None:
+    """Load, kill, start again, and compare what was seen with what is known."""
+    provider.requests.clear()
+    calls = asyncio.run(load_until_killed(service, names, random.uniform(0.05, 0.6)))
+    asked = {request.header(CALL) for request in tuple(provider.requests)}
+    service.start()
+    known = endings(service.database, [call.rollout for call in calls])
+    tally.rounds += 1
+    tally.calls += len(calls)
+    for call in calls:
+        compare(call, known.get(call.rollout), asked=call.rollout in asked, tally=tally)
+    for rollout in [name for name, (ending, _) in known.items() if ending == "lost"][:10]:
+        health = service.verdict(rollout)["health"]
+        tally.undecided += health == "undecided"
+        if health != "undecided":
+            tally.broken.append(f"{rollout}: a lost call, and yet {health}")
+
+
+def compare(call: Call, known: tuple[str, int | None] | None, *, asked: bool, tally: Tally) -> None:
+    """Count one call, and say what is wrong with what is known of it."""
+    if call.finished:
+        tally.finished += 1
+        if known != ("complete", call.status):
+            tally.broken.append(f"{call.rollout}: finished with {call.status}, known as {known}")
+    elif call.status is not None:
+        tally.begun += 1
+        if known is None:
+            tally.broken.append(f"{call.rollout}: the agent had its head, and nothing is known")
+    elif asked:
+        tally.unheard += 1
+        tally.unheard_unknown += known is None
+    tally.lost += known is not None and known[0] == "lost"
+
+
+def endings(database: Path, rollouts: list[str]) -> dict[str, tuple[str, int | None]]:
+    """How each rollout's call ended, as the file says; it must be sound."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        (sound,) = connection.execute("PRAGMA integrity_check").fetchone()
+        assert sound == "ok", sound
+        rows = connection.execute("SELECT rollout_id, ending, status FROM exchanges").fetchall()
+        left = connection.execute("SELECT count(*) FROM open_calls").fetchone()[0]
+    assert left == 0, f"{left} calls of dead processes are still open"
+    asked = set(rollouts)
+    return {rollout: (ending, status) for rollout, ending, status in rows if rollout in asked}
+
+
+def run(home: Path, rounds: int, *, workers: int = 1, seed: int | None = None) -> Tally:
+    """So many rounds on one database file."""
+    random.seed(seed)
+    tally = Tally()
+    names = (f"k{number}" for number in itertools.count())
+    with (
+        Provider(play) as provider,
+        Service(home, provider.url, WORKERS=str(workers), LOG_LEVEL="warning") as service,
+    ):
+        for number in range(rounds):
+            one_round(service, provider, names, tally)
+            if (number + 1) % 20 == 0:
+                print(f"{number + 1} rounds, {tally.calls} calls", file=sys.stderr, flush=True)
+    return tally
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seed", type=int)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        tally = run(Path(home), options.rounds, workers=options.workers, seed=options.seed)
+    print(f"{tally.rounds} kills under load, {tally.calls} calls")
+    print(f"  {tally.finished} of which agents had the last byte: all recorded as they ended")
+    print(f"  {tally.begun} more of which agents had the head: all known")
+    print(f"  {tally.unheard} more that the provider was asked: {tally.unheard_unknown} unknown")
+    print(f"  {tally.lost} found lost; the verdicts of {tally.undecided} asked for: undecided")
+    if tally.broken:
+        causes = Counter(sentence.partition(": ")[2] for sentence in tally.broken)
+        print("\n".join(f"BROKEN {count} × {cause}" for cause, count in causes.items()))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
