@@ -1,0 +1,82 @@
+"""An agent on Bedrock without an AWS account: the service signs, and the model is reached."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from botocore.config import Config
+from botocore.session import Session
+
+from tests.fakes import answers
+from tests.fakes.provider import Provider
+from tests.journeys.service import Service
+
+SAID = {
+    "output": {"message": {"role": "assistant", "content": [{"text": "zero"}]}},
+    "stopReason": "end_turn",
+    "usage": {"inputTokens": 7, "outputTokens": 3, "totalTokens": 10},
+    "metrics": {"latencyMs": 5},
+}
+ASK = [{"role": "user", "content": [{"text": "hi"}]}]
+
+
+@pytest.fixture
+def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+
+
+def client(base_url: str) -> Any:
+    """Amazon's own client as the sandbox has it: any key at all."""
+    return Session().create_client(
+        "bedrock-runtime",
+        region_name="us-east-1",
+        endpoint_url=base_url,
+        aws_access_key_id="AKIDSANDBOX",
+        aws_secret_access_key="nothing",
+        config=Config(retries={"max_attempts": 0}),
+    )
+
+
+@pytest.mark.usefixtures("no_account")
+def test_the_service_signs_for_an_agent_that_has_no_account(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.plays(answers.whole(SAID))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDSERVICE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-service-secret")
+    with Service(tmp_path, provider.url, UPSTREAM_BEDROCK=provider.url) as service:
+        said = client(service.base("b1", "bedrock")).converse(modelId="m:0", messages=ASK)
+        (exchange,) = service.exchanges("b1")
+        verdict = service.verdict("b1")
+        log = service.log()
+    assert said["output"]["message"]["content"] == [{"text": "zero"}]
+    authorization = provider.requests[-1].header("authorization") or ""
+    assert authorization.startswith("AWS4-HMAC-SHA256 Credential=AKIDSERVICE/")
+    assert "/eu-west-1/bedrock/aws4_request" in authorization
+    assert (exchange["input_tokens"], exchange["output_tokens"]) == (7, 3)
+    assert verdict["health"] == "healthy"
+    kept = log.encode() + b"".join(file.read_bytes() for file in tmp_path.glob("journeys.db*"))
+    assert b"the-service-secret" not in kept
+    assert b"AKID" not in kept
+
+
+@pytest.mark.usefixtures("no_account")
+def test_without_credentials_the_rollout_is_an_api_error_that_says_why(
+    provider: Provider, tmp_path: Path
+) -> None:
+    with Service(tmp_path, provider.url, UPSTREAM_BEDROCK=provider.url) as service:
+        url = service.base("b2", "bedrock") + "/model/m/converse"
+        answer = httpx.post(url, json={"messages": ASK}, timeout=20)
+        httpx.post(url, json={"messages": ASK}, timeout=20)
+        verdict = service.verdict("b2")
+    assert answer.json()["code"] == "upstream_credentials_missing"
+    assert (verdict["health"], verdict["subcategory"]) == ("api_error", "auth")
+    assert verdict["doomed"] is True
+    assert "upstream_credentials_missing" in verdict["cause"]
