@@ -8,6 +8,7 @@ Names: the GenAI semantic conventions, status Development
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module, metadata
@@ -50,6 +51,7 @@ _USAGE = (
     ("gen_ai.usage.reasoning.output_tokens", "reasoning_tokens"),
 )
 _PATH = "/v1/traces"  # opentelemetry.io/docs/specs/otlp: the default path of OTLP/HTTP
+_PATIENCE_S = 3.0  # at the end of the service
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -87,9 +89,11 @@ class Traces:
         for exchange in turn.ended:
             self._span(exchange)
 
-    def close(self) -> None:
-        """Send what waits."""
-        self._provider.shutdown()
+    def close(self, timeout_s: float = _PATIENCE_S) -> None:
+        """Send what waits, or give up on a collector that does not take it, in seconds."""
+        last = threading.Thread(target=self._provider.shutdown, daemon=True)
+        last.start()
+        last.join(timeout_s)
 
     def _span(self, e: Exchange) -> None:
         at = e.timing.started_at

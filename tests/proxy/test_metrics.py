@@ -23,7 +23,7 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import OperationalError
 
-from classifier.records import Ending, Exchange, Kind, Usage
+from classifier.records import Ending, Exchange, Kind, Timing, Usage
 from proxy.metrics import Metrics
 from proxy.recorder import Recorder, Turn
 from proxy.store.database import Census
@@ -62,6 +62,9 @@ def metrics(
     census: Callable[[], Census] = lambda: Census(verdicts={}, breakers={}),
 ) -> Metrics:
     return Metrics(recording or Quiet(), census=census, version="9.9")
+
+
+TIMED = Timing(started_at=1.0, first_token_s=0.1, duration_s=1.0)
 
 
 def told(text: str | Metrics) -> Samples:
@@ -461,6 +464,19 @@ def test_every_query_of_the_dashboard_asks_for_what_is_told() -> None:
 def test_every_metric_of_ours_is_on_the_dashboard() -> None:
     shown = {SUFFIXES.sub("", name) for query in queries() for name in METRIC.findall(query)}
     assert NAMES - shown == {"truezero_build"}
+
+
+def test_the_documentation_lists_every_metric_and_its_labels() -> None:
+    text = (ROOT / "docs/observability.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(truezero_\w+)` \| (?:`([a-z_ ]+)`)? ?\|", text, re.MULTILINE)
+    listed = {SUFFIXES.sub("", name): set(labels.split()) for name, labels in rows}
+    told_of: dict[str, set[str]] = {name: set() for name in NAMES}
+    counting = metrics(census=lambda: Census(verdicts={"healthy": 1}, breakers={"open": 1}))
+    counting.observe(Turn(ended=[exchange(streamed=True, timing=TIMED)], waited_s=[1], took_s=1))
+    for name, labels in told(counting):
+        if name.startswith("truezero_"):
+            told_of[SUFFIXES.sub("", name)] |= {label for label, _ in labels} - {"le"}
+    assert listed == told_of
 
 
 def test_panels_have_names_sources_and_places_of_their_own() -> None:
