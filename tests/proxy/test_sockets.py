@@ -132,10 +132,15 @@ def test_many_messages_keep_their_order(talker: Talker, relay: Relaying) -> None
 
 
 def test_a_message_in_fragments_arrives_whole(talker: Talker, relay: Relaying) -> None:
-    talker.script = lambda end: end.send(iter(["frag", "men", "ted"]))
+    def both(end: ServerConnection) -> None:
+        end.send(iter(["frag", "men", "ted"]))
+        end.send(end.recv())
+
+    talker.script = both
     with opened(relay) as agent:
         assert agent.recv(timeout=5) == "fragmented"
         agent.send(iter([b"a", b"b"]))
+        assert agent.recv(timeout=5) == b"ab"
 
 
 def test_compression_is_agreed_hop_by_hop(talker: Talker, relay: Relaying) -> None:
