@@ -6,6 +6,7 @@ It changes no other byte, and asks nothing where the request itself says yes or 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import orjson
 
@@ -29,7 +30,10 @@ _NO_CHOICES = re.compile(rb'"choices"\s*:\s*\[\s*\]')
 _NULL_LAST = re.compile(rb",\s*" + _NULL + rb"(?=(?:,\s*" + _MEMBER + rb")*\s*\}\s*$)")
 _NULL_FIRST = re.compile(rb"(\s*\{\s*(?:" + _MEMBER + rb",\s*)*)" + _NULL + rb",\s*")
 _NULL_BETWEEN = re.compile(rb",\s*" + _NULL)
-_NULL_AT_END = b',"usage":null}\n\n'
+# The common chunk: one event on one line, its null usage last or with scalars behind it, as
+# OpenAI's "obfuscation".
+_COMMON = b',"usage":null'
+_COMMON_END = re.compile(rb"(?:," + _MEMBER + rb")*\}\n\n\Z")
 _HELD_LIMIT = 1_048_576  # bytes of one event
 
 
@@ -96,10 +100,8 @@ class UsageStripper:
         """The bytes to forward for this chunk; empty where there are none yet."""
         if self._passed is not None:
             return self._pass(self._passed, chunk)
-        plain = not self._held and chunk.startswith(b"data:") and chunk.count(b"\n") == 2
-        if plain and chunk.endswith(_NULL_AT_END):
-            # The common chunk: one event on one line, its own null usage last.
-            return chunk[: -len(_NULL_AT_END)] + b"}\n\n" if self._nulls else chunk
+        if not self._held and (common := _common(chunk)) is not None:
+            return common if self._nulls else chunk
         unsearched = max(0, len(self._held) - _END_BYTES + 1)
         if self._held:
             chunk, self._held = self._held + chunk, b""
@@ -115,9 +117,9 @@ class UsageStripper:
     def _events(self, chunk: bytes, unsearched: int) -> list[bytes]:
         kept = []
         start = 0
-        for end in _EVENT_END.finditer(chunk, unsearched):
-            kept.append(self._event(chunk[start : end.end()]))
-            start = end.end()
+        for end in _event_ends(chunk, unsearched):
+            kept.append(self._event(chunk[start:end]))
+            start = end
         self._held = chunk[start:]
         if len(self._held) > _HELD_LIMIT:
             self._passed = self._held[1 - _END_BYTES :]
@@ -139,12 +141,32 @@ class UsageStripper:
         """The event as the agent would have seen it: changed, left out, or as it is."""
         if b'"usage"' not in event or not event.startswith(b"data:"):
             return event
+        if (common := _common(event)) is not None:
+            return common if self._nulls else event
         data = event[5:].strip()
         if b"\n" in data or b"\r" in data:
             return event
         if _NO_CHOICES.search(data) and _only_usage(_object(data) or {}):
             return b""
         return event.replace(data, _without_null(data)) if self._nulls else event
+
+
+def _event_ends(chunk: bytes, start: int) -> Iterator[int]:
+    """Where events end, searched from a place on; a search for bytes is cheaper than a regex."""
+    if b"\r" in chunk:
+        yield from (end.end() for end in _EVENT_END.finditer(chunk, start))
+        return
+    while (at := chunk.find(b"\n\n", start)) >= 0:
+        yield (start := at + 2)
+
+
+def _common(event: bytes) -> bytes | None:
+    """A common chunk without its null usage; None where it is another."""
+    at = event.rfind(_COMMON)
+    if at < 0 or not event.startswith(b"data:") or event.count(b"\n") != 2:
+        return None
+    end = at + len(_COMMON)
+    return event[:at] + event[end:] if _COMMON_END.match(event, end) else None
 
 
 def _only_usage(payload: Payload) -> bool:

@@ -116,6 +116,16 @@ def test_it_sees_it_however_the_stream_is_cut(where: list[int]) -> None:
     assert stripped(cut(asked, where)) == unasked
 
 
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_null_usage_with_scalars_behind_it_goes_as_openai_writes_it(joined: bool) -> None:
+    chunk = delta(content='a,"usage":null')
+    after = {"obfuscation": "aB3", "n": 1.5e3, "ok": None}
+    asked = [sse(chunk | {"usage": None} | after, done=False), sse(last(U))]
+    unasked = sse(chunk | after)
+    assert stripped([b"".join(asked)] if joined else asked) == unasked
+    assert stripped(asked, nulls=False) == asked[0] + b"data: [DONE]\n\n"
+
+
 def test_an_event_is_forwarded_as_soon_as_it_is_whole() -> None:
     stripper = UsageStripper()
     one = sse(delta(content="a"), done=False)
