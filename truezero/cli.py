@@ -180,6 +180,101 @@ def _told(done: Report) -> str:
     return report.verdict_line(done.verdict) + stopped
 
 
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def drill(
+    command: Annotated[
+        list[str], typer.Argument(metavar="-- CMD…", help="The agent, as it is called without us.")
+    ],
+    fault: Annotated[
+        list[str] | None,
+        typer.Option("--fault", help="Only this failure; may be repeated.  [default: all]"),
+    ] = None,
+    at_call: Annotated[
+        int | None, typer.Option("--at-call", min=1, help="The first call that fails.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model under test.")] = None,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Stop an agent after so many seconds.")
+    ] = 120.0,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run an agent once for each failure a provider can have, and tell what it made of it.
+
+    The failures are played by the proxy, in the provider's own words; no provider is asked,
+    but for calls before the failing one (mid_run_quota). What the agent prints is counted,
+    not shown.
+    """
+    from rich.console import Console  # noqa: PLC0415
+
+    from truezero import drills  # noqa: PLC0415
+    from truezero import run as running  # noqa: PLC0415
+    from truezero.embedded import StartError  # noqa: PLC0415
+
+    progress = Console(stderr=True)
+    try:
+        plan = drills.Plan(
+            command=running.job_of(command).command,
+            drills=drills.chosen(fault),
+            model=model,
+            at_call=at_call,
+            timeout_s=timeout_s,
+        )
+        with running.service(url, token, running.say) as client, progress.status("drilling"):
+            done = drills.run(plan, client)
+    except drills.DrillError as error:
+        _fail(str(error), error.code)
+    except (ServiceError, StartError) as error:
+        _fail(str(error), 1)
+    if as_json:
+        typer.echo(json.dumps([drills.record(one) for one in done], indent=2))
+    else:
+        drills.print_table(done, Console())
+
+
+@app.command()
+def doctor(
+    upstream: Annotated[
+        list[str] | None,
+        typer.Option("--upstream", help="Look at this one too; may be repeated."),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", metavar="UPSTREAM/MODEL", help="Is it there? May be repeated."),
+    ] = None,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask each named model for a word; costs a few tokens.")
+    ] = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """See whether the proxy can be reached from here, keys are alive and models are there.
+
+    Exit code 1 where anything is wrong; each line says what to do.
+    """
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from truezero import doctor as practice  # noqa: PLC0415
+
+    try:
+        wanted = practice.wanted(upstream or (), model or (), ask=ask)
+    except ValueError as error:
+        _fail(str(error), 2)
+    found = []
+    with Client(url, token) as client:
+        for check in practice.examine(client, wanted, os.environ):
+            found.append(check)
+            if not as_json:
+                typer.echo(f"{check.health:7}  {check.name}: {check.told}")
+    if as_json:
+        typer.echo(json.dumps([asdict(check) for check in found], indent=2))
+    raise typer.Exit(1 if practice.failed(found) else 0)
+
+
 @app.command()
 def batch(
     name: Annotated[str, typer.Argument(metavar="ID", help="The batch.")],
