@@ -124,7 +124,25 @@ class Tap:
 
     def opened(self) -> Exchange:
         """The exchange as known when its request's head was read: ``ending`` is None."""
-        return self._exchange(None, self._call.began, _NOTHING, None)
+        call, route, asked = self._call, self._route, self._request.asked()
+        return Exchange(
+            id=call.id,
+            rollout_id=call.rollout_id,
+            upstream=call.upstream,
+            api=self._answer.api,
+            timing=Timing(started_at=call.started_at),
+            kind=route.kind,
+            method=call.method,
+            role=call.role,
+            model=route.model or asked.model,
+            streamed=route.streams or asked.streamed,
+            has_tools=asked.has_tools,
+            request_bytes=self._request.size,
+            sdk_retry=self._retry(),
+            attribution=call.attribution,
+            key_digest=call.key_digest,
+            injected=call.injected,
+        )
 
     def hear_head(self, status: int, headers: Headers, at: float) -> None:
         """Take the answer's head; header names in lower case, ``at`` monotonic seconds."""
@@ -351,6 +369,8 @@ def _source(heard: Heard) -> UsageSource:
 
 
 def _has_counts(reading: Reading) -> bool:
+    if reading.input_tokens is not None or reading.output_tokens is not None:
+        return True  # nearly always; the rest are rare
     return any(getattr(reading, field) is not None for field in _COUNTS)
 
 
