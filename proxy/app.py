@@ -27,18 +27,21 @@ from fastapi import FastAPI
 from fastapi_offline import FastAPIOffline
 
 from proxy import traces
-from proxy.api import guard, keys, numbers, problems, routes
+from proxy.api import keys, numbers, problems, routes
+from proxy.api.guard import Guard
 from proxy.control import Desk
 from proxy.keys import Keyring
 from proxy.lending import LendingProtocol
 from proxy.logs import Log
 from proxy.metrics import SHARED, Metrics
 from proxy.minting import Mint
+from proxy.overview import Overview
 from proxy.prices import PriceTable
 from proxy.processes import OneProcess, Processes
 from proxy.recorder import Observer, Recorder, recover
 from proxy.refusals import Refusal, problem
 from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
+from proxy.sessions import Sessions
 from proxy.settings import Settings, load
 from proxy.signing import signers
 from proxy.sockets import SocketRelay
@@ -47,6 +50,7 @@ from proxy.store.database import Database, StorageError
 from proxy.store.spill import Spill, left_behind
 from proxy.upgrades import serving
 from proxy.upstreams import Upstream
+from proxy.web import pages
 from truezero.models import Fault
 
 log = logging.getLogger("truezero")
@@ -86,9 +90,10 @@ class Application:
         self._recorder = Recorder(
             self._database, worker=self._worker, spill=_spill(self._database, self._worker)
         )
-        keyring = Keyring(self._database.secret("keyring"))
-        token = settings.admin_token
-        self._token = token.get_secret_value().encode() if token else None
+        secret = self._database.secret("keyring")
+        keyring = Keyring(secret)
+        token = settings.admin_token.get_secret_value().encode() if settings.admin_token else None
+        self._guard = Guard(token, Sessions.of(secret, token), time.time)
         upstreams = settings.allow_list()
         self._standings = _standings(self._database)
         desk = Desk(
@@ -136,6 +141,9 @@ class Application:
         mint = Mint(desk=desk, keyring=keyring, new_id=_new_id, wall=time.time)
         self._control = _control_plane(desk, mint, settings, self._lifespan)
         self._control.include_router(numbers.router(self._metrics.exposition))
+        overview = Overview(desk=desk, upstreams=upstreams, wall=time.time)
+        version = metadata.version("truezero")
+        self._control.include_router(pages.router(overview, desk, self._guard, version=version))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Agents' calls and sockets go to the relays, everything else to the control plane."""
@@ -144,7 +152,7 @@ class Application:
                 await self._relay(scope, receive, send)
                 return
             try:
-                guard.check(scope, self._token)
+                self._guard.check(scope)
             except Refusal as refusal:
                 await _answer(refusal, send)
                 return
