@@ -326,6 +326,8 @@ def test_where_the_extra_is_missing_the_start_says_what_to_do(
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(traces.MissingError):
         traces.check()
+    with pytest.raises(traces.MissingError):
+        traces.to("http://127.0.0.1:4318", {}, worker="w1")
     variables = {
         "TRUEZERO_OTLP_ENDPOINT": "http://127.0.0.1:4318",
         "TRUEZERO_DATABASE_URL": str(tmp_path / "t.db"),
