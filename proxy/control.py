@@ -437,7 +437,12 @@ class Desk:
             await asyncio.sleep(_SETTLE_POLL_S)
 
     async def _rollout(self, rollout_id: str) -> Rollout:
-        found = await self._ask(self._database.rollout, rollout_id)
+        try:
+            found = await self._ask(self._database.rollout, rollout_id)
+        except Refusal:
+            if not self._recorder.missing(rollout_id):
+                raise
+            found = None  # what is known is enough: that evidence is missing
         missing = self._recorder.missing(rollout_id)
         if found is None:
             if not missing:
@@ -462,6 +467,8 @@ class Desk:
                 self._database.earlier_causes, rollout.batch, rollout.task, rollout.attempt
             )
             verdict = in_itself(verdict, rollout, self._policy, earlier)
+        if self._recorder.failing:  # said, and kept when it can be
+            return verdict
         now = self._wall()
         await self._ask(
             self._database.store_verdict,

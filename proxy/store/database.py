@@ -10,7 +10,7 @@ import json
 import os
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -202,13 +202,8 @@ class Database:
             BadRowError: a row of it no database would take; nothing was written.
             AwayError: the database does not take it now; nothing was written.
         """
-        try:
+        with self._noticing():
             self._write(batch, worker)
-        except BadRowError:
-            raise
-        except AwayError as error:
-            self._look_again(error)
-            raise
 
     def _write(self, batch: Batch, worker: str) -> None:
         ended = {exchange.id for exchange in batch.recorded}
@@ -235,6 +230,16 @@ class Database:
         self._open_ids -= ended
         self._open_ids.update(exchange.id for exchange in begun)
 
+    @contextlib.contextmanager
+    def _noticing(self) -> Iterator[None]:
+        try:
+            yield
+        except BadRowError:
+            raise
+        except AwayError as error:
+            self._look_again(error)
+            raise
+
     def _look_again(self, error: DBAPIError) -> None:
         """Let go of what is open: by the next attempt another file may stand in its place."""
         self._known.clear()
@@ -257,7 +262,7 @@ class Database:
     def heartbeat(self, worker: str, *, host: str, now: float) -> None:
         """Say that a worker lives; calls left open by dead ones become `lost`."""
         me = {"id": worker, "host": host, "pid": os.getpid(), "seen_at": now}
-        with self._writing.begin() as connection:
+        with self._noticing(), self._writing.begin() as connection:
             changed = connection.execute(
                 update(workers).where(workers.c.id == worker).values(seen_at=now)
             )
@@ -559,9 +564,9 @@ class Database:
     def answers(self) -> bool:
         """Whether the database can be read now."""
         try:
-            with self._reading.connect() as connection:
+            with self._noticing(), self._reading.connect() as connection:
                 connection.execute(select(func.count()).select_from(server))
-        except DBAPIError:
+        except AwayError:
             return False
         return True
 

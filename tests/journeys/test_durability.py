@@ -1,0 +1,132 @@
+"""What an agent saw finished is known after any death, and what was in flight is found lost."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from benchmarks import kill
+from tests.fakes import answers
+from tests.fakes.provider import Hang, Pause, Provider
+from tests.journeys.service import Service
+
+CHAT = "/v1/chat/completions"
+ASK = {
+    "model": "gpt-5",
+    "messages": [{"role": "user", "content": "hi"}],
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}
+
+
+class Agent(threading.Thread):
+    """One call under way; ``heard`` once its head is here, ``whole`` when its last byte was."""
+
+    def __init__(self, service: Service, rollout: str) -> None:
+        super().__init__(daemon=True)
+        self._url = service.base(rollout, "openai") + CHAT
+        self.heard = threading.Event()
+        self.whole = False
+        self.start()
+
+    def run(self) -> None:
+        with (
+            contextlib.suppress(httpx.TransportError),
+            httpx.stream("POST", self._url, json=ASK, timeout=30) as answer,
+        ):
+            self.heard.set()
+            for _ in answer.iter_raw():
+                pass
+            self.whole = True
+
+
+@pytest.mark.parametrize(("rounds", "workers"), [(3, 1), (1, 2)])
+def test_killed_at_random_under_load_it_forgets_nothing(
+    tmp_path: Path, rounds: int, workers: int
+) -> None:
+    """``python -m benchmarks.kill`` does so 200 times; docs/reliability.md has its figures."""
+    tally = kill.run(tmp_path, rounds, workers=workers)
+    assert tally.broken == []
+    assert tally.finished > 0
+    assert tally.lost > 0
+    assert tally.undecided > 0
+
+
+def test_told_to_stop_it_lets_a_call_end_and_exits_with_0(
+    provider: Provider, tmp_path: Path
+) -> None:
+    provider.plays(answers.chat_stream().stopping_after(1, Pause(1)))
+    with Service(tmp_path, provider.url) as service:
+        agent = Agent(service, "r")
+        assert agent.heard.wait(10)
+        service.send(signal.SIGTERM)
+        assert service.wait() == 0
+        agent.join(10)
+        assert agent.whole
+        service.start()
+        (exchange,) = service.exchanges("r")
+    assert (exchange["ending"], exchange["usage_source"]) == ("complete", "provider")
+
+
+@pytest.mark.parametrize("by", ["a second signal", "the end of the grace"])
+def test_a_call_that_does_not_end_is_cut_and_recorded_as_lost(
+    provider: Provider, tmp_path: Path, by: str
+) -> None:
+    provider.plays(answers.chat_stream().stopping_after(1, Hang()))
+    grace = "60" if by == "a second signal" else "1"
+    with Service(tmp_path, provider.url, GRACE_S=grace) as service:
+        agent = Agent(service, "r")
+        assert agent.heard.wait(10)
+        service.send(signal.SIGTERM)
+        if by == "a second signal":
+            time.sleep(0.5)
+            service.send(signal.SIGTERM)
+        assert service.wait(10) == 0
+        agent.join(10)
+        assert not agent.whole
+        service.start()
+        (exchange,) = service.exchanges("r")
+        assert exchange["ending"] == "lost"
+        assert service.verdict("r")["health"] == "undecided"
+
+
+def test_what_it_could_not_write_survives_a_kill(provider: Provider, tmp_path: Path) -> None:
+    with Service(tmp_path, provider.url) as service:
+        with contextlib.closing(sqlite3.connect(service.database, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            for _ in range(5):
+                assert httpx.post(service.base("done", "openai") + CHAT, json=ASK).is_success
+            provider.plays(answers.chat_stream().stopping_after(1, Hang()))
+            assert Agent(service, "under-way").heard.wait(10)
+            service.kill()
+        service.start()
+        assert [each["ending"] for each in service.exchanges("done")] == ["complete"] * 5
+        assert service.verdict("done")["health"] == "healthy"
+        assert [each["ending"] for each in service.exchanges("under-way")] == ["lost"]
+        assert service.verdict("under-way")["health"] == "undecided"
+    assert not list(tmp_path.glob("*.spill"))
+
+
+def test_a_neighbour_on_the_same_file_finds_what_a_killed_process_had_open(
+    provider: Provider, tmp_path: Path
+) -> None:
+    with Service(tmp_path, provider.url) as one, Service(tmp_path, provider.url) as other:
+        for service in (one, other):
+            assert httpx.post(service.base("both", "openai") + CHAT, json=ASK).is_success
+        assert other.verdict("both")["total_requests"] == 2
+        provider.plays(answers.chat_stream().stopping_after(1, Hang()))
+        assert Agent(one, "r").heard.wait(10)
+        one.kill()
+        deadline = time.monotonic() + 10
+        while other.exchanges("r")[0]["ending"] is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert other.exchanges("r")[0]["ending"] == "lost"
+        assert other.verdict("r")["health"] == "undecided"
+        one.start()
