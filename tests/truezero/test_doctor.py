@@ -116,7 +116,7 @@ def test_a_token_that_is_wrong_or_missing(tmp_path: Path) -> None:
                 found = look(client, OPENAI)
             assert found["service"].health == "ok"
             assert found["token"].health == "failed"
-            assert "TRUEZERO_ADMIN_TOKEN" in found["token"].told
+            assert "wrong or missing: set TRUEZERO_ADMIN_TOKEN" in found["token"].told
             assert "openai key" not in found
         with Client(str(service.http.base_url), "s3cret-token") as client:
             assert look(client)["token"].health == "ok"
