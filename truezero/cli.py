@@ -177,7 +177,8 @@ def _told(done: Report) -> str:
     if done.verdict is None:
         return f"{done.rollout_id}: {done.skipped}"
     stopped = "; stopped, for it was doomed" if done.ended.doomed else ""
-    return report.verdict_line(done.verdict) + stopped
+    error = None if done.result is None else done.result.error
+    return report.verdict_line(done.verdict, error) + stopped
 
 
 @app.command(

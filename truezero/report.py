@@ -93,18 +93,24 @@ def _shown(count: int | None) -> str:
     return "?" if count is None else str(count)
 
 
-def verdict_line(verdict: models.Verdict) -> str:
-    """A verdict in one plain line: health, reason, and what it cost."""
+def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
+    """A verdict in one plain line: health, reason, and what it cost.
+
+    Arguments:
+        error: what the runner said, where the verdict says nothing.
+    """
     calls = f"{verdict.total_requests} calls"
     facts = ", ".join(filter(None, (calls, _tokens(verdict), _dollars(verdict.cost_usd))))
     reason = _reason(verdict)
+    if verdict.health == "not_judged" and error:
+        reason = f"{verdict.health}: {error}"
     said = reason if reason.startswith(verdict.health) else f"{verdict.health} {reason}".strip()
     return f"{verdict.rollout_id}: {said} ({facts})"
 
 
 def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
     """A batch: what it stands on, what struck it, and what to do."""
-    console = Console()
+    console = Console(soft_wrap=True)
     console.print(batch_table(summary, breaker))
     for item in summary.retry:
         wait = "" if item.after_s is None else f" after {item.after_s:g} s"

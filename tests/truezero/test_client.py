@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
 import httpx
 import pytest
 import respx
 
 from tests.fakes.provider import closed_port
-from truezero.client import Client, ServiceError
+from truezero.client import AsyncClient, Client, ServiceError
+from truezero.questions import Events
 
 URL = "http://truezero.test"
 VERDICT: dict[str, object] = {
@@ -100,3 +108,196 @@ def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TRUEZERO_URL", "http://elsewhere:1/")
     with Client() as client:
         assert client.url == "http://elsewhere:1"
+
+
+def alive(version: str) -> dict[str, str]:
+    return {"status": "ok", "version": version}
+
+
+def ask(kind: str, method: str, *args: Any, **options: Any) -> Any:
+    """The same question, waiting or awaited."""
+
+    async def later() -> Any:
+        async with AsyncClient(URL, "t0ken") as client:
+            return await getattr(client, method)(*args, **options)
+
+    if kind == "async":
+        return asyncio.run(later())
+    with Client(URL, "t0ken") as client:
+        return getattr(client, method)(*args, **options)
+
+
+both = pytest.mark.parametrize("kind", ["sync", "async"])
+
+# Method, its arguments, and the request that it is.
+ASKED: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str, object]] = [
+    ("greet", (), {}, "GET", "/healthz", None),
+    ("register", (), {"id": "a"}, "POST", "/rollouts", {"id": "a"}),
+    ("report", ("a/b",), {"tool_calls": 1}, "POST", "/rollouts/a%2Fb/outcome",
+     {"status": "success", "tool_calls": 1}),
+    ("verdict", ("r",), {"policy": "seed"}, "GET", "/rollouts/r/verdict?policy=seed", None),
+    ("result", ("r",), {}, "GET", "/rollouts/r/result", None),
+    ("exchanges", ("r",), {}, "GET", "/rollouts/r/exchanges", None),
+    ("rollouts", (), {"batch": "b"}, "GET", "/rollouts?batch=b&limit=1000", None),
+    ("summary", ("b/c",), {}, "GET", "/batches/b%2Fc", None),
+    ("check", ("b",), {}, "GET", "/batches/b/check", None),
+    ("breaker", ("b",), {}, "GET", "/batches/b/breaker", None),
+    ("reset_breaker", ("b",), {"lane": "l"}, "POST", "/batches/b/breaker/reset?lane=l", None),
+    ("fingerprints", (), {}, "GET", "/fingerprints", None),
+]  # fmt: skip
+
+
+@both
+@pytest.mark.parametrize(("method", "args", "options", "verb", "path", "body"), ASKED)
+@respx.mock
+def test_both_clients_ask_alike(
+    kind: str,
+    method: str,
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    verb: str,
+    path: str,
+    body: object,
+) -> None:
+    problem = {
+        "type": "about:blank", "title": "no", "status": 418, "detail": "asked", "code": "asked",
+    }  # fmt: skip
+    route = respx.route().respond(418, json=problem)
+    with pytest.raises(ServiceError, match="asked"):
+        ask(kind, method, *args, **options)
+    request = route.calls.last.request
+    assert (request.method, request.url.raw_path.decode()) == (verb, path)
+    assert request.headers["authorization"] == "Bearer t0ken"
+    assert (json.loads(request.content) if request.content else None) == body
+
+
+@both
+@respx.mock
+def test_a_service_of_this_release_is_greeted(kind: str) -> None:
+    respx.get(f"{URL}/healthz").respond(json=alive(metadata.version("truezero")))
+    assert ask(kind, "greet").status == "ok"
+
+
+@both
+@respx.mock
+def test_a_service_of_another_release_is_named(kind: str) -> None:
+    respx.get(f"{URL}/healthz").respond(json=alive("99.1.0"))
+    with pytest.raises(ServiceError, match=r"truezero 99\.1\.0.*same release") as caught:
+        ask(kind, "greet")
+    assert caught.value.code == "other_version"
+
+
+@both
+@respx.mock
+def test_an_answer_of_another_form_is_taken_for_another_version(kind: str) -> None:
+    respx.get(f"{URL}/rollouts/r/verdict").respond(json={**VERDICT, "health": "splendid"})
+    with pytest.raises(ServiceError, match=r"\(health\): is it another version\?"):
+        ask(kind, "verdict", "r")
+
+
+@both
+@respx.mock
+def test_a_token_that_is_wrong_is_said_to_be(kind: str) -> None:
+    problem = {
+        "type": "about:blank", "title": "no", "status": 401, "detail": "no", "code": "unauthorized",
+    }  # fmt: skip
+    respx.get(f"{URL}/batches/b").respond(401, json=problem)
+    with pytest.raises(ServiceError, match="does not take this token: set TRUEZERO_ADMIN_TOKEN"):
+        ask(kind, "summary", "b")
+
+
+@both
+@respx.mock
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (httpx.ConnectError("refused"), "unreachable"),
+        (httpx.ConnectTimeout("silence"), "unreachable"),
+        (httpx.ReadTimeout("busy"), "no_answer"),
+        (httpx.RemoteProtocolError("cut"), "no_answer"),
+    ],
+)
+def test_nobody_there_differs_from_no_answer(kind: str, error: Exception, code: str) -> None:
+    respx.get(f"{URL}/healthz").mock(side_effect=error)
+    with pytest.raises(ServiceError) as caught:
+        ask(kind, "greet")
+    assert (caught.value.code, caught.value.status) == (code, None)
+
+
+@respx.mock
+def test_every_page_of_rollouts_is_fetched() -> None:
+    item = dict.fromkeys(
+        ("batch", "task", "attempt", "model", "upstream", "health", "subcategory", "fingerprint",
+         "provisional")
+    ) | {"id": "r1", "created_at": 1.0, "registered": True}  # fmt: skip
+    pages = [
+        httpx.Response(200, json={"items": [item], "next": "c1"}),
+        httpx.Response(200, json={"items": [{**item, "id": "r2"}], "next": None}),
+    ]
+    route = respx.get(url__startswith=f"{URL}/rollouts").mock(side_effect=pages)
+    assert [found.id for found in ask("sync", "rollouts", batch="b")] == ["r1", "r2"]
+    assert dict(route.calls.last.request.url.params)["after"] == "c1"
+
+
+def sse(*events: tuple[int, str]) -> bytes:
+    return b": alive\n\n" + b"".join(
+        f"id: {number}\nevent: {kind}\ndata: {{}}\n\n".encode() for number, kind in events
+    )
+
+
+@respx.mock
+def test_a_stream_that_breaks_goes_on_where_it_was() -> None:
+    answers: list[httpx.Response | Exception] = [
+        httpx.Response(200, content=sse((7, "verdict_given"))),
+        httpx.ReadError("cut"),
+        httpx.Response(200, content=sse((8, "breaker_opened"))),
+    ]
+    route = respx.get(url__startswith=f"{URL}/batches/b/events").mock(side_effect=answers)
+    waits: list[float] = []
+    with Client(URL, sleep=waits.append) as client:
+        events = client.events("b")
+        told = [next(events).kind, next(events).kind]
+    assert told == ["verdict_given", "breaker_opened"]
+    asked = [dict(call.request.url.params) for call in route.calls]
+    assert asked == [{}, {"after": "7"}, {"after": "7"}]
+    assert waits == [1.0, 1.0]
+
+
+@respx.mock
+def test_a_stream_that_stays_broken_is_an_error() -> None:
+    respx.get(url__startswith=URL).mock(side_effect=httpx.ConnectError("refused"))
+    with Client(URL, sleep=lambda _seconds: None) as client, pytest.raises(ServiceError):
+        next(client.events("b"))
+
+
+def test_signs_of_life_are_no_events_and_half_an_event_is_none() -> None:
+    reader = Events("b", None)
+    found = [reader.line(line) for line in (": alive", "", "id: 3", "event: x", "data: {}", "")]
+    assert [event and event.kind for event in found] == ["alive", None, None, None, None, "x"]
+    assert reader.params == {"after": 3}
+
+
+def test_a_proxy_for_the_world_is_not_asked_for_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nowhere = f"http://127.0.0.1:{closed_port()}"
+    monkeypatch.setenv("HTTP_PROXY", nowhere)
+    port = closed_port()
+    with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServiceError) as caught:
+        client.greet()
+    cause = caught.value.__cause__
+    assert isinstance(cause, httpx.ConnectError)
+    assert cause.request.url.port == port
+    pool = client._http._transport_for_url(httpx.URL(client.url))
+    assert pool is client._http._transport
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    script = (
+        "import sys, truezero; print(sorted(n for n in sys.modules if n.startswith('truezero.')),"
+        " 'httpx' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["[]", "False"]

@@ -1,0 +1,417 @@
+"""`truezero run` as people use it: real processes, real signals, a real terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Provider, closed_port
+from tests.journeys.service import ROOT, Service
+
+FAILURES = answers.FAILURES[Api.CHAT]
+
+# An agent like many: it asks, says what it got, and ends as it is told.
+AGENT = """
+import json, os, sys, time, urllib.error, urllib.request
+def ask():
+    request = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+        json.dumps({"model": "gpt-5", "messages": []}).encode(),
+        {"authorization": "Bearer " + os.environ["OPENAI_API_KEY"],
+         "content-type": "application/json"},
+    )
+    try:
+        return urllib.request.urlopen(request, timeout=20).status
+    except urllib.error.HTTPError as error:
+        return error.code
+"""
+
+
+@pytest.fixture
+def nowhere() -> str:
+    return f"http://127.0.0.1:{closed_port()}"
+
+
+def environment(url: str, provider: Provider | None = None, **more: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
+    clean |= {"TRUEZERO_URL": url, "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "sk-own"}
+    if provider is not None:
+        clean["TRUEZERO_UPSTREAM_OPENAI"] = provider.url
+    return clean | more
+
+
+def run(
+    *words: str, url: str, provider: Provider | None = None, stdin: str = "", **more: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "truezero", "run", *words],
+        env=environment(url, provider, **more),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def python(text: str) -> tuple[str, ...]:
+    return ("--", sys.executable, "-c", AGENT + text)
+
+
+def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.stderr.splitlines()[-1])
+    return found
+
+
+def test_an_agents_input_output_and_exit_code_are_its_own(
+    service: Service, provider: Provider
+) -> None:
+    text = "print(sys.stdin.read().upper(), ask()); print('oops', file=sys.stderr)"
+    done = run(*python(text), url=service.url, stdin="hello")
+    assert (done.returncode, done.stdout) == (0, "HELLO 200\n")
+    first, last = done.stderr.splitlines()
+    assert first == "oops"
+    assert last.startswith("truezero: ")
+    assert "healthy (1 calls, 31 in, 5 out" in last
+    assert provider.requests[0].header("authorization") == "Bearer sk-own"
+
+
+def test_the_rollout_is_recorded_where_the_service_is(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    facts = ("--id", rollout, "--batch", "runs", "--task", "t1", "--model", "gpt-5")
+    done = run(*facts, *python("ask()"), url=service.url)
+    assert done.returncode == 0
+    result = service.get(f"/rollouts/{rollout}/result")
+    assert (result["status"], result["termination_reason"]) == ("success", "agent_stop")
+    assert (result["batch"], result["task"], result["model"]) == ("runs", "t1", "gpt-5")
+    assert result["prompts_executed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (Fault.AUTH, 76),
+        (Fault.QUOTA, 76),
+        (Fault.MODEL_NOT_FOUND, 76),
+        (Fault.RATE_LIMIT, 75),
+        (Fault.PROVIDER_ERROR, 75),
+    ],
+)
+def test_a_failure_that_the_agent_swallows_is_the_exit_code(
+    service: Service, provider: Provider, fault: Fault, code: int
+) -> None:
+    provider.plays(FAILURES[fault])
+    done = run("--json", *python("ask(); ask()"), url=service.url)
+    assert done.returncode == code
+    report = told(done)
+    assert (report["exit_code"], report["agent_exit_code"]) == (code, 0)
+    assert report["verdict"]["subcategory"] == fault.value
+    assert report["result"]["rewards"] is None
+
+
+def test_an_agent_that_never_asks_is_suspected(service: Service, provider: Provider) -> None:
+    done = run(*python("pass"), url=service.url)
+    assert done.returncode == 77
+    assert "suspected_api_error" in done.stderr
+
+
+def test_an_agents_own_failure_is_its_own_exit_code(service: Service, provider: Provider) -> None:
+    done = run("--json", *python("ask(); sys.exit(5)"), url=service.url)
+    assert done.returncode == 5
+    result = told(done)["result"]
+    assert (result["status"], result["error"]) == ("agent_error", "exit code 5")
+
+
+def test_an_agent_that_is_killed_ends_as_shells_tell_it(
+    service: Service, provider: Provider
+) -> None:
+    done = run("--json", *python("ask(); os.kill(os.getpid(), 9)"), url=service.url)
+    assert done.returncode == 128 + 9
+    assert told(done)["result"]["error"] == "ended by SIGKILL"
+
+
+def test_a_command_that_is_not_there_is_recorded_as_no_setup(
+    service: Service, rollout: str
+) -> None:
+    done = run("--id", rollout, "--", "no-such-agent", "--key", "sk-secret", url=service.url)
+    assert (done.returncode, done.stdout) == (127, "")
+    assert "not_judged: no-such-agent: no such command" in done.stderr
+    result = service.get(f"/rollouts/{rollout}/result")
+    assert (result["status"], result["prompts_executed"]) == ("setup_failed", 0)
+    assert "sk-secret" not in json.dumps(result)
+
+
+def test_a_file_that_cannot_be_executed_is_126(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "agent").write_text("hello")
+    done = run("--", str(tmp_path / "agent"), url=service.url)
+    assert done.returncode == 126
+
+
+def test_an_agents_flags_are_not_ours(service: Service, provider: Provider) -> None:
+    text = "ask(); print(sys.argv[1:])"
+    done = run(*python(text), "--json", "-h", "--id", url=service.url)
+    assert done.stdout == "['--json', '-h', '--id']\n"
+    assert not done.stderr.startswith("{")
+
+
+# --- where no service answers --------------------------------------------------------------
+
+
+def test_a_service_of_its_own_serves_where_none_answers_and_is_gone_afterwards(
+    provider: Provider, nowhere: str, tmp_path: Path
+) -> None:
+    text = "print(ask(), os.environ['OPENAI_BASE_URL'])"
+    done = run(*python(text), url=nowhere, provider=provider, TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    status, base_url = done.stdout.split()
+    assert status == "200"
+    assert "one of its own serves this run" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(str(httpx.URL(base_url).copy_with(path="/healthz")))
+
+
+def test_an_agent_beside_its_own_service_cannot_report_on_itself(
+    provider: Provider, nowhere: str
+) -> None:
+    text = """
+from urllib.parse import urlsplit
+parts = urlsplit(os.environ["OPENAI_BASE_URL"])
+request = urllib.request.Request(
+    f"{parts.scheme}://{parts.netloc}/rollouts/" + os.environ["TRUEZERO_ROLLOUT"] + "/outcome",
+    b'{"status": "success", "rewards": 1.0}', {"content-type": "application/json",
+    "authorization": "Bearer " + os.environ["TRUEZERO_ROLLOUT_KEY"]})
+try:
+    urllib.request.urlopen(request)
+except urllib.error.HTTPError as error:
+    print(ask(), error.code, sorted(n for n in os.environ if n.startswith("TRUEZERO_")))
+"""
+    done = run(
+        *python(text),
+        url=nowhere,
+        provider=provider,
+        TRUEZERO_ADMIN_TOKEN="t",
+        TRUEZERO_KEY_XAI="k",
+    )
+    assert done.stdout == "200 401 ['TRUEZERO_ROLLOUT', 'TRUEZERO_ROLLOUT_KEY']\n"
+
+
+def test_a_key_of_the_services_own_stands_in_for_a_missing_one(
+    provider: Provider, nowhere: str
+) -> None:
+    more = {"OPENAI_API_KEY": "", "TRUEZERO_KEY_OPENAI": "sk-real"}
+    done = run(*python("print(ask())"), url=nowhere, provider=provider, **more)
+    assert done.stdout == "200\n"
+    assert provider.requests[0].header("authorization") == "Bearer sk-real"
+
+
+def test_a_run_inside_a_run_has_a_service_of_its_own(provider: Provider, nowhere: str) -> None:
+    inner = [sys.executable, "-m", "truezero", "run", "--", sys.executable, "-c", "pass"]
+    text = f"import subprocess; ask(); sys.exit(subprocess.run({inner!r}).returncode)"
+    done = run(*python(text), url=nowhere, provider=provider)
+    assert done.returncode == 77, done.stderr
+    assert "suspected_api_error" in done.stderr.splitlines()[-2]
+    assert "healthy (1 calls" in done.stderr.splitlines()[-1]
+
+
+class Other(http.server.BaseHTTPRequestHandler):
+    """Something else at that address, or a truezero of another release."""
+
+    version = ""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        body = {"status": "ok", "version": self.version} if self.version else []
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [("99.1.0", "the service is truezero 99.1.0"), ("", "is it another version?")],
+)
+def test_another_version_is_one_sentence(version: str, said: str) -> None:
+    handler = type("Handler", (Other,), {"version": version})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        done = run("--", "true", url=f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+def test_with_a_token_an_agent_proves_itself_and_a_wrong_token_is_one_sentence(
+    provider: Provider, tmp_path: Path
+) -> None:
+    with Service(tmp_path, provider.url, ADMIN_TOKEN="t0ken") as guarded:
+        wrong = run("--", "true", url=guarded.url, TRUEZERO_ADMIN_TOKEN="other")
+        done = run(*python("print(ask())"), url=guarded.url, TRUEZERO_ADMIN_TOKEN="t0ken")
+    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (1, 1)
+    assert "does not take this token" in wrong.stderr
+    assert (done.returncode, done.stdout) == (0, "200\n")
+
+
+def test_an_open_breaker_lets_nothing_start(provider: Provider, tmp_path: Path) -> None:
+    provider.plays(FAILURES[Fault.AUTH])
+    with Service(tmp_path, provider.url, BREAKER_THRESHOLD="2") as service:
+        facts = ("--batch", "b", "--model", "gpt-5")
+        for _ in range(2):
+            assert run(*facts, *python("ask()"), url=service.url).returncode == 76
+        held = run(*facts, "--", "touch", str(tmp_path / "started"), url=service.url)
+    assert held.returncode == 76
+    assert "skipped: breaker open on auth:401" in held.stderr
+    assert not (tmp_path / "started").exists()
+
+
+# --- stopping ------------------------------------------------------------------------------
+
+# It and its child go on for ever, deaf to SIGTERM, and leave word of when they last lived.
+STUBBORN = """
+import signal, subprocess
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+alive = "import signal, sys, time\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n" \\
+    "while True: print(time.monotonic(), file=open(sys.argv[1], 'a')); time.sleep(0.01)"
+subprocess.Popen([sys.executable, "-c", alive, sys.argv[1]])
+while True:
+    ask()
+    time.sleep(0.1)
+"""
+
+
+def test_a_doomed_agent_and_its_children_are_gone_within_a_second_of_the_second_failure(
+    service: Service, provider: Provider, tmp_path: Path
+) -> None:
+    provider.plays(FAILURES[Fault.AUTH])
+    last = tmp_path / "alive"
+    done = run("--fail-fast", "--json", *python(STUBBORN), str(last), url=service.url)
+    assert done.returncode == 76
+    report = told(done)
+    assert report["stopped_as_doomed"] is True
+    assert report["agent_exit_code"] == -signal.SIGKILL
+    assert report["verdict"]["doomed"] is True
+    lived = last.read_text()
+    assert float(lived.splitlines()[-1]) - provider.requests[1].at < 1.0
+    time.sleep(0.1)
+    assert last.read_text() == lived
+
+
+def test_an_agent_that_recovers_is_left_alone(service: Service, provider: Provider) -> None:
+    provider.plays(FAILURES[Fault.RATE_LIMIT], FAILURES[Fault.RATE_LIMIT], answers.healthy)
+    text = "ask(); ask(); time.sleep(0.7); print(ask())"
+    done = run("--fail-fast", *python(text), url=service.url)
+    assert (done.returncode, done.stdout) == (0, "200\n")
+
+
+def ready(path: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.02)
+
+
+def test_signals_are_passed_on_and_the_rollout_is_reported(
+    service: Service, provider: Provider, tmp_path: Path, rollout: str
+) -> None:
+    text = """
+import pathlib, signal
+signal.signal(signal.SIGTERM, lambda *_: (print("bye", ask()), sys.exit(7)))
+pathlib.Path(sys.argv[1]).touch()
+time.sleep(30)
+"""
+    started = tmp_path / "started"
+    words = ["run", "--id", rollout, *python(text), str(started)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "truezero", *words],
+        env=environment(service.url), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    ready(started)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=20)
+    assert (process.returncode, said) == (7, "bye 200\n")
+    result = service.get(f"/rollouts/{rollout}/result")
+    assert (result["status"], result["error"]) == ("unknown_execution_error", "stopped by SIGTERM")
+
+
+@contextlib.contextmanager
+def terminal(*words: str, url: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """The command in a session of its own on a real terminal; its master's descriptor."""
+    master, slave = pty.openpty()
+    line = os.ttyname(slave)  # who leads a session and opens a terminal controls it
+    process = subprocess.Popen(
+        ["sh", "-c", f'exec "$0" "$@" <{line} >{line} 2>&1', sys.executable, "-m", "truezero",
+         "run", *words],
+        env=environment(url), start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield master, process
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+        os.close(slave)
+
+
+def said_until(master: int, word: str, timeout_s: float = 20) -> str:
+    said = ""
+    deadline = time.monotonic() + timeout_s
+    while word not in said and time.monotonic() < deadline:
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                said += os.read(master, 4096).decode()
+            except OSError:  # nobody holds the other end any more
+                break
+    assert word in said, said
+    return said
+
+
+def test_an_agent_can_read_the_terminal(service: Service, provider: Provider) -> None:
+    with terminal(*python("print('ready'); print('got', input(), ask())"), url=service.url) as (
+        master,
+        process,
+    ):
+        said_until(master, "ready")
+        os.write(master, b"hello\n")
+        said_until(master, "got hello 200")
+        said_until(master, "healthy")
+        assert process.wait(20) == 0
+
+
+def test_ctrl_c_is_the_agents_and_the_verdict_still_comes(
+    service: Service, provider: Provider
+) -> None:
+    text = """
+print("ready", ask(), flush=True)
+try:
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("stopping")
+    sys.exit(9)
+"""
+    with terminal(*python(text), url=service.url) as (master, process):
+        said_until(master, "ready 200")
+        os.write(master, b"\x03")
+        said_until(master, "stopping")
+        said_until(master, "healthy")
+        assert process.wait(20) == 9

@@ -1,0 +1,422 @@
+"""The SDK on a real service: what a block's end becomes, and how a batch is run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import truezero
+from tests.fakes.provider import Provider
+from tests.truezero.driving import Accounts, call, service
+from truezero import AsyncClient, AsyncRollout, Client, Rollout, ServiceError, Skipped
+
+LANE = {"model": "gpt-5", "upstream": "openai"}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[tuple[str, Provider, Accounts]]:
+    with service(tmp_path, BREAKER_THRESHOLD="3") as running:
+        yield running
+
+
+@pytest.fixture
+def url(world: tuple[str, Provider, Accounts]) -> str:
+    return world[0]
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[Client]:
+    with Client(url, sleep=lambda _seconds: None) as connected:
+        yield connected
+
+
+def reported(url: str, rollout_id: str) -> httpx.Response:
+    return httpx.get(f"{url}/rollouts/{rollout_id}/result")
+
+
+def test_a_block_says_where_to_point_an_agent_and_what_came_of_it(client: Client) -> None:
+    with client.batch("b", model="gpt-5", upstream="openai") as batch:
+        with batch.rollout("task-1", attempt=0) as rollout:
+            assert rollout.env["OPENAI_BASE_URL"] == rollout.base_urls["openai"]
+            assert rollout.key.startswith("tz-")
+            assert call(rollout.env["OPENAI_BASE_URL"]) == 200
+            stored = rollout.finish(rewards=0.0, tool_calls=0, termination_reason="agent_stop")
+        assert stored == rollout.result
+        assert stored.rewards == {"reward": 0.0}
+        assert (rollout.verdict.health, rollout.verdict.total_requests) == ("healthy", 1)
+        assert batch.summary().score_effective == 0.0
+        assert batch.check().valid
+
+
+def test_a_reward_without_a_model_is_taken_away(client: Client) -> None:
+    with client.batch("b").rollout("t") as rollout:
+        call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
+        rollout.finish(rewards={"reward": 1.0})
+    assert rollout.result.rewards is None
+    assert rollout.verdict.subcategory == "auth"
+
+
+def test_a_verdict_can_be_looked_at_before_the_end(client: Client) -> None:
+    with client.batch("b").rollout("t") as rollout:
+        for _ in range(2):
+            call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
+        assert rollout.peek().doomed
+        assert not rollout.finished
+        with pytest.raises(RuntimeError, match="not finished"):
+            _ = rollout.verdict
+    assert rollout.finished
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "told"),
+    [
+        (TimeoutError("sk-secret"), "task_timeout", "TimeoutError"),
+        (subprocess.TimeoutExpired("cmd", 1), "task_timeout", "TimeoutExpired"),
+        (truezero.TaskTimeout("after 600 s"), "task_timeout", "after 600 s"),
+        (truezero.AgentError("exit code 3"), "agent_error", "exit code 3"),
+        (truezero.EnvironmentError("no sandbox"), "environment_error", "no sandbox"),
+        (truezero.UserError(), "user_error", "UserError"),
+        (truezero.EvaluationFailed("no tests"), "evaluation_failed", "no tests"),
+        (truezero.SetupFailed("no image"), "setup_failed", "no image"),
+        (ValueError("sk-secret"), "unknown_execution_error", "ValueError"),
+    ],
+)
+def test_an_exception_becomes_the_status_it_means_and_goes_on(
+    client: Client, error: Exception, status: str, told: str
+) -> None:
+    rollout = client.batch("b").rollout("t")
+    with pytest.raises(type(error)), rollout:
+        raise error
+    assert (rollout.result.status, rollout.result.error) == (status, told)
+    health = "not_judged" if status == "setup_failed" else "healthy"
+    assert rollout.verdict.health == health
+
+
+def test_a_runners_own_exception_can_mean_a_status(client: Client) -> None:
+    class OutOfDisk(truezero.EnvironmentError):
+        pass
+
+    rollout = client.batch("b").rollout("t")
+    with pytest.raises(OutOfDisk), rollout:
+        raise OutOfDisk
+    assert rollout.result.status == "environment_error"
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
+def test_what_is_broken_off_passes_on_and_reports_nothing(
+    client: Client, url: str, stop: type[BaseException]
+) -> None:
+    rollout = client.batch("b").rollout("t")
+    with pytest.raises(stop), rollout:
+        raise stop
+    assert not rollout.finished
+    assert reported(url, rollout.id).json()["code"] == "no_outcome"
+
+
+def test_an_outcome_once_reported_stands(client: Client) -> None:
+    rollout = client.batch("b").rollout("t")
+    with pytest.raises(ZeroDivisionError), rollout:
+        rollout.finish(rewards=1.0, tool_calls=1)
+        _ = 1 / 0
+    assert rollout.result.status == "success"
+
+
+def test_a_loop_reports_its_steps_and_its_reason(client: Client, url: str) -> None:
+    with client.batch("b").rollout("t") as rollout:
+        loop = rollout.loop(5, agent_done=lambda status: status == 200)
+        loop.run(lambda _step: call(rollout.env["OPENAI_BASE_URL"]))
+    assert rollout.result.termination_reason == "agent_stop"
+    assert reported(url, rollout.id).json()["prompts_executed"] == 1
+
+
+def test_a_lane_that_is_stopped_is_skipped_on_entry(client: Client) -> None:
+    batch = client.batch("b", model="gpt-5", upstream="openai")
+    for number in range(3):
+        with batch.rollout(f"t{number}") as rollout:
+            call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
+    with pytest.raises(Skipped, match="breaker open on auth:401") as caught, batch.rollout("t3"):
+        raise AssertionError("nothing is run")
+    assert caught.value.rollout_id
+    (lane,) = batch.breaker().lanes
+    assert lane.phase == "open"
+    assert batch.reset_breaker().lanes[0].phase == "half_open"
+
+
+# --- running a batch -----------------------------------------------------------------------
+
+
+def solve(key: str, rollout: Rollout) -> float:
+    return float(call(rollout.env["OPENAI_BASE_URL"], key) == 200)
+
+
+async def solve_async(key: str, rollout: AsyncRollout) -> float:
+    return await asyncio.to_thread(lambda: float(call(rollout.env["OPENAI_BASE_URL"], key) == 200))
+
+
+def run(
+    url: str, kind: str, keys: dict[str, str], concurrency: int = 8, max_wait_s: float = 300
+) -> truezero.BatchRun:
+    """The tasks by either client, each with the key that says how it goes."""
+    waits: list[float] = []
+
+    def sync() -> truezero.BatchRun:
+        with Client(url, sleep=waits.append) as client:
+            batch = client.batch("b", model="gpt-5", upstream="openai")
+            return batch.run(
+                keys,
+                lambda task, r: solve(keys[task], r),
+                concurrency=concurrency,
+                max_wait_s=max_wait_s,
+            )
+
+    async def later() -> truezero.BatchRun:
+        async with AsyncClient(url) as client, client.batch("b", model="gpt-5") as batch:
+            return await batch.run(
+                keys,
+                lambda task, r: solve_async(keys[task], r),
+                upstream="openai",
+                concurrency=concurrency,
+                max_wait_s=max_wait_s,
+            )
+
+    return sync() if kind == "sync" else asyncio.run(later())
+
+
+both = pytest.mark.parametrize("kind", ["sync", "async"])
+
+
+@both
+def test_a_run_returns_results_in_order_and_what_the_batch_stands_on(url: str, kind: str) -> None:
+    done = run(url, kind, {"a": "sk-good", "b": "sk-dead", "c": "sk-good"})
+    assert [ran.task for ran in done.results] == ["a", "b", "c"]
+    assert [ran.verdict and ran.verdict.health for ran in done.results] == [
+        "healthy", "api_error", "healthy",
+    ]  # fmt: skip
+    assert [ran.result and ran.result.rewards for ran in done.results] == [
+        {"reward": 1.0}, None, {"reward": 1.0},
+    ]  # fmt: skip
+    assert (done.summary.score_effective, done.summary.scoreable) == (1.0, 2)
+
+
+@both
+def test_what_is_transient_is_run_again_until_it_comes_through(
+    world: tuple[str, Provider, Accounts], kind: str
+) -> None:
+    url, _provider, accounts = world
+    accounts.outages = 1
+    done = run(url, kind, {"t": "sk-flaky"})
+    (ran,) = done.results
+    assert (ran.attempts, ran.verdict and ran.verdict.health) == (2, "healthy")
+    listed = httpx.get(f"{url}/rollouts", params={"batch": "b"}).json()["items"]
+    assert [item["attempt"] for item in listed] == [0, 1]
+    assert done.summary.score_retried == 1.0
+
+
+@both
+def test_attempts_go_on_counting_in_a_second_run(url: str, kind: str) -> None:
+    run(url, kind, {"t": "sk-down"}, max_wait_s=0)
+    (again,) = run(url, kind, {"t": "sk-good"}).results
+    assert again.attempts == 1
+    listed = httpx.get(f"{url}/rollouts", params={"batch": "b", "task": "t"}).json()["items"]
+    assert [item["attempt"] for item in listed] == [0, 1]
+
+
+def test_a_wait_that_is_too_long_is_left_to_the_runner(url: str) -> None:
+    (ran,) = run(url, "sync", {"t": "sk-down"}, max_wait_s=0).results
+    assert (ran.attempts, ran.verdict and ran.verdict.retry.eligible) == (1, True)
+
+
+@both
+def test_an_open_breaker_skips_the_rest(url: str, kind: str) -> None:
+    done = run(url, kind, {f"t{n}": "sk-dead" for n in range(6)}, concurrency=1)
+    assert [ran.skipped is None for ran in done.results] == [True] * 3 + [False] * 3
+    assert "breaker open on auth:401" in str(done.results[-1].skipped)
+    assert (done.summary.total, done.summary.skipped) == (6, 3)
+
+
+def test_what_flies_when_the_breaker_opens_is_let_finish(client: Client) -> None:
+    opened = threading.Event()
+
+    def fly(task: str, rollout: Rollout) -> float:
+        if task == "slow":
+            assert opened.wait(20)
+            return float(call(rollout.env["OPENAI_BASE_URL"]) == 200)
+        call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
+        return 0.0
+
+    batch = client.batch("b", model="gpt-5", upstream="openai")
+    tasks = ["slow", "d0", "d1", "d2", "late"]
+
+    def watch() -> None:
+        while not any(lane.phase == "open" for lane in batch.breaker().lanes):
+            opened.wait(0.02)
+        opened.set()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    done = batch.run(tasks, fly, concurrency=2)
+    watcher.join()
+    assert done.results[0].result is not None
+    assert done.results[0].result.rewards == {"reward": 1.0}
+    assert done.results[4].skipped is not None
+
+
+@both
+def test_what_a_function_raises_is_the_status_of_its_task_only(url: str, kind: str) -> None:
+    def broken(task: str, _rollout: Rollout) -> float:
+        if task == "bad":
+            raise truezero.AgentError("exit code 3")
+        return 1.0
+
+    async def broken_async(task: str, rollout: AsyncRollout) -> float:
+        return broken(task, rollout)  # type: ignore[arg-type]
+
+    async def later() -> truezero.BatchRun:
+        async with AsyncClient(url) as client:
+            return await client.batch("b").run(["bad", "good"], broken_async)
+
+    if kind == "sync":
+        with Client(url) as client:
+            done = client.batch("b").run(["bad", "good"], broken)
+    else:
+        done = asyncio.run(later())
+    bad, good = done.results
+    assert isinstance(bad.error, truezero.AgentError)
+    assert bad.result is not None
+    assert bad.result.status == "agent_error"
+    assert good.error is None
+
+
+@both
+def test_a_service_that_goes_away_ends_the_run_with_an_error(tmp_path: Path, kind: str) -> None:
+    with service(tmp_path) as (url, _provider, _accounts):
+        pass
+    with pytest.raises(ServiceError, match="no truezero service answers"):
+        run(url, kind, {"t": "sk-good"})
+
+
+class Away(httpx.BaseTransport):
+    """A service that is there for so many requests, and then is not."""
+
+    def __init__(self, url: str, requests: int) -> None:
+        self._http = httpx.HTTPTransport()
+        self._left = requests
+        self._lock = threading.Lock()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            self._left -= 1
+            if self._left < 0:
+                raise httpx.ConnectError("refused", request=request)
+        return self._http.handle_request(request)
+
+
+def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(url: str) -> None:
+    started: list[str] = []
+    with Client(url, transport=Away(url, 5)) as client, pytest.raises(ServiceError):
+        client.batch("b").run(
+            [f"t{n}" for n in range(8)],
+            lambda task, _rollout: started.append(task),
+            concurrency=1,
+        )
+    assert len(started) < 8
+
+
+def test_two_tasks_of_one_name_are_refused(client: Client) -> None:
+    with pytest.raises(ValueError, match="two are called 't'"):
+        client.batch("b").run(["t", "t"], lambda _task, _rollout: None)
+
+
+def test_tasks_can_be_anything_that_has_a_name(client: Client) -> None:
+    tasks = [{"id": "one", "reward": 0.5}]
+    done = client.batch("b").run(
+        tasks,
+        lambda task, _rollout: {"reward": float(str(task["reward"]))},
+        name=lambda task: str(task["id"]),
+    )
+    assert [ran.task for ran in done.results] == ["one"]
+
+
+def test_a_bar_is_drawn_where_it_is_asked_for(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.batch("b").run(["t"], lambda _task, _rollout: None, progress=True)
+    assert "1/1" in capsys.readouterr().err
+    client.batch("c").run(["t"], lambda _task, _rollout: None)
+    assert capsys.readouterr() == ("", "")
+
+
+async def test_the_async_block_reports_as_the_other_does(url: str) -> None:
+    async with AsyncClient(url) as client, client.batch("b") as batch:
+        rollout = batch.rollout("t")
+        with pytest.raises(TimeoutError):
+            async with rollout:
+                raise TimeoutError
+        assert rollout.result.status == "task_timeout"
+        async with batch.rollout("u") as other:
+            await asyncio.to_thread(call, other.env["OPENAI_BASE_URL"], "sk-dead")
+            assert (await other.peek()).health == "api_error"
+            stored = await other.finish(rewards=0.0)
+        assert stored.rewards is None
+        summary = await batch.summary()
+        assert summary.rollouts == 2
+        assert not (await batch.check()).valid
+        assert (await batch.breaker()).threshold == 3
+        lines = [json.loads(line) async for line in client.export(batch="b")]
+        assert {line["record"] for line in lines} == {"rollout", "outcome", "exchange"}
+
+
+async def test_a_cancelled_task_reports_nothing(url: str) -> None:
+    entered = asyncio.Event()
+
+    async with AsyncClient(url) as client:
+        rollout = client.batch("b").rollout("t")
+
+        async def forever() -> None:
+            async with rollout:
+                entered.set()
+                await asyncio.sleep(60)
+
+        task = asyncio.ensure_future(forever())
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert reported(url, rollout.id).json()["code"] == "no_outcome"
+
+
+def test_events_are_told_as_they_happen(client: Client) -> None:
+    batch = client.batch("b")
+    events = batch.events(after=0)
+    with batch.rollout("t", id="r1") as rollout:
+        for _ in range(2):
+            call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
+    kinds: set[str] = set()
+    for event in events:
+        assert event.data["rollout_id"] == "r1"
+        kinds.add(event.kind)
+        if {"exchange_failed", "verdict_given"} <= kinds:
+            break
+
+
+async def test_events_can_be_awaited(url: str) -> None:
+    async with AsyncClient(url) as client:
+        async with client.batch("b").rollout("t") as rollout:
+            await asyncio.to_thread(call, rollout.env["OPENAI_BASE_URL"], "sk-dead")
+        async for event in client.events("b", after=0):
+            assert event.kind == "exchange_failed"
+            break
+
+
+def test_names_are_loaded_when_they_are_asked_for() -> None:
+    assert set(truezero.__all__) <= set(dir(truezero))
+    assert all(getattr(truezero, name) for name in truezero.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Clint'"):
+        _ = truezero.Clint
