@@ -16,6 +16,7 @@ import pytest
 from proxy.trouble import VOICES, WAIT_S
 from tests.fakes.answers import Api
 from tests.journeys import agents
+from tests.journeys.service import ROOT
 from tests.proxy.test_api import Service, problem, serving
 from truezero.models import Fault, FaultKind
 
@@ -383,3 +384,14 @@ def test_every_voice_has_words_for_every_refusal(api: str) -> None:
 
 def test_every_kind_is_tested_here() -> None:
     assert set(KINDS) == {*EXPECTED, "hang", "reset"}
+
+
+def test_the_page_on_drills_states_the_statuses() -> None:
+    page = (ROOT / "docs" / "drill.md").read_text("utf-8")
+    table = page.partition("<!-- statuses -->\n")[2].partition("<!-- /statuses -->")[0]
+    rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
+    spoken = ("openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent")
+    errors = [VOICES[api].errors("m") for api in spoken]
+    assert rows == [
+        [kind, *(str(said[kind].status) for said in errors)] for kind in (*REFUSALS, "stream_error")
+    ]
