@@ -21,10 +21,11 @@ from proxy.upstreams import Upstream
 BATCHES = 20  # on one page
 ROLLOUTS = 100
 CALLS = 200
-RECENT = 20_000  # newest calls that an upstream's health is read from
+RECENT = 10_000  # newest calls that an upstream's health is read from
 WINDOWS_S = (900, 3600, 86_400)
 
 _STEPS = 2000  # times that a timeline is read at, at most
+_KEPT = 32  # timelines drawn, until something happens
 _POLL_S = 0.7
 _QUIET_POLLS = 20  # polls without news until a sign of life is sent
 
@@ -118,6 +119,7 @@ class Overview:
         self._desk = desk
         self._upstreams = upstreams
         self._wall = wall
+        self._timelines: dict[str, tuple[tuple[Any, ...], int, Timeline | None]] = {}
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -149,15 +151,27 @@ class Overview:
         Raises:
             Refusal: 404 for a batch that no rollout names.
         """
+        summary, check = await self._desk.batch_and_check(batch)
         return {
-            "summary": await self._desk.batch(batch),
-            "check": await self._desk.check(batch),
+            "summary": summary,
+            "check": check,
             "lanes": (await self._desk.breaker(batch))["lanes"],
             "in_flight": await self.in_flight(batch),
         }
 
     async def timeline(self, batch: str, *, bars: int = 60) -> Timeline | None:
         """A batch's calls over time in about so many steps; None where none has ended."""
+        pulse = await self._pulse(batch, None)
+        known = self._timelines.get(batch)
+        if known is not None and known[:2] == (pulse, bars):
+            return known[2]
+        drawn = await self._drawn(batch, bars)
+        if len(self._timelines) >= _KEPT:
+            self._timelines.pop(next(iter(self._timelines)))
+        self._timelines[batch] = (pulse, bars, drawn)
+        return drawn
+
+    async def _drawn(self, batch: str, bars: int) -> Timeline | None:
         span = await self._desk.read(asked.span, batch)
         if span is None:
             return None
@@ -166,10 +180,22 @@ class Overview:
         return _timeline(rows, fine, bars) if rows else None
 
     async def rollouts(
-        self, filters: Mapping[str, str], *, search: str | None = None, number: int = 1
+        self,
+        filters: Mapping[str, str],
+        *,
+        search: str | None = None,
+        number: int = 1,
+        fresh: bool = False,
     ) -> Page:
-        """Rollouts with the verdict they have, oldest first."""
-        await self._desk.refresh(None if filters.get("batch") == "-" else filters.get("batch"))
+        """Rollouts with the verdict they have, oldest first.
+
+        Arguments:
+            search: a part of a rollout's id or task.
+            fresh: what has no final verdict was judged just before.
+        """
+        batch = filters.get("batch")
+        if not fresh:
+            await self._desk.refresh(None if batch == "-" else batch)
         found = await self._desk.read(
             asked.found,
             filters,

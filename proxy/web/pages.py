@@ -118,7 +118,7 @@ def _batch_pages(routes: APIRouter, house: _House) -> None:
         filters = _chosen(health=health, subcategory=subcategory, fingerprint=fingerprint)
         found = await house.overview.batch(batch)
         rollouts = await house.overview.rollouts(
-            {**filters, "batch": batch}, search=q or None, number=page
+            {**filters, "batch": batch}, search=q or None, number=page, fresh=True
         )
         timeline = await house.overview.timeline(batch)
         return house.shows(

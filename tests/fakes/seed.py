@@ -307,7 +307,7 @@ class Agent:
 
 def _bugs(luck: random.Random, count: int) -> list[str]:
     names = ("django", "astropy", "sympy", "matplotlib", "scikit-learn", "sphinx", "xarray")
-    return [f"{luck.choice(names)}-{luck.randint(10_000, 29_999)}" for _ in range(count)]
+    return [f"{luck.choice(names)}-{n}" for n in luck.sample(range(10_000, 29_999), count)]
 
 
 def _first_batch(luck: random.Random, began: float, size: int) -> Plan:
@@ -337,7 +337,7 @@ def _first_batch(luck: random.Random, began: float, size: int) -> Plan:
     return Plan(
         name="swe-verified-gpt-5",
         began=began,
-        agents=10,
+        agents=max(10, size // 12),
         runs=iter([run(task) for task in _bugs(luck, size)]),
         again=lambda failed: run(failed.task, failed.attempt + 1),
     )
@@ -359,7 +359,10 @@ def _second_batch(luck: random.Random, began: float, size: int) -> Plan:
 
     tasks = [f"tb-{n:03d}" for n in range(size)]
     return Plan(
-        name="terminal-bench-sonnet", began=began, agents=6, runs=iter([run(t) for t in tasks])
+        name="terminal-bench-sonnet",
+        began=began,
+        agents=max(6, size // 8),
+        runs=iter([run(t) for t in tasks]),
     )
 
 
@@ -397,7 +400,12 @@ def _third_batch(luck: random.Random, began: float, size: int) -> Plan:
         return at
 
     tasks = [f"gaia-level{1 + n % 3}-{n:03d}" for n in range(size)]
-    return Plan(name="gaia-nightly", began=began, agents=8, runs=iter([run(t) for t in tasks]))
+    return Plan(
+        name="gaia-nightly",
+        began=began,
+        agents=max(8, size // 8),
+        runs=iter([run(t) for t in tasks]),
+    )
 
 
 def _fourth_batch(luck: random.Random, began: float) -> Plan:
