@@ -61,6 +61,24 @@ class _Summed:
     summary: Batch
     retry: list[dict[str, Any]]
 
+    def told(self, batch: str) -> dict[str, Any]:
+        """As `GET /batches/{id}` answers."""
+        counted = {name: getattr(self.summary, name) for name in _SUMMARY}
+        return {
+            "batch": batch,
+            "rollouts": self.rollouts,
+            "skipped": self.skipped,
+            **counted,
+            **asdict(self.summary.scores),
+            "valid": self.summary.check.valid,
+            "retry": self.retry,
+        }
+
+    def checked(self, batch: str) -> dict[str, Any]:
+        """As `GET /batches/{id}/check` answers."""
+        found = self.summary.check
+        return {"batch": batch, "valid": found.valid, "lines": found.lines}
+
 
 class Recording(Protocol):
     """What the desk asks of the recorder."""
@@ -330,17 +348,7 @@ class Desk:
         Raises:
             Refusal: 404 for a batch that no rollout names.
         """
-        done = await self._summed(batch)
-        counted = {name: getattr(done.summary, name) for name in _SUMMARY}
-        return {
-            "batch": batch,
-            "rollouts": done.rollouts,
-            "skipped": done.skipped,
-            **counted,
-            **asdict(done.summary.scores),
-            "valid": done.summary.check.valid,
-            "retry": done.retry,
-        }
+        return (await self._summed(batch)).told(batch)
 
     async def check(self, batch: str) -> dict[str, Any]:
         """Whether a batch is a valid measurement, and one line for each thing against it.
@@ -348,8 +356,16 @@ class Desk:
         Raises:
             Refusal: 404 for a batch that no rollout names.
         """
-        found = (await self._summed(batch)).summary.check
-        return {"batch": batch, "valid": found.valid, "lines": found.lines}
+        return (await self._summed(batch)).checked(batch)
+
+    async def batch_and_check(self, batch: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What `batch` and `check` answer, for one asking.
+
+        Raises:
+            Refusal: 404 for a batch that no rollout names.
+        """
+        done = await self._summed(batch)
+        return done.told(batch), done.checked(batch)
 
     async def breaker(self, batch: str) -> dict[str, Any]:
         """A batch's breakers, lane by lane, as they stand now."""
