@@ -24,6 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import OperationalError
 
 from classifier.records import Ending, Exchange, Kind, Timing, Usage
+from classifier.verdicts import Subcategory
 from proxy.metrics import Metrics
 from proxy.recorder import Recorder, Turn
 from proxy.store.database import Census
@@ -497,6 +498,17 @@ def test_panels_have_names_sources_and_places_of_their_own() -> None:
         if panel["type"] != "row":
             assert panel["datasource"] == {"type": "prometheus", "uid": "prometheus"}
             assert panel["description"]
+
+
+def test_causes_have_the_colours_they_have_on_the_pages() -> None:
+    css = (ROOT / "proxy/web/static/page.css").read_text("utf-8")
+    pages = {name: re.search(rf"--{name.replace('_', '-')}: (#\w+)", css) for name in Subcategory}
+    (panel,) = (p for p in dashboard()["panels"] if p["title"] == "Failures by cause")
+    shown = {
+        override["matcher"]["options"]: override["properties"][0]["value"]["fixedColor"].lower()
+        for override in panel["fieldConfig"]["overrides"]
+    }
+    assert shown == {name.value: found[1] for name, found in pages.items() if found}
 
 
 def read(name: str) -> Mapping[str, Any]:
