@@ -176,7 +176,9 @@ class _Calls:
         self._durations, self._first_tokens = cache(durations.labels), cache(first_tokens.labels)
 
     def count(self, e: Exchange) -> None:
-        """Count one call that ended."""
+        """Count one call that ended; a drill's failure is no provider's."""
+        if e.injected:
+            return
         why, upstream = e.cause, e.upstream
         subcategory = why.subcategory if why else _NO_CAUSE
         status_class = _CLASSES.get(e.status, "other")

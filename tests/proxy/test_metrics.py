@@ -134,6 +134,12 @@ def test_a_call_is_counted_by_upstream_kind_status_class_cause_and_ending() -> N
     assert count(kind="embedding") == 1
 
 
+def test_what_a_drill_plays_is_laid_on_no_provider() -> None:
+    samples = after(exchange(429, injected=True), exchange())
+    assert value(samples, "truezero_exchanges_total") == 1
+    assert value(samples, "truezero_exchanges_total", status_class="4xx") is None
+
+
 def test_a_status_beyond_the_classes_is_other() -> None:
     assert value(after(exchange(42)), "truezero_exchanges_total", status_class="other") == 1
 
