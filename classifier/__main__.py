@@ -18,8 +18,9 @@ from classifier.codec import (
     decode_rollout,
     encode_verdict,
 )
-from classifier.policy import EVIDENCE, POLICIES, Policy, named
+from classifier.policy import EVIDENCE, POLICIES, SEED, Policy, named
 from classifier.records import Exchange, Outcome, Rollout
+from classifier.retries import in_itself
 from classifier.rollouts import judge
 from classifier.verdicts import Verdict
 
@@ -84,8 +85,38 @@ def _owner(source: Mapping[str, object]) -> str:
 
 
 def judge_export(lines: Iterable[str], *, policy: Policy = EVIDENCE) -> list[Verdict]:
-    """One verdict for each rollout of an export; raises ``LineError``."""
-    return [judge(rollout, policy=policy) for rollout in rollouts_of(lines)]
+    """One verdict for each rollout of an export; raises ``LineError``.
+
+    Attempts of one task are advised knowing of each other, as the service advises them.
+    """
+    judged = [(rollout, judge(rollout, policy=policy)) for rollout in rollouts_of(lines)]
+    if policy is SEED:
+        return [verdict for _, verdict in judged]
+    causes = _causes(judged)
+    return [
+        in_itself(verdict, rollout, policy, _before(rollout, causes))
+        if rollout.attempt
+        else verdict
+        for rollout, verdict in judged
+    ]
+
+
+Slot = tuple[str | None, str | None]
+
+
+def _causes(judged: Iterable[tuple[Rollout, Verdict]]) -> dict[Slot, list[tuple[int, str]]]:
+    """Each task's causes with their attempts, in order."""
+    found: dict[Slot, list[tuple[int, str]]] = {}
+    for rollout, verdict in judged:
+        if rollout.task is not None and rollout.attempt is not None and verdict.cause is not None:
+            slot = (rollout.batch, rollout.task)
+            found.setdefault(slot, []).append((rollout.attempt, verdict.cause))
+    return {slot: sorted(attempts) for slot, attempts in found.items()}
+
+
+def _before(rollout: Rollout, causes: Mapping[Slot, list[tuple[int, str]]]) -> list[str]:
+    attempts = causes.get((rollout.batch, rollout.task), [])
+    return [cause for attempt, cause in attempts if attempt < (rollout.attempt or 0)]
 
 
 def main(arguments: list[str] | None = None) -> int:
