@@ -517,6 +517,7 @@ class Desk:
             "cost_usd": verdict.cost_usd,
             "price_table": None if verdict.cost_usd is None else self._prices.version,
             "given_at": now,
+            "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
             "verdict": as_json(codec.encode_verdict(verdict)),
             "result": as_json(codec.encode_result(made)) if reported else None,
         }

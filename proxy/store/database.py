@@ -27,6 +27,7 @@ from sqlalchemy import (
     event,
     func,
     insert,
+    or_,
     select,
     update,
 )
@@ -303,6 +304,11 @@ class Database:
                 )
             else:
                 _update_rollout(connection, registration.id, registered=True, **facts)
+                connection.execute(  # what it was judged by is another now
+                    update(verdicts)
+                    .where(verdicts.c.rollout_id == registration.id)
+                    .values(calls=-1)
+                )
             skipped = _admission(connection, registration, admit)
             _update_rollout(connection, registration.id, skipped=skipped)
         return Registered(skipped=skipped)
@@ -529,10 +535,14 @@ class Database:
         return [row for row in found if row["owner"] == batch], newest
 
     def unjudged(self, *, batch: str | None, limit: int) -> list[str]:
-        """Rollouts without a final verdict, oldest first: their standing may have changed."""
+        """Rollouts whose standing may have changed since they were judged, oldest first.
+
+        Those without a verdict, and those with a provisional one whose calls are not all in it.
+        """
         joined = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
-        open_question = (verdicts.c.rollout_id.is_(None)) | (verdicts.c.provisional.is_(True))
-        query = select(rollouts.c.id).select_from(joined).where(open_question)
+        unseen = and_(verdicts.c.provisional.is_(True), _not_all_seen())
+        query = select(rollouts.c.id).select_from(joined)
+        query = query.where(verdicts.c.rollout_id.is_(None) | unseen)
         if batch is not None:
             query = query.where(rollouts.c.batch == batch)
         with self._reading.connect() as connection:
@@ -569,6 +579,20 @@ class Database:
         except AwayError:
             return False
         return True
+
+
+def _not_all_seen() -> ColumnElement[bool]:
+    """Whether a rollout has calls that its verdict does not know, or may know wrongly."""
+    ended = (
+        select(func.count())
+        .where(exchanges.c.rollout_id == rollouts.c.id)
+        .correlate(rollouts)
+        .scalar_subquery()
+    )
+    in_flight = select(open_calls.c.id).where(open_calls.c.rollout_id == rollouts.c.id)
+    unreported = rollouts.c.outcome_at.is_not(None)  # its final verdict was not stored
+    missing = rollouts.c.gaps > 0
+    return or_(ended != verdicts.c.calls, in_flight.exists(), unreported, missing)
 
 
 _SUMMED = (

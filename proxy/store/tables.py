@@ -177,6 +177,7 @@ verdicts = Table(
     Column("cost_usd", Float),
     Column("price_table", String(40)),  # which prices the cost stands on
     Column("given_at", Float, nullable=False),
+    Column("calls", Integer, nullable=False, server_default="0"),  # ended ones that it saw
     Column("verdict", Text, nullable=False),  # JSON, contract §2
     Column("result", Text),  # JSON, once the outcome is known
     Index("verdicts_batch", "batch", "health"),

@@ -163,6 +163,7 @@ def upgrade() -> None:
         sa.Column("cost_usd", sa.Float(), nullable=True),
         sa.Column("price_table", sa.String(length=40), nullable=True),
         sa.Column("given_at", sa.Float(), nullable=False),
+        sa.Column("calls", sa.Integer(), server_default="0", nullable=False),
         sa.Column("verdict", sa.Text(), nullable=False),
         sa.Column("result", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("rollout_id"),
