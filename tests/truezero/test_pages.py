@@ -1,0 +1,64 @@
+"""The pages for runners: their snippets run, and their tables are the code's."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+from tests.truezero.driving import call, service
+from truezero.agents import AGENTS
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+
+
+def snippets(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+
+
+def test_the_sdks_page_runs(tmp_path: Path) -> None:
+    def run_agent(env: dict[str, str]) -> float:
+        return float(call(env["OPENAI_BASE_URL"]) == 200)
+
+    async def run_agent_later(env: dict[str, str]) -> float:
+        return await asyncio.to_thread(run_agent, env)
+
+    def ask_agent(env: dict[str, str], step: int) -> str:
+        return "done" if run_agent(env) and step == 1 else "more"
+
+    with service(tmp_path) as (url, _provider, _accounts):
+        known: dict[str, Any] = {
+            "url": url, "token": None, "run_agent": run_agent, "ask_agent": ask_agent,
+            "run_agent_later": run_agent_later,
+        }  # fmt: skip
+        one, loop, batch, later = snippets("sdk.md")
+        exec(one, known)
+        assert known["rollout"].result.rewards == {"reward": 1.0}
+        from truezero import Client
+
+        with Client(url) as known["client"], known["client"].batch("loops") as known["batch"]:
+            exec(loop, known)
+            assert known["rollout"].result.termination_reason == "agent_stop"
+            exec(batch, known)
+            assert known["done"].summary.score_effective == 1.0
+        exec(later, known)
+        assert asyncio.run(known["night"]()).summary.score_effective == 1.0
+
+
+def test_the_agents_page_lists_every_agent() -> None:
+    text = (DOCS / "agents.md").read_text()
+    table = text.split("<!-- agents -->")[1].split("<!-- /agents -->")[0]
+    rows = [line.split(" | ") for line in table.strip().splitlines()[2:]]
+    listed = [
+        (name.removeprefix("| "), set(re.findall(r"`([\w-]+)`", by)), re.findall(r"`(\w+)`", keys))
+        for name, by, keys, *_ in rows
+    ]
+    assert listed == [(agent.name, set(agent.commands), list(agent.keys)) for agent in AGENTS]
+
+
+def test_the_agents_page_names_every_variable() -> None:
+    from truezero.agents import _BASE_URLS
+
+    text = (DOCS / "agents.md").read_text()
+    assert all(f"`{variable}`" in text for variable in _BASE_URLS)
