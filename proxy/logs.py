@@ -25,7 +25,7 @@ from proxy.recorder import Observer, Turn
 
 Format = Literal["json", "console"]
 
-_OURS = ("truezero", "uvicorn")
+_OURS = ("truezero", "uvicorn", "uvicorn.error")
 _WHOLE = 4096  # PIPE_BUF of Linux, in characters of ASCII
 _FRAMES = 12  # the innermost ones say where it happened
 
@@ -63,7 +63,9 @@ class Log:
         # Libraries tell URLs and headers at the lower levels.
         root.setLevel(max(logging.WARNING, _number(self.level)))
         for name in _OURS:
-            logging.getLogger(name).setLevel(_number(self.level))
+            logger = logging.getLogger(name)
+            logger.setLevel(_number(self.level))
+            logger.handlers[:], logger.propagate = [], True  # not the server's own way as well
         _drop(_is_of_a_cut_answer, "uvicorn.error")
 
     def exchanges(self) -> Observer | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 from classifier.records import Exchange, Timing, Usage
 from proxy.logs import Log
@@ -32,15 +33,13 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def loggers_as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    names = ("", "truezero", "uvicorn", "uvicorn.error")
-    before = root.handlers[:], {name: logging.getLogger(name).level for name in names}
-    filters = logging.getLogger("uvicorn.error").filters[:]
+    loggers = [logging.getLogger(name) for name in ("", "truezero", "uvicorn", "uvicorn.error")]
+    before = [(each.level, each.handlers[:], each.filters[:], each.propagate) for each in loggers]
     yield
-    root.handlers[:] = before[0]
-    for name, level in before[1].items():
-        logging.getLogger(name).setLevel(level)
-    logging.getLogger("uvicorn.error").filters[:] = filters
+    for logger, (level, handlers, filters, propagate) in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+        logger.handlers[:], logger.filters[:] = handlers, filters
+        logger.propagate = propagate
 
 
 def lines(out: io.StringIO) -> list[dict[str, Any]]:
@@ -157,6 +156,13 @@ def test_libraries_are_heard_from_warning_on_whatever_the_level() -> None:
     for level in (logging.DEBUG, logging.INFO, logging.WARNING):
         logging.getLogger("httpx").log(level, "level %d", level)
     assert [line["event"] for line in lines(out)] == ["level 30"]
+
+
+def test_what_the_server_had_set_up_for_itself_is_undone() -> None:
+    uvicorn.Config(object(), log_level="error")  # type: ignore[arg-type]  # never run
+    out = installed()
+    logging.getLogger("uvicorn.error").info("once")
+    assert [line["event"] for line in lines(out)] == ["once"]
 
 
 def test_installing_again_doubles_nothing() -> None:
