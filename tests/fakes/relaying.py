@@ -144,7 +144,7 @@ def running(app: Any, body_bytes: int = 1 << 20) -> Iterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app, http=LendingProtocol, lifespan="on", access_log=False, server_header=False,
-        date_header=False, log_level="error", loop="uvloop", **serving(body_bytes),
+        date_header=False, log_config=None, loop="uvloop", **serving(body_bytes),
     )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
