@@ -111,14 +111,21 @@ class Overview:
     Arguments:
         desk: gives every verdict and score, and asks the database.
         wall: seconds since the epoch.
+        leaving: whether the process is about to end, and streams with it.
     """
 
     def __init__(
-        self, *, desk: Desk, upstreams: Mapping[str, Upstream], wall: Callable[[], float]
+        self,
+        *,
+        desk: Desk,
+        upstreams: Mapping[str, Upstream],
+        wall: Callable[[], float],
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         self._desk = desk
         self._upstreams = upstreams
         self._wall = wall
+        self._leaving = leaving
         self._timelines: dict[str, tuple[tuple[Any, ...], int, Timeline | None]] = {}
 
     def now(self) -> float:
@@ -263,13 +270,13 @@ class Overview:
     async def changes(
         self, *, batch: str | None = None, rollout_id: str | None = None
     ) -> AsyncIterator[Change]:
-        """Tells whenever what a page shows has changed, and that it still listens; without end.
+        """Tells whenever what a page shows has changed, and that it still listens.
 
         Every process sees what any of them recorded.
         """
         before, quiet = await self._pulse(batch, rollout_id), 0
         yield Change("")
-        while True:
+        while not self._leaving():
             await asyncio.sleep(_POLL_S)
             now = await self._pulse(batch, rollout_id)
             quiet = 0 if now != before else quiet + 1
