@@ -37,7 +37,7 @@ from proxy.metrics import SHARED, Metrics
 from proxy.minting import Mint
 from proxy.overview import Overview
 from proxy.prices import PriceTable
-from proxy.processes import OneProcess, Processes
+from proxy.processes import LEAVING, OneProcess, Processes
 from proxy.recorder import Observer, Recorder, recover
 from proxy.refusals import Refusal, problem
 from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
@@ -107,6 +107,7 @@ class Application:
             new_id=_new_id,
             wall=time.time,
             changed=self._standings.changed,
+            leaving=LEAVING.is_set,
         )
         self._transport = _upstream_client(settings.http_client)
         house = House(
@@ -141,7 +142,7 @@ class Application:
         mint = Mint(desk=desk, keyring=keyring, new_id=_new_id, wall=time.time)
         self._control = _control_plane(desk, mint, settings, self._lifespan)
         self._control.include_router(numbers.router(self._metrics.exposition))
-        overview = Overview(desk=desk, upstreams=upstreams, wall=time.time)
+        overview = Overview(desk=desk, upstreams=upstreams, wall=time.time, leaving=LEAVING.is_set)
         version = metadata.version("truezero")
         self._control.include_router(pages.router(overview, desk, self._guard, version=version))
 

@@ -107,6 +107,7 @@ class Desk:
         new_id: makes ids for rollouts that come without one.
         wall: seconds since the epoch.
         changed: told when what a rollout's key opens, or its drill, is another than before.
+        leaving: whether the process is about to end, and streams with it.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class Desk:
         new_id: Callable[[], str],
         wall: Callable[[], float],
         changed: Callable[[str], None] = lambda _rollout_id: None,
+        leaving: Callable[[], bool] = lambda: False,
     ) -> None:
         self._database = database
         self._recorder = recorder
@@ -133,6 +135,7 @@ class Desk:
         self._new_id = new_id
         self._wall = wall
         self._changed = changed
+        self._leaving = leaving
         self._registered: set[str] = set()
         self._summed_up: dict[str, _Summed] = {}
 
@@ -394,13 +397,13 @@ class Desk:
         return {"items": [dict(row) for row in rows]}
 
     async def events(self, batch: str, *, after: int | None = None) -> AsyncIterator[Event]:
-        """What happens in a batch, from now on or after an event's number; without end.
+        """What happens in a batch, from now on or after an event's number, as long as we live.
 
         Every process sees what any of them recorded. A None is a sign of life.
         """
         position = await self._ask(self._database.last_event) if after is None else after
         doomed: set[str] = set()
-        while True:
+        while not self._leaving():
             rows, position = await self._ask(self._database.events, batch, after=position)
             for row in rows:
                 data = json.loads(row["data"])

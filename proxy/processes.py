@@ -19,6 +19,9 @@ import uvicorn
 from uvicorn.supervisors import multiprocess
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
+# Set by the first signal: streams that have no end of their own end then.
+LEAVING = threading.Event()
+
 
 class OneProcess(uvicorn.Server):
     """uvicorn's server, but for its end.
@@ -36,6 +39,7 @@ class OneProcess(uvicorn.Server):
         """Take a signal; uvicorn would raise it again at its end, and skip the end at a second."""
         if self.should_exit:
             self._loop.call_soon_threadsafe(self._cut)
+        LEAVING.set()
         self.should_exit = True
 
     def _cut(self) -> None:
