@@ -60,6 +60,7 @@ _UPSTREAM_CLIENTS = {
     "aiohttp": ("proxy.transport", "AiohttpTransport"),
 }
 _HEARTBEAT_S = 5.0
+_DRAIN_S = 60.0  # how long an answer is read on without its agent, where it is
 _GC_THRESHOLDS = (50_000, 20, 50)  # fewer, later collections: thousands of streams live long
 
 
@@ -385,6 +386,7 @@ def _limits(settings: Settings) -> Limits:
         read_s=settings.read_timeout_s,
         write_s=settings.write_timeout_s,
         body_bytes=settings.body_limit,
+        drain_s=_DRAIN_S if settings.drain_on_disconnect else 0.0,
     )
 
 

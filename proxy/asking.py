@@ -5,19 +5,20 @@ It changes no request that is signed, encoded or of unknown length, and keeps no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from proxy import headers as dress
 from proxy.headers import Pairs
 from proxy.upstreams import Upstream
-from proxy.wire.encoding import decoder
+from proxy.wire.encoding import Decoder, decoder
 from proxy.wire.usage_request import UsageStripper, with_usage
 
 # Above this a body is not held in memory to be looked at, and passes as it comes.
 BODY_LIMIT = 8 * 1024 * 1024
 
 _NO_LIMIT = 1 << 62  # what is decoded flows on and is not held
+_PIECE = 1024  # bytes of an encoded answer undone at once: a megabyte at most
 _PATH = b"/completions"  # and /chat/completions
 _CODINGS = frozenset({b"", b"identity", b"gzip", b"x-gzip", b"deflate", b"br", b"zstd"})
 
@@ -61,14 +62,22 @@ class Unasked:
         gone = {b"content-length"} | ({b"content-encoding"} if self._decoder else set())
         self.headers = [pair for pair in headers if pair[0] not in gone]
 
-    def feed(self, chunk: bytes) -> bytes:
-        """What the agent gets for this chunk, perhaps nothing yet.
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """What the agent gets for this chunk, piece by piece, perhaps nothing yet.
+
+        However much an encoded chunk inflates to, only a piece of it is in memory at a time.
 
         Raises:
             Deaf: the bytes are not in the encoding that the answer states.
         """
-        plain = chunk if self._decoder is None else self._decoder.feed(chunk)
-        return self._stripper.feed(plain) if plain else b""
+        for plain in (chunk,) if self._decoder is None else self._decoded(self._decoder, chunk):
+            if plain and (part := self._stripper.feed(plain)):
+                yield part
+
+    @staticmethod
+    def _decoded(undo: Decoder, chunk: bytes) -> Iterator[bytes]:
+        for start in range(0, len(chunk), _PIECE):
+            yield undo.feed(chunk[start : start + _PIECE])
 
     def flush(self) -> bytes:
         """What is still held when the answer ends."""

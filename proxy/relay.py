@@ -79,12 +79,18 @@ class Signer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of one call: times in seconds (None is unlimited), sizes in bytes."""
+    """Bounds of one call: times in seconds (None is unlimited), sizes in bytes.
+
+    ``drain_s`` and ``drain_bytes``: how much of an answer is read on for its usage after its
+    agent left; 0 seconds: the call is cancelled at once.
+    """
 
     connect_s: float | None = 10.0
     read_s: float | None = None
     write_s: float | None = None
     body_bytes: int = 64 * 1024 * 1024
+    drain_s: float = 0.0
+    drain_bytes: int = 16 * 1024 * 1024
 
     @property
     def timeout(self) -> dict[str, float | None]:
@@ -185,9 +191,9 @@ class _Flight:
     """One call under way: the state that its steps share."""
 
     __slots__ = (
-        "_asked", "_blame", "_body_over", "_call", "_committed", "_committed_bytes", "_house",
-        "_left", "_opened", "_receive", "_received", "_scope", "_send", "_started", "_tap",
-        "_target", "_task", "_watcher",
+        "_as_left", "_asked", "_blame", "_body_over", "_call", "_committed", "_committed_bytes",
+        "_drain_to", "_house", "_left", "_opened", "_receive", "_received", "_scope", "_send",
+        "_started", "_tap", "_target", "_task", "_watcher",
     )  # fmt: skip
 
     def __init__(
@@ -213,6 +219,8 @@ class _Flight:
         self._asked = False  # the usage was asked for, and the agent had not
         self._blame: Cause | None = None  # why nothing was sent
         self._left = False  # the agent hung up
+        self._as_left: Exchange | None = None  # as it stood then, where it is read on
+        self._drain_to = 0  # up to so many bytes
         self._body_over = False  # the request outgrew its limit on the way
         self._started = False  # the agent has the answer's head
         self._received = 0  # bytes of the answer's body
@@ -351,14 +359,14 @@ class _Flight:
         return Ending.COMPLETE, None
 
     async def _body(self, response: httpx.Response, length: int | None) -> None:
-        feed, clock, send = self._tap.feed, self._house.clock, self._send
+        feed, clock = self._tap.feed, self._house.clock
         async for chunk in response.stream:  # type: ignore[union-attr]
             terminal = feed(chunk, clock())
             self._received += len(chunk)
             if terminal or self._received == length:
                 self._record(Ending.COMPLETE)
                 await self._durable()
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     def _unasked(self, status: int, headers: dress.Pairs) -> asking.Unasked | None:
         """How to give the agent its own answer, where more was asked for than it did."""
@@ -379,7 +387,8 @@ class _Flight:
                 if terminal or self._received == length:
                     self._record(Ending.COMPLETE)
                     await self._durable()
-                await self._send_part(unasked.feed(chunk))
+                for part in unasked.feed(chunk):
+                    await self._send_part(part)
         except Deaf as error:
             raise httpx.DecodingError(str(error)) from error
         except httpx.HTTPError:
@@ -403,6 +412,8 @@ class _Flight:
         exchange = self._tap.finish(ending, self._house.clock())
         if self._blame is not None:
             exchange = replace(exchange, cause=self._blame)
+        if self._as_left is not None:
+            exchange = _read_on(self._as_left, exchange)
         self._committed = self._house.ledger.recorded(exchange)
 
     async def _durable(self) -> None:
@@ -444,13 +455,40 @@ class _Flight:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._left = True
-        if self._task is not None:
-            self._task.cancel()
+        if self._task is None or self._drains():
+            return
+        self._task.cancel()
+
+    def _drains(self) -> bool:
+        """Read on without the agent, where that is wanted and anything is still to come."""
+        limits = self._house.limits
+        if not limits.drain_s or self._task is None:
+            return False
+        as_left = self._tap.finish(Ending.LEFT_BY_AGENT, self._house.clock())
+        if as_left.ending is Ending.COMPLETE:
+            return False
+        self._as_left = as_left
+        self._drain_to = self._received + limits.drain_bytes
+        self._send = self._to_nobody
+        loop = asyncio.get_running_loop()
+        self._watcher = loop.call_later(limits.drain_s, self._task.cancel)
+        return True
+
+    async def _to_nobody(self, _message: Message) -> None:
+        told = self._committed_bytes == self._received  # by its terminal event
+        if told or self._received > self._drain_to:
+            raise _AgentLeft
 
     def _stop_watching(self) -> None:
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
+
+
+def _read_on(as_left: Exchange, exchange: Exchange) -> Exchange:
+    """What was understood after the agent left, of a call that ended for it when it did."""
+    timing = replace(exchange.timing, duration_s=as_left.timing.duration_s)
+    return replace(exchange, ending=as_left.ending, cause=as_left.cause, timing=timing)
 
 
 class _AgentLeft(Exception):

@@ -76,6 +76,10 @@ class Settings(BaseModel):
     http_client: Literal["http1", "aiohttp"] = Field(
         "http1", description="what asks the providers: the lean client, or aiohttp"
     )
+    drain_on_disconnect: bool = Field(
+        default=False,
+        description="read an answer on to its usage, for a minute, when its agent has left",
+    )
     grace_s: float = Field(
         30.0, ge=0, description="for calls in flight to end after SIGTERM, in seconds"
     )

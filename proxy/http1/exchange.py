@@ -15,7 +15,7 @@ from proxy.http1.message import Message
 
 Pairs = list[tuple[bytes, bytes]]
 
-_UNREAD_LIMIT = 256 * 1024  # bytes that may wait unread before the provider is held back
+_UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before the provider is held back
 
 
 class Line(Protocol):

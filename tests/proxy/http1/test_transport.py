@@ -450,7 +450,7 @@ async def test_a_provider_is_held_back_while_nobody_reads(transport: Http1Transp
 
 
 async def test_a_connection_held_back_to_its_end_is_used_again(transport: Http1Transport) -> None:
-    size = 256 * 1024 + 500
+    size = 64 * 1024 + 500
     said = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
     async with playing([said, Stay()]) as server:
         unread = await transport.handle_async_request(request(server.url()))
