@@ -121,6 +121,7 @@ class Application:
             wall=time.time,
             clock=time.monotonic,
             limits=_limits(settings),
+            stall_s=settings.stall_s,
             proof_required=token is not None,
             admits=desk.admits if settings.require_registration else None,
             real_keys=settings.real_keys(environment),

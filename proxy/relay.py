@@ -23,7 +23,7 @@ from proxy.faults import StandIn, resetting
 from proxy.keys import Keyring
 from proxy.refusals import Refusal, problem
 from proxy.standing import Standings
-from proxy.tap import Call, Tap
+from proxy.tap import STALL_S, Call, Tap
 from proxy.upstreams import Auth, Upstream
 from proxy.wire.deaf import Deaf
 from truezero.models import FaultKind
@@ -107,6 +107,7 @@ class House:
     ``real_keys``: upstream name → the key to put in. ``signers``: who steps in where an
     upstream takes more than a key, and neither the caller nor ``real_keys`` has one.
     ``standing``: what a rollout's key still opens, and what its agent is drilled with.
+    ``stall_s``: silence after which a call that its agent left was stalled, in seconds.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -123,6 +124,7 @@ class House:
     real_keys: Mapping[str, str]
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
     standing: Standings | None = None
+    stall_s: float = STALL_S
 
 
 class Relay:
@@ -212,7 +214,7 @@ class _Flight:
         self._receive = receive
         self._send = send
         self._call = _call(house, target, scope, injected=injected)
-        self._tap = Tap(self._call, salt=house.salt)
+        self._tap = Tap(self._call, salt=house.salt, stall_s=house.stall_s)
         self._task = asyncio.current_task()
         self._watcher: asyncio.TimerHandle | asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None

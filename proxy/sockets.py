@@ -371,7 +371,7 @@ class _Upgrade:
     __slots__ = ("_tap", "id", "manner", "model")
 
     def __init__(self, house: House, target: Target, call: Call) -> None:
-        self._tap = Tap(call, salt=house.salt)
+        self._tap = Tap(call, salt=house.salt, stall_s=house.stall_s)
         self.id = call.id
         self.manner: Manner | None = manner(target.path)
         self.model = _model(target.query)

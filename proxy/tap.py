@@ -67,6 +67,7 @@ class TapLimits(Limits):
 
 
 _DEFAULT_LIMITS = TapLimits()
+STALL_S = 60.0  # policy.stall_s of verdicts.md
 
 # Where providers put the id of their answer, the provider's own before a gateway's.
 _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generation-id",
@@ -85,14 +86,23 @@ class Tap:
         call: what is known when the request's head has been read.
         salt: key of the request's digest; the same in every process of a service.
         limits: how much may be held.
+        stall_s: silence in seconds after which a call that its agent left was stalled.
     """
 
     __slots__ = ("_answer", "_call", "_deaf", "_first_byte", "_first_token", "_headers", "_last",
-                 "_request", "_route", "_salt", "_size", "_skim", "_status")  # fmt: skip
+                 "_request", "_route", "_salt", "_size", "_skim", "_stall_s", "_status")  # fmt: skip
 
-    def __init__(self, call: Call, *, salt: bytes, limits: TapLimits = _DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        call: Call,
+        *,
+        salt: bytes,
+        limits: TapLimits = _DEFAULT_LIMITS,
+        stall_s: float = STALL_S,
+    ) -> None:
         self._call = call
         self._salt = salt
+        self._stall_s = stall_s
         self._route = table.route(call.method, call.path)
         encodings = [v for name, v in call.request_headers if name == b"content-encoding"]
         self._request = RequestReader(encodings, limits.request_bytes)
@@ -246,7 +256,8 @@ class Tap:
                 silent_s=max(0.0, at - self._last),
                 retry_after_s=retry_after(self._headers, now=call.started_at + at - call.began),
                 stated_type=stated_type(self._headers),
-            )
+            ),
+            stall_s=self._stall_s,
         )
 
     # -- the record --------------------------------------------------------------------

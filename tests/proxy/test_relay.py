@@ -301,6 +301,17 @@ def test_an_agent_that_leaves_before_the_head_is_noticed(
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT
 
 
+def test_a_provider_that_was_silent_too_long_stalled(provider: Provider) -> None:
+    """verdicts.md: a call its agent left is the provider's failure after policy.stall_s."""
+    provider.plays((Hang(),))
+    with relaying(provider.url, stall_s=0.1) as relay:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.post(relay.base() + CHAT, json=ASK, timeout=0.4)
+        cause = relay.book.only.cause
+    assert cause is not None
+    assert (cause.subcategory, cause.reason) == (Subcategory.PROVIDER_ERROR, "stalled")
+
+
 def test_an_agent_that_leaves_while_uploading_is_noticed(
     provider: Provider, relay: Relaying
 ) -> None:
