@@ -90,7 +90,8 @@ class Tap:
     """
 
     __slots__ = ("_answer", "_call", "_deaf", "_first_byte", "_first_token", "_headers", "_last",
-                 "_request", "_route", "_salt", "_size", "_skim", "_stall_s", "_status")  # fmt: skip
+                 "_request", "_route", "_salt", "_size", "_skim", "_stall_s",
+                 "_status")  # fmt: skip
 
     def __init__(
         self,
