@@ -209,8 +209,6 @@ def live_batch(
                 news = True
                 happened.append(event_line(event))
                 del happened[:-8]
-            elif not news:
-                return
             if news and clock() - asked_at >= every_s:
                 table = batch_table(*standing())
                 news, asked_at = False, clock()

@@ -302,10 +302,10 @@ def test_a_service_that_goes_away_ends_the_run_with_an_error(tmp_path: Path, kin
         run(url, kind, {"t": "sk-good"})
 
 
-class Away(httpx.BaseTransport):
+class Away(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """A service that is there for so many requests, and then is not."""
 
-    def __init__(self, url: str, requests: int) -> None:
+    def __init__(self, requests: int) -> None:
         self._http = httpx.HTTPTransport()
         self._left = requests
         self._lock = threading.Lock()
@@ -315,18 +315,53 @@ class Away(httpx.BaseTransport):
             self._left -= 1
             if self._left < 0:
                 raise httpx.ConnectError("refused", request=request)
-        return self._http.handle_request(request)
+        answer = self._http.handle_request(request)
+        return httpx.Response(answer.status_code, content=answer.read(), request=request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        return await asyncio.to_thread(self.handle_request, request)
 
 
-def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(url: str) -> None:
+@both
+def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(url: str, kind: str) -> None:
     started: list[str] = []
-    with Client(url, transport=Away(url, 5)) as client, pytest.raises(ServiceError):
-        client.batch("b").run(
-            [f"t{n}" for n in range(8)],
-            lambda task, _rollout: started.append(task),
-            concurrency=1,
-        )
-    assert len(started) < 8
+    tasks = [f"t{n}" for n in range(8)]
+
+    async def note(task: str, _rollout: AsyncRollout) -> None:
+        started.append(task)
+
+    async def later() -> None:
+        async with AsyncClient(url, transport=Away(5)) as client:
+            await client.batch("b").run(tasks, note, concurrency=1)
+
+    def sync() -> None:
+        with Client(url, transport=Away(5)) as client:
+            client.batch("b").run(tasks, lambda task, _r: started.append(task), concurrency=1)
+
+    with pytest.raises(ServiceError):
+        asyncio.run(later()) if kind == "async" else sync()
+    assert started == ["t0", "t1"], "the second was announced, and could not be reported"
+
+
+@both
+def test_nothing_is_announced_once_the_service_has_gone(url: str, kind: str) -> None:
+    away = Away(2)
+    tasks = [f"t{n}" for n in range(50)]
+
+    async def note(_task: str, _rollout: AsyncRollout) -> None:
+        return None
+
+    async def later() -> None:
+        async with AsyncClient(url, transport=away) as client:
+            await client.batch("b").run(tasks, note, concurrency=2)
+
+    def sync() -> None:
+        with Client(url, transport=away) as client:
+            client.batch("b").run(tasks, lambda _task, _r: None, concurrency=2)
+
+    with pytest.raises(ServiceError):
+        asyncio.run(later()) if kind == "async" else sync()
+    assert away._left > -10, "asked again and again although nobody was there"
 
 
 def test_two_tasks_of_one_name_are_refused(client: Client) -> None:

@@ -30,11 +30,15 @@ def truezero(*arguments: str, folder: Path, **environment: str) -> subprocess.Co
 def test_help_names_every_command(tmp_path: Path) -> None:
     said = truezero("--help", folder=tmp_path)
     assert said.returncode == 0
-    for command in ("serve", "verdict", "demo", "db"):
+    for command in ("serve", "run", "verdict", "batch", "check", "watch", "export", "demo", "db"):
         assert command in said.stdout
 
 
-@pytest.mark.parametrize("command", [["serve"], ["verdict"], ["demo"], ["db", "upgrade"]])
+@pytest.mark.parametrize(
+    "command",
+    [["serve"], ["run"], ["verdict"], ["batch"], ["check"], ["watch"], ["export"], ["demo"],
+     ["db", "upgrade"]],
+)  # fmt: skip
 def test_each_command_explains_itself(tmp_path: Path, command: list[str]) -> None:
     said = truezero(*command, "--help", folder=tmp_path)
     assert said.returncode == 0
