@@ -402,8 +402,8 @@ def test_ctrl_c_is_the_agents_and_the_verdict_still_comes(
     service: Service, provider: Provider
 ) -> None:
     text = """
-print("ready", ask(), flush=True)
 try:
+    print("ready", ask(), flush=True)
     time.sleep(30)
 except KeyboardInterrupt:
     print("stopping")
