@@ -12,7 +12,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check bench corpus image lock
+.PHONY: help demo serve test check bench soak corpus image lock
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ check: $(READY) ## style and types
 
 bench: $(READY) ## what the relay costs, beside nginx; needs a C compiler
 	$(BIN)/python -m benchmarks.run $(ARGS)
+
+soak: $(READY) ## 20 minutes at 300 calls/s while agents, providers and the disk fail
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 corpus: $(READY) ## score the reading of errors and usage against labelled real answers
 	$(BIN)/python -m tests.corpus_score $(ARGS)

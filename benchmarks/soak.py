@@ -1,0 +1,244 @@
+"""``make soak``: hours of agents, providers and disks that fail, and whether the record is true.
+
+Every call's answer carries a number of its own, so that one in another's rollout would show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import random
+import re
+import sqlite3
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import aiohttp
+import httpx
+
+from benchmarks import machine
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Cut, Pause, Provider, Request
+from tests.journeys.service import Service
+
+NUMBER = "x-number"  # the call's own; its answer says so many tokens were read
+FATE = "x-fate"  # what its provider does
+ROLLOUT_CALLS = 25
+LOCK_EVERY_S, LOCK_S = 60.0, 3.0  # another process takes the database file
+TICK_S = 0.01
+
+# What becomes of a call, and how often in a thousand.
+FATES = {
+    "whole": 400, "stream": 330, "slow": 60, "rate_limited": 50, "broken": 50,
+    "cut": 40, "closed": 30, "left": 40,
+}  # fmt: skip
+ENDINGS = {"cut": "cut_upstream", "closed": "cut_upstream", "left": "left_by_agent"}
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A call as its agent knows it."""
+
+    rollout: str
+    number: int
+    fate: str
+    status: int
+
+
+@dataclass(slots=True)
+class Soak:
+    """What went on; ``made`` by the exchange's id, ``memory_mb`` as time went by."""
+
+    made: dict[str, Made] = field(default_factory=dict)
+    nameless: int = 0  # answers that named no exchange, which none should be
+    unanswered: int = 0
+    memory_mb: list[float] = field(default_factory=list)
+    gaps: int = 0
+
+
+def play(request: Request) -> Answer:
+    """Answer as the call's fate wants it, with the call's number in it."""
+    number, fate = int(request.header(NUMBER) or 0), request.header(FATE)
+    if fate == "rate_limited":
+        return answers.whole({"error": {"code": "rate_limit_exceeded"}}, 429)
+    if fate == "broken":
+        return Answer(status=500, body=(b"{}",))
+    if fate == "closed":
+        return Answer(body=(Cut(),), length=10)
+    if fate == "whole":
+        return _numbered(answers.chat(), number)
+    told = _numbered(answers.chat_stream(), number)
+    if fate == "slow":
+        return told.stopping_after(2, Pause(random.uniform(0.1, 1.5)))
+    if fate == "cut":
+        return told.stopping_after(2, Pause(0.02), Cut(reset=True))
+    return told.stopping_after(2, Pause(5.0)) if fate == "left" else told
+
+
+def _numbered(answer: Answer, number: int) -> Answer:
+    body = []
+    for step in answer.body:
+        assert isinstance(step, bytes)
+        body.append(_TOKENS.sub(b'"prompt_tokens":%d' % number, step))
+    return Answer(headers=answer.headers, body=tuple(body), framing=answer.framing)
+
+
+_TOKENS = re.compile(rb'"prompt_tokens":\s*\d+')
+
+
+async def call(http: aiohttp.ClientSession, base: str, made: Made, soak: Soak) -> None:
+    """One agent's call, to its end or until the agent leaves."""
+    url = f"{base}/r/{made.rollout}/openai/v1/chat/completions"
+    ask: dict[str, object] = {"model": "gpt-5", "messages": []}
+    if made.fate not in ("whole", "closed"):
+        ask |= {"stream": True, "stream_options": {"include_usage": True}}
+    headers = {NUMBER: str(made.number), FATE: made.fate}
+    try:
+        async with http.post(url, json=ask, headers=headers) as answer:
+            exchange = answer.headers.get("x-truezero-exchange")
+            if exchange is None:
+                soak.nameless += 1
+                return
+            soak.made[exchange] = Made(made.rollout, made.number, made.fate, answer.status)
+            async for _ in answer.content.iter_any():
+                if made.fate == "left":
+                    answer.close()
+                    return
+    except aiohttp.ClientPayloadError:
+        pass  # cut, as it was meant
+    except (aiohttp.ClientError, TimeoutError):
+        soak.unanswered += 1
+
+
+async def load(base: str, per_s: float, seconds: float, soak: Soak) -> None:
+    """Calls at a steady rate, whatever becomes of those before."""
+    names, weights = list(FATES), list(FATES.values())
+    numbers = itertools.count(1)
+    under_way: set[asyncio.Task[None]] = set()
+    timeout = aiohttp.ClientTimeout(total=60)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
+        began, begun = time.monotonic(), 0
+        while (now := time.monotonic() - began) < seconds:
+            while begun < now * per_s:
+                begun += 1
+                number = next(numbers)
+                (fate,) = random.choices(names, weights)
+                made = Made(f"s{number // ROLLOUT_CALLS}", number, fate, 0)
+                task = asyncio.create_task(call(http, base, made, soak))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+            await asyncio.sleep(TICK_S)
+        await asyncio.gather(*under_way)
+
+
+async def watch(service: Service, provider: Provider, soak: Soak) -> None:
+    """What the service holds of memory and owes to the database, every second."""
+    while True:
+        soak.memory_mb.append(machine.resident_mb(service.pid))
+        provider.requests.clear()
+        await asyncio.sleep(1)
+
+
+async def locking(database: Path) -> None:
+    """Somebody else takes the file now and then."""
+    while True:
+        await asyncio.sleep(LOCK_EVERY_S - LOCK_S)
+        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            await asyncio.sleep(LOCK_S)
+
+
+async def soak_in(service: Service, provider: Provider, per_s: float, seconds: float) -> Soak:
+    """Load and disturb a service for so long, and wait until it owes nothing."""
+    soak = Soak()
+    others = [
+        asyncio.create_task(watch(service, provider, soak)),
+        asyncio.create_task(locking(service.database)),
+    ]
+    await load(service.url, per_s, seconds, soak)
+    for task in others:
+        task.cancel()
+    deadline = time.monotonic() + 60
+    while (ready := await asyncio.to_thread(_ready, service))["waiting"]:
+        if time.monotonic() > deadline:
+            break
+        await asyncio.sleep(0.2)
+    soak.gaps = ready["gaps"] + ready["waiting"]
+    return soak
+
+
+def _ready(service: Service) -> dict[str, int]:
+    found: dict[str, int] = httpx.get(f"{service.url}/readyz").json()
+    return found
+
+
+def compare(soak: Soak, database: Path) -> Counter[str]:
+    """What is wrong with the record, by sentence; empty where nothing is."""
+    wrong: Counter[str] = Counter()
+    seen = set()
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        columns = "id, rollout_id, status, ending, input_tokens, usage_source"
+        for row in connection.execute(f"SELECT {columns} FROM exchanges"):
+            seen.add(row[0])
+            made = soak.made.get(row[0])
+            wrong.update(_differences(made, *row[1:]) if made else ())
+        (sound,) = connection.execute("PRAGMA integrity_check").fetchone()
+    wrong["not recorded"] = len(soak.made.keys() - seen)
+    wrong["answered without naming an exchange"] = soak.nameless
+    wrong["not answered"] = soak.unanswered
+    wrong["counted as gaps"] = soak.gaps
+    wrong["database is not sound"] = sound != "ok"
+    return +wrong
+
+
+def _differences(
+    made: Made, rollout: str, status: int, ending: str, tokens: int | None, source: str
+) -> Iterator[str]:
+    if rollout != made.rollout:
+        yield "in another's rollout"
+    if status != made.status:
+        yield "with another status"
+    if ending != ENDINGS.get(made.fate, "complete") and made.fate != "left":
+        yield f"{made.fate} ended {ending}"
+    if tokens != made.number and made.fate in ("whole", "stream", "slow"):
+        yield "with another's tokens"
+
+
+def flatness(memory_mb: Sequence[float]) -> tuple[float, float]:
+    """Resident MB in the second and in the last fifth of the time; the first one warms up."""
+    fifth = max(1, len(memory_mb) // 5)
+    return median(memory_mb[fifth : 2 * fifth]), median(memory_mb[-fifth:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--per-s", type=float, default=300)
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as home,
+        Provider(play) as provider,
+        Service(Path(home), provider.url, LOG_LEVEL="error") as service,
+    ):
+        work = soak_in(service, provider, options.per_s, options.minutes * 60)
+        soak = asyncio.run(work)
+        wrong = compare(soak, service.database)
+    early, late = flatness(soak.memory_mb)
+    rate = len(soak.made) / (options.minutes * 60)
+    print(f"{len(soak.made)} calls in {options.minutes:g} minutes, {rate:.0f} a second")
+    print(f"memory: {early:.0f} MB early, {late:.0f} MB late")
+    print("\n".join(f"WRONG {count} × {what}" for what, count in wrong.items()) or "nothing wrong")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
