@@ -1,0 +1,316 @@
+"""The dashboard in a real browser: each page, live, by keyboard, in the dark, behind a token."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
+
+from proxy.app import Application
+from proxy.settings import load
+from proxy.store.database import Database
+from tests.fakes import answers, seed
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Provider
+from tests.fakes.relaying import running
+from tests.journeys import browser as chrome
+
+AXE = (Path(__file__).parent.parent / "vendor" / "axe.min.js").read_text("utf-8")
+TOKEN = "t0ken-of-the-operator"
+
+BATCH = "/ui/batches/terminal-bench-sonnet"
+PAGES = {
+    "batches": "/",
+    "batch": BATCH,
+    "batch with a timeline": "/ui/batches/swe-verified-gpt-5",
+    "batch under way": "/ui/batches/tau-bench-live",
+    "rollouts": "/ui/rollouts",
+    "rollout that was cut off": "/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0",
+    "rollout under way": "/ui/rollouts/tau-bench-live%2Fretail-12.0",
+    "fingerprints": "/ui/fingerprints",
+    "upstreams": "/ui/upstreams?window=86400",
+    "nothing": "/ui/nowhere",
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chrome.chromium() is None:
+        if chrome.in_ci():
+            pytest.fail(chrome.MISSING)
+        pytest.skip(chrome.MISSING)
+    with chrome.launched() as launched:
+        yield launched
+
+
+@dataclass
+class Shown:
+    """A service whose database was seeded, as an agent, a runner and a reader find it."""
+
+    url: str
+    provider: Provider
+
+    def calls(self, rollout: str, answer: object = None) -> None:
+        """An agent's call; one that the provider fails where an answer is given."""
+        self.provider.plays(answer or answers.chat())  # type: ignore[arg-type]
+        asked = {"model": "gpt-5-mini", "messages": []}
+        httpx.post(f"{self.url}/r/{rollout}/openai/v1/chat/completions", json=asked)
+
+    def registers(self, **facts: Any) -> None:
+        httpx.post(f"{self.url}/rollouts", json=facts).raise_for_status()
+
+
+def serving(folder: Path, *, seeded: bool = True, **settings: str) -> Iterator[Shown]:
+    database = Database(str(folder / "t.db"))
+    database.prepare()
+    if seeded:
+        with ThreadPoolExecutor() as beside:  # the browser's loop runs in this thread
+            beside.submit(asyncio.run, seed.fill(database, now=time.time(), scale=1)).result()
+        database.heartbeat("seed", host="elsewhere", now=time.time() + 3600)
+    database.close()
+    with Provider(answers.healthy) as provider:
+        environment = {
+            "TRUEZERO_DATABASE_URL": str(folder / "t.db"),
+            "TRUEZERO_UPSTREAM_OPENAI": provider.url,
+            **{f"TRUEZERO_{name}": value for name, value in settings.items()},
+        }
+        with running(Application(load({}, environment), environment)) as port:
+            yield Shown(f"http://127.0.0.1:{port}", provider)
+
+
+@pytest.fixture(scope="module")
+def shown(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    yield from serving(tmp_path_factory.mktemp("pages"))
+
+
+@dataclass
+class Reader:
+    """A tab, and all that went wrong in it."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+
+    def watch(self) -> Reader:
+        self.page.on("console", lambda told: self._complain(told.type, told.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", self._asked)
+        return self
+
+    def _complain(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(text)
+
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith(self.url + "/"):
+            self.complaints.append(f"asked {request.url}")
+
+    def opens(self, path: str) -> Page:
+        self.page.goto(self.url + path)
+        return self.page
+
+
+Opener = Callable[..., Reader]
+
+
+@pytest.fixture
+def reader(browser: Browser) -> Iterator[Opener]:
+    """Opens tabs; whatever they complained of fails the test at its end."""
+    contexts: list[BrowserContext] = []
+    readers: list[Reader] = []
+
+    def opened(url: str, **look: Any) -> Reader:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **look})
+        context.set_default_timeout(8000)
+        contexts.append(context)
+        readers.append(Reader(context.new_page(), url).watch())
+        return readers[-1]
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [complaint for made in readers for complaint in made.complaints] == []
+
+
+def serious(page: Page) -> list[str]:
+    """What axe finds to be serious or critical, one line each."""
+    page.evaluate(AXE)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{broken['id']}: {node['html'][:160]}"
+        for broken in found["violations"]
+        if broken["impact"] in ("serious", "critical")
+        for node in broken["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES.keys())
+def test_a_page_is_whole_and_readable_by_all(
+    shown: Shown, reader: Opener, path: str, scheme: Literal["light", "dark"]
+) -> None:
+    tab = reader(shown.url, color_scheme=scheme)
+    page = tab.opens(path)
+    if path == PAGES["nothing"]:
+        tab.complaints.clear()  # the browser reports the 404 itself
+    expect(page.locator("h1")).to_be_visible()
+    assert serious(page) == []
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    red = int(re.findall(r"\d+", background)[0])
+    assert (red < 64) == (scheme == "dark")
+    page.set_viewport_size({"width": 380, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 380, "it fits a narrow window"
+
+
+def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> None:
+    tab = reader(shown.url, java_script_enabled=False)
+    page = tab.opens("/")
+    page.get_by_role("link", name="terminal-bench-sonnet").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("terminal-bench-sonnet")
+    page.get_by_role("combobox", name="Cause").select_option("auth")
+    page.get_by_role("button", name="Filter").click()
+    rows = page.locator("table.rollouts tbody tr")
+    assert rows.count() > 0
+    assert all("auth" in text for text in rows.all_inner_texts())
+    expect(page.locator("#live")).to_be_hidden()
+
+
+def test_a_batch_is_filtered_and_searched(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens(BATCH)
+    rows = page.locator("table.rollouts tbody tr")
+    everyone = rows.count()
+    page.get_by_role("combobox", name="Health").select_option("not_judged")
+    page.get_by_role("button", name="Filter").click()
+    expect(page).to_have_url(re.compile("health=not_judged"))
+    assert 0 < rows.count() < everyone
+    page.get_by_role("link", name="Clear").click()
+    page.get_by_role("searchbox").fill("TB-003")
+    page.keyboard.press("Enter")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("tb-003")
+
+
+def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/ui/fingerprints")
+    page.get_by_role("link", name="auth:401").click()
+    page.locator("table.rollouts th a").last.click()
+    page.locator(".answer a").last.click()
+    expect(page.locator("tr:target")).to_contain_text("evidence")
+
+
+def test_a_batch_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
+    shown.registers(id="live-1", batch="live", model="gpt-5-mini", upstream="openai")
+    page = reader(shown.url).opens("/ui/batches/live")
+    expect(page.locator("#live")).to_have_text("live")
+    page.evaluate("window.sameTab = true")
+    row = page.locator("table.rollouts tbody tr", has_text="live-1")
+    expect(row).to_contain_text("undecided")
+    page.get_by_role("searchbox").fill("being typed")
+    shown.calls("live-1", answers.FAILURES[Api.CHAT][Fault.AUTH])
+    expect(row).to_contain_text("auth")
+    shown.calls("live-1", answers.FAILURES[Api.CHAT][Fault.AUTH])
+    expect(row).to_contain_text("doomed")
+    expect(page.get_by_role("img", name=re.compile("1 rollout: 1 auth")).first).to_be_visible()
+    shown.registers(id="live-2", batch="live", model="gpt-5-mini", upstream="openai")
+    expect(page.locator("table.rollouts tbody tr")).to_have_count(2)
+    assert page.evaluate("window.sameTab") is True, "the page was not loaded again"
+    expect(page.get_by_role("searchbox")).to_have_value("being typed")
+
+
+def test_what_a_reader_opened_stays_open_and_held(shown: Shown, reader: Opener) -> None:
+    shown.registers(id="held-1", batch="held", model="gpt-5-mini", upstream="openai")
+    page = reader(shown.url).opens("/ui/batches/held")
+    expect(page.locator("#live")).to_have_text("live")
+    page.locator("#check summary").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#check .lines")).to_be_visible()
+    shown.registers(id="held-2", batch="held", model="gpt-5-mini", upstream="openai")
+    expect(page.locator("#check .lines li")).to_have_count(2)
+    expect(page.locator("#check .lines")).to_be_visible()
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_a_rollout_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/ui/rollouts/tau-bench-live%2Fretail-00.0")
+    expect(page.locator("#live")).to_have_text("live")
+    calls = page.locator("table.calls tbody tr")
+    before = calls.count()
+    shown.calls("tau-bench-live%2Fretail-00.0")
+    expect(calls).to_have_count(before + 1)
+
+
+def test_the_first_call_appears_by_itself(browser: Browser, reader: Opener, tmp_path: Path) -> None:
+    for empty in serving(tmp_path, seeded=False):
+        page = reader(empty.url).opens("/")
+        expect(page.locator("#live")).to_have_text("live")
+        expect(page.get_by_role("heading", level=2)).to_have_text("No call has come yet")
+        assert serious(page) == []
+        empty.calls("my-first-rollout")
+        page.get_by_role("link", name="1 rollout of no batch").click()
+        expect(page.locator("table.rollouts tbody")).to_contain_text("healthy")
+        page.close()  # the server waits for those who listen
+
+
+def test_a_command_is_copied(shown: Shown, reader: Opener) -> None:
+    look = {"permissions": ["clipboard-read", "clipboard-write"]}
+    page = reader(shown.url, **look).opens("/ui/rollouts/my-first-rollout")
+    page.get_by_role("button", name="Copy the command").click()
+    expect(page.get_by_role("status")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == "truezero verdict my-first-rollout"
+
+
+def test_a_page_is_walked_by_keyboard(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Tab")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid", "where the focus is can be seen"
+
+
+def test_a_canary_is_let_in_by_a_button(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens(BATCH)
+    page.get_by_role("button", name=re.compile("Let a canary in: anthropic")).click()
+    expect(page).to_have_url(re.compile("#breakers$"))
+    expect(page.locator(".breaker.half_open")).to_be_visible()
+
+
+def test_pages_stand_behind_the_token(browser: Browser, reader: Opener, tmp_path: Path) -> None:
+    for guarded in serving(tmp_path, seeded=False, ADMIN_TOKEN=TOKEN):
+        tab = reader(guarded.url)
+        page = tab.opens("/ui/upstreams?window=3600")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        assert serious(page) == []
+        page.get_by_label("Admin token").fill("wrong")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("alert")).to_have_text("That is not the admin token.")
+        tab.complaints.clear()  # the browser reports the 403 itself
+        page.get_by_label("Admin token").fill(TOKEN)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page).to_have_url(re.compile("/ui/upstreams"))
+        expect(page.locator("#live")).to_have_text("live")
+        (kept,) = page.context.cookies()
+        assert (kept["httpOnly"], kept["sameSite"]) == (True, "Strict")
+        assert TOKEN not in kept["value"]
+        page.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        assert page.context.cookies() == []
+        tab.opens("/")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+
+
+def test_the_description_of_rest_opens_too(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/docs")
+    expect(page.locator(".opblock").first).to_be_visible()
