@@ -213,10 +213,10 @@ def _differences(
         yield "with another's tokens"
 
 
-def flatness(memory_mb: Sequence[float]) -> tuple[float, float]:
-    """Resident MB in the second and in the last fifth of the time; the first one warms up."""
-    fifth = max(1, len(memory_mb) // 5)
-    return median(memory_mb[fifth : 2 * fifth]), median(memory_mb[-fifth:])
+def tenths(memory_mb: Sequence[float]) -> list[float]:
+    """Resident MB in each tenth of the time, medians; the first ones warm up."""
+    size = max(1, len(memory_mb) // 10)
+    return [median(memory_mb[at : at + size]) for at in range(0, size * 10, size)]
 
 
 def main() -> None:
@@ -232,10 +232,9 @@ def main() -> None:
         work = soak_in(service, provider, options.per_s, options.minutes * 60)
         soak = asyncio.run(work)
         wrong = compare(soak, service.database)
-    early, late = flatness(soak.memory_mb)
     rate = len(soak.made) / (options.minutes * 60)
     print(f"{len(soak.made)} calls in {options.minutes:g} minutes, {rate:.0f} a second")
-    print(f"memory: {early:.0f} MB early, {late:.0f} MB late")
+    print("MB as time went by:", *(f"{mb:.0f}" for mb in tenths(soak.memory_mb)))
     print("\n".join(f"WRONG {count} × {what}" for what, count in wrong.items()) or "nothing wrong")
     sys.exit(bool(wrong))
 

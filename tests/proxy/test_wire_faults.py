@@ -463,4 +463,5 @@ def test_the_documents_table_is_this_one() -> None:
 
 
 if __name__ == "__main__":
-    DOC.write_text(DOC.read_text().replace(between(), table()))
+    marked = "<!-- wire -->\n{}\n<!-- /wire -->"
+    DOC.write_text(DOC.read_text().replace(marked.format(between()), marked.format(table())))
