@@ -1,0 +1,91 @@
+"""The pictures of the dashboard in docs/screenshots, taken anew of a seeded database.
+
+Run it as ``make screenshots``; it writes nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Browser
+
+from proxy.app import Application
+from proxy.settings import load
+from proxy.store.database import Database
+from tests.fakes import seed
+from tests.fakes.relaying import running
+from tests.journeys import browser as chrome
+
+FOLDER = Path(__file__).parent.parent / "docs" / "screenshots"
+LARGEST = 200_000  # bytes of one picture
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One picture: a page, the height of the window in pixels, and its colours."""
+
+    path: str
+    height: int
+    scheme: Literal["light", "dark"] = "light"
+
+
+SHOTS: Mapping[str, Shot] = {
+    "batches": Shot("/", 560),
+    "batch": Shot("/ui/batches/swe-verified-gpt-5", 980),
+    "batch-dark": Shot("/ui/batches/terminal-bench-sonnet", 980, "dark"),
+    "rollout": Shot("/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0", 1130),
+    "upstreams": Shot("/ui/upstreams?window=86400", 420),
+}
+
+
+def main() -> None:
+    if chrome.chromium() is None:
+        sys.exit(chrome.MISSING)
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "t.db")
+        _seeded(file)
+        environment = {"TRUEZERO_DATABASE_URL": file}
+        with running(Application(load({}, environment), environment)) as port:
+            _take_all(f"http://127.0.0.1:{port}")
+
+
+def _seeded(file: str) -> None:
+    database = Database(file)
+    database.prepare()
+    asyncio.run(seed.fill(database, now=time.time()))
+    database.heartbeat("seed", host="elsewhere", now=time.time() + 3600)
+    database.close()
+
+
+def _take_all(url: str) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with chrome.launched() as browser:
+        for name, shot in SHOTS.items():
+            picture = _take(browser, url + shot.path, shot)
+            if len(picture) > LARGEST:
+                sys.exit(f"{name}.png would have {len(picture):,} bytes, more than {LARGEST:,}")
+            (FOLDER / f"{name}.png").write_bytes(picture)
+            sys.stdout.write(f"{name}.png: {len(picture):,} bytes\n")
+
+
+def _take(browser: Browser, url: str, shot: Shot) -> bytes:
+    context = browser.new_context(
+        color_scheme=shot.scheme, viewport={"width": 1280, "height": shot.height}
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.locator("#live.on").wait_for()
+    picture = page.screenshot(animations="disabled")
+    context.close()
+    return picture
+
+
+if __name__ == "__main__":
+    main()
