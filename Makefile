@@ -12,10 +12,10 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check bench soak corpus image lock
+.PHONY: help demo serve test check bench soak corpus screenshots image lock
 
 help: ## print these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## agents against a provider that fails in known ways, and the verdicts
 	$(BIN)/truezero demo $(ARGS)
@@ -39,6 +39,9 @@ soak: $(READY) ## 20 minutes at 300 calls/s while agents, providers and the disk
 
 corpus: $(READY) ## score the reading of errors and usage against labelled real answers
 	$(BIN)/python -m tests.corpus_score $(ARGS)
+
+screenshots: $(READY) ## take docs/screenshots anew; needs chromium
+	$(BIN)/python -m tests.screenshots
 
 image: ## the container image
 	docker build --tag $(IMAGE) .
