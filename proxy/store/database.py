@@ -619,6 +619,7 @@ class _Statements:
     close_call: str
     add_gaps: str
     tell: str
+    calls: str
 
 
 def _statements(mark: str) -> _Statements:
@@ -635,6 +636,7 @@ def _statements(mark: str) -> _Statements:
         f" ON CONFLICT (rollout_id, id) DO UPDATE SET {replaced}",
         close_call=f"DELETE FROM open_calls WHERE id = {mark}",
         add_gaps=f"UPDATE rollouts SET gaps = gaps + {mark} WHERE id = {mark}",
+        calls=f"SELECT {columns} FROM exchanges WHERE rollout_id = {mark}",
         tell=f"INSERT INTO events (kind, rollout_id, at, data) VALUES ({_marks(mark, 'four')})",
     )
 

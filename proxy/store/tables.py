@@ -210,6 +210,7 @@ events = Table(
 _KINDS = {member.value: member for member in Kind}
 _ENDINGS: dict[str | None, Ending | None] = {None: None, **{m.value: m for m in Ending}}
 _SOURCES = {member.value: member for member in UsageSource}
+_FLAGS = {None: None, 0: False, 1: True}  # True and 1 are one key
 _ATTRIBUTIONS = {member.value: member for member in Attribution}
 
 EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)
@@ -270,7 +271,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         answered_model=answered_model,
         status=status,
         ending=_ENDINGS[ending],
-        streamed=streamed,
+        streamed=_FLAGS[streamed],
         usage=Usage(
             input_tokens=input_tokens,
             output_tokens=output_tokens,
@@ -285,11 +286,11 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         ),
         finish_reason=finish_reason,
         tool_calls=tool_calls,
-        output_seen=output_seen,
-        has_tools=has_tools,
+        output_seen=_FLAGS[output_seen],
+        has_tools=_FLAGS[has_tools],
         cause=Cause(
             subcategory=Subcategory(subcategory),
-            transient=transient,
+            transient=bool(transient),
             rule=rule,
             reason=reason,
             code=error_code,
@@ -304,7 +305,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         sdk_retry=sdk_retry,
         attribution=_ATTRIBUTIONS[attribution],
         key_digest=key_digest,
-        injected=injected,
+        injected=bool(injected),
         deaf=deaf,
     )
 
