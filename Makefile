@@ -37,6 +37,9 @@ bench: $(READY) ## what the relay costs, beside nginx; needs a C compiler
 soak: $(READY) ## 20 minutes at 300 calls/s while agents, providers and the disk fail
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
+agents: $(READY) ## real agents from npm while their provider fails, into docs/agents-measured.md
+	$(BIN)/python -m tests.agents $(ARGS)
+
 corpus: $(READY) ## score the reading of errors and usage against labelled real answers
 	$(BIN)/python -m tests.corpus_score $(ARGS)
 
