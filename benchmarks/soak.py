@@ -45,12 +45,12 @@ ENDINGS = {"cut": "cut_upstream", "closed": "cut_upstream", "left": "left_by_age
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A call as its agent knows it."""
+    """A call as its agent knows it; no status where the service itself had to answer."""
 
     rollout: str
     number: int
     fate: str
-    status: int
+    status: int | None = None
 
 
 @dataclass(slots=True)
@@ -107,7 +107,9 @@ async def call(http: aiohttp.ClientSession, base: str, made: Made, soak: Soak) -
             if exchange is None:
                 soak.nameless += 1
                 return
-            soak.made[exchange] = Made(made.rollout, made.number, made.fate, answer.status)
+            refused = "x-truezero-refusal" in answer.headers
+            status = None if refused else answer.status
+            soak.made[exchange] = Made(made.rollout, made.number, made.fate, status)
             async for _ in answer.content.iter_any():
                 if made.fate == "left":
                     answer.close()
@@ -132,7 +134,7 @@ async def load(base: str, per_s: float, seconds: float, soak: Soak) -> None:
                 begun += 1
                 number = next(numbers)
                 (fate,) = random.choices(names, weights)
-                made = Made(f"s{number // ROLLOUT_CALLS}", number, fate, 0)
+                made = Made(f"s{number // ROLLOUT_CALLS}", number, fate)
                 task = asyncio.create_task(call(http, base, made, soak))
                 under_way.add(task)
                 task.add_done_callback(under_way.discard)
@@ -186,7 +188,7 @@ def compare(soak: Soak, database: Path) -> Counter[str]:
     wrong: Counter[str] = Counter()
     seen = set()
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        columns = "id, rollout_id, status, ending, input_tokens, usage_source"
+        columns = "id, rollout_id, status, ending, input_tokens"
         for row in connection.execute(f"SELECT {columns} FROM exchanges"):
             seen.add(row[0])
             made = soak.made.get(row[0])
@@ -201,7 +203,7 @@ def compare(soak: Soak, database: Path) -> Counter[str]:
 
 
 def _differences(
-    made: Made, rollout: str, status: int, ending: str, tokens: int | None, source: str
+    made: Made, rollout: str, status: int | None, ending: str, tokens: int | None
 ) -> Iterator[str]:
     if rollout != made.rollout:
         yield "in another's rollout"
@@ -209,8 +211,10 @@ def _differences(
         yield "with another status"
     if ending != ENDINGS.get(made.fate, "complete") and made.fate != "left":
         yield f"{made.fate} ended {ending}"
-    if tokens != made.number and made.fate in ("whole", "stream", "slow"):
+    if tokens not in (None, made.number):
         yield "with another's tokens"
+    if tokens is None and ending == "complete" and made.fate in ("whole", "stream", "slow"):
+        yield "without its tokens"
 
 
 def tenths(memory_mb: Sequence[float]) -> list[float]:
