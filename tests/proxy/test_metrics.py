@@ -529,9 +529,11 @@ def test_prometheus_asks_the_service_with_its_token() -> None:
     prometheus = compose["services"]["prometheus"]
     assert job["metrics_path"] == "/metrics"
     assert job["static_configs"][0]["targets"] == ["truezero:8383"]
-    (secret,) = prometheus["secrets"]
-    assert job["authorization"]["credentials_file"] == f"/run/secrets/{secret}"
-    assert compose["secrets"][secret] == {"environment": "TRUEZERO_ADMIN_TOKEN"}
+    assert prometheus["environment"] == ["TRUEZERO_ADMIN_TOKEN"]
+    (command,) = prometheus["command"]
+    file = job["authorization"]["credentials_file"]
+    assert f'"$$TRUEZERO_ADMIN_TOKEN" > {file};' in command
+    assert "secrets" not in compose, "docker-compose 1 knows none that come from a variable"
 
 
 def test_monitoring_starts_only_where_it_is_asked_for() -> None:
