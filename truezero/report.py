@@ -29,8 +29,9 @@ HEALTH_STYLE = {
 def headline(verdict: models.Verdict) -> str:
     """Health and reason in one coloured line."""
     style = HEALTH_STYLE[verdict.health]
-    reason = escape(_reason(verdict).removeprefix(verdict.health).strip())
-    return f"[{style}]{verdict.health}[/{style}] {reason}"
+    reason = escape(_reason(verdict).removeprefix(verdict.health))
+    gap = "" if reason.startswith((":", " ")) else " "
+    return f"[{style}]{verdict.health}[/{style}]{gap}{reason}".rstrip()
 
 
 def _reason(verdict: models.Verdict) -> str:
