@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import uvicorn
@@ -94,7 +95,12 @@ class Application:
         secret = self._database.secret("keyring")
         keyring = Keyring(secret)
         token = settings.admin_token.get_secret_value().encode() if settings.admin_token else None
-        self._guard = Guard(token, Sessions.of(secret, token), time.time)
+        self._guard = Guard(
+            token,
+            Sessions.of(secret, token),
+            time.time,
+            urlsplit(settings.public_url or "").hostname,
+        )
         upstreams = settings.allow_list()
         self._standings = _standings(self._database)
         desk = Desk(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ _OPEN = frozenset({"/healthz", "/readyz"})  # for probes that carry no token; th
 _OPEN_PAGES = (SIGN_IN, "/ui/static/")  # what signing in takes
 _PAGES = frozenset({"/", "/docs", "/openapi.json"})
 _PAGE_FOLDERS = ("/ui/", "/static/docs/")
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
 
 
@@ -28,13 +30,15 @@ _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
 class Guard:
     """Stands before every control route of one deployment.
 
-    ``token`` is the admin token, None where there is none and all may pass. ``wall`` is
-    seconds since the epoch.
+    ``token`` is the admin token, None where there is none and all of this machine may
+    pass. ``wall`` is seconds since the epoch. ``host`` is a name of this service besides
+    ``localhost``, in lower case.
     """
 
     token: bytes | None = field(repr=False)
     sessions: Sessions
     wall: Callable[[], float]
+    host: str | None = None
 
     def check(self, scope: dict[str, Any]) -> None:
         """Return where the request may pass.
@@ -42,10 +46,14 @@ class Guard:
         Raises:
             Refusal: 401 without the admin token, or 303 to the sign-in page where a person
                 asks for a page. REST never looks at the session, so that no page of another
-                origin can use it there.
+                origin can use it there. 403 without a token where a browser was sent by
+                another site, by a link, a form or a name that it made point here.
         """
         path: str = scope["path"]
-        if self.token is None or path in _OPEN or path.startswith(_OPEN_PAGES):
+        if self.token is None:
+            self._from_here(scope)
+            return
+        if path in _OPEN or path.startswith(_OPEN_PAGES):
             return
         if self.opens(_bearer(scope["headers"])):
             return
@@ -61,9 +69,39 @@ class Guard:
             _CHALLENGE,
         )
 
+    def _from_here(self, scope: dict[str, Any]) -> None:
+        host = (first(scope["headers"], b"host") or b"").decode("latin-1").lower()
+        if not (_is_here(host) or _name(host) == self.host):
+            raise Refusal(
+                403,
+                "unknown_host",
+                f"without TRUEZERO_ADMIN_TOKEN only localhost and addresses are answered, not "
+                f"{_name(host)[:100]!r}: set the token, or name it in TRUEZERO_PUBLIC_URL",
+            )
+        origin = (first(scope["headers"], b"origin") or b"").decode("latin-1").lower()
+        if origin and scope["method"] not in _SAFE and origin.partition("://")[2] != host:
+            raise Refusal(403, "cross_origin", "a page of another origin may change nothing here")
+
     def opens(self, token: bytes | None) -> bool:
         """Whether this is the admin token; compared in constant time."""
         return self.token is not None and hmac.compare_digest(token or b"", self.token)
+
+
+def _name(host: str) -> str:
+    """A Host header without its port."""
+    return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
+
+
+def _is_here(host: str) -> bool:
+    """Whether a Host header is localhost or an address: no name that anybody's DNS can turn."""
+    name = _name(host)
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def session_of(headers: Sequence[tuple[bytes, bytes]]) -> str:

@@ -354,6 +354,32 @@ def test_with_a_token_an_agent_needs_the_base_url_it_was_given(tmp_path: Path) -
         problem(forged, 401, "unauthorized")
 
 
+@pytest.mark.parametrize(
+    "host", ["localhost:8383", "127.0.0.1:8383", "[::1]:8383", "x.localhost", "192.0.2.7"]
+)
+def test_without_a_token_this_machine_is_answered(service: Service, host: str) -> None:
+    assert service.http.get("/rollouts", headers={"host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8383", "127.0.0.1.evil.example"])
+def test_a_name_that_somebody_made_point_here_is_not(service: Service, host: str) -> None:
+    """DNS rebinding: a page of evil.example would read verdicts as its own origin."""
+    problem(service.http.get("/rollouts", headers={"host": host}), 403, "unknown_host")
+
+
+def test_a_page_elsewhere_can_change_nothing(service: Service) -> None:
+    elsewhere = {"origin": "https://evil.example"}
+    problem(service.http.post("/rollouts", json={}, headers=elsewhere), 403, "cross_origin")
+    here = {"origin": str(service.http.base_url).rstrip("/")}
+    assert service.http.post("/rollouts", json={}, headers=here).status_code == 201
+
+
+def test_the_public_name_is_answered_too(tmp_path: Path) -> None:
+    with serving(tmp_path, PUBLIC_URL="http://proxy.internal:8383") as service:
+        answer = service.http.get("/rollouts", headers={"host": "proxy.internal:8383"})
+    assert answer.status_code == 200
+
+
 def test_health_and_readiness(service: Service) -> None:
     assert service.get("/healthz")["status"] == "ok"
     assert service.get("/readyz") == {
