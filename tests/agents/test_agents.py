@@ -1,0 +1,115 @@
+"""What `make agents` stands on, held without an agent and without a namespace."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.agents import __main__ as outside
+from tests.agents import page
+from tests.agents.measure import FAULTS, WELL, Measured
+from tests.agents.programs import PROGRAMS, Program
+from tests.agents.provider import obliging
+from tests.fakes import answers
+from tests.fakes.provider import Request
+from tests.truezero.test_client import VERDICT
+from truezero import agents, models
+from truezero.drills import DRILLS
+
+PINNED: dict[str, str] = json.loads((outside.HERE / "package.json").read_text())["dependencies"]
+HIDDEN = Measured(
+    agent="Some agent",
+    version="1.2.3",
+    fault="auth",
+    conduct="hid it",
+    exit_code=0,
+    calls=3,
+    retries=2,
+    seconds=4.25,
+    hidden=True,
+    verdict=models.Verdict.model_validate(
+        {**VERDICT, "health": "api_error", "subcategory": "auth", "transient": False}
+    ),
+)
+
+
+def _asked(verb: str, **config: Any) -> Request:
+    body = json.dumps({"contents": [], "generationConfig": config}).encode()
+    target = f"/v1beta/models/gemini-flash-lite:{verb}"
+    return Request(method="POST", target=target, headers=(), body=body)
+
+
+def test_a_question_for_json_is_answered_in_its_schema() -> None:
+    schema = {
+        "type": "OBJECT",
+        "properties": {
+            "reasoning": {"type": "string"},
+            "model_choice": {"type": "string", "enum": ["flash", "pro"]},
+            "score": {"type": "integer"},
+        },
+        "required": ["reasoning", "model_choice"],
+    }
+    config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    told = json.loads(obliging(_asked("generateContent", **config)).content)
+    (part,) = told["candidates"][0]["content"]["parts"]
+    assert json.loads(part["text"]) == {"reasoning": "zero", "model_choice": "flash"}
+
+
+def test_any_other_question_is_answered_in_words() -> None:
+    asked = _asked("streamGenerateContent")
+    assert obliging(asked) == answers.healthy(asked)
+    assert obliging(asked).status == 200
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
+def test_each_measured_agent_is_one_that_truezero_knows(program: Program) -> None:
+    assert agents.recognised(program.command)[0].name == program.name
+
+
+def test_every_fault_is_one_that_can_be_drilled() -> None:
+    assert set(FAULTS) <= set(DRILLS)
+
+
+def test_a_line_says_what_was_hidden_and_what_the_verdict_was() -> None:
+    (line,) = page.table([HIDDEN]).splitlines()[2:]
+    cells = "Some agent 1.2.3 | auth | hid it | 0 | 3 | 2 | 4.2 | **yes** | api_error auth"
+    assert line == f"| {cells} |"
+
+
+def test_where_nothing_failed_nothing_is_said_of_retries() -> None:
+    (line,) = page.table([replace(HIDDEN, retries=None, hidden=None)]).splitlines()[2:]
+    assert "| 3 | – | 4.2 | – |" in line
+
+
+def test_only_the_table_is_written_anew() -> None:
+    before = "above\n<!-- measured -->\nold \\1\n<!-- /measured -->\nbelow\n"
+    after = page.rewritten(before, "Measured today.", [HIDDEN])
+    assert after.startswith("above\n<!-- measured -->\nMeasured today.\n\n| agent |")
+    assert after.endswith("|\n<!-- /measured -->\nbelow\n")
+    assert "old" not in after
+
+
+def test_a_page_without_a_place_for_the_table_is_left_alone() -> None:
+    with pytest.raises(ValueError, match="no place"):
+        page.rewritten("above\n", "Measured today.", [HIDDEN])
+
+
+def test_the_page_holds_every_run_of_the_pinned_versions() -> None:
+    told = page.PAGE.read_text("utf-8")
+    missing = [
+        (program.name, fault)
+        for program in PROGRAMS
+        for fault in (WELL, *FAULTS)
+        if f"| {program.name} {PINNED[program.package]} | {fault} |" not in told
+    ]
+    assert missing == [], "run make agents"
+
+
+def test_no_agent_is_run_where_there_is_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (2, "eth0")])
+    with pytest.raises(outside.SkipError, match="other networks"):
+        outside._seal()
