@@ -127,9 +127,11 @@ def _call(
 ) -> dict[str, Any]:  # fmt: skip
     """Relay one answer, unchanged, and return what was recorded of it."""
     provider.plays(answer)
-    body = None if method == "GET" else json.dumps({"model": "m", "stream": True}).encode()
+    asked = {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
+    body = None if method == "GET" else json.dumps(asked).encode()
     url = service.base(rollout, upstream) + path
-    with _HTTP.stream(method, url, content=body) as got:
+    own_key = {"authorization": "Bearer sk-corpus"}  # so that nobody signs in its place
+    with _HTTP.stream(method, url, content=body, headers=own_key) as got:
         assert b"".join(got.iter_raw()) == answer.content
     (call,) = service.exchanges(rollout)
     return call
