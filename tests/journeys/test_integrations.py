@@ -1,0 +1,231 @@
+"""The harnesses themselves, from PyPI, against a real service: `make integrations`.
+
+Each runs in an environment of its own, for they need different releases of one client, and is
+asked for nothing but what it printed and wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.service import ROOT, Service
+
+ENVIRONMENTS = os.environ.get("INTEGRATIONS")  # a folder with one for each harness
+DOOMED = b"doomed"
+KEY = "sk-own"
+
+pytestmark = [
+    pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
+    pytest.mark.timeout(300),
+]
+
+
+def fails_the_doomed(request: Request) -> Answer:
+    """A provider whose account is dead for whoever says so."""
+    if DOOMED in request.body:
+        api = Api.RESPONSES if request.path.endswith("/responses") else Api.CHAT
+        return answers.FAILURES[api][Fault.AUTH]
+    return answers.healthy(request)
+
+
+def run(harness: str, text: str, *words: str, url: str, home: Path) -> list[str]:
+    """What a program prints, in lines of JSON, that runs where its harness is."""
+    assert ENVIRONMENTS
+    python = Path(ENVIRONMENTS).resolve() / harness / "bin" / "python"
+    clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
+    environment = {
+        **clean,
+        "HOME": str(home),
+        "PYTHONPATH": str(ROOT),
+        "TRUEZERO_URL": url,
+        "TRUEZERO_BATCH": home.name,
+        "OPENAI_API_KEY": KEY,
+        "NO_PROXY": "127.0.0.1",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "HF_HUB_OFFLINE": "1",
+        "MSWEA_SILENT_STARTUP": "1",
+    }
+    done = subprocess.run(
+        [str(python), "-c", text, *words],
+        env=environment,
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    return [line for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+# --- Inspect -------------------------------------------------------------------------------
+
+INSPECT = """
+import json, sys
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import includes
+from inspect_ai.solver import solver
+from truezero.integrations.inspect_ai import install, measured
+
+@solver
+def swallowing():
+    async def solve(state, generate):
+        try:
+            return await generate(state)
+        except Exception:
+            return state
+    return solve
+
+@solver
+def silent():
+    async def solve(state, generate):
+        return state
+    return solve
+
+install()
+samples = [Sample(id=word, input=word, target="true") for word in ("well", "doomed")]
+def run(solve):
+    task = Task(dataset=samples, solver=solve, scorer=measured(includes()))
+    [log] = eval(task, model="openai/gpt-5", model_base_url=sys.argv[1] + "/openai/v1",
+                 display="none", log_dir="logs", epochs=int(sys.argv[2]))
+    assert log.status == "success", log.error
+    scores = {f"{s.id}#{s.epoch}": s.scores["includes"] for s in log.samples}
+    print(json.dumps({
+        "batch": log.eval.eval_id,
+        "accuracy": log.results.scores[0].metrics["accuracy"].value,
+        "unscored": {k: s.reason for k, s in scores.items() if isinstance(s.value, float)},
+    }))
+run(swallowing())
+run(silent())
+"""
+
+
+@pytest.fixture(scope="module")
+def inspected(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    home = tmp_path_factory.mktemp("inspect")
+    with Provider(fails_the_doomed) as provider, Service(home, provider.url) as service:
+        lines = run("inspect_ai", INSPECT, service.url, "2", url=service.url, home=home)
+        evals = [json.loads(line) for line in lines]
+        rollouts = [service.get("/rollouts", batch=one["batch"])["items"] for one in evals]
+        summary = service.get(f"/batches/{evals[0]['batch']}")
+        yield evals, rollouts, summary, list(provider.requests)
+
+
+def test_inspect_leaves_out_a_sample_whose_model_was_dead(inspected: Any) -> None:
+    evals, _, _, _ = inspected
+    assert evals[0]["accuracy"] == 1.0
+    assert set(evals[0]["unscored"]) == {"doomed#1", "doomed#2"}
+    assert evals[0]["unscored"]["doomed#1"].startswith("api_error [auth, permanent]: HTTP 401")
+
+
+def test_inspects_samples_are_rollouts_of_their_own(inspected: Any) -> None:
+    _, rollouts, summary, _ = inspected
+    health = {item["task"]: item["health"] for item in rollouts[0]}
+    assert health == {
+        "well#1": "healthy",
+        "well#2": "healthy",
+        "doomed#1": "api_error",
+        "doomed#2": "api_error",
+    }
+    assert (summary["score_effective"], summary["coverage"]) == (1.0, 0.5)
+    assert not any(item["provisional"] for item in rollouts[0])
+
+
+def test_inspect_scores_no_sample_that_asked_no_model(inspected: Any) -> None:
+    evals, rollouts, _, _ = inspected
+    assert len(evals[1]["unscored"]) == 4
+    assert {item["health"] for item in rollouts[1]} == {"suspected_api_error"}
+
+
+def test_inspects_provider_sees_its_own_key_and_nothing_of_ours(inspected: Any) -> None:
+    *_, requests = inspected
+    assert {request.header("authorization") for request in requests} == {f"Bearer {KEY}"}
+    names = {name.lower() for request in requests for name, _ in request.headers}
+    assert not {name for name in names if name == "api-key" or name.startswith("x-truezero")}
+
+
+# --- mini-SWE-agent ------------------------------------------------------------------------
+
+SWEBENCH = "from truezero.integrations.mini_swe_agent import main; main()"
+SWEBENCH_CONFIG = """
+agent:
+  system_template: "You are an agent."
+  instance_template: "{{ task }}"
+  step_limit: 5
+  cost_limit: 0
+environment:
+  environment_class: local
+model:
+  model_name: openai/gpt-5
+  cost_tracking: ignore_errors
+"""
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && echo diff --git a/zero"
+
+
+def submits_unless_doomed(request: Request) -> Answer:
+    if DOOMED in request.body:
+        return answers.FAILURES[Api.CHAT][Fault.AUTH]
+    call = {"name": "bash", "arguments": json.dumps({"command": SUBMIT})}
+    message = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
+    }
+    return answers.whole(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1790000000,
+            "model": "gpt-5",
+            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+        }
+    )
+
+
+def swebench(service: Service, home: Path) -> dict[str, Any]:
+    """What the runner predicts; two instances, one of them doomed."""
+    tasks = home / "tasks"
+    tasks.mkdir(exist_ok=True)
+    rows = [{"instance_id": f"it-{word}", "problem_statement": word} for word in ("well", "doomed")]
+    (tasks / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (home / "config.yaml").write_text(SWEBENCH_CONFIG)
+    options = ("--subset", str(tasks), "--split", "test", "-o", "out", "-c", "config.yaml")
+    run("mini_swe_agent", SWEBENCH, *options, "-w", "2", url=service.url, home=home)
+    predicted: dict[str, Any] = json.loads((home / "out" / "preds.json").read_text())
+    return predicted
+
+
+def test_mini_swe_agents_false_empty_predictions_go_and_are_run_again(tmp_path: Path) -> None:
+    with Provider(submits_unless_doomed) as provider, Service(tmp_path, provider.url) as service:
+        assert set(swebench(service, tmp_path)) == {"it-well"}
+        first = len(provider.requests)
+        provider.plays(lambda request: submits_unless_doomed(Request(**NOBODY)))
+        predicted = swebench(service, tmp_path)
+        rollouts = service.get("/rollouts", batch=tmp_path.name)["items"]
+    assert {name: bool(one["model_patch"]) for name, one in predicted.items()} == {
+        "it-well": True,
+        "it-doomed": True,
+    }
+    assert len(provider.requests) == first + 1, "what was measured is not run again"
+    assert {(item["task"], item["attempt"], item["health"]) for item in rollouts} == {
+        ("it-well", 0, "healthy"),
+        ("it-doomed", 0, "api_error"),
+        ("it-doomed", 1, "healthy"),
+    }
+    trajectories = "".join(path.read_text() for path in tmp_path.rglob("*.traj.json"))
+    assert "LitellmModel" in trajectories
+    assert service.url not in trajectories
+
+
+NOBODY: dict[str, Any] = {"method": "POST", "target": "/", "headers": ()}

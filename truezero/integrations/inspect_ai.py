@@ -1,0 +1,252 @@
+"""Inspect: each attempt of a sample is a rollout, and one without a model is not scored.
+
+It changes no sample and no log: a score that is no measurement is never made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any
+
+from truezero import models
+from truezero.client import AsyncClient
+from truezero.questions import OutcomeFacts
+
+Scorer = Callable[[Any, Any], Awaitable[Any]]
+
+# A key of ours is taken from any provider's key header; OpenAI's, Anthropic's and Google's
+# clients all leave this one free for it, and keep their own key where it was.
+_KEY_HEADER = "api-key"
+_ROLE_HEADER = "x-truezero-role"
+_JUDGE = "judge"
+
+# inspect_ai/scorer/_metric.py: CORRECT, INCORRECT, PARTIAL, NOANSWER.
+_LETTERS: Mapping[str, float] = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+
+# inspect_ai/log/_log.py: EvalSampleLimit.type; those that are no limit of time or steps stop
+# an agent for reasons of their own.
+_TIME_LIMITS = frozenset({"time", "working"})
+_STEP_LIMITS = frozenset({"message", "turn", "token", "cost"})
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt of one sample, while it runs."""
+
+    registered: models.RolloutRegistered | None = None
+    scoring: bool = False
+    cached_tokens: int = 0  # of answers out of Inspect's own cache, which no wire saw
+
+
+# Inspect awaits the hooks of an attempt where its solver and its scorers then run.
+_attempt: ContextVar[_Attempt | None] = ContextVar("truezero_attempt", default=None)
+
+
+def install(url: str | None = None, token: str | None = None) -> None:
+    """Make every sample that Inspect runs from now on a rollout; call it once, before ``eval``.
+
+    The batch is the log's ``eval.eval_id``, the task a sample's id and epoch. The model's base
+    URL is the service's ``{url}/openai/v1`` (or another upstream's).
+
+    Arguments:
+        url, token: as for ``truezero.Client``.
+
+    Raises:
+        ImportError: inspect-ai is not installed.
+    """
+    api = importlib.import_module("inspect_ai.hooks")
+    limit = importlib.import_module("inspect_ai.util").LimitExceededError
+
+    def stopped(reason: str) -> Exception:
+        error: Exception = limit("custom", value=1, limit=0, message=reason)
+        return error
+
+    members = {
+        "client": staticmethod(lambda: AsyncClient(url, token)),
+        "stopped": staticmethod(stopped),
+    }
+    named = api.hooks(name="truezero", description="Each attempt of a sample is a rollout.")
+    named(type("Truezero", (SampleHooks, api.Hooks), members))
+
+
+class SampleHooks:
+    """What Inspect calls; ``install`` adds its base class (inspect_ai/hooks/_hooks.py).
+
+    A connection lasts for one question: evals in one process have event loops of their own.
+    """
+
+    client: Callable[[], AsyncClient]
+    stopped: Callable[[str], Exception]
+
+    async def on_sample_attempt_start(self, data: Any) -> None:
+        """Announce an attempt; a sample that an open breaker does not admit ends here.
+
+        Raises:
+            LimitExceededError: it was not admitted. Inspect obeys this error alone.
+        """
+        attempt = _Attempt()
+        _attempt.set(attempt)
+        async with self.client() as client:
+            attempt.registered = await client.register(
+                id=_rollout_id(data.sample_id, data.attempt),
+                batch=data.eval_id,
+                task=f"{data.summary.id}#{data.summary.epoch}",
+                attempt=data.attempt - 1,
+            )
+        if not attempt.registered.admitted:
+            raise self.stopped(attempt.registered.error or "skipped")
+
+    async def on_before_model_generate(self, data: Any) -> None:
+        """Put the rollout's name on a call; the configuration is this call's own copy."""
+        attempt = _attempt.get()
+        if attempt is not None and attempt.registered is not None:
+            named = identity(attempt.registered.key, judging=attempt.scoring)
+            data.config.extra_headers = {**(data.config.extra_headers or {}), **named}
+
+    async def on_model_cache_usage(self, data: Any) -> None:
+        """Count an answer that came from Inspect's cache."""
+        attempt = _attempt.get()
+        if attempt is not None and not attempt.scoring:
+            attempt.cached_tokens += data.usage.total_tokens
+
+    async def on_sample_scoring(self, data: Any) -> None:
+        """From here on calls are a judge's."""
+        del data
+        attempt = _attempt.get()
+        if attempt is not None:
+            attempt.scoring = True
+
+    async def on_sample_attempt_end(self, data: Any) -> None:
+        """Report an attempt that Inspect makes again; the last one ends with its sample."""
+        if data.will_retry:
+            await self._report(failed_attempt())
+
+    async def on_sample_end(self, data: Any) -> None:
+        """Report what came of the sample."""
+        attempt = _attempt.get()
+        cached = attempt.cached_tokens if attempt is not None else 0
+        await self._report(sample_outcome(data.sample, cached_tokens=cached))
+
+    async def _report(self, seen: OutcomeFacts) -> None:
+        attempt = _attempt.get()
+        if attempt is None or attempt.registered is None or not attempt.registered.admitted:
+            return
+        async with self.client() as client:
+            await client.report(attempt.registered.id, **seen)
+
+
+def measured(scorer: Scorer, url: str | None = None, token: str | None = None) -> Scorer:
+    """The same scorer, save that a sample without a model is ``Score.unscored``.
+
+    Inspect's metrics leave such a score out; its reason says what failed. The scorer keeps its
+    name and its metrics.
+
+    Arguments:
+        url, token: as for ``truezero.Client``.
+    """
+
+    async def score(state: Any, target: Any) -> Any:
+        why = await _unmeasured(url, token)
+        if why is None:
+            return await scorer(state, target)
+        unscored = importlib.import_module("inspect_ai.scorer").Score.unscored
+        return unscored(reason=why)
+
+    update_wrapper(score, scorer)  # Inspect's registry entry is an attribute, and is copied too
+    return score
+
+
+async def _unmeasured(url: str | None, token: str | None) -> str | None:
+    """Why the attempt that is being scored is no measurement; None where it is one."""
+    attempt = _attempt.get()
+    if attempt is None or attempt.registered is None:
+        raise RuntimeError(
+            "truezero does not know this sample: call truezero.integrations.inspect_ai.install() "
+            "before eval(), and see that the service answers"
+        )
+    if not attempt.registered.admitted:
+        return attempt.registered.error or "skipped"
+    async with AsyncClient(url, token) as client:
+        verdict = await client.verdict(attempt.registered.id, settled=True)
+    return why_unmeasured(verdict, cached_tokens=attempt.cached_tokens)
+
+
+# --- pure ----------------------------------------------------------------------------------
+
+
+def identity(key: str, *, judging: bool) -> dict[str, str]:
+    """The headers that say whose call it is, and whether a judge makes it."""
+    role = {_ROLE_HEADER: _JUDGE} if judging else {}
+    return {_KEY_HEADER: key, **role}
+
+
+def why_unmeasured(verdict: models.Verdict, *, cached_tokens: int) -> str | None:
+    """Why there is nothing to score, before the outcome is known; None where there is.
+
+    Without an outcome the service cannot suspect a rollout that made no call; a sample that is
+    being scored has run, so that here it can be said.
+    """
+    if verdict.error_category is not None:
+        return verdict.error or verdict.error_category
+    if verdict.total_requests == 0 and cached_tokens == 0:
+        return "no model call reached truezero: is the model's base URL the service's?"
+    return None
+
+
+def sample_outcome(sample: Any, *, cached_tokens: int = 0) -> OutcomeFacts:
+    """What to report of a sample (inspect_ai.log.EvalSample); never its error's message."""
+    limit = sample.limit.type if sample.limit is not None else None
+    seen: OutcomeFacts = {"rewards": rewards_of(sample.scores or {})}
+    if cached_tokens:
+        seen["total_tokens"] = cached_tokens
+    if sample.error is not None:
+        return {**seen, **failed_attempt()}
+    if limit in _TIME_LIMITS:
+        return {**seen, "status": "task_timeout"}
+    return {**seen, "status": "success", "termination_reason": _reason(limit)}
+
+
+def failed_attempt() -> OutcomeFacts:
+    """What to report of an attempt that ended in an error: Inspect tells no more than its text."""
+    return {"status": "unknown_execution_error", "error": "inspect: the sample failed"}
+
+
+def rewards_of(scores: Mapping[str, Any]) -> dict[str, float] | None:
+    """Inspect's scores as numbers, a dict's as ``scorer/key``; None where there is none."""
+    found = {
+        name: number
+        for scorer, score in scores.items()
+        for name, value in _values(scorer, score.value)
+        if (number := _number(value)) is not None
+    }
+    return found or None
+
+
+def _values(scorer: str, value: object) -> list[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        return [(f"{scorer}/{key}", part) for key, part in value.items()]
+    return [(scorer, value)]
+
+
+def _number(value: object) -> float | None:
+    """A value as a number; None for text that is no grade, and for what was not scored."""
+    if isinstance(value, str):
+        return _LETTERS.get(value)
+    if isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def _reason(limit: str | None) -> models.TerminationReason:
+    if limit is None:
+        return "agent_stop"
+    return "max_steps" if limit in _STEP_LIMITS else "unknown"
+
+
+def _rollout_id(sample_id: str, attempt: int) -> str:
+    return sample_id if attempt == 1 else f"{sample_id}.{attempt}"

@@ -1,0 +1,211 @@
+"""mini-SWE-agent on SWE-bench: each instance is a rollout, and false empty predictions go.
+
+It never touches a prediction that holds a patch, and leaves the trajectories as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from truezero import models
+from truezero.client import Client
+from truezero.questions import OutcomeFacts
+from truezero.rollouts import Rollout
+
+Instance = Mapping[str, Any]
+Process = Callable[[Instance, Path, dict[str, Any], Any], None]
+
+_RUNNER = "minisweagent.run.benchmarks.swebench"
+_MODEL_CLASS = f"{__name__}.rollout_model"
+_BASE_CLASS = "truezero_base"
+_BATCH = "TRUEZERO_BATCH"
+
+_log = logging.getLogger("truezero")
+_running = threading.local()  # the runner gives each instance a thread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Provider:
+    """One of LiteLLM's providers: the upstream that stands for it, where it looks for a key."""
+
+    upstream: str
+    keys: tuple[str, ...]
+
+
+# docs.litellm.ai/docs/providers: the word before the slash, and the variables its key is in.
+_PROVIDERS: Mapping[str, _Provider] = {
+    "openai": _Provider(upstream="openai", keys=("OPENAI_API_KEY",)),
+    "anthropic": _Provider(upstream="anthropic", keys=("ANTHROPIC_API_KEY",)),
+    "openrouter": _Provider(upstream="openrouter", keys=("OPENROUTER_API_KEY",)),
+    "mistral": _Provider(upstream="mistral", keys=("MISTRAL_API_KEY",)),
+    "deepseek": _Provider(upstream="deepseek", keys=("DEEPSEEK_API_KEY",)),
+    "groq": _Provider(upstream="groq", keys=("GROQ_API_KEY",)),
+    "xai": _Provider(upstream="xai", keys=("XAI_API_KEY",)),
+    "together_ai": _Provider(upstream="together", keys=("TOGETHERAI_API_KEY",)),
+    "fireworks_ai": _Provider(upstream="fireworks", keys=("FIREWORKS_AI_API_KEY",)),
+    "hosted_vllm": _Provider(upstream="vllm", keys=("HOSTED_VLLM_API_KEY",)),
+}
+
+# minisweagent/exceptions.py and agents/default.py: how an agent's run ends by itself.
+_ENDS: Mapping[str, OutcomeFacts] = {
+    "Submitted": {"status": "success", "termination_reason": "agent_stop"},
+    "LimitsExceeded": {"status": "success", "termination_reason": "max_steps"},
+    "RepeatedFormatError": {"status": "success", "termination_reason": "unknown"},
+    "TimeExceeded": {"status": "task_timeout"},
+}
+
+
+def main() -> None:
+    """`mini-extra swebench` with its own options, each instance under a rollout.
+
+    ``TRUEZERO_URL`` and ``TRUEZERO_ADMIN_TOKEN`` say where the service is, ``TRUEZERO_BATCH``
+    what the batch is called.
+    """
+    runner = importlib.import_module(_RUNNER)
+    with Client() as client:
+        runner.process_instance = under_rollout(
+            runner.process_instance,
+            client,
+            batch=os.environ.get(_BATCH) or "mini-swe-agent",
+            forget=runner.remove_from_preds_file,
+        )
+        runner.app()
+
+
+def under_rollout(
+    process: Process, client: Client, *, batch: str, forget: Callable[[Path, str], None]
+) -> Process:
+    """The runner's ``process_instance``, each instance under a rollout of its own.
+
+    An instance that left an empty prediction although no model was reached is taken out of
+    ``preds.json``: the runner's next start runs it again, as a further attempt. One that an
+    open breaker does not admit raises ``Skipped``, and is not run.
+
+    Arguments:
+        forget: the runner's ``remove_from_preds_file``; it holds the file's lock.
+    """
+
+    def processed(
+        instance: Instance, output_dir: Path, config: dict[str, Any], progress: Any
+    ) -> None:
+        name = str(instance["instance_id"])
+        attempt = next_attempt(client.rollouts(batch=batch, task=name))
+        with client.batch(batch).rollout(name, attempt=attempt) as rollout:
+            _running.rollout = rollout
+            try:
+                process(instance, output_dir, with_our_class(config), progress)
+            finally:
+                _running.rollout = None
+            info = trajectory_info(output_dir / name / f"{name}.traj.json")
+            rollout.finish(**outcome(info))
+        if is_false_empty(rollout.verdict, info):
+            forget(output_dir / "preds.json", name)
+            why = rollout.verdict.error or "no model was asked"
+            _log.warning("%s: empty prediction removed: %s", name, why)
+
+    return processed
+
+
+def rollout_model(**config: Any) -> Any:
+    """What the runner's ``get_model`` makes: its model, of a class made for one instance.
+
+    The address and the key are given to each call and stand in no configuration, so that no
+    trajectory holds them.
+
+    Raises:
+        RuntimeError: outside of an instance, or a provider that no upstream stands for.
+    """
+    rollout: Rollout | None = getattr(_running, "rollout", None)
+    if rollout is None:
+        raise RuntimeError(f"run it by python -m {__name__}: a model needs its instance's rollout")
+    base = importlib.import_module("minisweagent.models").get_model_class(
+        config["model_name"], config.pop(_BASE_CLASS, "")
+    )
+    arguments = reach(provider_of(config["model_name"]), rollout.base_urls, rollout.key, os.environ)
+
+    def query(self: Any, messages: list[dict[str, Any]], **kwargs: Any) -> Any:
+        return base.query(self, messages, **{**arguments, **kwargs})
+
+    return type(base.__name__, (base,), {"query": query, "__module__": base.__module__})(**config)
+
+
+def provider_of(model_name: str) -> str:
+    """LiteLLM's provider of a model: what stands before the slash, else what LiteLLM says."""
+    word, slash, _ = model_name.partition("/")
+    if slash and word in _PROVIDERS:
+        return word
+    provider: str = importlib.import_module("litellm").get_llm_provider(model_name)[1]
+    return provider
+
+
+# --- pure ----------------------------------------------------------------------------------
+
+
+def next_attempt(earlier: Iterable[models.RolloutItem]) -> int:
+    """The number of an instance's next attempt, from 0."""
+    return 1 + max((item.attempt or 0 for item in earlier), default=-1)
+
+
+def reach(
+    provider: str, base_urls: Mapping[str, str], key: str, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """What LiteLLM must be told to ask a provider through a rollout.
+
+    A key that the environment has stays; where there is none the rollout's own is given.
+
+    Raises:
+        RuntimeError: no upstream stands for the provider.
+    """
+    known = _PROVIDERS.get(provider)
+    if known is None or known.upstream not in base_urls:
+        raise RuntimeError(
+            f"truezero knows no upstream for LiteLLM's provider {provider!r}; it knows "
+            f"{', '.join(sorted(_PROVIDERS))}"
+        )
+    own = any(environment.get(name) for name in known.keys)
+    address = {"api_base": base_urls[known.upstream]}
+    return address if own else {**address, "api_key": key}
+
+
+def with_our_class(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration whose model is made by ``rollout_model``, of the class that it named."""
+    model = dict(config.get("model", {}))
+    ours = {"model_class": _MODEL_CLASS, _BASE_CLASS: model.get("model_class") or ""}
+    return {**config, "model": {**model, **ours}}
+
+
+def trajectory_info(path: Path) -> Mapping[str, Any] | None:
+    """What a trajectory says of its end; None where the agent never began."""
+    if not path.exists():
+        return None
+    info: Mapping[str, Any] = json.loads(path.read_text("utf-8")).get("info", {})
+    return info
+
+
+def outcome(info: Mapping[str, Any] | None) -> OutcomeFacts:
+    """What to report of an instance; of an error its name, for its text may hold a prompt."""
+    if info is None:
+        return {"status": "setup_failed", "prompts_executed": 0, "error": "no agent was started"}
+    ended = str(info.get("exit_status") or "")
+    return _ENDS.get(ended) or {
+        "status": "unknown_execution_error",
+        "error": ended if ended.isidentifier() else "unknown",
+    }
+
+
+def is_false_empty(verdict: models.Verdict, info: Mapping[str, Any] | None) -> bool:
+    """Whether an empty prediction says nothing of the model: none was reached, or none asked."""
+    unreached = verdict.error_category is not None or verdict.total_requests == 0
+    return unreached and not (info or {}).get("submission")
+
+
+if __name__ == "__main__":
+    main()
