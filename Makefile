@@ -8,14 +8,15 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INTEGRATIONS := $(VENV)/integrations
 LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check bench soak corpus screenshots image lock
+.PHONY: help demo serve test check bench soak integrations corpus screenshots image lock
 
 help: ## print these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## agents against a provider that fails in known ways, and the verdicts
 	$(BIN)/truezero demo $(ARGS)
@@ -40,6 +41,10 @@ soak: $(READY) ## 20 minutes at 300 calls/s while agents, providers and the disk
 agents: $(READY) ## real agents from npm while their provider fails, into docs/agents-measured.md
 	$(BIN)/python -m tests.agents $(ARGS)
 
+HARNESSES := inspect_ai mini_swe_agent verifiers
+integrations: $(READY) $(HARNESSES:%=$(INTEGRATIONS)/%/.ready) ## the harnesses themselves, from PyPI
+	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest tests/journeys/test_integrations.py $(ARGS)
+
 corpus: $(READY) ## score the reading of errors and usage against labelled real answers
 	$(BIN)/python -m tests.corpus_score $(ARGS)
 
@@ -60,4 +65,10 @@ $(READY): requirements-dev.lock pyproject.toml
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# One for each harness: they need different releases of one client.
+$(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt | $(READY)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

@@ -173,8 +173,12 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && echo diff --git a/zero"
 
 
 def submits_unless_doomed(request: Request) -> Answer:
-    if DOOMED in request.body:
-        return answers.FAILURES[Api.CHAT][Fault.AUTH]
+    dead = answers.FAILURES[Api.CHAT][Fault.AUTH]
+    return dead if DOOMED in request.body else submitting()
+
+
+def submitting() -> Answer:
+    """An answer that has mini-SWE-agent hand in a patch."""
     call = {"name": "bash", "arguments": json.dumps({"command": SUBMIT})}
     message = {
         "role": "assistant",
@@ -210,7 +214,7 @@ def test_mini_swe_agents_false_empty_predictions_go_and_are_run_again(tmp_path: 
     with Provider(submits_unless_doomed) as provider, Service(tmp_path, provider.url) as service:
         assert set(swebench(service, tmp_path)) == {"it-well"}
         first = len(provider.requests)
-        provider.plays(lambda request: submits_unless_doomed(Request(**NOBODY)))
+        provider.plays(submitting())
         predicted = swebench(service, tmp_path)
         rollouts = service.get("/rollouts", batch=tmp_path.name)["items"]
     assert {name: bool(one["model_patch"]) for name, one in predicted.items()} == {
@@ -228,4 +232,74 @@ def test_mini_swe_agents_false_empty_predictions_go_and_are_run_again(tmp_path: 
     assert service.url not in trajectories
 
 
-NOBODY: dict[str, Any] = {"method": "POST", "target": "/", "headers": ()}
+# --- verifiers -----------------------------------------------------------------------------
+
+VERIFIERS = """
+import asyncio, json, sys
+from pathlib import Path
+import httpx
+import verifiers.v1 as vf
+from verifiers.v1.runtimes import ProgramResult, SubprocessConfig
+from verifiers.v1.utils.trace_store import append_trace
+from truezero import Client
+from truezero.integrations.verifiers import settle
+
+class Swallowing(vf.Harness):
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data, *more, **options):
+        asked = {"model": ctx.model, "messages": [{"role": "user", "content": data.prompt}]}
+        async with httpx.AsyncClient() as client:
+            headers = {"authorization": "Bearer " + secret}
+            await client.post(endpoint + "/chat/completions", headers=headers, json=asked)
+        return ProgramResult(0, "", "")
+
+class Answers(vf.Task):
+    @vf.reward(weight=2.0)
+    async def solved(self, trace):
+        return 0.5 if trace.messages else 0.0
+
+async def main():
+    url = sys.argv[1] + "/openai/v1"
+    provider = vf.EvalClientConfig(base_url=url, api_key_var="OPENAI_API_KEY")
+    agent = vf.Agent(vf.AgentConfig(model="gpt-5", client=provider, runtime=SubprocessConfig()))
+    agent.harness = Swallowing(agent.config.harness)
+    for word in ("well", "doomed"):
+        trace = await agent.run(Answers(vf.TaskData(id=word, prompt=word)))
+        await append_trace(Path("run"), trace, asyncio.Lock())
+        settled = settle(Client(), trace, batch="live")
+        print(json.dumps({
+            "task": settled.task, "measured": settled.measured, "trace": trace.id, "ok": trace.ok,
+            "rewards": {name: reward and reward.value for name, reward in trace.rewards.items()},
+            "why": settled.verdict.error, "kept": settled.result.rewards,
+        }))
+
+Path("run").mkdir()
+asyncio.run(main())
+"""
+
+SAVED = """
+import json
+from pathlib import Path
+from truezero import Client
+from truezero.integrations.verifiers import settle_run
+
+settled = settle_run(Client(), Path("run"), batch="live")
+print(json.dumps({one.task: one.measured for one in settled}))
+"""
+
+
+def test_a_trace_of_verifiers_whose_model_was_dead_has_no_reward(tmp_path: Path) -> None:
+    with Provider(fails_the_doomed) as provider, Service(tmp_path, provider.url) as service:
+        lines = run("verifiers", VERIFIERS, service.url, url=service.url, home=tmp_path)
+        well, doomed = map(json.loads, lines)
+        exchanges = service.exchanges(well["trace"])
+        [saved] = run("verifiers", SAVED, url=service.url, home=tmp_path)
+    assert json.loads(saved) == {"well": True, "doomed": False}, "reporting twice is harmless"
+    assert (well["task"], well["measured"], well["ok"]) == ("well", True, True)
+    assert well["kept"] == {"solved": 1.0, "reward": 1.0}
+    assert (doomed["measured"], doomed["ok"], doomed["kept"]) == (False, False, None)
+    assert set(doomed["rewards"].values()) <= {None}
+    assert doomed["why"].startswith("api_error [auth, permanent]: HTTP 401")
+    assert [call["attribution_source"] for call in exchanges] == ["borrowed_header"]
+    assert {request.header("authorization") for request in provider.requests} == {f"Bearer {KEY}"}

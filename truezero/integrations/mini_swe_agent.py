@@ -69,7 +69,7 @@ def main() -> None:
     ``TRUEZERO_URL`` and ``TRUEZERO_ADMIN_TOKEN`` say where the service is, ``TRUEZERO_BATCH``
     what the batch is called.
     """
-    runner = importlib.import_module(_RUNNER)
+    runner: Any = importlib.import_module(_RUNNER)
     with Client() as client:
         runner.process_instance = under_rollout(
             runner.process_instance,

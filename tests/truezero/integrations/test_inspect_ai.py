@@ -1,0 +1,201 @@
+"""What Inspect tells and what is reported of it; the package itself is not needed here."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.truezero import driving
+from truezero import AsyncClient, Client
+from truezero.integrations import inspect_ai
+from truezero.integrations.inspect_ai import SampleHooks, measured, rewards_of, sample_outcome
+
+NO_LIMIT = None
+
+
+def score(value: object) -> SimpleNamespace:
+    return SimpleNamespace(value=value)
+
+
+def sample(
+    scores: dict[str, Any] | None = None, limit: str | None = None, error: object = None
+) -> SimpleNamespace:
+    stopped = None if limit is None else SimpleNamespace(type=limit)
+    return SimpleNamespace(scores=scores, limit=stopped, error=error)
+
+
+@pytest.mark.parametrize(
+    ("value", "reward"),
+    [("C", 1.0), ("I", 0.0), ("P", 0.5), ("N", 0.0), (True, 1.0), (0, 0.0), (0.25, 0.25)],
+)
+def test_a_grade_is_a_number(value: object, reward: float) -> None:
+    assert rewards_of({"match": score(value)}) == {"match": reward}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, "prose", None, [1, 0]])
+def test_what_is_no_grade_is_no_reward(value: object) -> None:
+    assert rewards_of({"match": score(value)}) is None
+
+
+def test_a_score_of_several_values_is_several_rewards() -> None:
+    found = rewards_of({"judge": score({"style": 0.5, "truth": "C", "note": "prose"})})
+    assert found == {"judge/style": 0.5, "judge/truth": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "reason"),
+    [
+        (NO_LIMIT, "success", "agent_stop"),
+        ("message", "success", "max_steps"),
+        ("token", "success", "max_steps"),
+        ("operator", "success", "unknown"),
+        ("time", "task_timeout", None),
+        ("working", "task_timeout", None),
+    ],
+)
+def test_a_limit_says_how_a_sample_ended(
+    limit: str | None, status: str, reason: str | None
+) -> None:
+    seen = sample_outcome(sample({}, limit))
+    assert (seen["status"], seen.get("termination_reason")) == (status, reason)
+
+
+def test_of_a_samples_error_no_word_is_told() -> None:
+    seen = sample_outcome(sample(error=SimpleNamespace(message="sk-secret in a prompt")))
+    assert seen["status"] == "unknown_execution_error"
+    assert "sk-secret" not in str(seen)
+
+
+# --- the hooks, called as Inspect calls them -----------------------------------------------
+
+
+class Stopped(Exception):
+    pass
+
+
+class Story:
+    """One attempt of one sample: its hooks, called in Inspect's order."""
+
+    def __init__(self, url: str, number: int = 1) -> None:
+        self.hooks = SampleHooks()
+        self.hooks.client = lambda: AsyncClient(url)
+        self.hooks.stopped = Stopped
+        summary = SimpleNamespace(id="s", epoch=1)
+        self.data = SimpleNamespace(
+            sample_id="uuid", attempt=number, eval_id="eval", summary=summary
+        )
+
+    async def begin(self) -> None:
+        await self.hooks.on_sample_attempt_start(self.data)
+
+    async def ask(self, url: str, key: str = "sk-good") -> dict[str, str]:
+        config = SimpleNamespace(extra_headers={"x-own": "1"})
+        await self.hooks.on_before_model_generate(SimpleNamespace(config=config))
+        headers: dict[str, str] = config.extra_headers
+        await asyncio.to_thread(call, f"{url}/openai/v1", key, headers)
+        return headers
+
+    async def end(self, scores: dict[str, Any]) -> None:
+        await self.hooks.on_sample_end(SimpleNamespace(sample=sample(scores)))
+
+
+def call(base_url: str, key: str, headers: dict[str, str]) -> None:
+    asked = {"model": "gpt-5", "messages": []}
+    own = {"authorization": f"Bearer {key}", **headers}
+    httpx.post(f"{base_url}/chat/completions", json=asked, headers=own)
+
+
+async def always_right(state: object, target: object) -> SimpleNamespace:
+    return score("C")
+
+
+async def test_an_attempt_is_a_rollout_that_its_calls_name(tmp_path: Path) -> None:
+    with driving.service(tmp_path) as (url, provider, _):
+        story = Story(url)
+        await story.begin()
+        sent = await story.ask(url)
+        assert (await measured(always_right, url)(None, None)).value == "C"
+        await story.end({"match": score("C")})
+        with Client(url) as client:
+            [item] = client.rollouts(batch="eval")
+            [call] = client.exchanges("uuid")
+            result = client.result("uuid")
+    assert sent["x-own"] == "1"
+    assert (item.task, item.attempt, item.health) == ("s#1", 0, "healthy")
+    assert (call.role, call.attribution_source) == ("agent", "minted_key")
+    assert result.rewards == {"match": 1.0}
+    assert provider.requests[0].header("authorization") == "Bearer sk-good"
+    assert provider.requests[0].header("api-key") is None
+
+
+async def test_a_scorers_own_calls_are_a_judges(tmp_path: Path) -> None:
+    with driving.service(tmp_path) as (url, _, _):
+        story = Story(url)
+        await story.begin()
+        await story.ask(url)
+        await story.hooks.on_sample_scoring(story.data)
+        await story.ask(url, "sk-dead")
+        await story.end({"match": score("C")})
+        with Client(url) as client:
+            roles = [call.role for call in client.exchanges("uuid")]
+            assert client.verdict("uuid").health == "healthy"
+    assert roles == ["agent", "judge"]
+
+
+async def test_an_attempt_made_again_is_a_rollout_of_its_own(tmp_path: Path) -> None:
+    with driving.service(tmp_path) as (url, _, _):
+        first, second = Story(url), Story(url, 2)
+        await first.begin()
+        await first.ask(url, "sk-down")
+        await first.hooks.on_sample_attempt_end(SimpleNamespace(will_retry=True))
+        await second.begin()
+        await second.ask(url)
+        await second.hooks.on_sample_attempt_end(SimpleNamespace(will_retry=False))
+        await second.end({"match": score("I")})
+        with Client(url) as client:
+            items = [(item.id, item.attempt, item.health) for item in client.rollouts()]
+    assert items == [("uuid", 0, "api_error"), ("uuid.2", 1, "healthy")]
+
+
+async def test_a_sample_that_an_open_breaker_does_not_admit_ends_at_once(tmp_path: Path) -> None:
+    with driving.service(tmp_path, breaker_threshold="1") as (url, provider, _):
+        story = Story(url)
+        await story.begin()
+        await story.ask(url, "sk-dead")
+        await story.end({})
+        held = Story(url)
+        held.data.sample_id = "held"
+        with pytest.raises(Stopped, match="skipped: breaker open on auth:401"):
+            await held.begin()
+        await held.end({})
+    assert len(provider.requests) == 1
+
+
+async def test_a_sample_that_nobody_announced_is_not_scored_in_silence() -> None:
+    inspect_ai._attempt.set(None)
+    with pytest.raises(RuntimeError, match=r"call truezero.*install"):
+        await measured(always_right)(None, None)
+
+
+def test_a_measured_scorer_is_known_as_what_it_was() -> None:
+    always_right.__dict__["__registry_info__"] = "match"
+    assert measured(always_right).__dict__["__registry_info__"] == "match"
+    assert measured(always_right).__name__ == "always_right"
+
+
+async def test_what_came_from_inspects_cache_is_activity(tmp_path: Path) -> None:
+    with driving.service(tmp_path) as (url, _, _):
+        story = Story(url)
+        await story.begin()
+        used = SimpleNamespace(usage=SimpleNamespace(total_tokens=12))
+        await story.hooks.on_model_cache_usage(used)
+        assert (await measured(always_right, url)(None, None)).value == "C"
+        await story.end({"match": score("C")})
+        with Client(url) as client:
+            assert client.verdict("uuid").health == "healthy"

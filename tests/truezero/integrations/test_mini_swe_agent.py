@@ -1,0 +1,175 @@
+"""An instance under a rollout, with a runner in miniature; the package is not needed here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.truezero import driving
+from truezero import Client, Skipped
+from truezero.integrations import mini_swe_agent
+from truezero.integrations.mini_swe_agent import (
+    outcome,
+    reach,
+    rollout_model,
+    under_rollout,
+    with_our_class,
+)
+
+URLS = {"openai": "http://p/r/1/openai/v1", "together": "http://p/r/1/together/v1"}
+
+
+def test_a_key_that_the_environment_has_stays() -> None:
+    told = reach("openai", URLS, "tz-1", {"OPENAI_API_KEY": "sk-own"})
+    assert told == {"api_base": URLS["openai"]}
+
+
+def test_where_there_is_no_key_the_rollouts_own_is_given() -> None:
+    told = reach("together_ai", URLS, "tz-1", {"OPENAI_API_KEY": "sk-own"})
+    assert told == {"api_base": URLS["together"], "api_key": "tz-1"}
+
+
+@pytest.mark.parametrize("provider", ["watsonx", "anthropic"])
+def test_a_provider_without_an_upstream_is_refused(provider: str) -> None:
+    with pytest.raises(RuntimeError, match=f"no upstream for LiteLLM's provider '{provider}'"):
+        reach(provider, URLS, "tz-1", {})
+
+
+def test_a_configuration_keeps_all_but_who_makes_the_model() -> None:
+    config: dict[str, Any] = {
+        "agent": {"step_limit": 5},
+        "model": {"model_name": "m", "model_class": "own"},
+    }
+    ours = with_our_class(config)
+    assert ours["agent"] == {"step_limit": 5}
+    assert ours["model"] == {
+        "model_name": "m",
+        "model_class": "truezero.integrations.mini_swe_agent.rollout_model",
+        "truezero_base": "own",
+    }
+    assert config["model"]["model_class"] == "own"
+
+
+def test_a_model_outside_of_an_instance_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"python -m truezero\.integrations\.mini_swe_agent"):
+        rollout_model(model_name="openai/gpt-5")
+
+
+@pytest.mark.parametrize(
+    ("info", "status", "reason"),
+    [
+        ({"exit_status": "Submitted"}, "success", "agent_stop"),
+        ({"exit_status": "LimitsExceeded"}, "success", "max_steps"),
+        ({"exit_status": "TimeExceeded"}, "task_timeout", None),
+        ({"exit_status": "AuthenticationError"}, "unknown_execution_error", None),
+        ({}, "unknown_execution_error", None),
+        (None, "setup_failed", None),
+    ],
+)
+def test_an_exit_status_says_how_an_instance_ended(
+    info: Mapping[str, Any] | None, status: str, reason: str | None
+) -> None:
+    seen = outcome(info)
+    assert (seen["status"], seen.get("termination_reason")) == (status, reason)
+
+
+def test_of_an_exit_status_that_is_prose_nothing_is_told() -> None:
+    assert outcome({"exit_status": "Error: sk-secret"})["error"] == "unknown"
+
+
+# --- the runner, in miniature --------------------------------------------------------------
+
+Agent = Callable[[str], dict[str, Any] | None]
+
+
+class Runner:
+    """What mini-SWE-agent's runner does to its files."""
+
+    def __init__(self, home: Path, agent: Agent) -> None:
+        self.home = home
+        self.agent = agent
+        self.predictions = home / "preds.json"
+
+    def process(
+        self, instance: Mapping[str, Any], home: Path, config: dict[str, Any], progress: Any
+    ) -> None:
+        name = instance["instance_id"]
+        rollout = mini_swe_agent._running.rollout
+        info = self.agent(rollout.base_urls["openai"])
+        if info is not None:
+            trajectory = home / name / f"{name}.traj.json"
+            trajectory.parent.mkdir(exist_ok=True)
+            trajectory.write_text(json.dumps({"info": info}))
+        self._write({**self.read(), name: (info or {}).get("submission", "")})
+
+    def forget(self, path: Path, name: str) -> None:
+        assert path == self.predictions
+        self._write({key: value for key, value in self.read().items() if key != name})
+
+    def read(self) -> dict[str, Any]:
+        found: dict[str, Any] = (
+            json.loads(self.predictions.read_text()) if self.predictions.exists() else {}
+        )
+        return found
+
+    def run(self, client: Client, name: str = "it-1") -> None:
+        run = under_rollout(self.process, client, batch="b", forget=self.forget)
+        run({"instance_id": name}, self.home, {"model": {}}, None)
+
+    def _write(self, predictions: dict[str, Any]) -> None:
+        self.predictions.write_text(json.dumps(predictions))
+
+
+def calling(key: str, info: dict[str, Any]) -> Agent:
+    def agent(base_url: str) -> dict[str, Any]:
+        driving.call(base_url, key)
+        return info
+
+    return agent
+
+
+EMPTY = {"exit_status": "AuthenticationError", "submission": ""}
+GAVE_UP = {"exit_status": "LimitsExceeded", "submission": ""}
+PATCH = {"exit_status": "Submitted", "submission": "diff"}
+
+
+@pytest.mark.parametrize(
+    ("agent", "left"),
+    [
+        (calling("sk-dead", EMPTY), {}),
+        (calling("sk-dead", PATCH), {"it-1": "diff"}),  # whatever made it, it is no empty one
+        (calling("sk-good", GAVE_UP), {"it-1": ""}),  # the model's own failure counts
+        (calling("sk-good", PATCH), {"it-1": "diff"}),
+        (lambda _url: dict(EMPTY), {}),  # nobody asked a model
+        (lambda _url: None, {}),  # no agent was started
+    ],
+)
+def test_only_an_empty_prediction_without_a_model_goes(
+    tmp_path: Path, agent: Agent, left: dict[str, str]
+) -> None:
+    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
+        runner = Runner(tmp_path, agent)
+        runner.run(client)
+        assert runner.read() == left
+
+
+def test_an_instance_run_again_is_a_further_attempt(tmp_path: Path) -> None:
+    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
+        Runner(tmp_path, calling("sk-dead", EMPTY)).run(client)
+        Runner(tmp_path, calling("sk-good", PATCH)).run(client)
+        items = [(item.task, item.attempt, item.health) for item in client.rollouts(batch="b")]
+    assert items == [("it-1", 0, "api_error"), ("it-1", 1, "healthy")]
+
+
+def test_an_instance_that_an_open_breaker_holds_is_not_run(tmp_path: Path) -> None:
+    with driving.service(tmp_path, breaker_threshold="1") as (url, provider, _):
+        with Client(url) as client:
+            runner = Runner(tmp_path, calling("sk-dead", EMPTY))
+            runner.run(client)
+            with pytest.raises(Skipped, match="breaker open"):
+                runner.run(client, "it-2")
+        assert (len(provider.requests), runner.read()) == (1, {})

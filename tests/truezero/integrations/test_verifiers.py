@@ -1,0 +1,129 @@
+"""Traces as verifiers saves them, and what is reported of each; the package is not needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.truezero import driving
+from truezero import Client
+from truezero.integrations.verifiers import main, outcome, rewards_of, settle, task_of
+
+
+def trace(name: str = "t1", **facts: Any) -> dict[str, Any]:
+    whole = {"id": name, "task": {"data": {"id": f"task-{name}"}}, "ok": True, "rewards": {}}
+    return {**whole, **facts}
+
+
+def test_rewards_are_weighted_and_their_sum_is_the_reward() -> None:
+    scored = {"solved": {"score": 1.0, "weight": 2.0}, "short": {"score": 0.5}, "late": None}
+    assert rewards_of(scored) == {"solved": 2.0, "short": 0.5, "reward": 2.5}
+
+
+@pytest.mark.parametrize("rewards", [{}, {"solved": None}])
+def test_what_was_not_scored_is_null(rewards: dict[str, Any]) -> None:
+    assert rewards_of(rewards) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        ({"data": {"id": "i", "name": "n", "idx": 3}, "key": "k"}, "i"),
+        ({"data": {"name": "n", "idx": 3}, "key": "k"}, "n"),
+        ({"data": {"idx": 3}, "key": "k"}, "k"),
+        ({"data": {"idx": 0}}, "0"),
+        ({}, None),
+    ],
+)
+def test_a_task_is_called_what_lasts_longest(task: dict[str, Any], name: str | None) -> None:
+    assert task_of({"task": task}) == name
+
+
+@pytest.mark.parametrize(
+    ("facts", "status", "reason"),
+    [
+        ({}, "success", "agent_stop"),
+        ({"stop_condition": "max_turns"}, "success", "max_steps"),
+        ({"ok": False}, "success", "unknown"),
+        ({"is_timeout": True, "ok": False}, "task_timeout", None),
+        ({"ok": False, "errors": [{"type": "HarnessError"}]}, "agent_error", None),
+        ({"ok": False, "errors": [{"type": "SandboxError"}]}, "environment_error", None),
+        ({"ok": False, "errors": [{"type": "ProviderError"}]}, "unknown_execution_error", None),
+        ({"errors": [{"type": "SandboxError"}]}, "success", "agent_stop"),  # mended by a retry
+    ],
+)
+def test_a_trace_says_how_it_ended(facts: dict[str, Any], status: str, reason: str | None) -> None:
+    seen = outcome(trace(**facts))
+    assert (seen["status"], seen.get("termination_reason")) == (status, reason)
+
+
+def test_of_a_traces_error_only_the_type_is_told() -> None:
+    error = {"type": "ProviderError", "message": "sk-secret"}
+    assert outcome(trace(ok=False, errors=[error]))["error"] == "ProviderError"
+
+
+# --- reported ------------------------------------------------------------------------------
+
+
+def call(url: str, session: str, key: str) -> None:
+    headers = {"authorization": f"Bearer {key}", "X-Session-ID": session}
+    asked = {"model": "gpt-5", "messages": []}
+    httpx.post(f"{url}/openai/v1/chat/completions", json=asked, headers=headers)
+
+
+class Live(SimpleNamespace):
+    """A live trace, as far as it is looked at."""
+
+    def model_dump(self, *, exclude: set[str]) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in exclude}
+
+
+def test_a_live_trace_without_a_model_loses_its_rewards(tmp_path: Path) -> None:
+    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
+        call(url, "t1", "sk-dead")
+        live = Live(**trace(rewards={"solved": {"score": 0.0}}), info={}, nodes=["a prompt"])
+        settled = settle(client, live, batch="b")
+        [item] = client.rollouts(batch="b")
+    assert not settled.measured
+    assert (live.rewards, live.ok) == ({"solved": None}, False)
+    assert live.info["truezero"]["health"] == "api_error"
+    assert (item.task, item.health) == ("task-t1", "api_error")
+
+
+def test_a_live_trace_with_a_model_stays_as_it_is(tmp_path: Path) -> None:
+    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
+        call(url, "t1", "sk-good")
+        live = Live(**trace(rewards={"solved": {"score": 0.0}}), info={})
+        settled = settle(client, live, batch="b")
+    assert settled.result.rewards == {"solved": 0.0, "reward": 0.0}
+    assert (live.rewards, live.ok, live.info) == ({"solved": {"score": 0.0}}, True, {})
+
+
+def test_a_saved_run_is_reported_and_says_what_is_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = typer.Typer()
+    app.command()(main)
+    saved = tmp_path / "run"
+    saved.mkdir()
+    lines = [{"traces": [trace("good")]}, {"traces": [trace("dead"), trace("mute")]}]
+    (saved / "traces.jsonl").write_text("\n\n".join(map(json.dumps, lines)) + "\n")
+    with driving.service(tmp_path) as (url, _, _):
+        monkeypatch.setenv("TRUEZERO_URL", url)
+        call(url, "good", "sk-good")
+        call(url, "dead", "sk-dead")
+        for _ in range(2):  # reporting again is harmless
+            done = CliRunner().invoke(app, [str(saved)])
+            assert done.exit_code == 1, done.output
+            assert "task-dead dead: api_error [auth, permanent]: HTTP 401" in done.output
+            assert "task-mute mute: suspected_api_error: a prompt" in done.output
+            assert done.output.splitlines()[-1] == "1 of 3 traces are measurements"
+        with Client(url) as client:
+            assert len(client.rollouts(batch="run")) == 3
