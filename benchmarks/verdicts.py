@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import statistics
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from benchmarks.machine import description
 from classifier.policy import EVIDENCE
 from classifier.records import Ending, Exchange, Timing, Usage, UsageSource
+from proxy.app import GC_THRESHOLDS
 from proxy.control import Desk
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
@@ -108,6 +110,13 @@ async def median_ms(questions: Sequence[Awaitable[object]]) -> float:
     return statistics.median(took)
 
 
+def as_the_service_runs() -> None:
+    """Garbage is looked for as seldom as in the service (`proxy/app.py`)."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
 async def measure(sizes: list[int], batch: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         database = Database(str(Path(folder) / "bench.db"))
@@ -117,6 +126,7 @@ async def measure(sizes: list[int], batch: int) -> None:
         for size in sorted(sizes):
             fill(database, filled, size // PER_ROLLOUT)
             filled = size // PER_ROLLOUT
+            as_the_service_runs()
             step = max(1, filled // 25)
             names = [f"rollout-{number * step}" for number in range(25)]
             verdict = await median_ms([asked.verdict(name) for name in names])

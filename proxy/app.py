@@ -62,7 +62,7 @@ _UPSTREAM_CLIENTS = {
 }
 _HEARTBEAT_S = 5.0
 _DRAIN_S = 60.0  # how long an answer is read on without its agent, where it is
-_GC_THRESHOLDS = (50_000, 20, 50)  # fewer, later collections: thousands of streams live long
+GC_THRESHOLDS = (50_000, 20, 50)  # fewer, later collections: thousands of streams live long
 
 
 _LISTEN_S = 0.5  # how often the event loop is asked how late it comes
@@ -181,7 +181,7 @@ class Application:
         tasks = [asyncio.create_task(work) for work in (self._pulse(), self._listen_to_loop())]
         gc.collect()
         gc.freeze()  # what lives as long as the process is not searched for garbage again
-        gc.set_threshold(*_GC_THRESHOLDS)
+        gc.set_threshold(*GC_THRESHOLDS)
         try:
             yield
         finally:
