@@ -1,0 +1,120 @@
+"""The page on harnesses: what it tells others to write runs, and its versions are the pinned."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.truezero import driving
+from truezero import Client
+
+ROOT = Path(__file__).parent.parent.parent.parent
+PAGE = (ROOT / "docs" / "integrations.md").read_text()
+
+
+@pytest.fixture
+def written() -> dict[str, Any]:
+    """What the page's snippets define."""
+    known: dict[str, Any] = {"json": json, "os": os, "Path": Path, "subprocess": subprocess}
+    for snippet in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(snippet, known)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("key", "trial", "rewards", "status"),
+    [
+        ("sk-good", {"exception_info": None}, {"reward": 0.0}, "success"),
+        ("sk-dead", {"exception_info": None}, None, "success"),
+        (
+            "sk-good",
+            {"exception_info": {"exception_type": "AgentTimeoutError"}},
+            {"reward": 0.0},
+            "task_timeout",
+        ),
+        (
+            "sk-dead",
+            {"exception_info": {"exception_type": "NonZeroAgentExitCodeError"}},
+            None,
+            "unknown_execution_error",
+        ),
+    ],
+)
+def test_a_trial_of_harbor_is_a_rollout(
+    written: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    trial: dict[str, Any],
+    rewards: dict[str, float] | None,
+    status: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def harbor(command: list[str], *, env: dict[str, str], check: bool) -> None:
+        assert not any("http" in word for word in command)
+        base = env["ANTHROPIC_BASE_URL"].replace("/anthropic", "/openai/v1")
+        driving.call(base, key)
+        home = Path("trials", command[command.index("--trial-name") + 1])
+        home.mkdir(parents=True)
+        told = {"verifier_result": {"rewards": {"reward": 0.0}}, **trial}
+        (home / "result.json").write_text(json.dumps(told))
+
+    monkeypatch.setattr(subprocess, "run", harbor)
+    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
+        result = written["harbor_trial"](client.batch("h"), Path("task-1"), "anthropic/claude")
+    assert (result.rewards, result.status) == (rewards, status)
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "status", "rewards"),
+    [
+        ("sk-good", None, "success", {"reward": 0.0}),
+        ("sk-dead", None, "success", None),
+        ("sk-good", "a timeout, in prose", "unknown_execution_error", {"reward": 0.0}),
+    ],
+)
+def test_a_rollout_of_benchflow_is_one_here(
+    written: dict[str, Any],
+    tmp_path: Path,
+    key: str,
+    error: str | None,
+    status: str,
+    rewards: dict[str, float] | None,
+) -> None:
+    told = {
+        "n_prompts": 1,
+        "n_tool_calls": 0,
+        "agent_result": {"total_tokens": None},
+        "rewards": {"reward": 0.0},
+        "error": error,
+        "error_category": "timeout" if error else None,
+        "verifier_error_category": None,
+    }
+    (tmp_path / "result.json").write_text(json.dumps(told))
+    with (
+        driving.service(tmp_path) as (url, _, _),
+        Client(url) as client,
+        client.batch("f").rollout("t") as rollout,
+    ):
+        driving.call(rollout.base_urls["openai"], key)
+        result = written["benchflow_rollout"](rollout, tmp_path / "result.json")
+    assert (result.status, result.rewards) == (status, rewards)
+    assert result.error != error or error is None
+
+
+def test_the_versions_are_those_that_make_integrations_runs() -> None:
+    for name, package in (
+        ("inspect_ai", "inspect-ai"),
+        ("mini_swe_agent", "mini-swe-agent"),
+        ("verifiers", "verifiers"),
+    ):
+        pins = (ROOT / "tests" / "journeys" / "integrations" / f"{name}.txt").read_text()
+        [version] = re.findall(rf"^{package}==(.+)$", pins, re.MULTILINE)
+        assert f"| {version} |" in PAGE
