@@ -177,6 +177,35 @@ async def test_a_sample_that_an_open_breaker_does_not_admit_ends_at_once(tmp_pat
     assert len(provider.requests) == 1
 
 
+@pytest.mark.parametrize(
+    ("key", "why"),
+    [
+        ("sk-good", None),
+        ("sk-dead", "api_error [auth, permanent]: HTTP 401 on 1 of 1 calls"),
+        (None, "no model call reached truezero: is the model's base URL the service's?"),
+    ],
+)
+async def test_a_sample_without_a_model_is_not_scored(
+    tmp_path: Path, key: str | None, why: str | None
+) -> None:
+    with driving.service(tmp_path) as (url, _, _):
+        story = Story(url)
+        await story.begin()
+        if key is not None:
+            await story.ask(url, key)
+        assert await inspect_ai._unmeasured(url, None) == why
+
+
+async def test_a_samples_calls_prove_whose_they_are(tmp_path: Path) -> None:
+    with driving.service(tmp_path, admin_token="token-of-the-admin") as (url, provider, _):
+        story = Story(url)
+        story.hooks.client = lambda: AsyncClient(url, "token-of-the-admin")
+        await story.begin()
+        await story.ask(url)
+        assert await inspect_ai._unmeasured(url, "token-of-the-admin") is None
+    assert len(provider.requests) == 1
+
+
 async def test_a_sample_that_nobody_announced_is_not_scored_in_silence() -> None:
     inspect_ai._attempt.set(None)
     with pytest.raises(RuntimeError, match=r"call truezero.*install"):
