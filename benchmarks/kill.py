@@ -15,6 +15,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from tests.fakes import answers
 from tests.fakes.provider import Answer, Pause, Provider, Request, Step
 from tests.journeys.service import Service
 
+_BURIED_S = 15.0  # three heartbeats
 AGENTS = 24
 CALL = "x-call"  # names the call to the provider, so that both sides can be compared
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "stream": True}
@@ -155,8 +157,19 @@ def compare(call: Call, known: tuple[str, int | None] | None, *, asked: bool, ta
     tally.lost += known is not None and known[0] == "lost"
 
 
+def _still_open(database: Path) -> int:
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return int(connection.execute("SELECT count(*) FROM open_calls").fetchone()[0])
+
+
 def endings(database: Path, rollouts: list[str]) -> dict[str, tuple[str, int | None]]:
-    """How each rollout's call ended, as the file says; it must be sound."""
+    """How each rollout's call ended, as the file says; it must be sound.
+
+    A worker that outlived the kill by a moment is found dead at the next heartbeat only.
+    """
+    deadline = time.monotonic() + _BURIED_S
+    while _still_open(database) and time.monotonic() < deadline:
+        time.sleep(0.2)
     with contextlib.closing(sqlite3.connect(database)) as connection:
         (sound,) = connection.execute("PRAGMA integrity_check").fetchone()
         assert sound == "ok", sound
