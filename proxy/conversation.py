@@ -15,7 +15,7 @@ import orjson
 from classifier.records import Ending, Exchange, Kind
 from proxy.tap import Call, Headers, Tap
 from proxy.wire import table
-from proxy.wire.dialect import Payload, name, part
+from proxy.wire.dialect import Payload, model_name, name, part
 
 # A quote inside a JSON string is escaped, so a quoted word in the bytes is a key or a value.
 _ASKS = re.compile(rb'"response\.create"')
@@ -212,7 +212,7 @@ class Conversation:
             self._finish(turn, Ending.COMPLETE, at, noted)
 
     def _settle(self, session: Payload) -> None:
-        self._session.model = name(session.get("model")) or self._session.model
+        self._session.model = model_name(session.get("model")) or self._session.model
         if "tools" in session:
             self._session.has_tools = bool(session["tools"])
 

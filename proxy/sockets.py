@@ -24,6 +24,7 @@ from proxy.relay import House, Message, Receive, Relay, Scope, Send
 from proxy.tap import Call, Tap
 from proxy.upgrades import DRAIN, Dialer, RefusedUpgradeError, UnopenedError, pairs
 from proxy.wire import table
+from proxy.wire.dialect import model_name
 
 # What a server answers that has the path over HTTP, or not at all, but no socket on it.
 _NO_SOCKET = frozenset({404, 405, 501})
@@ -427,7 +428,7 @@ def _model(query: bytes) -> str | None:
     """The model that a realtime upgrade names; Azure calls it a deployment."""
     asked = parse_qs(query.decode("ascii", "replace"))
     named = asked.get("model") or asked.get("deployment")
-    return named[0][:200] if named else None
+    return model_name(named[0]) if named else None
 
 
 def _use_http(name: str, status: int, exchange_id: str) -> Refusal:

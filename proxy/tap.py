@@ -26,7 +26,7 @@ from proxy.wire import table, usage
 from proxy.wire.answer import AnswerReader, Heard, Limits
 from proxy.wire.asked import RequestReader
 from proxy.wire.deaf import Deaf
-from proxy.wire.dialect import Dialect, Reading
+from proxy.wire.dialect import Dialect, Reading, word
 from proxy.wire.errors import retry_after, stated_type
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -348,7 +348,7 @@ class Tap:
         found = {name: value for name, value in self._headers if name in _REQUEST_IDS}
         for name in _REQUEST_IDS:
             if name in found:
-                return found[name][:200].decode("latin-1")
+                return word(found[name].decode("latin-1"))
         return None
 
     def _traceparent(self) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from proxy.wire.deaf import Deaf
-from proxy.wire.dialect import Payload, name, part
+from proxy.wire.dialect import Payload, model_name, part
 from proxy.wire.encoding import decoder
 
 
@@ -100,7 +100,7 @@ def asked(body: bytes) -> Asked:
         return UNKNOWN
     inner = payload.get("request")  # Code Assist wraps the request (gemini-cli)
     return Asked(
-        model=name(payload.get("model")),
+        model=model_name(payload.get("model")),
         streamed=payload.get("stream") is True,
         has_tools=_tools(payload) or _tools(part(inner)),
     )

@@ -9,7 +9,13 @@ import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
-NAME_LIMIT = 200  # characters of a model's or a reason's name
+NAME_LIMIT = 200  # characters of a name
+# What models are called, brackets too ("claude-sonnet-4-5[1m]"); a sentence has blanks.
+_MODEL = re.compile(r"[A-Za-z0-9_.:/@+~,=*#()\[\]\\-]{1,200}")
+_WORD = re.compile(r"[A-Za-z0-9_.:/=+-]{1,64}")
+# A key put where a name belongs would have a name's shape.
+_KEY = re.compile(r"(?:[spr]k[-_]|tz-|gsk_|xai-|hf_|nvapi-|AIza|AKIA|ASIA|eyJ|gh[a-z]_)[\w.-]{16}")
+_UNFIT = "unfit"  # a finish reason that was given, and is no word
 _COUNT_LIMIT = 2**53  # beyond it JSON numbers are no whole numbers any more
 
 
@@ -44,12 +50,13 @@ class Reading:
     def named(self, model: object) -> None:
         """Take the model's name, the first that is one (Azure's first chunk has ``""``)."""
         if self.model is None:
-            self.model = name(model)
+            self.model = model_name(model)
 
     def finished(self, reason: object) -> None:
         """Take a finish reason; null and ``""`` say that the answer goes on."""
-        if reason:
-            self.finish_reason = name(reason) or self.finish_reason
+        told = name(reason) if reason else None
+        if told:
+            self.finish_reason = word(told) or _UNFIT
 
     def call(self, key: Hashable) -> None:
         """Count a tool call; the same key again is the same call."""
@@ -93,12 +100,24 @@ class Dialect:
 
 
 def name(value: object) -> str | None:
-    """A name, cut to 200 characters; whole numbers are names too (Vertex enums)."""
+    """A name for the moment, cut to 200 characters; whole numbers are names too (Vertex enums)."""
     if type(value) is int:
         return str(value)
     if isinstance(value, str) and value:
         return value[:NAME_LIMIT]
     return None
+
+
+def model_name(value: object) -> str | None:
+    """A model's name fit to be kept; None where it may be a text or a key."""
+    named = str(value) if type(value) is int else value
+    fit = isinstance(named, str) and _MODEL.fullmatch(named) and not _KEY.search(named)
+    return str(named) if fit else None
+
+
+def word(value: str) -> str | None:
+    """A short technical word fit to be kept; None where it may be a text or a key."""
+    return value if _WORD.fullmatch(value) and not _KEY.search(value) else None
 
 
 def count(value: object) -> int | None:

@@ -24,7 +24,7 @@ from proxy.wire import (
     openai_realtime,
     openai_responses,
 )
-from proxy.wire.dialect import Dialect, Payload
+from proxy.wire.dialect import Dialect, Payload, model_name
 
 UPGRADE: Final = "UPGRADE"  # the request that opens a socket
 WEBSOCKET: Final = "WEBSOCKET"  # a call inside one
@@ -188,7 +188,7 @@ def _route(row: _Row, path: str) -> Route:
 def _model(path: str) -> str | None:
     found = _MODELS.search(path)
     named = next((group for group in found.groups() if group), None) if found else None
-    return unquote(named)[:200] if named else None
+    return model_name(unquote(named)) if named else None
 
 
 def by_shape(payload: Payload) -> tuple[Dialect, str] | None:

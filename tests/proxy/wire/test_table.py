@@ -100,7 +100,7 @@ def test_all_else_is_other(method: str, path: str) -> None:
     [
         ("/v1beta/models/gemini-y:generateContent", "gemini-y"),
         ("/v1/projects/p/publishers/google/models/g-2@1:streamGenerateContent", "g-2@1"),
-        ("/openai/deployments/my%20d/chat/completions", "my d"),
+        ("/openai/deployments/my%2Dd/chat/completions", "my-d"),
         ("/model/us.anthropic.claude-x%3A0/converse", "us.anthropic.claude-x:0"),
         ("/model/arn:aws:bedrock:r:1:inference-profile/p/invoke",
          "arn:aws:bedrock:r:1:inference-profile/p"),

@@ -1,0 +1,72 @@
+"""Which names are kept: what a model or a reason can be called, and neither a text nor a key."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier.records import Exchange
+from proxy.wire import table
+from proxy.wire.dialect import Reading, model_name, word
+from tests.proxy.wire.hearing import heard
+from tests.proxy.wire.samples import chat, dump
+
+PROMPT = "Summarise the merger, code word zebra"
+KEYS = (
+    "sk-proj-abcdefghijklmnop1234", "sk-ant-api03-abcdefghijklmnop", "gsk_abcdefghijklmnop1234",
+    "xai-abcdefghijklmnop1234", "hf_abcdefghijklmnop1234", "nvapi-abcdefghijklmnop1234",
+    "AIzaSyabcdefghijklmnop1234", "AKIAABCDEFGHIJKLMNOP", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIi",
+    "ghp_abcdefghijklmnop1234", "tz-cm9sbG91dA.abcdefghijklmnopqrst",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpt-5", "claude-sonnet-4-5[1m]", "us.anthropic.claude-sonnet-5-v1:0", "gpt-oss:20b",
+        "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.amazon.nova-pro-v1:0",
+        "@cf/meta/llama-3.1-8b-instruct", "Skywork/Skywork-Critic-Llama-3.1-70B", "openai/*",
+        "hf-internal-testing/tiny-random-LlamaForCausalLM", "hf.co/bartowski/Q-GGUF:Q4_K_M",
+        "/models/Qwen3-8B-Q4_K_M.gguf", "C:\\models\\m.gguf", "~typesafe/model#1", "a" * 200,
+    ],
+)  # fmt: skip
+def test_what_models_are_called_is_kept(name: str) -> None:
+    assert model_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "text", [PROMPT, "line\nbreak", "请总结这份文件", '{"role":"user"}', "a" * 201, "", *KEYS]
+)
+def test_a_text_or_a_key_is_no_name_of_a_model(text: str) -> None:
+    assert model_name(text) is None
+
+
+@pytest.mark.parametrize("text", [PROMPT, "a" * 65, "", "größer", *KEYS])
+def test_a_text_or_a_key_is_no_word(text: str) -> None:
+    assert word(text) is None
+
+
+def said(*, status: int = 200, **headers: str) -> Exchange:
+    """A call whose request, answer and headers speak where they should name."""
+    answer = chat(None, finish=PROMPT).replace(b"m-1", PROMPT.encode())
+    asked = dump({"model": PROMPT, "messages": []})
+    return heard(answer, status=status, headers=headers, request=asked)
+
+
+def test_a_prompt_where_a_name_belongs_is_not_kept() -> None:
+    exchange = said(**{"x-request-id": PROMPT})
+    assert PROMPT[:20] not in repr(exchange)
+    assert (exchange.model, exchange.answered_model) == (None, None)
+    assert exchange.provider_request_id is None
+
+
+def test_a_finish_reason_that_is_no_word_still_ends_the_answer() -> None:
+    exchange = said()
+    assert (exchange.finish_reason, exchange.cause) == ("unfit", None)
+    silent = Reading()
+    silent.finished("")
+    assert silent.finish_reason is None
+
+
+def test_a_path_names_no_model_that_is_a_text() -> None:
+    path = b"/v1beta/models/Summarise%20the%20merger:generateContent"
+    assert table.route("POST", path).model is None
