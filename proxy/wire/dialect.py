@@ -14,7 +14,10 @@ NAME_LIMIT = 200  # characters of a name
 _MODEL = re.compile(r"[A-Za-z0-9_.:/@+~,=*#()\[\]\\-]{1,200}")
 _WORD = re.compile(r"[A-Za-z0-9_.:/=+-]{1,64}")
 # A key put where a name belongs would have a name's shape.
-_KEY = re.compile(r"(?:[spr]k[-_]|tz-|gsk_|xai-|hf_|nvapi-|AIza|AKIA|ASIA|eyJ|gh[a-z]_)[\w.-]{16}")
+_KEY = re.compile(
+    r"(?<![A-Za-z0-9])"
+    r"(?:[spr]k[-_]|tz-|gsk_|xai-|hf_|nvapi-|AIza|AKIA|ASIA|eyJ|gh[a-z]_)[\w.-]{16}"
+)
 _UNFIT = "unfit"  # a finish reason that was given, and is no word
 _COUNT_LIMIT = 2**53  # beyond it JSON numbers are no whole numbers any more
 

@@ -45,15 +45,15 @@ def test_a_text_or_a_key_is_no_word(text: str) -> None:
     assert word(text) is None
 
 
-def said(*, status: int = 200, **headers: str) -> Exchange:
+def said() -> Exchange:
     """A call whose request, answer and headers speak where they should name."""
     answer = chat(None, finish=PROMPT).replace(b"m-1", PROMPT.encode())
     asked = dump({"model": PROMPT, "messages": []})
-    return heard(answer, status=status, headers=headers, request=asked)
+    return heard(answer, headers={"x-request-id": PROMPT}, request=asked)
 
 
 def test_a_prompt_where_a_name_belongs_is_not_kept() -> None:
-    exchange = said(**{"x-request-id": PROMPT})
+    exchange = said()
     assert PROMPT[:20] not in repr(exchange)
     assert (exchange.model, exchange.answered_model) == (None, None)
     assert exchange.provider_request_id is None
