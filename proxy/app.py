@@ -30,6 +30,7 @@ from fastapi_offline import FastAPIOffline
 from proxy import traces
 from proxy.api import keys, numbers, problems, routes
 from proxy.api.guard import Guard
+from proxy.bounds import Pace, Places
 from proxy.control import Desk
 from proxy.keys import Keyring
 from proxy.lending import LendingProtocol
@@ -133,6 +134,10 @@ class Application:
             real_keys=settings.real_keys(environment),
             signers=signers(environment, time.monotonic),
             standing=self._standings,
+            places=Places(
+                in_all=settings.max_concurrent_calls or None,
+                each=settings.max_concurrent_calls_per_rollout or None,
+            ),
         )
         self._relay = Relay(house)
         self._sockets = SocketRelay(house)
@@ -148,7 +153,8 @@ class Application:
         if self._traces is not None:
             self._recorder.tell(self._traces.observe)
         mint = Mint(desk=desk, keyring=keyring, new_id=_new_id, wall=time.time)
-        self._control = _control_plane(desk, mint, settings, self._lifespan)
+        pace = Pace(settings.registrations_per_s or None, time.monotonic)
+        self._control = _control_plane(desk, mint, settings, pace, self._lifespan)
         self._control.include_router(numbers.router(self._metrics.exposition))
         overview = Overview(desk=desk, upstreams=upstreams, wall=time.time, leaving=LEAVING.is_set)
         version = metadata.version("truezero")
@@ -343,7 +349,9 @@ def _listen(settings: Settings) -> socket.socket:
     return listener
 
 
-def _control_plane(desk: Desk, mint: Mint, settings: Settings, lifespan: Any) -> FastAPI:
+def _control_plane(
+    desk: Desk, mint: Mint, settings: Settings, pace: Pace, lifespan: Any
+) -> FastAPI:
     version = metadata.version("truezero")
     app = FastAPIOffline(
         title="truezero",
@@ -354,8 +362,9 @@ def _control_plane(desk: Desk, mint: Mint, settings: Settings, lifespan: Any) ->
         lifespan=lifespan,
     )
     problems.install(app)
-    app.include_router(routes.router(desk, version=version, public_url=settings.public_url))
-    app.include_router(keys.router(mint, public_url=settings.public_url))
+    url = settings.public_url
+    app.include_router(routes.router(desk, pace, version=version, public_url=url))
+    app.include_router(keys.router(mint, pace, public_url=url))
     return app
 
 

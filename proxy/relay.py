@@ -19,6 +19,7 @@ from classifier.verdicts import Subcategory
 from proxy import asking
 from proxy import headers as dress
 from proxy.addressing import Target, address, is_data_plane
+from proxy.bounds import Places
 from proxy.faults import StandIn, resetting
 from proxy.keys import Keyring
 from proxy.refusals import Refusal, problem
@@ -108,6 +109,7 @@ class House:
     upstream takes more than a key, and neither the caller nor ``real_keys`` has one.
     ``standing``: what a rollout's key still opens, and what its agent is drilled with.
     ``stall_s``: silence after which a call that its agent left was stalled, in seconds.
+    ``places``: how many calls may be under way at once.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -125,6 +127,7 @@ class House:
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
     standing: Standings | None = None
     stall_s: float = STALL_S
+    places: Places = field(default_factory=Places)
 
 
 class Relay:
@@ -141,16 +144,23 @@ class Relay:
         """Relay one request, or answer why not."""
         try:
             target = await self._admitted(scope)
-            standing, fault = self._house.standing, None
-            if standing is not None and standing.concerns(target):
-                fault = await standing.strike(target, scope["method"])
-            if fault is None:
-                flight = _Flight(self._house, target, scope, receive, send)
-            else:
-                flight = self._drill(fault, target, scope, receive, send)
-            await flight.fly()
+            self._house.places.take(target.rollout_id)
+            try:
+                await self._fly(target, scope, receive, send)
+            finally:
+                self._house.places.give_back(target.rollout_id)
         except Refusal as refusal:
             await _refuse(refusal, send)
+
+    async def _fly(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
+        standing, fault = self._house.standing, None
+        if standing is not None and standing.concerns(target):
+            fault = await standing.strike(target, scope["method"])
+        if fault is None:
+            flight = _Flight(self._house, target, scope, receive, send)
+        else:
+            flight = self._drill(fault, target, scope, receive, send)
+        await flight.fly()
 
     def _drill(
         self, fault: FaultKind, target: Target, scope: Scope, receive: Receive, send: Send

@@ -66,6 +66,18 @@ class Settings(BaseModel):
     body_limit: int = Field(
         64 * 1024 * 1024, ge=1, description="largest request body, in bytes; above it 413"
     )
+    max_concurrent_calls: int = Field(
+        20_000, ge=0, description="calls under way at once in one process, above it 503; 0: any"
+    )
+    max_concurrent_calls_per_rollout: int = Field(
+        0, ge=0, description="the same for each rollout; 0: any number"
+    )
+    registrations_per_s: float = Field(
+        1000.0,
+        ge=0,
+        description="rollouts and keys registered per second in one process, ten seconds' worth "
+        "at once, above it 429; 0: any number",
+    )
     connect_timeout_s: float = Field(10.0, gt=0, description="to reach an upstream, in seconds")
     read_timeout_s: float | None = Field(
         None, gt=0, description="silence of an upstream, in seconds; unlimited by default"

@@ -61,7 +61,11 @@ class SocketRelay(Relay):
                 and await standing.drilled(target)
             ):
                 raise _drilled()
-            await _Socket(self._house, self._dialer, target, asked, receive, send).hold()
+            self._house.places.take(target.rollout_id)
+            try:
+                await _Socket(self._house, self._dialer, target, asked, receive, send).hold()
+            finally:
+                self._house.places.give_back(target.rollout_id)
         except Refusal as refusal:
             await _refuse(refusal, send)
 

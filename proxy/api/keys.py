@@ -9,23 +9,25 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from proxy.api.routes import PROBLEMS
+from proxy.api.routes import PROBLEMS, paced
+from proxy.bounds import Pace
 from proxy.minting import Mint
 from truezero import models
 
 
-def router(mint: Mint, *, public_url: str | None = None) -> APIRouter:
+def router(mint: Mint, pace: Pace, *, public_url: str | None = None) -> APIRouter:
     """`/key/generate`, `/key/info` and `/key/delete`.
 
     Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,
     delete_key_fn).
 
     Arguments:
+        pace: how often a key may be minted; the same as for rollouts.
         public_url: how agents reach us; None takes the address the runner used.
     """
     routes = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
 
-    @routes.post("/generate")
+    @routes.post("/generate", dependencies=paced(pace))
     async def generate(request: Request, asked: models.KeyRequest) -> models.KeyMinted:
         """Mint a key, and with it a rollout; every call that shows it is that rollout's."""
         url = public_url or str(request.base_url)

@@ -9,9 +9,10 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from proxy.bounds import Pace
 from proxy.control import Desk, Event
 from truezero import models
 
@@ -22,6 +23,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     404: {"model": models.Problem, "description": "no such rollout"},
     409: {"model": models.Problem, "description": "it contradicts what is known"},
     422: {"model": models.Problem, "description": "a field is invalid; `detail` names it"},
+    429: {"model": models.Problem, "description": "registered too fast; `retry-after` says when"},
     503: {"model": models.Problem, "description": "the database does not answer"},
 }
 
@@ -30,21 +32,31 @@ _LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 PolicyName = Literal["evidence", "seed"]
 
 
-def router(desk: Desk, *, version: str, public_url: str | None = None) -> APIRouter:
+def router(desk: Desk, pace: Pace, *, version: str, public_url: str | None = None) -> APIRouter:
     """All routes of contract §2 that read and write rollouts.
 
     Arguments:
+        pace: how often a rollout may be registered.
         public_url: how agents reach us; None takes the address the runner used.
     """
     routes = APIRouter(responses=PROBLEMS)
-    _rollout_routes(routes, desk, public_url)
+    _rollout_routes(routes, desk, pace, public_url)
     _batch_routes(routes, desk)
     _service_routes(routes, desk, version)
     return routes
 
 
-def _rollout_routes(routes: APIRouter, desk: Desk, public_url: str | None) -> None:
-    @routes.post("/rollouts", status_code=201, tags=["rollouts"])
+def paced(pace: Pace) -> list[Any]:
+    """What a route depends on that registers something."""
+
+    async def step() -> None:
+        pace.step()
+
+    return [Depends(step)]
+
+
+def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, public_url: str | None) -> None:
+    @routes.post("/rollouts", status_code=201, tags=["rollouts"], dependencies=paced(pace))
     async def register(
         request: Request, rollout: models.RolloutRequest
     ) -> models.RolloutRegistered:
