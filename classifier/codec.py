@@ -295,22 +295,19 @@ def encode_verdict(verdict: Verdict) -> Json:
     }
 
 
+_VERDICT = frozenset(f.name for f in fields(Verdict))
+
+
 def decode_verdict(source: Mapping[str, object]) -> Verdict:
     """What ``encode_verdict`` wrote: a verdict as it was stored, without the provider's wait."""
-    known = {f.name for f in fields(Verdict)}
-    kept: dict[str, Any] = {name: value for name, value in source.items() if name in known}
+    kept: dict[str, Any] = {name: source[name] for name in _VERDICT & source.keys()}
     subcategory, layer, retry = (kept.get(name) for name in ("subcategory", "layer", "retry"))
-    return Verdict(
-        **kept
-        | {
-            "health": Health(kept["health"]),
-            "subcategory": Subcategory(subcategory) if subcategory else None,
-            "layer": Layer(layer) if layer else None,
-            "retry": Retry(**retry) if retry else Retry(eligible=False, after_s=None, reason=""),
-            "warnings": tuple(kept["warnings"]),
-            "evidence": tuple(kept["evidence"]),
-        }
-    )
+    kept["health"] = Health(kept["health"])
+    kept["subcategory"] = Subcategory(subcategory) if subcategory else None
+    kept["layer"] = Layer(layer) if layer else None
+    kept["retry"] = Retry(**retry) if retry else Retry(eligible=False, after_s=None, reason="")
+    kept["warnings"], kept["evidence"] = tuple(kept["warnings"]), tuple(kept["evidence"])
+    return Verdict(**kept)
 
 
 def encode_result(result: Result) -> Json:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from classifier.diagnostics import Diagnostic, kinds
 from classifier.outcomes import Result
@@ -17,21 +20,65 @@ from classifier.verdicts import Health
 _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """One place in a batch's denominator: a task's attempts, the oldest first."""
+class Entry(NamedTuple):
+    """What one rollout adds to its batch, every attempt for itself.
 
-    name: str
-    attempts: tuple[Result, ...]
+    ``health``, ``subcategory`` and ``fingerprint`` are their names as stored (no health:
+    not judged yet), ``reward`` is the one number of `reward_of`. A tuple, because a summary
+    reads thousands from rows.
+    """
+
+    rollout_id: str
+    task: str | None
+    attempt: int | None
+    health: str | None
+    subcategory: str | None
+    fingerprint: str | None
+    scoreable: str
+    provisional: bool
+    reward: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cost_usd: float | None
+    diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
-    def counted(self) -> Result:
-        """The attempt that counts: the first with a score, else the last.
+    def score(self) -> float | None:
+        """The reward where a model was reached."""
+        return self.reward if self.scoreable == "yes" else None
 
-        Never a later one, or running again until it passes would raise a score.
-        """
-        scored = (a for a in self.attempts if _score_of(a) is not None)
-        return next(scored, self.attempts[-1])
+    @classmethod
+    def of(cls, result: Result) -> Entry:
+        """A result as its batch counts it."""
+        return cls(
+            rollout_id=result.rollout_id,
+            task=result.task,
+            attempt=result.attempt,
+            health=result.health.value,
+            subcategory=result.subcategory and result.subcategory.value,
+            fingerprint=result.fingerprint,
+            scoreable=result.scoreable,
+            provisional=result.provisional,
+            reward=reward_of(result),
+            input_tokens=result.input_tokens,
+            output_tokens=result.output_tokens,
+            total_tokens=result.total_tokens,
+            cost_usd=result.cost_usd,
+            diagnostics=result.diagnostics,
+        )
+
+
+class Slot(NamedTuple):
+    """One place in a batch's denominator: a task's attempts, the oldest first.
+
+    ``counted`` is the attempt that counts: the first with a score, else the last. Never a
+    later one, or running again until it passes would raise a score.
+    """
+
+    name: str
+    attempts: tuple[Entry, ...]
+    counted: Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,33 +147,33 @@ def reward_of(result: Result) -> float | None:
     return next(iter(rewards.values())) if len(rewards) == 1 else None
 
 
-def slots(results: Iterable[Result]) -> list[Slot]:
-    """The results as slots, in the order in which each slot was met first.
+def slots(entries: Iterable[Entry]) -> list[Slot]:
+    """The entries as slots, in the order in which each slot was met first.
 
-    Results of one task with different ``attempt`` numbers are attempts of one slot. A
+    Entries of one task with different ``attempt`` numbers are attempts of one slot. A
     task that has the same number several times was sampled several times: the n-th of
     each number make the n-th slot. Without a task or a number a rollout is its own slot.
     """
-    grouped: dict[tuple[str, int], list[Result]] = {}
-    seen: Counter[tuple[str, int]] = Counter()
-    for result in results:
-        key = (f"\0{result.rollout_id}", 0)
-        if result.task is not None and result.attempt is not None:
-            number = (result.task, result.attempt)
-            key = (result.task, seen[number])
-            seen[number] += 1
-        grouped.setdefault(key, []).append(result)
+    grouped: dict[tuple[str, int], list[Entry]] = {}
+    seen: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        if entry.task is None or entry.attempt is None:
+            grouped[f"\0{entry.rollout_id}", 0] = [entry]
+            continue
+        number = (entry.task, entry.attempt)
+        nth = seen[number] = seen.get(number, -1) + 1
+        grouped.setdefault((entry.task, nth), []).append(entry)
     return [_slot(attempts) for attempts in grouped.values()]
 
 
-def _slot(attempts: list[Result]) -> Slot:
+def _slot(attempts: list[Entry]) -> Slot:
     first = attempts[0]
+    name = first.task or first.rollout_id
+    if len(attempts) == 1:
+        return Slot(name, (first,), first)
     ordered = sorted(attempts, key=lambda a: a.attempt or 0)
-    return Slot(name=first.task or first.rollout_id, attempts=tuple(ordered))
-
-
-def _score_of(result: Result) -> float | None:
-    return reward_of(result) if result.scoreable == "yes" else None
+    scored = (a for a in ordered if a.score is not None)
+    return Slot(name, tuple(ordered), next(scored, ordered[-1]))
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -139,8 +186,7 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 def scores(batch: Sequence[Slot]) -> Scores:
     """The scores of these slots; rewards are taken to lie between 0 and 1."""
-    counted = [_score_of(slot.counted) for slot in batch]
-    known = _known(counted)
+    known = _known(slot.counted.score for slot in batch)
     total, unscored = len(batch), len(batch) - len(known)
     scoreable = sum(slot.counted.scoreable == "yes" for slot in batch)
     retried = [slot for slot in batch if len(slot.attempts) > 1]
@@ -154,15 +200,15 @@ def scores(batch: Sequence[Slot]) -> Scores:
         score_effective=_mean(known),
         score_worst=_mean([*known, *[0.0] * unscored]),
         score_best=_mean([*known, *[1.0] * unscored]),
-        score_first=_mean(_known(_score_of(slot.attempts[0]) for slot in batch)),
-        score_retried=_mean(_known(_score_of(result) for result in filled)),
+        score_first=_mean(_known(slot.attempts[0].score for slot in batch)),
+        score_retried=_mean(_known(entry.score for entry in filled)),
         retried=len(retried),
         retried_after_score=tuple(slot.name for slot in retried if _scored_before(slot)),
     )
 
 
 def _scored_before(slot: Slot) -> bool:
-    return any(_score_of(attempt) is not None for attempt in slot.attempts[:-1])
+    return any(attempt.score is not None for attempt in slot.attempts[:-1])
 
 
 def check(batch: Sequence[Slot]) -> Check:
@@ -170,18 +216,24 @@ def check(batch: Sequence[Slot]) -> Check:
 
     A failed attempt that a later one made good is not held against the batch.
     """
-    lines = [line for slot in batch for line in (*_found(slot.counted, slot.name), *_picked(slot))]
+    lines: list[str] = []
+    for slot in batch:
+        lines += _found(slot.counted, slot.name)
+        if len(slot.attempts) > 1:
+            lines += _picked(slot)
     return Check(valid=not lines, lines=tuple(lines))
 
 
-def _found(result: Result, name: str) -> list[str]:
-    return [diagnostic.check_line(name) for diagnostic in result.diagnostics] or _open(result, name)
+def _found(entry: Entry, name: str) -> list[str]:
+    if entry.diagnostics:
+        return [diagnostic.check_line(name) for diagnostic in entry.diagnostics]
+    return _open(entry, name)
 
 
-def _open(result: Result, name: str) -> list[str]:
-    if result.provisional:
+def _open(entry: Entry, name: str) -> list[str]:
+    if entry.provisional:
         return [f"{name}: not finished: its runner has not reported, or calls are in flight"]
-    if result.health is Health.HEALTHY and result.scoreable == "unknown":
+    if entry.scoreable == "unknown" and entry.health == Health.HEALTHY:
         return [f"{name}: suspect measurement: no model is known to have answered"]
     return []
 
@@ -203,7 +255,8 @@ def _tokens(counts: Iterable[int | None]) -> int | None:
 
 
 def _tally(names: Iterable[str | None]) -> dict[str, int]:
-    return dict(Counter(name for name in names if name is not None).most_common())
+    counts = Counter(names).most_common()
+    return {name: count for name, count in counts if name is not None}
 
 
 def _summaries(diagnostics: Iterable[Diagnostic]) -> tuple[str, ...]:
@@ -211,19 +264,23 @@ def _summaries(diagnostics: Iterable[Diagnostic]) -> tuple[str, ...]:
     return tuple(kind.summary(had[kind]) for kind in kinds() if had[kind])
 
 
-def summarize(results: Sequence[Result]) -> Batch:
-    """A batch's counts, scores and check, from every result of every attempt in it."""
-    batch = slots(results)
+def summarize(entries: Sequence[Entry]) -> Batch:
+    """A batch's counts, scores and check, from the entry of every attempt in it."""
+    batch = slots(entries)
+
+    def each(name: str) -> Iterable[Any]:
+        return map(attrgetter(name), entries)
+
     return Batch(
         scores=scores(batch),
         check=check(batch),
-        summaries=_summaries(d for result in results for d in result.diagnostics),
-        health=_tally(result.health.value for result in results),
-        subcategory=_tally(r.subcategory and r.subcategory.value for r in results),
-        fingerprint=_tally(result.fingerprint for result in results),
-        input_tokens=_tokens(result.input_tokens for result in results),
-        output_tokens=_tokens(result.output_tokens for result in results),
-        total_tokens=_tokens(result.total_tokens for result in results),
-        cost_usd=_sum(result.cost_usd for result in results),
-        pending=sum(result.provisional for result in results),
+        summaries=_summaries(chain.from_iterable(each("diagnostics"))),
+        health=_tally(each("health")),
+        subcategory=_tally(each("subcategory")),
+        fingerprint=_tally(each("fingerprint")),
+        input_tokens=_tokens(each("input_tokens")),
+        output_tokens=_tokens(each("output_tokens")),
+        total_tokens=_tokens(each("total_tokens")),
+        cost_usd=_sum(each("cost_usd")),
+        pending=sum(each("provisional")),
     )

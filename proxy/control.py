@@ -13,19 +13,29 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
+import orjson
+
 from classifier import breakers, codec
-from classifier.outcomes import Result, result
+from classifier.diagnostics import diagnose
+from classifier.outcomes import result
 from classifier.policy import SEED, Policy
 from classifier.records import Exchange, ExecutionStatus, Outcome, Rollout
 from classifier.retries import in_itself
 from classifier.rollouts import judge
-from classifier.scores import Batch, reward_of, summarize
-from classifier.verdicts import Health, Verdict
+from classifier.scores import Batch, Entry, reward_of, summarize
+from classifier.verdicts import Verdict
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
 from proxy.refusals import Refusal
 from proxy.store import overview
-from proxy.store.database import Database, Registration, Row, StorageError, as_json
+from proxy.store.database import (
+    ENTRY_COLUMNS,
+    Database,
+    Registration,
+    Row,
+    StorageError,
+    as_json,
+)
 from proxy.upstreams import Upstream, normalised
 from truezero import models
 
@@ -527,8 +537,10 @@ class Desk:
 
     async def _summed(self, batch: str) -> _Summed:
         """A batch summed up, once for each state that it is in: pages ask again and again."""
-        await self.refresh(batch)
         stamp = await self.read(overview.batch_stamp, batch)
+        if stamp.waits:
+            await self.refresh(batch)
+            stamp = await self.read(overview.batch_stamp, batch)
         known = self._summed_up.get(batch)
         if known is not None and known.stamp == stamp:
             return known
@@ -582,52 +594,40 @@ def _outcome(row: Row) -> Outcome | None:
     return None
 
 
-def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Row]) -> _Summed:
+def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> _Summed:
+    verdicts = {
+        row[0]: codec.decode_verdict(orjson.loads(row[_TOLD])) for row in rows if row[_TOLD]
+    }
+    wrong = {rollout_id: diagnose(verdict) for rollout_id, verdict in verdicts.items()}
+    entries = [Entry._make((*row[:_SKIPPED], wrong.get(row[0], ()))) for row in rows]
     return _Summed(
         stamp=stamp,
         rollouts=len(rows),
-        skipped=sum(row["skipped"] is not None for row in rows),
-        summary=summarize([_result(row) for row in rows if row["health"] is not None]),
-        retry=_to_retry(rows),
+        skipped=sum(row[_SKIPPED] is not None for row in rows),
+        summary=summarize([entry for entry in entries if entry.health is not None]),
+        retry=_to_retry(entries, verdicts),
     )
 
 
-def _result(row: Row) -> Result:
-    """A row of a batch as the result it stands for; a healthy one needs no JSON."""
-    if row["health"] != Health.HEALTHY.value:
-        verdict = codec.decode_verdict(json.loads(row["verdict"]))
-        facts = {name: row[name] for name in ("id", "batch", "task", "attempt", "model")}
-        return result(Rollout(**facts, outcome=_outcome(row)), verdict)
-    return Result(
-        rollout_id=row["id"],
-        batch=row["batch"],
-        task=row["task"],
-        attempt=row["attempt"],
-        model=row["model"],
-        rewards=None if row["reward"] is None else {"reward": row["reward"]},
-        health=Health.HEALTHY,
-        scoreable=row["scoreable"],
-        provisional=row["provisional"],
-        input_tokens=row["input_tokens"],
-        output_tokens=row["output_tokens"],
-        total_tokens=row["total_tokens"],
-        cost_usd=row["cost_usd"],
-    )
+_SKIPPED, _TOLD = (len(ENTRY_COLUMNS) + place for place in (0, 1))  # in a row of a batch
 
 
-def _to_retry(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _to_retry(entries: Sequence[Entry], verdicts: Mapping[str, Verdict]) -> list[dict[str, Any]]:
     """Rollouts to run again: transient failures that no later attempt follows."""
-    latest: dict[str, int] = {}
-    for row in rows:
-        if row["task"] is not None:
-            latest[row["task"]] = max(latest.get(row["task"], 0), row["attempt"] or 0)
-    failed = (row for row in rows if row["health"] == Health.API_ERROR.value)
-    last = (row for row in failed if (row["attempt"] or 0) == latest.get(row["task"], 0))
-    advised = ((row, json.loads(row["verdict"])["retry"]) for row in last)
+    advised = {name: verdict.retry for name, verdict in verdicts.items() if verdict.retry.eligible}
+    latest: dict[str | None, int] = {}
+    for entry in entries if advised else ():
+        if entry.task is not None:
+            latest[entry.task] = max(latest.get(entry.task, 0), entry.attempt or 0)
     return [
-        {"rollout_id": row["id"], "task": row["task"], "attempt": row["attempt"], **advice}
-        for row, advice in advised
-        if advice["eligible"]
+        {
+            "rollout_id": entry.rollout_id,
+            "task": entry.task,
+            "attempt": entry.attempt,
+            **asdict(advised[entry.rollout_id]),
+        }
+        for entry in entries
+        if entry.rollout_id in advised and (entry.attempt or 0) == latest.get(entry.task, 0)
     ]
 
 

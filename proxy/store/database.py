@@ -38,6 +38,7 @@ from sqlalchemy.pool import QueuePool
 from classifier.breakers import Admission, BreakerState, Phase
 from classifier.breakers import at as breaker_at
 from classifier.records import Exchange, Rollout
+from classifier.scores import Entry
 from proxy.store import migrations
 from proxy.store.tables import (
     EXCHANGE_COLUMNS,
@@ -450,26 +451,22 @@ class Database:
             _store_breakers(connection, changed)
         return self.breakers(batch)
 
-    def batch(self, batch: str) -> list[Row]:
-        """Every rollout of a batch with its verdict, oldest first; a healthy one's JSON is left."""
-        facts = (rollouts.c[name] for name in ("id", "batch", "task", "attempt", "model"))
-        reported = (rollouts.c.outcome, rollouts.c.skipped)
+    def batch(self, batch: str) -> Sequence[Any]:
+        """Every rollout of a batch, oldest first.
+
+        Returns:
+            Rows of ``ENTRY_COLUMNS``, None from ``health`` on where it was not judged; then
+            why it was not admitted, and an unhealthy one's verdict as JSON text.
+        """
         told = case((verdicts.c.health != "healthy", verdicts.c.verdict))
-        said = case((verdicts.c.health != "healthy", reported[0]))
         query = (
-            select(
-                *facts,
-                reported[1],
-                said.label("outcome"),
-                told.label("verdict"),
-                *(verdicts.c[name] for name in _SUMMED),
-            )
+            select(*ENTRY_COLUMNS, rollouts.c.skipped, told)
             .select_from(rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id))
             .where(rollouts.c.batch == batch)
         )
         with self._reading.connect() as connection:
             found = connection.execute(query.order_by(rollouts.c.created_at, rollouts.c.id))
-            return list(found.mappings())
+            return found.all()
 
     def earlier_causes(self, batch: str | None, task: str, attempt: int) -> list[str]:
         """The causes of a task's attempts before this one, oldest first."""
@@ -595,10 +592,13 @@ def _not_all_seen() -> ColumnElement[bool]:
     return or_(ended != verdicts.c.calls, in_flight.exists(), unreported, missing)
 
 
-_SUMMED = (
-    "health", "scoreable", "provisional", "reward", "input_tokens", "output_tokens",
-    "total_tokens", "cost_usd",
-)  # fmt: skip
+# Under the names that `classifier.scores.Entry` has, in its order.
+ENTRY_COLUMNS = (
+    rollouts.c.id,
+    rollouts.c.task,
+    rollouts.c.attempt,
+    *(verdicts.c[name] for name in Entry._fields[3:-1]),
+)
 
 _FILTERS: dict[str, ColumnElement[Any]] = {
     "batch": rollouts.c.batch,

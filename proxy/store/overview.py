@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -171,8 +171,24 @@ def recent_calls(connection: Connection, *, since: float, limit: int) -> list[Fa
 # --- has anything changed? -------------------------------------------------------------------
 
 
-def batch_stamp(connection: Connection, batch: str) -> tuple[Any, ...]:
-    """A value that changes whenever the batch's verdicts or admissions do."""
+class Stamp(NamedTuple):
+    """A value that changes whenever a batch's verdicts or admissions do."""
+
+    rollouts: int
+    skipped: int
+    judged: int
+    newest: float | None
+    times: float | None
+    provisional: int
+
+    @property
+    def waits(self) -> bool:
+        """Whether a rollout of it may have to be judged anew."""
+        return self.judged < self.rollouts or self.provisional > 0
+
+
+def batch_stamp(connection: Connection, batch: str) -> Stamp:
+    """The state that a batch is in."""
     given = verdicts.c.given_at
     query = (
         select(
@@ -186,7 +202,7 @@ def batch_stamp(connection: Connection, batch: str) -> tuple[Any, ...]:
         .select_from(_JOINED)
         .where(rollouts.c.batch == batch)
     )
-    return tuple(connection.execute(query).one())
+    return Stamp(*connection.execute(query).one())
 
 
 def pulse(

@@ -12,7 +12,7 @@ from classifier import Verdict, judge, result
 from classifier import diagnostics as registry
 from classifier.codec import encode_result
 from classifier.diagnostics import Diagnostic, check_lines, declare, diagnose, kinds, summaries
-from classifier.scores import summarize
+from classifier.scores import Entry, summarize
 from tests.builders import rollout
 
 
@@ -44,7 +44,7 @@ def test_a_new_kind_is_one_declaration(slow_kind: type[Diagnostic]) -> None:
     seen = rollout("429 200")
     record = result(seen, judge(seen))
     assert encode_result(record)["slow_info"] == {"lost_s": 1.0}
-    batch = summarize([record])
+    batch = summarize([Entry.of(record)])
     assert batch.summaries == ("1 waited for a provider",)
     assert batch.check.lines == ("task-7: waited 1 s",)
     assert batch.check.valid is False

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier import Policy, Result, judge, result
-from classifier.scores import Scores, check, reward_of, scores, slots, summarize
+from classifier import Policy, judge, result
+from classifier.scores import Entry, Scores, check, reward_of, scores, slots, summarize
 from tests.builders import rollout
 
 
-def record(text: str, reward: float | None = 0.0, **said: Any) -> Result:
+def record(text: str, reward: float | None = 0.0, **said: Any) -> Entry:
     rewards = None if reward is None else {"reward": reward}
     seen = rollout(text, rewards=rewards, **{"task": None, "id": f"r-{text}-{reward}", **said})
-    return result(seen, judge(seen))
+    return Entry.of(result(seen, judge(seen)))
 
 
-def scored(*records: Result) -> Scores:
+def scored(*records: Entry) -> Scores:
     return scores(slots(records))
 
 
@@ -60,8 +60,8 @@ def test_a_healthy_rollout_without_a_reward_is_covered_but_not_scored() -> None:
 
 def test_out_of_steps_is_scored_unless_policy_says_otherwise() -> None:
     seen = rollout("200*9", termination_reason="max_steps")
-    assert scored(result(seen, judge(seen))).scoreable == 1
-    excluded = result(seen, judge(seen, policy=Policy(max_steps="exclude")))
+    assert scored(Entry.of(result(seen, judge(seen)))).scoreable == 1
+    excluded = Entry.of(result(seen, judge(seen, policy=Policy(max_steps="exclude"))))
     assert scored(excluded).scoreable == 0
 
 
@@ -90,7 +90,7 @@ def test_the_reward_that_counts(
 # ── attempts ─────────────────────────────────────────────────────────────────
 
 
-def attempt(number: int, text: str, reward: float | None = 0.0, task: str = "t1") -> Result:
+def attempt(number: int, text: str, reward: float | None = 0.0, task: str = "t1") -> Entry:
     return record(text, reward, task=task, attempt=number, id=f"{task}-{number}-{text}")
 
 
@@ -152,7 +152,7 @@ def test_every_slot_that_is_no_measurement_has_its_line() -> None:
 
 def test_a_batch_that_is_not_over_is_not_valid() -> None:
     seen = rollout("200", running=True)
-    told = check(slots([result(seen, judge(seen))]))
+    told = check(slots([Entry.of(result(seen, judge(seen)))]))
     assert told.lines == (
         "task-7: not finished: its runner has not reported, or calls are in flight",
     )
