@@ -40,6 +40,7 @@ from proxy.minting import Mint
 from proxy.overview import Overview
 from proxy.prices import PriceTable
 from proxy.processes import LEAVING, OneProcess, Processes
+from proxy.reach import Reach
 from proxy.recorder import Observer, Recorder, recover
 from proxy.refusals import Refusal, problem
 from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
@@ -50,7 +51,7 @@ from proxy.sockets import SocketRelay
 from proxy.standing import AwayError, Standing, Standings
 from proxy.store.database import Database, StorageError
 from proxy.store.spill import Spill, left_behind
-from proxy.upgrades import serving
+from proxy.upgrades import Dialer, serving
 from proxy.upstreams import Upstream
 from proxy.web import pages
 from truezero.models import Fault
@@ -117,7 +118,8 @@ class Application:
             changed=self._standings.changed,
             leaving=LEAVING.is_set,
         )
-        self._transport = _upstream_client(settings.http_client)
+        reach = Reach.of(upstreams)
+        self._transport = _upstream_client(settings.http_client, reach)
         house = House(
             upstreams=upstreams,
             transport=self._transport,
@@ -140,7 +142,7 @@ class Application:
             ),
         )
         self._relay = Relay(house)
-        self._sockets = SocketRelay(house)
+        self._sockets = SocketRelay(house, Dialer(reach=reach))
         self._metrics = Metrics(
             self._recorder,
             census=lambda: self._database.census(time.time()),
@@ -406,10 +408,10 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _upstream_client(name: str) -> httpx.AsyncBaseTransport:
+def _upstream_client(name: str, reach: Reach) -> httpx.AsyncBaseTransport:
     """What asks the providers; the one that is not used is not loaded either (70 ms)."""
     module, transport = _UPSTREAM_CLIENTS[name]
-    made: httpx.AsyncBaseTransport = getattr(import_module(module), transport)()
+    made: httpx.AsyncBaseTransport = getattr(import_module(module), transport)(reach=reach)
     return made
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from classifier.policy import Policy
+from proxy import reach
 from proxy.upstreams import Upstream, allow_list, normalised
 
 PREFIX = "TRUEZERO_"
@@ -128,7 +129,7 @@ class Settings(BaseModel):
     @field_validator("upstreams")
     @classmethod
     def _known_upstreams(cls, changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        allow_list(changes)
+        reach.check(allow_list(changes))
         return changes
 
     @property

@@ -5,18 +5,23 @@ It adds no header, keeps no cookie, follows no redirect, decodes nothing and log
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import SimpleNamespace, TracebackType
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
+from aiohttp.abc import ResolveResult
 from multidict import CIMultiDict
 from yarl import URL
+
+from proxy.reach import Reach
 
 _NO_AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _HEAD_LIMIT = 64 * 1024  # bytes in one header line of an answer
@@ -83,6 +88,23 @@ def _forward_proxy(scheme: str, host: str) -> str | None:
     return None if proxy_bypass(host) else getproxies().get(scheme)
 
 
+class _Resolver(aiohttp.ThreadedResolver):
+    """Leaves out addresses where no upstream is; the operator's own proxies may be anywhere."""
+
+    def __init__(self, reach: Reach) -> None:
+        super().__init__()
+        self._reach = reach
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Look up a name."""
+        found = await super().resolve(host, port, family)
+        if host in {urlsplit(proxy).hostname for proxy in getproxies().values()}:
+            return found
+        return self._reach.permitted(host, found, lambda one: one["host"])
+
+
 async def _note_reuse(_session: object, context: SimpleNamespace, _params: object) -> None:
     context.trace_request_ctx["reused"] = True
 
@@ -95,8 +117,9 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     ``ConnectTimeout`` where no byte was sent, the others afterwards.
     """
 
-    def __init__(self, *, verify: ssl.SSLContext | bool = True) -> None:
+    def __init__(self, *, verify: ssl.SSLContext | bool = True, reach: Reach | None = None) -> None:
         self._verify = verify
+        self._reach = reach or Reach()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> AiohttpTransport:
@@ -165,7 +188,10 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
             reuse.on_connection_reuseconn.append(_note_reuse)
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=0, ssl=self._verify, keepalive_timeout=_KEEPALIVE_S
+                    limit=0,
+                    ssl=self._verify,
+                    keepalive_timeout=_KEEPALIVE_S,
+                    resolver=_Resolver(self._reach),
                 ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,

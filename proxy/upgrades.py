@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from uvicorn._types import ASGISendEvent
@@ -24,6 +25,8 @@ from websockets.typing import Subprotocol
 
 from classifier.records import Ending
 from proxy.headers import Pairs
+from proxy.http1 import dial
+from proxy.reach import Reach
 from proxy.upstreams import Upstream
 
 DRAIN = "websocket.drain"  # a message of ours: end as soon as no call is under way
@@ -120,10 +123,12 @@ class Dialer:
 
     Arguments:
         tls: how certificates are verified; None is the system's way.
+        reach: which addresses of an upstream's host may be connected to.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, reach: Reach | None = None) -> None:
         self._tls = tls
+        self._dialer = dial.Dialer(reach=reach)
 
     async def open(
         self,
@@ -147,26 +152,47 @@ class Dialer:
             RefusedUpgradeError: an answer came that is no 101.
             UnopenedError: none came.
         """
-        secure = upstream.origin.startswith("https://")
-        kwargs: dict[str, Any] = {"ssl": self._context()} if secure else {}
-        dial = _Dial(
+        how: dict[str, Any] = {
+            "subprotocols": [Subprotocol(one) for one in subprotocols] or None,
+            "compression": "deflate" if deflate else None,
+            "additional_headers": [(n.decode("latin-1"), v.decode("latin-1")) for n, v in headers],
+        }
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._open(upstream, target, how)
+        except InvalidStatus as refused:
+            answer = refused.response
+            body = bytes(answer.body)
+            raise RefusedUpgradeError(answer.status_code, pairs(answer.headers), body) from None
+        except (WebSocketException, OSError, EOFError) as error:
+            _, ending, status, code = next(row for row in _FAILURES if isinstance(error, row[0]))
+            raise UnopenedError(ending, status, code, type(error).__name__) from error
+
+    async def _open(
+        self, upstream: Upstream, target: bytes, how: dict[str, Any]
+    ) -> ClientConnection:
+        parts = urlsplit(upstream.origin)
+        secure, proxy = parts.scheme == "https", _forward_proxy(upstream)
+        if secure:
+            how["ssl"] = self._context()
+        if proxy is None:  # else the proxy looks the name up
+            port = parts.port or (443 if secure else 80)
+            how["sock"] = await self._dialer.reach(parts.hostname or "", port)
+        opening = _Dial(
             "ws" + upstream.origin.removeprefix("http"),
-            subprotocols=[Subprotocol(one) for one in subprotocols] or None,
-            compression="deflate" if deflate else None,
-            additional_headers=[(n.decode("latin-1"), v.decode("latin-1")) for n, v in headers],
             user_agent_header=None,
-            proxy=_forward_proxy(upstream),
-            open_timeout=timeout_s,
+            proxy=proxy,
+            open_timeout=None,
             ping_interval=None,
             close_timeout=_CLOSE_S,
             max_size=None,
             max_queue=_QUEUE,
             logger=_log,
-            **kwargs,
+            **how,
         )
         path, _, query = target.decode("ascii").partition("?")
-        dial.ws_uri = replace(dial.ws_uri, path=path, query=query)
-        return await _opened(dial)
+        opening.ws_uri = replace(opening.ws_uri, path=path, query=query)
+        return await opening
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
@@ -180,18 +206,6 @@ class _Dial(connect):
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
-
-
-async def _opened(dial: _Dial) -> ClientConnection:
-    try:
-        return await dial
-    except InvalidStatus as refused:
-        answer = refused.response
-        body = bytes(answer.body)
-        raise RefusedUpgradeError(answer.status_code, pairs(answer.headers), body) from None
-    except (WebSocketException, OSError, EOFError) as error:
-        _, ending, status, code = next(row for row in _FAILURES if isinstance(error, row[0]))
-        raise UnopenedError(ending, status, code, type(error).__name__) from error
 
 
 def pairs(headers: Headers) -> Pairs:

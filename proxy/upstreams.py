@@ -40,6 +40,8 @@ class Upstream:
     OpenRouter, Together, xAI, …), for llama.cpp (the asking moves its ``timings`` into the
     added chunk: tools/server/server-task.cpp), and for Azure, whose older API versions refuse
     the parameter.
+
+    ``allow_link_local``: it may be where otherwise only a cloud's metadata is (``reach``).
     """
 
     name: str
@@ -49,6 +51,7 @@ class Upstream:
     env: tuple[str, ...] = ()
     key_env: str | None = None
     include_usage: bool = False
+    allow_link_local: bool = False
 
     @property
     def origin(self) -> str:
@@ -199,7 +202,8 @@ def allow_list(changes: Mapping[str, Mapping[str, object]]) -> dict[str, Upstrea
     """Combine the built-in table with an operator's changes.
 
     Arguments:
-        changes: name → any of ``url``, ``auth``, ``key_env``, ``include_usage``.
+        changes: name → any of ``url``, ``auth``, ``key_env``, ``include_usage``,
+            ``allow_link_local``.
 
     Raises:
         ValueError: a name, URL or value that cannot be; the sentence names it.
@@ -222,6 +226,8 @@ def _changed(upstream: Upstream, change: Mapping[str, object]) -> Upstream:
                 upstream = replace(upstream, key_env=value)
             case "include_usage", bool():
                 upstream = replace(upstream, include_usage=value)
+            case "allow_link_local", bool():
+                upstream = replace(upstream, allow_link_local=value)
             case _:
                 raise ValueError(f"upstreams.{upstream.name}.{key}: unknown key or bad value")
     return upstream

@@ -47,6 +47,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.headers": Room.EAR,
     "proxy.keys": Room.EAR,
     "proxy.prices": Room.EAR,
+    "proxy.reach": Room.EAR,
     "proxy.refusals": Room.EAR,
     "proxy.sessions": Room.EAR,
     "proxy.upstreams": Room.EAR,

@@ -20,6 +20,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from proxy.http1.connection import Connection
+from proxy.reach import Reach
 
 Address = tuple[int, Any]  # family, and what a socket of it connects to
 
@@ -101,10 +102,15 @@ def _credentials(parts: SplitResult) -> tuple[tuple[bytes, bytes], ...]:
 
 
 class Dialer:
-    """Opens connections along a route."""
+    """Opens connections along a route.
 
-    def __init__(self, verify: ssl.SSLContext | bool) -> None:
+    Arguments:
+        reach: which addresses of an upstream's host may be connected to.
+    """
+
+    def __init__(self, verify: ssl.SSLContext | bool = True, reach: Reach | None = None) -> None:
         self._verify = verify
+        self._permitted = (reach or Reach()).permitted
         self._context = verify if isinstance(verify, ssl.SSLContext) else None
         self._names: dict[tuple[str, int], asyncio.Task[Sequence[Address]]] = {}
 
@@ -131,7 +137,7 @@ class Dialer:
 
     async def _open(self, along: Route, protocol: Callable[[], Connection]) -> Connection:
         via = along.proxy
-        sock = await self._reach(*((via.host, via.port) if via else (along.host, along.port)))
+        sock = await (self._to(via.host, via.port) if via else self.reach(along.host, along.port))
         try:
             if via and along.secure:
                 await _tunnel(sock, along, via)
@@ -156,9 +162,23 @@ class Dialer:
                 self._context.verify_mode = ssl.CERT_NONE
         return self._context
 
-    async def _reach(self, host: str, port: int) -> socket.socket:
+    async def reach(self, host: str, port: int) -> socket.socket:
+        """Connect to an upstream itself, at an address where one may be.
+
+        Raises:
+            OSError: no such name, nobody there, or an address where no upstream may be.
+        """
+        return await self._to(host, port, lambda found: self._permitted(host, found, _shown))
+
+    async def _to(
+        self,
+        host: str,
+        port: int,
+        permitted: Callable[[Sequence[Address]], Sequence[Address]] = lambda found: found,
+    ) -> socket.socket:
         try:
-            return await _first_to_answer(_interleaved(await self._look_up(host, port)))
+            found = permitted(await self._look_up(host, port))
+            return await _first_to_answer(_interleaved(found))
         except OSError:
             self._names.pop((host, port), None)
             raise
@@ -172,6 +192,12 @@ class Dialer:
             asked = self._names[key] = loop.create_task(_addresses(host, port))
             loop.call_later(_NAMES_S, self._names.pop, key, None)
         return await asyncio.shield(asked)
+
+
+def _shown(address: Address) -> str:
+    """An address as text, without its port."""
+    where: str = address[1][0]
+    return where
 
 
 async def _addresses(host: str, port: int) -> Sequence[Address]:

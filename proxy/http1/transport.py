@@ -18,6 +18,7 @@ from proxy.http1.dial import Dialer, route
 from proxy.http1.exchange import Exchange, Pairs
 from proxy.http1.message import Message, compose
 from proxy.http1.pool import Shelf
+from proxy.reach import Reach
 
 _Key = tuple[bytes, bytes, int | None]
 _Limits = Mapping[str, float | None]
@@ -36,8 +37,8 @@ class Http1Transport(httpx.AsyncBaseTransport):
     ``network_stream`` carries both directions.
     """
 
-    def __init__(self, *, verify: ssl.SSLContext | bool = True) -> None:
-        self._dialer = Dialer(verify)
+    def __init__(self, *, verify: ssl.SSLContext | bool = True, reach: Reach | None = None) -> None:
+        self._dialer = Dialer(verify, reach)
         self._origins: dict[_Key, _Origin] = {}
         self._open: set[Connection] = set()
 
