@@ -55,7 +55,7 @@ image: ## the container image
 	docker build --tag $(IMAGE) .
 
 lock: ## pin the dependencies anew, within pyproject.toml; needs uv
-	$(LOCK) --extra server -o requirements.lock
+	$(LOCK) --extra server --extra postgres -o requirements.lock
 	$(LOCK) --extra dev -c requirements.lock --no-emit-package truezero -o requirements-dev.lock
 
 # One environment for all of it, made again when a lock changes.

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -20,6 +21,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     RowMapping,
+    Table,
     and_,
     case,
     create_engine,
@@ -31,18 +33,19 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.pool import QueuePool
 
 from classifier.breakers import Admission, BreakerState, Phase
 from classifier.breakers import at as breaker_at
 from classifier.records import Exchange, Rollout
 from classifier.scores import Entry
-from proxy.store import migrations
+from proxy.store import migrations, months
+from proxy.store.ledger import Commit, Engines, SqliteLedger
+from proxy.store.locks import Lock, hold
 from proxy.store.tables import (
-    EXCHANGE_COLUMNS,
-    OPEN_COLUMNS,
     breakers,
     events,
     exchange_of,
@@ -70,6 +73,10 @@ T = TypeVar("T")
 _BUSY_MS = 5000  # how long a writer waits for another process on the same file
 _RECORDING_BUSY_MS = 500  # the same for the recorder, behind which agents wait
 _WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
+
+
+class UrlError(ValueError):
+    """Why a database's URL cannot be used, as the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,33 +144,21 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url if "://" in url else f"sqlite:///{url}"
-        self.is_sqlite = make_url(self.url).get_backend_name() == "sqlite"
-        self._reading = self._engine("BEGIN")
-        self._writing = self._engine("BEGIN IMMEDIATE")
-        self._recording = self._engine("BEGIN IMMEDIATE", busy_ms=_RECORDING_BUSY_MS)
+        self._url = _url_of(url)
+        self.url = self._url.render_as_string(hide_password=False)
+        self.is_sqlite = self._url.get_backend_name() == "sqlite"
+        self._engines = _sqlite(self._url) if self.is_sqlite else _postgres(self._url)
+        self._reading, self._writing = self._engines.reading, self._engines.writing
         self._known: set[str] = set()
         self._open_ids: set[str] = set()
+        self._months: set[months.Month] = set()
         self._secrets: dict[str, str] = {}  # as handed out, for a file that takes this one's place
-        self._statements = _statements("?" if self.is_sqlite else "%s")
 
     @property
     def file(self) -> Path | None:
         """Where it is, if it is a file."""
-        name = make_url(self.url).database if self.is_sqlite else None
+        name = self._url.database if self.is_sqlite else None
         return Path(name) if name and name != ":memory:" else None
-
-    def _engine(self, begin: str, *, busy_ms: int = _BUSY_MS) -> Engine:
-        if not self.is_sqlite:
-            return create_engine(self.url, pool_pre_ping=True)
-        engine = create_engine(
-            self.url,
-            poolclass=QueuePool,
-            connect_args={"check_same_thread": False, "timeout": busy_ms / 1000},
-        )
-        event.listen(engine, "connect", _sqlite_connected)
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
-        return engine
 
     def prepare(self) -> tuple[str | None, str | None]:
         """Bring the schema up to date; returns the versions before and now.
@@ -171,13 +166,15 @@ class Database:
         Raises:
             StorageError: the database cannot be opened or written.
         """
-        with self._writing.connect() as connection:
-            return migrations.upgrade(connection)
+        with self._engines.preparing.connect() as connection:
+            versions = migrations.upgrade(connection)
+        with contextlib.suppress(DBAPIError):  # a heartbeat tries again
+            self._add_months(time.time())
+        return versions
 
     def close(self) -> None:
         """Let every connection go."""
-        for engine in (self._reading, self._writing, self._recording):
-            engine.dispose()
+        self._engines.close()
 
     def secret(self, name: str) -> bytes:
         """A random value of this deployment, made once: the same in every process."""
@@ -185,7 +182,7 @@ class Database:
             found = _secret(connection, name)
             if found is None:
                 value = self._secrets.get(name) or secrets.token_hex(32)
-                connection.execute(insert(server).values(name=name, value=value))
+                _add(connection, server, {"name": name, "value": value})
                 found = _secret(connection, name)
         self._secrets[name] = found or ""
         return bytes.fromhex(found or "")
@@ -208,28 +205,21 @@ class Database:
             self._write(batch, worker)
 
     def _write(self, batch: Batch, worker: str) -> None:
-        ended = {exchange.id for exchange in batch.recorded}
-        begun = [exchange for exchange in batch.opened if exchange.id not in ended]
+        recorded = {exchange.id: exchange for exchange in batch.recorded}  # the last one stands
+        begun = [exchange for exchange in batch.opened if exchange.id not in recorded]
         new = self._unknown(batch, begun)
-        closed = [(exchange_id,) for exchange_id in ended & self._open_ids]
-        run = self._statements
-        with self._recording.begin() as connection:
-            if new:
-                connection.exec_driver_sql(run.add_rollout, list(new.items()))
-            if begun:
-                connection.exec_driver_sql(run.open_call, [open_row(e, worker) for e in begun])
-            if batch.recorded:
-                connection.exec_driver_sql(run.record, [exchange_row(e) for e in batch.recorded])
-                if failed := [_failure(e) for e in batch.recorded if e.cause]:
-                    connection.exec_driver_sql(run.tell, failed)
-            if closed:
-                connection.exec_driver_sql(run.close_call, closed)
-            if batch.gaps:
-                connection.exec_driver_sql(
-                    run.add_gaps, [(gap.count, rollout) for rollout, gap in batch.gaps.items()]
-                )
+        self._engines.ledger.commit(
+            Commit(
+                rollouts=[*new.items()],
+                gaps=[(rollout, gap.since, gap.count) for rollout, gap in batch.gaps.items()],
+                opened=[open_row(exchange, worker) for exchange in begun],
+                recorded=[exchange_row(exchange) for exchange in recorded.values()],
+                told=[_failure(exchange) for exchange in recorded.values() if exchange.cause],
+                closed=[(exchange_id,) for exchange_id in recorded.keys() & self._open_ids],
+            )
+        )
         self._known.update(new)
-        self._open_ids -= ended
+        self._open_ids -= recorded.keys()
         self._open_ids.update(exchange.id for exchange in begun)
 
     @contextlib.contextmanager
@@ -246,7 +236,7 @@ class Database:
         """Let go of what is open: by the next attempt another file may stand in its place."""
         self._known.clear()
         self.close()
-        if "no such table" in str(error.orig):  # a new one stands there
+        if _is_new(error):
             with contextlib.suppress(DBAPIError):
                 self.prepare()
                 for name in tuple(self._secrets):
@@ -256,10 +246,12 @@ class Database:
         """Rollouts this process has not yet written, with the time they were first seen."""
         if len(self._known) > 100_000:  # a bound, not a cache policy: asking again is cheap
             self._known.clear()
-        new = {rollout: gap.since for rollout, gap in batch.gaps.items()}
-        for exchange in (*batch.recorded, *begun):
-            new[exchange.rollout_id] = exchange.timing.started_at
-        return {rollout: seen for rollout, seen in new.items() if rollout not in self._known}
+        new = {each.rollout_id: each.timing.started_at for each in (*batch.recorded, *begun)}
+        return {
+            rollout: seen
+            for rollout, seen in new.items()
+            if rollout not in self._known and rollout not in batch.gaps  # which make it themselves
+        }
 
     def heartbeat(self, worker: str, *, host: str, now: float) -> None:
         """Say that a worker lives; calls left open by dead ones become `lost`."""
@@ -269,11 +261,21 @@ class Database:
                 update(workers).where(workers.c.id == worker).values(seen_at=now)
             )
             if changed.rowcount == 0:
-                connection.execute(insert(workers).values(**me))
+                _add(connection, workers, me)
             rows = connection.execute(select(workers).where(workers.c.id != worker)).mappings()
             dead = [row["id"] for row in rows if _is_dead(row, host, now)]
             if dead:
-                _bury(connection, dead)
+                _bury(connection, _nobody_elses(connection, dead))
+        self._add_months(now)
+
+    def _add_months(self, now: float) -> None:
+        """Have the partitions ready in which the next calls are written."""
+        wanted = [] if self.is_sqlite else months.wanted(now)
+        if self._months.issuperset(wanted):
+            return
+        with self._writing.begin() as connection:
+            months.add(connection, wanted)
+        self._months = set(wanted)
 
     def retire(self, worker: str) -> None:
         """Take a worker's leave: what it still had open is lost."""
@@ -293,16 +295,14 @@ class Database:
         """
         facts = registration.facts
         with self._writing.begin() as connection:
-            row = _rollout_row(connection, registration.id)
-            if row is not None and row["registered"]:
-                if any(row[name] != value for name, value in facts.items()):
+            hold(connection, Lock.BREAKERS, registration.batch or "")
+            fresh = {"id": registration.id, "registered": True, "created_at": now, **facts}
+            added = _add(connection, rollouts, fresh)
+            row = _rollout_row(connection, registration.id, changing=True)
+            assert row is not None
+            if row["registered"]:
+                if not added and any(row[name] != value for name, value in facts.items()):
                     return Registered(conflict=True)
-            elif row is None:
-                connection.execute(
-                    insert(rollouts).values(
-                        id=registration.id, registered=True, created_at=now, **facts
-                    )
-                )
             else:
                 _update_rollout(connection, registration.id, registered=True, **facts)
                 connection.execute(  # what it was judged by is another now
@@ -321,7 +321,7 @@ class Database:
             The outcome that stands now (JSON text), or None where no such rollout is known.
         """
         with self._writing.begin() as connection:
-            row = _rollout_row(connection, rollout_id)
+            row = _rollout_row(connection, rollout_id, changing=True)
             if row is None:
                 return None
             if row["outcome"] is not None:
@@ -421,8 +421,13 @@ class Database:
                 rollout, in the order in which verdicts were given.
         """
         with self._writing.begin() as connection:
+            if feed is not None and not row["provisional"]:
+                hold(connection, Lock.BREAKERS, row["batch"] or "")
+            hold(connection, Lock.VERDICT, row["rollout_id"])
             key = verdicts.c.rollout_id == row["rollout_id"]
             before = connection.execute(select(verdicts).where(key)).mappings().one_or_none()
+            if row["provisional"] and before is not None and not before["provisional"]:
+                return  # it was read before the outcome came; the final one stands
             connection.execute(delete(verdicts).where(key))
             connection.execute(insert(verdicts).values(**row))
             if row["provisional"] or (before is not None and not before["provisional"]):
@@ -446,6 +451,7 @@ class Database:
     ) -> list[BreakerState]:
         """Reset one lane's breaker or all of a batch; returns them as they are now."""
         with self._writing.begin() as connection:
+            hold(connection, Lock.BREAKERS, batch)
             states = _breakers(connection, batch)
             changed = [reset(state) for state in states if lane in (None, state.lane)]
             _store_breakers(connection, changed)
@@ -609,40 +615,53 @@ _FILTERS: dict[str, ColumnElement[Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Statements:
-    """The hot writes, prepared once; Core's own executemany of dicts costs twice as much."""
+def _url_of(named: str) -> URL:
+    """A file's name or an SQLAlchemy URL as a URL that names its driver.
 
-    add_rollout: str
-    open_call: str
-    record: str
-    close_call: str
-    add_gaps: str
-    tell: str
-    calls: str
+    Raises:
+        UrlError: it is neither, or names a database that is neither SQLite nor PostgreSQL.
+    """
+    if "://" not in named:
+        return URL.create("sqlite", database=named)
+    try:
+        url = make_url(named)
+    except (ArgumentError, ValueError):
+        raise UrlError("it is no URL of SQLAlchemy's") from None
+    if url.get_backend_name() == "sqlite":
+        return url
+    if url.drivername.partition("+")[0] not in ("postgres", "postgresql"):
+        raise UrlError("only SQLite and PostgreSQL are known here")
+    return url.set(drivername="postgresql+psycopg")
 
 
-def _statements(mark: str) -> _Statements:
-    columns = ", ".join(EXCHANGE_COLUMNS)
-    replaced = ", ".join(
-        f"{name} = excluded.{name}" for name in EXCHANGE_COLUMNS if name not in ("id", "rollout_id")
+def _postgres(url: URL) -> Engines:
+    try:
+        from proxy.store import postgres  # noqa: PLC0415  an extra, and nothing for SQLite
+    except ModuleNotFoundError:
+        raise UrlError("PostgreSQL takes the extra: pip install 'truezero[postgres]'") from None
+    return postgres.engines(url)
+
+
+def _sqlite(url: URL) -> Engines:
+    writing = _sqlite_engine(url, "BEGIN IMMEDIATE", busy_ms=_BUSY_MS)
+    recording = _sqlite_engine(url, "BEGIN IMMEDIATE", busy_ms=_RECORDING_BUSY_MS)
+    return Engines(
+        reading=_sqlite_engine(url, "BEGIN", busy_ms=_BUSY_MS),
+        writing=writing,
+        preparing=writing,
+        ledger=SqliteLedger(recording),
     )
-    return _Statements(
-        add_rollout=f"INSERT INTO rollouts (id, created_at) VALUES ({mark}, {mark})"
-        " ON CONFLICT (id) DO NOTHING",
-        open_call=f"INSERT INTO open_calls ({', '.join(OPEN_COLUMNS)})"
-        f" VALUES ({_marks(mark, OPEN_COLUMNS)}) ON CONFLICT (id) DO NOTHING",
-        record=f"INSERT INTO exchanges ({columns}) VALUES ({_marks(mark, EXCHANGE_COLUMNS)})"
-        f" ON CONFLICT (rollout_id, id) DO UPDATE SET {replaced}",
-        close_call=f"DELETE FROM open_calls WHERE id = {mark}",
-        add_gaps=f"UPDATE rollouts SET gaps = gaps + {mark} WHERE id = {mark}",
-        calls=f"SELECT {columns} FROM exchanges WHERE rollout_id = {mark}",
-        tell=f"INSERT INTO events (kind, rollout_id, at, data) VALUES ({_marks(mark, 'four')})",
+
+
+def _sqlite_engine(url: URL, begin: str, *, busy_ms: int) -> Engine:
+    engine = create_engine(
+        url,
+        poolclass=QueuePool,
+        connect_args={"check_same_thread": False, "timeout": busy_ms / 1000},
     )
-
-
-def _marks(mark: str, columns: Sequence[str]) -> str:
-    return ", ".join([mark] * len(columns))
+    event.listen(engine, "connect", _sqlite_connected)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine
 
 
 def _sqlite_connected(connection: Any, _record: object) -> None:
@@ -660,8 +679,18 @@ def _secret(connection: Connection, name: str) -> str | None:
     return found
 
 
-def _rollout_row(connection: Connection, rollout_id: str) -> Row | None:
+def _add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert a row where none stands under its key; whether it was inserted."""
+    ours = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    done = connection.execute(ours(table).values(**row).on_conflict_do_nothing())
+    return done.rowcount == 1
+
+
+def _rollout_row(connection: Connection, rollout_id: str, *, changing: bool = False) -> Row | None:
+    """A rollout's row; ``changing`` holds other writers of it up until the transaction ends."""
     query = select(rollouts).where(rollouts.c.id == rollout_id)
+    if changing:
+        query = query.with_for_update(key_share=True)
     return connection.execute(query).mappings().one_or_none()
 
 
@@ -703,6 +732,7 @@ def _store_breakers(connection: Connection, states: Iterable[BreakerState]) -> N
 def _tell(
     connection: Connection, kind: str, at: float, data: Mapping[str, Any], row: Mapping[str, Any]
 ) -> None:
+    hold(connection, Lock.EVENTS)
     connection.execute(
         insert(events).values(
             kind=kind, rollout_id=row["rollout_id"], batch=row["batch"], at=at, data=as_json(data)
@@ -738,6 +768,12 @@ def _open_rows(connection: Connection, rollout_id: str) -> Sequence[Row]:
     return connection.execute(query).mappings().all()
 
 
+def _is_new(error: DBAPIError) -> bool:
+    """Whether a database without tables stands where ours was."""
+    missing = getattr(error.orig, "sqlstate", None) == "42P01"
+    return missing or "no such table" in str(error.orig)
+
+
 def _rollout_of(row: Row, seen: tuple[Exchange, ...]) -> Rollout:
     return Rollout(
         id=row["id"],
@@ -770,16 +806,18 @@ def _alive(pid: int) -> bool:
     return True
 
 
+def _nobody_elses(connection: Connection, dead: Sequence[str]) -> list[str]:
+    """Those of the dead that no other process is burying now, held until the transaction ends."""
+    ours = select(workers.c.id).where(workers.c.id.in_(dead)).with_for_update(skip_locked=True)
+    return list(connection.execute(ours).scalars())
+
+
 def _bury(connection: Connection, dead: Sequence[str]) -> None:
     """Turn what dead workers left open into lost exchanges."""
-    left = connection.execute(select(open_calls).where(open_calls.c.worker.in_(dead))).mappings()
-    for row in left.all():
-        done = select(exchanges.c.id).where(
-            exchanges.c.rollout_id == row["rollout_id"], exchanges.c.id == row["id"]
-        )
-        if connection.execute(done).first() is None:
-            connection.execute(insert(exchanges).values(**_lost(row)))
-    connection.execute(delete(open_calls).where(open_calls.c.worker.in_(dead)))
+    theirs = open_calls.c.worker.in_(dead)
+    for row in connection.execute(select(open_calls).where(theirs)).mappings().all():
+        _add(connection, exchanges, _lost(row))
+    connection.execute(delete(open_calls).where(theirs))
     connection.execute(delete(workers).where(workers.c.id.in_(dead)))
 
 

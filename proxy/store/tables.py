@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     Column,
     Float,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     Text,
     text,
 )
+from sqlalchemy.types import TypeEngine
 
 from classifier.records import (
     Attribution,
@@ -36,24 +38,32 @@ from classifier.verdicts import Subcategory
 
 metadata = MetaData()
 
+_COUNT = Integer().with_variant(BigInteger, "postgresql")  # SQLite's reach as far
+
+
+def _text(longest: int) -> TypeEngine[str]:
+    """A text and how long it is meant to be; no database cuts or refuses a longer one."""
+    return String(longest).with_variant(Text, "postgresql")
+
+
 # One row per deployment: the salt of key digests and the secret behind minted keys.
 server = Table(
     "server",
     metadata,
-    Column("name", String(40), primary_key=True),
-    Column("value", String(200), nullable=False),
+    Column("name", _text(40), primary_key=True),
+    Column("value", _text(200), nullable=False),
 )
 
 rollouts = Table(
     "rollouts",
     metadata,
-    Column("id", String(200), primary_key=True),
-    Column("batch", String(200)),
-    Column("task", String(200)),
+    Column("id", _text(200), primary_key=True),
+    Column("batch", _text(200)),
+    Column("task", _text(200)),
     Column("attempt", Integer),
-    Column("model", String(200)),
-    Column("upstream", String(64)),
-    Column("usage_channel", String(8), nullable=False, server_default="proxy"),
+    Column("model", _text(200)),
+    Column("upstream", _text(64)),
+    Column("usage_channel", _text(8), nullable=False, server_default="proxy"),
     Column("metadata", Text),  # JSON, the runner's own
     Column("registered", Boolean, nullable=False, server_default="0"),
     Column("created_at", Float, nullable=False),  # seconds since the epoch, as all times here
@@ -75,55 +85,56 @@ rollouts = Table(
     ),
 )
 
-# Clustered by rollout: a verdict reads neighbours, whatever the table's size.
+# Clustered by rollout: a verdict reads neighbours, whatever the table's size. On PostgreSQL a
+# partition for each month of `started_at`, which is then part of the key.
 exchanges = Table(
     "exchanges",
     metadata,
-    Column("rollout_id", String(200), primary_key=True),
-    Column("id", String(32), primary_key=True),
+    Column("rollout_id", _text(200), primary_key=True),
+    Column("id", _text(32), primary_key=True),
     Column("started_at", Float, nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("method", String(16), nullable=False),
-    Column("role", String(40), nullable=False),
-    Column("upstream", String(64), nullable=False),
-    Column("api", String(64), nullable=False),
-    Column("model", String(200)),
-    Column("answered_model", String(200)),
-    Column("status", Integer),
-    Column("ending", String(20)),
+    Column("kind", _text(16), nullable=False),
+    Column("method", _text(16), nullable=False),
+    Column("role", _text(40), nullable=False),
+    Column("upstream", _text(64), nullable=False),
+    Column("api", _text(64), nullable=False),
+    Column("model", _text(200)),
+    Column("answered_model", _text(200)),
+    Column("status", _COUNT),
+    Column("ending", _text(20)),
     Column("streamed", Boolean),
     Column("first_byte_s", Float),
     Column("first_token_s", Float),
     Column("duration_s", Float),
-    Column("input_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("cached_input_tokens", Integer),
-    Column("cache_write_tokens", Integer),
-    Column("reasoning_tokens", Integer),
-    Column("total_tokens", Integer),
-    Column("input_total", Integer),
-    Column("output_total", Integer),
-    Column("usage_source", String(16), nullable=False),
+    Column("input_tokens", _COUNT),
+    Column("output_tokens", _COUNT),
+    Column("cached_input_tokens", _COUNT),
+    Column("cache_write_tokens", _COUNT),
+    Column("reasoning_tokens", _COUNT),
+    Column("total_tokens", _COUNT),
+    Column("input_total", _COUNT),
+    Column("output_total", _COUNT),
+    Column("usage_source", _text(16), nullable=False),
     Column("cost_usd", Float),
-    Column("finish_reason", String(64)),
-    Column("tool_calls", Integer),
+    Column("finish_reason", _text(64)),
+    Column("tool_calls", _COUNT),
     Column("output_seen", Boolean),
     Column("has_tools", Boolean),
-    Column("subcategory", String(20)),
-    Column("reason", String(40)),
+    Column("subcategory", _text(20)),
+    Column("reason", _text(40)),
     Column("transient", Boolean),
-    Column("rule", String(64)),
-    Column("error_code", String(64)),
+    Column("rule", _text(64)),
+    Column("error_code", _text(64)),
     Column("retry_after_s", Float),
-    Column("provider_request_id", String(128)),
-    Column("request_bytes", Integer, nullable=False),
-    Column("response_bytes", Integer, nullable=False),
-    Column("request_digest", String(32)),
-    Column("sdk_retry", Integer),
-    Column("attribution_source", String(20), nullable=False),
-    Column("key_digest", String(16)),
+    Column("provider_request_id", _text(128)),
+    Column("request_bytes", _COUNT, nullable=False),
+    Column("response_bytes", _COUNT, nullable=False),
+    Column("request_digest", _text(32)),
+    Column("sdk_retry", _COUNT),
+    Column("attribution_source", _text(20), nullable=False),
+    Column("key_digest", _text(16)),
     Column("injected", Boolean, nullable=False),
-    Column("deaf", String(64)),
+    Column("deaf", _text(64)),
     Index("exchanges_started", "started_at"),
     sqlite_with_rowid=False,
 )
@@ -132,18 +143,18 @@ exchanges = Table(
 open_calls = Table(
     "open_calls",
     metadata,
-    Column("id", String(32), primary_key=True),
-    Column("rollout_id", String(200), nullable=False),
-    Column("worker", String(32), nullable=False),
+    Column("id", _text(32), primary_key=True),
+    Column("rollout_id", _text(200), nullable=False),
+    Column("worker", _text(32), nullable=False),
     Column("started_at", Float, nullable=False),
-    Column("kind", String(16), nullable=False),
-    Column("method", String(16), nullable=False),
-    Column("role", String(40), nullable=False),
-    Column("upstream", String(64), nullable=False),
-    Column("api", String(64), nullable=False),
-    Column("model", String(200)),
-    Column("attribution_source", String(20), nullable=False),
-    Column("key_digest", String(16)),
+    Column("kind", _text(16), nullable=False),
+    Column("method", _text(16), nullable=False),
+    Column("role", _text(40), nullable=False),
+    Column("upstream", _text(64), nullable=False),
+    Column("api", _text(64), nullable=False),
+    Column("model", _text(200)),
+    Column("attribution_source", _text(20), nullable=False),
+    Column("key_digest", _text(16)),
     Index("open_calls_rollout", "rollout_id"),
     Index("open_calls_worker", "worker"),
     sqlite_with_rowid=False,
@@ -152,8 +163,8 @@ open_calls = Table(
 workers = Table(
     "workers",
     metadata,
-    Column("id", String(32), primary_key=True),
-    Column("host", String(200), nullable=False),
+    Column("id", _text(32), primary_key=True),
+    Column("host", _text(200), nullable=False),
     Column("pid", Integer, nullable=False),
     Column("seen_at", Float, nullable=False),
 )
@@ -161,23 +172,23 @@ workers = Table(
 verdicts = Table(
     "verdicts",
     metadata,
-    Column("rollout_id", String(200), primary_key=True),
-    Column("batch", String(200)),
-    Column("health", String(24), nullable=False),
-    Column("subcategory", String(20)),
-    Column("fingerprint", String(80)),
-    Column("cause", String(200)),
-    Column("lane", String(300)),
+    Column("rollout_id", _text(200), primary_key=True),
+    Column("batch", _text(200)),
+    Column("health", _text(24), nullable=False),
+    Column("subcategory", _text(20)),
+    Column("fingerprint", _text(80)),
+    Column("cause", _text(200)),
+    Column("lane", _text(300)),
     Column("provisional", Boolean, nullable=False),
-    Column("scoreable", String(8), nullable=False),
+    Column("scoreable", _text(8), nullable=False),
     Column("reward", Float),  # the one number of the result, null where it does not count
-    Column("input_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("total_tokens", Integer),
+    Column("input_tokens", _COUNT),
+    Column("output_tokens", _COUNT),
+    Column("total_tokens", _COUNT),
     Column("cost_usd", Float),
-    Column("price_table", String(40)),  # which prices the cost stands on
+    Column("price_table", _text(40)),  # which prices the cost stands on
     Column("given_at", Float, nullable=False),
-    Column("calls", Integer, nullable=False, server_default="0"),  # ended ones that it saw
+    Column("calls", _COUNT, nullable=False, server_default="0"),  # ended ones that it saw
     Column("verdict", Text, nullable=False),  # JSON, contract §2
     Column("result", Text),  # JSON, once the outcome is known
     Index("verdicts_batch", "batch", "health"),
@@ -187,8 +198,8 @@ verdicts = Table(
 breakers = Table(
     "breakers",
     metadata,
-    Column("batch", String(200), primary_key=True),
-    Column("lane", String(300), primary_key=True),
+    Column("batch", _text(200), primary_key=True),
+    Column("lane", _text(300), primary_key=True),
     Column("state", Text, nullable=False),  # JSON of classifier.breakers.BreakerState
     sqlite_with_rowid=False,
 )
@@ -197,10 +208,10 @@ breakers = Table(
 events = Table(
     "events",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
-    Column("kind", String(24), nullable=False),
-    Column("rollout_id", String(200)),
-    Column("batch", String(200)),  # null for a call: its rollout knows
+    Column("id", _COUNT, primary_key=True, autoincrement=True),
+    Column("kind", _text(24), nullable=False),
+    Column("rollout_id", _text(200)),
+    Column("batch", _text(200)),  # null for a call: its rollout knows
     Column("at", Float, nullable=False),
     Column("data", Text, nullable=False),  # JSON
     Index("events_at", "at"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import Column, Engine, create_engine, inspect, update
 
 from classifier.records import (
     Attribution,
@@ -23,7 +24,7 @@ from classifier.records import (
 from classifier.verdicts import Subcategory
 from proxy.store import migrations
 from proxy.store.database import AwayError, Batch, Database, Gap, Registration
-from proxy.store.tables import metadata
+from proxy.store.tables import metadata, workers
 
 FULL = Exchange(
     id="x1", rollout_id="r1", upstream="openai", api="openai.chat",
@@ -50,10 +51,11 @@ BARE = Exchange(
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Database:
-    opened = Database(str(tmp_path / "t.db"))
+def database(database_url: str) -> Iterator[Database]:
+    opened = Database(database_url)
     opened.prepare()
-    return opened
+    yield opened
+    opened.close()
 
 
 def seen(database: Database, rollout_id: str = "r1") -> tuple[Exchange, ...]:
@@ -119,8 +121,8 @@ def test_a_predecessor_with_our_own_pid_is_dead_at_once(database: Database) -> N
 
 def test_a_living_neighbour_is_left_alone(database: Database) -> None:
     database.heartbeat("parent", host="here", now=100.0)
-    with sqlite3.connect(database.url.removeprefix("sqlite:///")) as raw:
-        raw.execute("UPDATE workers SET pid = ?", (os.getppid(),))
+    with create_engine(database.url).begin() as raw:
+        raw.execute(update(workers).values(pid=os.getppid()))
     database.write(Batch(opened=[BARE]), worker="parent")
     database.heartbeat("me", host="here", now=101.0)
     assert database.in_flight("r1") == 1
@@ -164,20 +166,18 @@ def test_the_first_outcome_stands(database: Database) -> None:
     assert database.report("r1", '{"a":2}', now=2.0) == '{"a":1}'
 
 
-def test_secrets_are_made_once_for_all_processes(tmp_path: Path) -> None:
-    one, two = Database(str(tmp_path / "t.db")), Database(str(tmp_path / "t.db"))
-    one.prepare()
+def test_secrets_are_made_once_for_all_processes(database: Database) -> None:
+    one, two = database, Database(database.url)
     assert one.secret("salt") == two.secret("salt") != one.secret("keyring")
     assert len(one.secret("salt")) == 32
 
 
-def test_two_processes_write_one_file(tmp_path: Path) -> None:
-    one, two = Database(str(tmp_path / "t.db")), Database(str(tmp_path / "t.db"))
-    one.prepare()
+def test_two_processes_write_one_database(database: Database) -> None:
+    one, two = database, Database(database.url)
     for number in range(20):
-        for name, database in (("a", one), ("b", two)):
+        for name, opened in (("a", one), ("b", two)):
             exchange = replace(FULL, id=f"{name}{number}")
-            database.write(Batch(recorded=[exchange]), worker=name)
+            opened.write(Batch(recorded=[exchange]), worker=name)
     assert len(seen(two)) == 40
 
 
@@ -187,22 +187,20 @@ def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
 
 
 def test_the_migrations_make_the_tables_the_code_declares(database: Database) -> None:
-    migrated = inspect(create_engine(database.url))
-    declared = create_engine("sqlite://")
-    metadata.create_all(declared)
-    expected = inspect(declared)
-    assert set(migrated.get_table_names()) - {"alembic_version"} == set(expected.get_table_names())
-    for table in expected.get_table_names():
-        columns = [
-            [(c["name"], str(c["type"]), c["nullable"]) for c in side.get_columns(table)]
-            for side in (migrated, expected)
-        ]
-        assert columns[0] == columns[1], table
-        indexes = [
-            sorted((i["name"], tuple(i["column_names"])) for i in side.get_indexes(table))
-            for side in (migrated, expected)
-        ]
-        assert indexes[0] == indexes[1], table
+    engine = create_engine(database.url)
+    migrated = inspect(engine)
+    assert set(migrated.get_table_names()) >= set(metadata.tables)
+    for name, table in metadata.tables.items():
+        made = [(c["name"], str(c["type"]), c["nullable"]) for c in migrated.get_columns(name)]
+        declared = [(c.name, _compiled(c, engine), c.nullable) for c in table.columns]
+        assert made == declared, name
+        indexes = {(i["name"], tuple(i["column_names"])) for i in migrated.get_indexes(name)}
+        assert indexes == {(i.name, tuple(i.columns.keys())) for i in table.indexes}, name
+
+
+def _compiled(column: Column[Any], engine: Engine) -> str:
+    named = column.type.compile(engine.dialect)
+    return {"FLOAT": "DOUBLE PRECISION"}.get(named, named) if engine.name != "sqlite" else named
 
 
 def test_the_newest_migration_is_the_one_the_code_expects(database: Database) -> None:

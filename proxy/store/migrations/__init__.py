@@ -9,7 +9,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-HEAD = "0001"  # a test compares it with the newest file of versions/
+from proxy.store.locks import Lock, hold
+
+HEAD = "0002"  # a test compares it with the newest file of versions/
 
 
 def current(connection: Connection) -> str | None:
@@ -27,6 +29,7 @@ def upgrade(connection: Connection) -> tuple[str | None, str | None]:
         connection: outside any transaction; committed on return.
     """
     with connection.begin():
+        hold(connection, Lock.SCHEMA)
         before = current(connection)
         if before == HEAD:
             return before, before

@@ -1,0 +1,108 @@
+"""What one group commit takes, as rows, and how SQLite is given it.
+
+It builds no rows, keeps nothing between commits, and leaves PostgreSQL to `postgres.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sqlalchemy import Engine
+
+from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
+
+Rows = Sequence[tuple[Any, ...]]
+
+ROLLOUT_COLUMNS = ("id", "created_at")
+GAP_COLUMNS = ("id", "created_at", "gaps")
+EVENT_COLUMNS = ("kind", "rollout_id", "at", "data")
+ADD_UP = "(id) DO UPDATE SET gaps = rollouts.gaps + excluded.gaps"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Rows by the statement that takes them; no key stands twice in one of them.
+
+    ``rollouts`` are those that may be new, ``gaps`` add up on theirs, ``closed`` are ids of
+    calls in flight that have ended.
+    """
+
+    rollouts: Rows = ()
+    gaps: Rows = ()
+    opened: Rows = ()
+    recorded: Rows = ()
+    told: Rows = ()
+    closed: Rows = ()
+
+
+class Ledger(Protocol):
+    """Where group commits go."""
+
+    def commit(self, rows: Commit) -> None:
+        """Write all of it or nothing; durable when this returns."""
+        ...
+
+    def close(self) -> None:
+        """Let the connection go; the next commit opens another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """The ways to one database: what reads, what writes, what may take its time, group commits."""
+
+    reading: Engine
+    writing: Engine
+    preparing: Engine
+    ledger: Ledger
+
+    def close(self) -> None:
+        """Let every connection go; each opens anew when it is asked for."""
+        for engine in (self.reading, self.writing, self.preparing):
+            engine.dispose()
+        self.ledger.close()
+
+
+class SqliteLedger:
+    """Group commits by prepared statements; Core's own executemany of dicts costs twice as much."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def commit(self, rows: Commit) -> None:
+        """Write all of it or nothing; durable when this returns."""
+        with self._engine.begin() as connection:
+            for name, statement in _STATEMENTS.items():
+                if several := getattr(rows, name):
+                    connection.exec_driver_sql(statement, list(several))
+
+    def close(self) -> None:
+        """Let the connection go; the next commit opens another."""
+        self._engine.dispose()
+
+
+def replaced(keys: Sequence[str]) -> str:
+    """What an exchange that is written again changes: everything but its keys."""
+    changed = (name for name in EXCHANGE_COLUMNS if name not in keys)
+    return "DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in changed)
+
+
+def _insert(table: str, columns: Sequence[str], conflict: str = "") -> str:
+    marks = ", ".join("?" * len(columns))
+    told = f" ON CONFLICT {conflict}" if conflict else ""
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks}){told}"
+
+
+_EXCHANGE_KEY = ("rollout_id", "id")
+_STATEMENTS = {
+    "rollouts": _insert("rollouts", ROLLOUT_COLUMNS, "(id) DO NOTHING"),
+    "gaps": _insert("rollouts", GAP_COLUMNS, ADD_UP),
+    "opened": _insert("open_calls", OPEN_COLUMNS, "(id) DO NOTHING"),
+    "recorded": _insert(
+        "exchanges", EXCHANGE_COLUMNS, f"({', '.join(_EXCHANGE_KEY)}) {replaced(_EXCHANGE_KEY)}"
+    ),
+    "told": _insert("events", EVENT_COLUMNS),
+    "closed": "DELETE FROM open_calls WHERE id = ?",
+}

@@ -1,0 +1,42 @@
+"""The databases that tests run on: a file of SQLite's, and a PostgreSQL server of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import postgres
+
+
+@pytest.fixture(scope="session")
+def _postgres_server() -> Iterator[postgres.Server]:
+    programs = postgres.binaries()
+    if programs is None:
+        absent = "PostgreSQL is not installed here (Debian: apt-get install postgresql)"
+        if os.environ.get("CI"):
+            pytest.fail(absent)
+        pytest.skip(absent)
+    server = postgres.Server(programs)
+    try:
+        server.create()
+        yield server
+    finally:
+        server.destroy()
+
+
+@pytest.fixture
+def postgres_url(_postgres_server: postgres.Server) -> Iterator[str]:
+    """A prepared PostgreSQL database of the test's own."""
+    with _postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of the test's own, on SQLite (`t.db` in its folder) and on PostgreSQL."""
+    if request.param == "postgresql":
+        return str(request.getfixturevalue("postgres_url"))
+    return str(tmp_path / "t.db")

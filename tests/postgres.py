@@ -1,0 +1,143 @@
+"""A PostgreSQL server of the tests' own, from this machine's binaries, in a folder that goes.
+
+It listens on a socket in that folder only, and can be stopped, killed and started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from proxy.store.database import Database
+
+_SETTINGS = (
+    "listen_addresses=", "fsync=off", "synchronous_commit=off", "full_page_writes=off",
+    "shared_buffers=32MB", "max_connections=200", "autovacuum=off", "log_min_messages=warning",
+)  # fmt: skip
+_TEMPLATE = "prepared"
+_numbers = itertools.count(1)
+
+
+def binaries() -> Path | None:
+    """Where `initdb` and `postgres` are, the newest of Debian's; None where they are not."""
+    found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    named = shutil.which("initdb")
+    newest = max(found, key=lambda path: float(path.parent.name), default=None)
+    return newest or (Path(named).parent if named else None)
+
+
+class Server:
+    """One server and its databases."""
+
+    def __init__(self, programs: Path) -> None:
+        self._programs = programs
+        self._folder = Path(tempfile.mkdtemp(prefix="truezero-postgres-"))
+        self._data = self._folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._as: dict[str, Any] = {}
+        if os.geteuid() == 0:  # which PostgreSQL refuses to run as
+            user = _unprivileged()
+            os.chown(self._folder, user.pw_uid, user.pw_gid)
+            self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()}
+        self._folder.chmod(0o755)
+
+    def create(self) -> None:
+        """Make its data folder, and start it."""
+        command = ("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8")
+        self._run(*command, "--locale=C.UTF-8", "--no-sync")
+        self.start()
+
+    def start(self) -> None:
+        """Start, and return when it answers."""
+        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._programs / "postgres", "-D", self._data, "-k", self._folder, *settings],
+                cwd="/", stdout=log, stderr=log, **self._as,
+            )  # fmt: skip
+        deadline = time.monotonic() + 30
+        while not self._answers():
+            assert self._process.poll() is None, (self._folder / "log").read_text()
+            assert time.monotonic() < deadline, "PostgreSQL does not answer"
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it and every connection to it, as an operator would."""
+        self._end(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it without a goodbye; it recovers at its next start."""
+        self._end(signal.SIGQUIT)
+
+    def destroy(self) -> None:
+        """Stop it and remove its data."""
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def url(self, database: str) -> str:
+        """How the service reaches one of its databases."""
+        return f"postgresql+psycopg://postgres@/{database}?host={self._folder}"
+
+    def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
+        """A connection beside the service, each statement its own transaction."""
+        dsn = f"postgresql://postgres@/{database}?host={self._folder}"
+        return psycopg.connect(dsn, autocommit=True)
+
+    @contextlib.contextmanager
+    def database(self, *, prepared: bool = True) -> Iterator[str]:
+        """The URL of a new database, with the schema unless told otherwise; dropped in the end."""
+        name = f"t{next(_numbers)}"
+        template = self._template() if prepared else "template0"
+        with self.connect() as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+        try:
+            yield self.url(name)
+        finally:
+            with self.connect() as connection:
+                connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+    def _template(self) -> str:
+        with self.connect() as connection:
+            known = connection.execute(
+                "SELECT 1 FROM pg_database WHERE datname = %s", (_TEMPLATE,)
+            ).fetchone()
+            if known is None:
+                connection.execute(f"CREATE DATABASE {_TEMPLATE}".encode())
+                database = Database(self.url(_TEMPLATE))
+                database.prepare()
+                database.close()
+        return _TEMPLATE
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(psycopg.OperationalError), self.connect():
+            return True
+        return False
+
+    def _run(self, program: str, *arguments: object) -> None:
+        command = [str(self._programs / program), *map(str, arguments)]
+        done = subprocess.run(command, cwd="/", capture_output=True, check=False, **self._as)
+        assert done.returncode == 0, done.stderr.decode()
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(30)
+            self._process = None
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam("postgres")
+    return pwd.getpwnam("nobody")
