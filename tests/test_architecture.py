@@ -153,6 +153,7 @@ WALLS = (
 
 # `pip install truezero` is light: only these reach for the service, and only when asked to run it.
 LAZY = ("truezero.cli", "truezero.demo", "truezero.run", "truezero.drills", "truezero.doctor")
+EXTRAS = ("proxy.store.postgres",)  # what not every installation has is imported where it is used
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -306,7 +307,7 @@ def late_without_need(tree: Tree) -> list[str]:
     return [
         f"{i.who} imports {i.whom} inside a function"
         for i in every(tree)
-        if i.late and inside_any(i.whom, PACKAGES) and i.who not in LAZY
+        if i.late and inside_any(i.whom, PACKAGES) and i.who not in LAZY and i.whom not in EXTRAS
     ]
 
 
