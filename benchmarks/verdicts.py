@@ -1,8 +1,9 @@
 """What a verdict and a batch's summary cost, in databases of growing size.
 
-    python -m benchmarks.verdicts [--exchanges 100000 1000000] [--batch 10000]
+    python -m benchmarks.verdicts [--exchanges 100000 1000000 10000000] [--batch 10000]
 
-It measures the desk in this process, without HTTP; times are medians, in milliseconds.
+It measures the desk in this process, without HTTP, and contacts nothing. Ten million exchanges
+take 5 GB of the folder for temporary files (``TMPDIR``), until it ends.
 """
 
 from __future__ import annotations
@@ -10,35 +11,48 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import statistics
-import sys
+import sqlite3
 import tempfile
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.machine import description
+from benchmarks.run import Round, Rounds, save, say, summary
 from classifier.policy import EVIDENCE
-from classifier.records import Ending, Exchange, Timing, Usage, UsageSource
+from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
+from classifier.verdicts import Subcategory
 from proxy.app import GC_THRESHOLDS
 from proxy.control import Desk
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
 from proxy.store.database import Batch, Database
+from proxy.store.tables import EXCHANGE_COLUMNS, exchange_row
 from proxy.upstreams import allow_list
 from truezero.models import OutcomeRequest, RolloutRequest
 
 PER_ROLLOUT = 1000
+ASKED = 25  # rollouts of each size
+SUMMED = 9  # times that each batch is summed up
+FIRST_AT = 1_750_000_000.0
 CALL = Exchange(
     id="x", rollout_id="r", upstream="openai", api="openai.chat", model="gpt-5",
-    answered_model="gpt-5", timing=Timing(started_at=1.0, first_byte_s=0.2, duration_s=0.5),
+    answered_model="gpt-5",
+    timing=Timing(started_at=FIRST_AT, first_byte_s=0.2, duration_s=0.5),
     status=200, ending=Ending.COMPLETE, streamed=True, finish_reason="tool_calls", tool_calls=1,
     output_seen=True, has_tools=True, key_digest="key-00000000",
     usage=Usage(
         input_tokens=900, output_tokens=80, cached_input_tokens=500, total_tokens=980,
         input_total=900, output_total=80, source=UsageSource.PROVIDER,
     ),
+)  # fmt: skip
+FAILED = Exchange(
+    id="x", rollout_id="r", upstream="openai", api="openai.chat", model="gpt-5",
+    timing=CALL.timing, status=429, ending=Ending.COMPLETE, streamed=True, has_tools=True,
+    key_digest="key-00000000",
+    cause=Cause(subcategory=Subcategory.RATE_LIMIT, transient=True, rule="status.429"),
 )  # fmt: skip
 
 
@@ -68,46 +82,48 @@ def desk(database: Database) -> Desk:
     )
 
 
-def fill(database: Database, first: int, last: int) -> None:
-    """Rollouts of 1,000 calls each, numbered from first up to last."""
-    for rollout in range(first, last):
-        calls = [
-            replace(
-                CALL,
-                id=f"{rollout:08}{number:08}",
-                rollout_id=f"rollout-{rollout}",
-                timing=replace(CALL.timing, started_at=float(number)),
+def fill(file: Path, first: int, last: int) -> None:
+    """Rollouts of 1,000 calls each, numbered from first up to last, past the service."""
+    columns = ", ".join(EXCHANGE_COLUMNS)
+    marks = ", ".join("?" * len(EXCHANGE_COLUMNS))
+    with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+        raw.execute("PRAGMA synchronous = OFF")
+        for start in range(first, last, 100):
+            numbers = range(start, min(last, start + 100))
+            raw.execute("BEGIN")
+            raw.executemany(
+                "INSERT INTO rollouts (id, created_at) VALUES (?, ?)",
+                [(f"rollout-{number}", FIRST_AT + number) for number in numbers],
             )
-            for number in range(PER_ROLLOUT)
-        ]
-        database.write(Batch(recorded=calls), worker="bench")
-        if rollout % 100 == 99:
-            say(f"  {(rollout + 1) * PER_ROLLOUT:,} exchanges")
+            raw.executemany(
+                f"INSERT INTO exchanges ({columns}) VALUES ({marks})",
+                (row for number in numbers for row in calls(number)),
+            )
+            raw.execute("COMMIT")
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-async def make_batch(asked: Desk, database: Database, size: int) -> None:
-    """A batch of rollouts with one call and an outcome each."""
-    for number in range(size):
-        facts = RolloutRequest(id=f"b-{number}", batch="b", task=f"t-{number}", model="gpt-5")
+def calls(rollout: int) -> Iterator[tuple[object, ...]]:
+    """The calls of one rollout, one a second, as rows; the next rollout begins a second later."""
+    _, _, _, *rest = exchange_row(CALL)
+    for number in range(PER_ROLLOUT):
+        begun = FIRST_AT + rollout + number
+        yield (f"rollout-{rollout}", f"{rollout:016}{number:016}", begun, *rest)
+
+
+async def make_batch(asked: Desk, database: Database, batch: str, size: int, failing: int) -> None:
+    """A batch of rollouts with one call and an outcome each; every so many-th call failed."""
+    names = [f"{batch}-{number}" for number in range(size)]
+    for number, name in enumerate(names):
+        facts = RolloutRequest(id=name, batch=batch, task=f"t-{number}", attempt=0, model="gpt-5")
         await asked.register(facts, public_url="http://127.0.0.1")
+    said = [FAILED if failing and n % failing == 0 else CALL for n in range(size)]
+    ended = [replace(x, id=name, rollout_id=name) for x, name in zip(said, names, strict=True)]
     for start in range(0, size, 1000):
-        calls = [
-            replace(CALL, id=f"b{number}", rollout_id=f"b-{number}")
-            for number in range(start, min(size, start + 1000))
-        ]
-        database.write(Batch(recorded=calls), worker="bench")
+        database.write(Batch(recorded=ended[start : start + 1000]), worker="bench")
     outcome = OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
-    for number in range(size):
-        await asked.report(f"b-{number}", outcome)
-
-
-async def median_ms(questions: Sequence[Awaitable[object]]) -> float:
-    took = []
-    for question in questions:
-        began = time.perf_counter()
-        await question
-        took.append((time.perf_counter() - began) * 1000)
-    return statistics.median(took)
+    for name in names:
+        await asked.report(name, outcome)
 
 
 def as_the_service_runs() -> None:
@@ -117,38 +133,105 @@ def as_the_service_runs() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-async def measure(sizes: list[int], batch: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        database = Database(str(Path(folder) / "bench.db"))
-        database.prepare()
+async def verdicts(database: Database, filled: int) -> list[Round]:
+    """Rollouts from everywhere in the database, each judged for the first time."""
+    asked, rounds = desk(database), []
+    step = max(1, filled // ASKED)
+    for number in range(0, filled, step)[:ASKED]:
+        began = time.perf_counter()
+        await asked.verdict(f"rollout-{number}")
+        rounds.append(_round(began))
+    return rounds
+
+
+async def summaries(database: Database, batch: str) -> list[Round]:
+    """Summed up anew each time, as after every change."""
+    rounds = []
+    for _ in range(SUMMED):
         asked = desk(database)
+        began = time.perf_counter()
+        await asked.batch(batch)
+        rounds.append(_round(began))
+    return rounds
+
+
+async def looks(database: Database, batch: str) -> list[Round]:
+    """Asked again while nothing has changed."""
+    asked, rounds = desk(database), []
+    await asked.batch(batch)
+    for _ in range(SUMMED):
+        began = time.perf_counter()
+        await asked.batch(batch)
+        rounds.append(_round(began))
+    return rounds
+
+
+def _round(began: float) -> Round:
+    return {"truezero": {"ms": (time.perf_counter() - began) * 1000}}
+
+
+async def measure(sizes: list[int], batch: int) -> Rounds:
+    """Every figure in every size of database, rounds by its name."""
+    found: Rounds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bench.db"
+        database = Database(str(file))
+        database.prepare()
+        say(f"two batches of {batch:,} rollouts are made")
+        await make_batch(desk(database), database, "healthy", batch, 0)
+        await make_batch(desk(database), database, "failing", batch, 5)
         filled = 0
         for size in sorted(sizes):
-            fill(database, filled, size // PER_ROLLOUT)
+            say(f"{size:,} exchanges are written")
+            fill(file, filled, size // PER_ROLLOUT)
             filled = size // PER_ROLLOUT
             as_the_service_runs()
-            step = max(1, filled // 25)
-            names = [f"rollout-{number * step}" for number in range(25)]
-            verdict = await median_ms([asked.verdict(name) for name in names])
-            say(f"a verdict over {PER_ROLLOUT:,} of {size:,} exchanges: {verdict:.1f} ms")
-        say(f"a batch of {batch:,} rollouts is made")
-        await make_batch(asked, database, batch)
-        first = await median_ms([asked.batch("b")])
-        say(f"its summary: {first:.1f} ms")
+            found |= {
+                f"verdict_{size}": await verdicts(database, filled),
+                f"summary_{size}": await summaries(database, "healthy"),
+                f"summary_fifth_failed_{size}": await summaries(database, "failing"),
+                f"summary_again_{size}": await looks(database, "healthy"),
+            }
+        database.close()
+    return found
 
 
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+LABELS = {
+    "verdict": "ms: verdict over 1,000 exchanges",
+    "summary": "ms: summary of a batch",
+    "summary_fifth_failed": "ms: the same, every fifth failed",
+    "summary_again": "ms: asked again, unchanged",
+}
+
+
+def table(rounds: Rounds) -> dict[str, dict[str, object]]:
+    """Print a row for each figure; return them as ``make bench`` writes its own."""
+    rows = {}
+    for name, measured in rounds.items():
+        what, _, size = name.rpartition("_")
+        row = rows[f"{name}.ms"] = summary(measured, "ms", "", "")
+        print(f"{LABELS[what]:36}{int(size):>12,} exchanges{_shown(row['medians']):>8}")
+    return rows
+
+
+def _shown(medians: object) -> str:
+    assert isinstance(medians, dict)
+    return f"{medians['truezero']:.1f}"
 
 
 def main() -> None:
+    """Measure, print, save."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--exchanges", type=int, nargs="+", default=[100_000, 1_000_000])
+    sizes = [100_000, 1_000_000, 10_000_000]
+    parser.add_argument("--exchanges", type=int, nargs="+", default=sizes)
     parser.add_argument("--batch", type=int, default=10_000)
     options = parser.parse_args()
-    say(str(description()))
-    asyncio.run(measure(options.exchanges, options.batch))
+    about = description()
+    say(f"on {about}")
+    rounds = asyncio.run(measure(options.exchanges, options.batch))
+    figures = table(rounds)
+    found = {"machine": about, "batch": options.batch, "figures": figures, "rounds": rounds}
+    say(f"\nwritten to {save(found)}")
 
 
 if __name__ == "__main__":
