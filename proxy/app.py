@@ -24,12 +24,12 @@ from urllib.parse import urlsplit
 
 import httpx
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi_offline import FastAPIOffline
 
 from proxy import traces
 from proxy.api import keys, numbers, problems, routes
-from proxy.api.guard import Guard
+from proxy.api.guard import Doors, Guard
 from proxy.bounds import Pace, Places
 from proxy.control import Desk
 from proxy.keys import Keyring
@@ -97,6 +97,7 @@ class Application:
         secret = self._database.secret("keyring")
         keyring = Keyring(secret)
         token = settings.admin_token.get_secret_value().encode() if settings.admin_token else None
+        self._doors = Doors(settings.control_port or None)
         self._guard = Guard(
             token,
             Sessions.of(secret, token),
@@ -160,20 +161,25 @@ class Application:
         self._control.include_router(numbers.router(self._metrics.exposition))
         overview = Overview(desk=desk, upstreams=upstreams, wall=time.time, leaving=LEAVING.is_set)
         version = metadata.version("truezero")
-        self._control.include_router(pages.router(overview, desk, self._guard, version=version))
+        address = _address(settings)
+        self._control.include_router(
+            pages.router(overview, desk, self._guard, address, version=version)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Agents' calls and sockets go to the relays, everything else to the control plane."""
+        agents = scope["type"] != "lifespan" and self._doors.lets_agents_in(scope)
         if scope["type"] == "http":
-            if self._relay.claims(scope):
+            if agents and self._relay.claims(scope):
                 await self._relay(scope, receive, send)
                 return
             try:
+                self._doors.check(scope)
                 self._guard.check(scope)
             except Refusal as refusal:
                 await _answer(refusal, send)
                 return
-        elif scope["type"] == "websocket" and self._sockets.claims(scope):
+        elif agents and self._sockets.claims(scope):
             await self._sockets(scope, receive, send)
             return
         await self._control(scope, receive, send)  # type: ignore[arg-type]  # dicts both
@@ -250,7 +256,7 @@ def serve(settings: Settings) -> None:
             not installed.
     """
     _prepare(settings)
-    listener = _listen(settings)
+    listeners = [_listen(host, port) for host, port in settings.addresses]
     _raise_descriptor_limit()
     lines = _log(settings)
     lines.install()
@@ -271,19 +277,26 @@ def serve(settings: Settings) -> None:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=int(settings.grace_s),
     )
-    host, port = listener.getsockname()[:2]
     version = metadata.version("truezero")
-    lines.announce(f"truezero listens on http://{host}:{port} (version {version})")
+    lines.announce(f"truezero listens on {_url(listeners[0])} (version {version})")
+    for control in listeners[1:]:
+        lines.announce(f"its control plane answers on {_url(control)} only")
     try:
         if settings.workers > 1:
             with _sharing_numbers(os.environ):
-                Processes(config, sockets=[listener]).run()
+                Processes(config, sockets=listeners).run()
         else:
-            OneProcess(config).run(sockets=[listener])
+            OneProcess(config).run(sockets=listeners)
     except KeyboardInterrupt:
         pass
     finally:
-        listener.close()
+        for listener in listeners:
+            listener.close()
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _spill(database: Database, worker: str) -> Spill | None:
@@ -335,18 +348,16 @@ def _prepare(settings: Settings) -> None:
         database.close()
 
 
-def _listen(settings: Settings) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((settings.host, settings.port))
+        listener.bind((host, port))
         listener.listen(4096)
     except OSError as error:
         listener.close()
-        raise StartError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}"
-        ) from None
+        raise StartError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
     listener.set_inheritable(True)
     return listener
 
@@ -364,10 +375,22 @@ def _control_plane(
         lifespan=lifespan,
     )
     problems.install(app)
-    url = settings.public_url
-    app.include_router(routes.router(desk, pace, version=version, public_url=url))
-    app.include_router(keys.router(mint, pace, public_url=url))
+    address = _address(settings)
+    app.include_router(routes.router(desk, pace, address, version=version))
+    app.include_router(keys.router(mint, pace, address))
     return app
+
+
+def _address(settings: Settings) -> routes.Address:
+    """How agents reach us: as they were told to, else as the runner does, at their own port."""
+
+    def address(request: Request) -> str:
+        if settings.public_url:
+            return settings.public_url.rstrip("/")
+        url = request.base_url
+        return str(url.replace(port=settings.port) if settings.control_port else url).rstrip("/")
+
+    return address
 
 
 def _standings(database: Database) -> Standings:

@@ -8,10 +8,19 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from classifier.policy import Policy
 from proxy import reach
@@ -24,7 +33,6 @@ CONFIG_FILE = "truezero.toml"
 _RUNNERS = frozenset({"URL", "TOKEN", "CONFIG", "CORPUS"})
 _UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
 _KEY = re.compile(r"KEY_([A-Z0-9_]+)\Z")
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class SettingsError(ValueError):
@@ -38,6 +46,12 @@ class Settings(BaseModel):
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8383, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    control_port: int = Field(
+        0, ge=0, le=65535, description="port of its own for the control plane; 0: the same port"
+    )
+    control_host: str | None = Field(
+        None, description="address of that port; by default the same address"
+    )
     workers: int = Field(1, ge=1, le=64, description="processes that share the port")
     database_url: str = Field(
         "truezero.db", description="SQLite file, or an SQLAlchemy URL", min_length=1
@@ -132,6 +146,20 @@ class Settings(BaseModel):
         reach.check(allow_list(changes))
         return changes
 
+    @model_validator(mode="after")
+    def _ports_apart(self) -> Self:
+        if self.control_port and self.port in (0, self.control_port):
+            raise ValueError("control_port: must be another than port, which then cannot be 0")
+        if self.control_host is not None and "control_port" not in self.model_fields_set:
+            raise ValueError("control_host: needs a control_port")
+        return self
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Where to listen, as host and port: for agents first."""
+        control = (self.control_host or self.host, self.control_port)
+        return ((self.host, self.port), control) if self.control_port else ((self.host, self.port),)
+
     @property
     def policy(self) -> Policy:
         """How to judge, retry and stop."""
@@ -158,9 +186,16 @@ class Settings(BaseModel):
         return found | {name: key.get_secret_value() for name, key in self.keys.items()}
 
     @property
-    def exposed(self) -> bool:
-        """Whether others than this machine can reach the service."""
-        return self.host not in _LOOPBACK and not self.host.startswith("127.")
+    def exposed(self) -> str | None:
+        """An address at which others than this machine can reach the service, if any."""
+        return next((host for host, _ in self.addresses if not _is_loopback(host)), None)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def load(
@@ -195,7 +230,7 @@ def load(
 def _check_exposure(settings: Settings) -> None:
     if settings.exposed and settings.admin_token is None:
         raise SettingsError(
-            f"listening on {settings.host} lets others in, so TRUEZERO_ADMIN_TOKEN must be set "
+            f"listening on {settings.exposed} lets others in, so TRUEZERO_ADMIN_TOKEN must be set "
             "(any long random text), or listen on 127.0.0.1"
         )
 
@@ -256,6 +291,8 @@ def _merged(file: Any, env: dict[str, Any]) -> dict[str, Any]:
 
 def _sentence(error: ValidationError, env: Mapping[str, Any]) -> str:
     first = error.errors(include_url=False)[0]
+    if not first["loc"]:  # of no one setting: the sentence names those it is about
+        return str(first["msg"]).removeprefix("Value error, ")
     name = ".".join(str(part) for part in first["loc"])
     shown = PREFIX + name.upper() if name in env else name
     if first["type"] == "extra_forbidden":

@@ -54,6 +54,7 @@ def service(
         "TRUEZERO_LOG_LEVEL": "warning",
         "TRUEZERO_PUBLIC_URL": f"http://127.0.0.1:{port}",  # whatever a truezero.toml says
         "TRUEZERO_WORKERS": "1",
+        "TRUEZERO_CONTROL_PORT": "0",
         **settings,
     }
     command = [sys.executable, "-m", "truezero", "serve", "--host", "127.0.0.1", "--port", port]

@@ -1,4 +1,4 @@
-"""Lets only the operator onto the control plane: by token, or on pages by a signed-in session.
+"""Lets only the operator onto the control plane: by port, token, or a signed-in session on pages.
 
 It knows one token and nothing of rollouts: a minted agent key opens nothing here.
 """
@@ -24,6 +24,31 @@ _PAGES = frozenset({"/", "/docs", "/openapi.json"})
 _PAGE_FOLDERS = ("/ui/", "/static/docs/")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """Which plane answers at which port.
+
+    ``control_port`` is the control plane's own, None where both answer at one.
+    """
+
+    control_port: int | None = None
+
+    def lets_agents_in(self, scope: dict[str, Any]) -> bool:
+        """Whether agents' calls are answered at the port that this request came to."""
+        return self.control_port is None or scope["server"][1] != self.control_port
+
+    def check(self, scope: dict[str, Any]) -> None:
+        """Return where a request of the control plane may be answered.
+
+        Raises:
+            Refusal: 404 at the port that is for agents, but for a sign of life.
+        """
+        if self.control_port is None or scope["path"] == "/healthz":
+            return
+        if self.lets_agents_in(scope):
+            raise Refusal(404, "agents_only", "only agents' calls are answered at this port")
 
 
 @dataclass(frozen=True, slots=True)

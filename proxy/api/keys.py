@@ -9,13 +9,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 
-from proxy.api.routes import PROBLEMS, paced
+from proxy.api.routes import PROBLEMS, Address, paced
 from proxy.bounds import Pace
 from proxy.minting import Mint
 from truezero import models
 
 
-def router(mint: Mint, pace: Pace, *, public_url: str | None = None) -> APIRouter:
+def router(mint: Mint, pace: Pace, address: Address) -> APIRouter:
     """`/key/generate`, `/key/info` and `/key/delete`.
 
     Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,
@@ -23,15 +23,14 @@ def router(mint: Mint, pace: Pace, *, public_url: str | None = None) -> APIRoute
 
     Arguments:
         pace: how often a key may be minted; the same as for rollouts.
-        public_url: how agents reach us; None takes the address the runner used.
+        address: how agents reach us.
     """
     routes = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
 
     @routes.post("/generate", dependencies=paced(pace))
     async def generate(request: Request, asked: models.KeyRequest) -> models.KeyMinted:
         """Mint a key, and with it a rollout; every call that shows it is that rollout's."""
-        url = public_url or str(request.base_url)
-        return await mint.generate(asked, public_url=url.rstrip("/"))
+        return await mint.generate(asked, public_url=address(request))
 
     @routes.get("/info")
     async def info(key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:

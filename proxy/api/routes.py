@@ -6,7 +6,7 @@ Each asks the desk once; none reads a table or judges.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
@@ -15,6 +15,8 @@ from fastapi.responses import StreamingResponse
 from proxy.bounds import Pace
 from proxy.control import Desk, Event
 from truezero import models
+
+Address = Callable[[Request], str]  # how agents reach us, from how the runner did
 
 BATCH = Path(description="percent-encode a `/` in it as %2F")
 ROLLOUT_ID = Path(description="percent-encode a `/` in it as %2F")
@@ -32,15 +34,15 @@ _LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 PolicyName = Literal["evidence", "seed"]
 
 
-def router(desk: Desk, pace: Pace, *, version: str, public_url: str | None = None) -> APIRouter:
+def router(desk: Desk, pace: Pace, address: Address, *, version: str) -> APIRouter:
     """All routes of contract §2 that read and write rollouts.
 
     Arguments:
         pace: how often a rollout may be registered.
-        public_url: how agents reach us; None takes the address the runner used.
+        address: how agents reach us.
     """
     routes = APIRouter(responses=PROBLEMS)
-    _rollout_routes(routes, desk, pace, public_url)
+    _rollout_routes(routes, desk, pace, address)
     _batch_routes(routes, desk)
     _service_routes(routes, desk, version)
     return routes
@@ -55,14 +57,13 @@ def paced(pace: Pace) -> list[Any]:
     return [Depends(step)]
 
 
-def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, public_url: str | None) -> None:
+def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, address: Address) -> None:
     @routes.post("/rollouts", status_code=201, tags=["rollouts"], dependencies=paced(pace))
     async def register(
         request: Request, rollout: models.RolloutRequest
     ) -> models.RolloutRegistered:
         """Announce a rollout; the answer says where to point its agent."""
-        url = public_url or str(request.base_url)
-        return await desk.register(rollout, public_url=url.rstrip("/"))
+        return await desk.register(rollout, public_url=address(request))
 
     @routes.get("/rollouts", response_model=models.RolloutPage, tags=["rollouts"])
     async def rollouts(

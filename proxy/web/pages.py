@@ -16,6 +16,7 @@ from fastapi.responses import RedirectResponse, StreamingResponse
 from fastapi.routing import APIRoute
 
 from proxy.api.guard import SIGN_IN, Guard, session_of
+from proxy.api.routes import Address
 from proxy.control import Desk
 from proxy.overview import WINDOWS_S, Change, Overview
 from proxy.refusals import Refusal
@@ -55,6 +56,7 @@ class _House:
     overview: Overview
     desk: Desk
     guard: Guard
+    address: Address
     version: str
 
     def shows(self, template: str, request: Request, here: str, **more: Any) -> Response:
@@ -77,9 +79,11 @@ class _House:
             raise Refusal(403, "stale_form", "this form has grown old: reload the page it is on")
 
 
-def router(overview: Overview, desk: Desk, guard: Guard, *, version: str) -> APIRouter:
-    """Every page."""
-    house = _House(overview, desk, guard, version)
+def router(
+    overview: Overview, desk: Desk, guard: Guard, address: Address, *, version: str
+) -> APIRouter:
+    """Every page; ``address`` is how agents reach us."""
+    house = _House(overview, desk, guard, address, version)
     routes = APIRouter(route_class=_PageRoute, include_in_schema=False)
     _batch_pages(routes, house)
     _rollout_pages(routes, house)
@@ -101,7 +105,7 @@ def _batch_pages(routes: APIRouter, house: _House) -> None:
             page=found,
             alone=await house.overview.without_batch(),
             in_flight=await house.overview.in_flight(),
-            address=str(request.base_url).rstrip("/"),
+            address=house.address(request),
             live="",
         )
 
