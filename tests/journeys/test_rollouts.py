@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
-from typing import Any
 
 import httpx
 import openai
@@ -252,26 +250,6 @@ def test_behind_a_token_an_agent_needs_only_what_registration_gave_it(
         ).status_code in (401, 403)
         verdict = httpx.get(f"{service.url}/rollouts/r/verdict", headers=token).json()
     assert (verdict["health"], verdict["total_requests"]) == ("healthy", 1)
-
-
-def test_nothing_that_was_said_is_kept(provider: Provider, tmp_path: Path) -> None:
-    secret = "the-zero-is-a-secret"
-    said: dict[str, Any] = json.loads(answers.chat().content)
-    said["choices"][0]["message"]["content"] = f"completion {secret}"
-    failed = answers.whole({"error": {"message": f"no {secret}", "code": "invalid_api_key"}}, 401)
-    provider.plays(answers.whole(said), failed)
-    body = {"model": "gpt-5", "messages": [{"role": "user", "content": f"prompt {secret}"}]}
-    headers = {"authorization": f"Bearer sk-{secret}", "cookie": f"c={secret}"}
-    with Service(tmp_path, provider.url, LOG_LEVEL="debug") as service:
-        url = service.base("r", "openai") + CHAT
-        for _ in range(2):
-            httpx.post(f"{url}?key={secret}", json=body, headers=headers)
-        assert len(service.exchanges("r")) == 2
-        shown = json.dumps([service.exchanges("r"), service.verdict("r")])
-    kept = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert service.database in kept
-    assert [file.name for file in kept if secret.encode() in file.read_bytes()] == []
-    assert secret not in shown
 
 
 def test_a_body_that_ends_with_the_connection_is_whole(

@@ -1,0 +1,1 @@
+"""Nothing that was said, and no key, is found anywhere afterwards."""
