@@ -10,6 +10,8 @@ RUN awk '/^[a-z]/ {keep = /^setuptools==/} keep' requirements-dev.lock > build.l
 RUN python -m venv /opt/truezero \
  && /opt/truezero/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY deploy/sbom.py deploy/
+RUN python deploy/sbom.py > /opt/truezero/sbom.cdx.json
 COPY classifier classifier
 COPY proxy proxy
 COPY truezero truezero
@@ -21,6 +23,7 @@ FROM python:3.13-slim
 RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin truezero \
  && install -d -o truezero /data
 COPY --from=build /opt/truezero /opt/truezero
+COPY --from=build /opt/truezero/sbom.cdx.json /usr/share/doc/truezero/
 ENV PATH=/opt/truezero/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER truezero
 WORKDIR /data

@@ -13,7 +13,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check bench soak integrations corpus screenshots image lock
+.PHONY: help demo serve test check sbom bench soak integrations corpus screenshots image lock
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,10 +27,14 @@ serve: $(READY) ## the proxy on 127.0.0.1:8383
 test: $(READY) ## every test
 	$(BIN)/python -m pytest $(ARGS)
 
-check: $(READY) ## style and types
+check: $(READY) ## style, types, and whether a pinned package is known to be vulnerable
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m deploy.audit
+
+sbom: ## what the image installs, as CycloneDX, into sbom.cdx.json
+	$(PYTHON) -m deploy.sbom > sbom.cdx.json
 
 bench: $(READY) ## what the relay costs, beside nginx; needs a C compiler
 	$(BIN)/python -m benchmarks.run $(ARGS)
