@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
@@ -40,6 +40,7 @@ from proxy.upstreams import Upstream, normalised
 from truezero import models
 
 _PAGE = 1000
+_BY_VERDICT = ("health", "subcategory", "fingerprint")
 _REFRESH = 1000  # rollouts judged anew before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
 _SUMS_KEPT = 32  # batches whose summary is kept
@@ -307,8 +308,11 @@ class Desk:
         items = await self._ask(self._encoded, found[:limit])
         return {"items": items, "next": items[-1]["id"] if len(found) > limit else None}
 
-    async def export(self, *, batch: str | None = None) -> AsyncIterator[dict[str, Any]]:
+    async def export(self, *, batch: str | None = None) -> AsyncIterator[list[dict[str, Any]]]:
         """All that judging again takes, of one batch or of all: facts, outcomes, calls.
+
+        Returns:
+            The records of one rollout after another.
 
         Raises:
             Refusal: 404 for a batch that no rollout names.
@@ -321,18 +325,23 @@ class Desk:
 
     async def _exported(
         self, filters: Mapping[str, str], rows: Sequence[Row]
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncIterator[list[dict[str, Any]]]:
         while rows:
             for row in rows:
                 rollout = await self._rollout(row["id"])
-                yield {"record": "rollout", **codec.encode_rollout(rollout)}
-                if rollout.outcome is not None:
-                    owner = {"record": "outcome", "rollout_id": rollout.id}
-                    yield {**owner, **codec.encode_outcome(rollout.outcome)}
-                for call in await self._ask(self._encoded, rollout.exchanges):
-                    yield {"record": "exchange", **call}
+                yield await self._ask(self._records, rollout)
             after = (rows[-1]["created_at"], rows[-1]["id"])
             rows = await self._ask(self._database.rollouts_page, filters, after=after, limit=_PAGE)
+
+    def _records(self, rollout: Rollout) -> list[dict[str, Any]]:
+        """A rollout, its outcome and its calls, as an export has them."""
+        records = [{"record": "rollout", **codec.encode_rollout(rollout)}]
+        if rollout.outcome is not None:
+            owner = {"record": "outcome", "rollout_id": rollout.id}
+            records.append({**owner, **codec.encode_outcome(rollout.outcome)})
+        return records + [
+            {"record": "exchange", **call} for call in self._encoded(rollout.exchanges)
+        ]
 
     async def rollouts(
         self, filters: Mapping[str, str], *, after: str | None = None, limit: int = 100
@@ -342,9 +351,13 @@ class Desk:
         Raises:
             Refusal: 422 for an ``after`` that no page ended in.
         """
-        await self.refresh(filters.get("batch"))
-        rows = await self._ask(
-            self._database.rollouts_page, filters, after=_position(after), limit=limit + 1
+        position = _position(after)
+        rows = await self.listed(
+            filters,
+            lambda: self._ask(
+                self._database.rollouts_page, filters, after=position, limit=limit + 1
+            ),
+            lambda rows: [row["id"] for row in rows],
         )
         items = [{name: row[name] for name in models.RolloutItem.model_fields} for row in rows]
         more = len(rows) > limit
@@ -449,11 +462,41 @@ class Desk:
         """
         return await self._ask(self._database.read, question, *args, **kwargs)
 
-    async def refresh(self, batch: str | None) -> None:
-        """Judge anew what has no final verdict yet, in one batch or in all."""
-        waiting = await self._ask(self._database.unjudged, batch=batch, limit=_REFRESH)
+    async def refresh(
+        self, batch: str | None = None, *, among: Sequence[str] | None = None
+    ) -> bool:
+        """Judge anew what has no final verdict yet: in a batch, among these rollouts, or in all.
+
+        Returns:
+            Whether there was any.
+        """
+        waiting = await self._ask(self._database.unjudged, batch=batch, among=among, limit=_REFRESH)
         for rollout_id in waiting:
             await self.verdict(rollout_id)
+        return bool(waiting)
+
+    async def listed(
+        self,
+        filters: Mapping[str, str],
+        page: Callable[[], Awaitable[T]],
+        ids: Callable[[T], Sequence[str]],
+    ) -> T:
+        """A page of rollouts whose verdicts are of now.
+
+        Only a filter by verdict has to judge more than the page shows.
+
+        Arguments:
+            filters: by the names of `GET /rollouts`.
+            page: reads it; asked again where a rollout on it had to be judged anew.
+            ids: the rollouts on it.
+        """
+        by_verdict = not filters.keys().isdisjoint(_BY_VERDICT)
+        if by_verdict:
+            await self.refresh(filters.get("batch"))
+        found = await page()
+        if not by_verdict and await self.refresh(among=ids(found)):
+            found = await page()
+        return found
 
     # steps
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -200,16 +200,21 @@ class Overview:
             search: a part of a rollout's id or task.
             fresh: what has no final verdict was judged just before.
         """
-        batch = filters.get("batch")
-        if not fresh:
-            await self._desk.refresh(None if batch == "-" else batch)
-        found = await self._desk.read(
-            asked.found,
-            filters,
-            search=search,
-            offset=(number - 1) * ROLLOUTS,
-            limit=ROLLOUTS,
-        )
+
+        def page() -> Awaitable[asked.Found]:
+            return self._desk.read(
+                asked.found,
+                filters,
+                search=search,
+                offset=(number - 1) * ROLLOUTS,
+                limit=ROLLOUTS,
+            )
+
+        if fresh:
+            found = await page()
+        else:
+            judged = {name: value for name, value in filters.items() if value != asked.NO_BATCH}
+            found = await self._desk.listed(judged, page, _ids)
         items = [_listed(row) for row in found.rows]
         return Page(items=items, number=number, size=ROLLOUTS, total=found.total)
 
@@ -338,6 +343,10 @@ def _round_step(wanted_s: float, *, at_least: int) -> int:
     needed = max(wanted_s, at_least)
     whole = math.ceil(needed / 86_400) * 86_400
     return next((step for step in _ROUND_S if step >= needed), whole)
+
+
+def _ids(found: asked.Found) -> list[str]:
+    return [row["id"] for row in found.rows]
 
 
 def _listed(row: Facts) -> Facts:

@@ -5,10 +5,12 @@ Each asks the desk once; none reads a table or judges.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
@@ -74,7 +76,7 @@ def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, address: Address)
         fingerprint: str | None = None,
         after: str | None = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    ) -> dict[str, Any]:
+    ) -> Response:
         """Rollouts with the verdict they have, oldest first."""
         named = {
             "batch": batch,
@@ -84,13 +86,13 @@ def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, address: Address)
             "fingerprint": fingerprint,
         }
         filters = {name: value for name, value in named.items() if value is not None}
-        return await desk.rollouts(filters, after=after, limit=limit)
+        return await _written(await desk.rollouts(filters, after=after, limit=limit))
 
     @routes.get("/rollouts/export", tags=["rollouts"])
     async def export(batch: str | None = None) -> StreamingResponse:
         """JSON lines of rollouts, outcomes and exchanges; `truezero classify` judges them again."""
-        records = await desk.export(batch=batch)
-        return StreamingResponse(_as_lines(records), media_type="application/x-ndjson")
+        parts = await desk.export(batch=batch)
+        return StreamingResponse(_as_lines(parts), media_type="application/x-ndjson")
 
     @routes.post(
         "/rollouts/{rollout_id:path}/outcome", response_model=models.Result, tags=["rollouts"]
@@ -131,16 +133,16 @@ def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, address: Address)
         rollout_id: Annotated[str, ROLLOUT_ID],
         after: str | None = None,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-    ) -> dict[str, Any]:
+    ) -> Response:
         """Each call of the rollout, oldest first."""
-        return await desk.exchanges(rollout_id, after=after, limit=limit)
+        return await _written(await desk.exchanges(rollout_id, after=after, limit=limit))
 
 
 def _batch_routes(routes: APIRouter, desk: Desk) -> None:
     @routes.get("/batches/{batch:path}/check", response_model=models.Check, tags=["batches"])
-    async def check(batch: Annotated[str, BATCH]) -> dict[str, Any]:
+    async def check(batch: Annotated[str, BATCH]) -> Response:
         """One line per invalid or suspect measurement, and whether the batch is valid."""
-        return await desk.check(batch)
+        return await _written(await desk.check(batch))
 
     @routes.post(
         "/batches/{batch:path}/breaker/reset", response_model=models.Breaker, tags=["batches"]
@@ -168,9 +170,9 @@ def _batch_routes(routes: APIRouter, desk: Desk) -> None:
         return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
 
     @routes.get("/batches/{batch:path}", response_model=models.BatchSummary, tags=["batches"])
-    async def summary(batch: Annotated[str, BATCH]) -> dict[str, Any]:
+    async def summary(batch: Annotated[str, BATCH]) -> Response:
         """Counts, tokens, cost, scores with their bounds, and who should be retried."""
-        return await desk.batch(batch)
+        return await _written(await desk.batch(batch))
 
     @routes.get("/fingerprints", response_model=models.Fingerprints, tags=["batches"])
     async def fingerprints() -> dict[str, Any]:
@@ -178,9 +180,19 @@ def _batch_routes(routes: APIRouter, desk: Desk) -> None:
         return await desk.fingerprints()
 
 
-async def _as_lines(records: AsyncIterator[dict[str, Any]]) -> AsyncIterator[bytes]:
-    async for record in records:
-        yield json.dumps(record).encode() + b"\n"
+async def _written(facts: Mapping[str, Any]) -> Response:
+    """Facts as JSON, written in a thread: a list of thousands would hold up agents' bytes."""
+    content = await asyncio.to_thread(orjson.dumps, facts)
+    return Response(content, media_type="application/json")
+
+
+async def _as_lines(parts: AsyncIterator[Iterable[dict[str, Any]]]) -> AsyncIterator[bytes]:
+    async for part in parts:
+        yield await asyncio.to_thread(_lines, part)
+
+
+def _lines(records: Iterable[dict[str, Any]]) -> bytes:
+    return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
 
 
 async def _as_sse(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:

@@ -31,6 +31,7 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
@@ -537,10 +538,13 @@ class Database:
         newest = found[-1]["id"] if found else after
         return [row for row in found if row["owner"] == batch], newest
 
-    def unjudged(self, *, batch: str | None, limit: int) -> list[str]:
+    def unjudged(
+        self, *, batch: str | None = None, among: Sequence[str] | None = None, limit: int
+    ) -> list[str]:
         """Rollouts whose standing may have changed since they were judged, oldest first.
 
-        Those without a verdict, and those with a provisional one whose calls are not all in it.
+        Those without a verdict, and those with a provisional one whose calls are not all in it;
+        of one batch, among these ids, or of all.
         """
         joined = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
         unseen = and_(verdicts.c.provisional.is_(True), _not_all_seen())
@@ -548,6 +552,8 @@ class Database:
         query = query.where(verdicts.c.rollout_id.is_(None) | unseen)
         if batch is not None:
             query = query.where(rollouts.c.batch == batch)
+        if among is not None:
+            query = query.where(rollouts.c.id.in_(among))
         with self._reading.connect() as connection:
             found = connection.execute(query.order_by(rollouts.c.created_at).limit(limit))
             return [row[0] for row in found]
@@ -567,9 +573,7 @@ class Database:
         for name, value in filters.items():
             query = query.where(_FILTERS[name] == value)
         if after is not None:
-            created, rollout_id = after
-            later = and_(rollouts.c.created_at == created, rollouts.c.id > rollout_id)
-            query = query.where((rollouts.c.created_at > created) | later)
+            query = query.where(tuple_(rollouts.c.created_at, rollouts.c.id) > after)
         query = query.order_by(rollouts.c.created_at, rollouts.c.id).limit(limit)
         with self._reading.connect() as connection:
             return list(connection.execute(query).mappings())

@@ -25,7 +25,7 @@ from proxy.store.tables import events, exchanges, open_calls, rollouts, verdicts
 Facts = dict[str, Any]
 
 _JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
-_BATCH_NULL = "-"  # a filter's way to say: of no batch
+NO_BATCH = "-"  # a filter's way to say: of no batch
 
 _FILTERS: Mapping[str, ColumnElement[Any]] = {
     "batch": rollouts.c.batch,
@@ -115,7 +115,7 @@ _VERDICT_COLUMNS = tuple(
 def _condition(named: tuple[str, str]) -> ColumnElement[bool]:
     name, value = named
     column = _FILTERS[name]
-    return column.is_(None) if (name, value) == ("batch", _BATCH_NULL) else column == value
+    return column.is_(None) if (name, value) == ("batch", NO_BATCH) else column == value
 
 
 def _named_like(search: str) -> ColumnElement[bool]:

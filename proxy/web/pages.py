@@ -5,6 +5,7 @@ Each asks once and shows; none reads a table or judges, and no prompt or key can
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -59,10 +60,14 @@ class _House:
     address: Address
     version: str
 
-    def shows(self, template: str, request: Request, here: str, **more: Any) -> Response:
-        """A page inside the house's frame; ``here`` is its place in the navigation."""
+    async def shows(self, template: str, request: Request, here: str, **more: Any) -> Response:
+        """A page inside the house's frame; ``here`` is its place in the navigation.
+
+        It is filled in a thread: a hundred rows would hold up agents' bytes.
+        """
         session = session_of(request.scope["headers"])
-        return shown.page(
+        return await asyncio.to_thread(
+            shown.page,
             template,
             here=here,
             now=self.overview.now(),
@@ -98,7 +103,7 @@ def _batch_pages(routes: APIRouter, house: _House) -> None:
     @routes.get("/")
     async def batches(request: Request, page: Number = 1) -> Response:
         found = await house.overview.batches(page)
-        return house.shows(
+        return await house.shows(
             "batches.html",
             request,
             "batches",
@@ -125,7 +130,7 @@ def _batch_pages(routes: APIRouter, house: _House) -> None:
             {**filters, "batch": batch}, search=q or None, number=page, fresh=True
         )
         timeline = await house.overview.timeline(batch)
-        return house.shows(
+        return await house.shows(
             "batch.html",
             request,
             "batches",
@@ -162,7 +167,7 @@ def _rollout_pages(routes: APIRouter, house: _House) -> None:
             batch=batch, health=health, subcategory=subcategory, fingerprint=fingerprint
         )
         found = await house.overview.rollouts(filters, search=q or None, number=page)
-        return house.shows(
+        return await house.shows(
             "rollouts.html",
             request,
             "rollouts",
@@ -185,7 +190,7 @@ def _rollout_pages(routes: APIRouter, house: _House) -> None:
         stripes = pictures.waterfall(
             calls["items"], verdict["evidence"], now=house.overview.now(), first=first
         )
-        return house.shows(
+        return await house.shows(
             "rollout.html",
             request,
             "rollouts",
@@ -203,7 +208,7 @@ def _cause_pages(routes: APIRouter, house: _House) -> None:
     async def fingerprints(request: Request) -> Response:
         items = await house.overview.fingerprints()
         most = max((item["rollouts"] for item in items), default=1)
-        return house.shows(
+        return await house.shows(
             "fingerprints.html", request, "fingerprints", items=items, most=most, live=""
         )
 
@@ -212,7 +217,7 @@ def _cause_pages(routes: APIRouter, house: _House) -> None:
         request: Request, window: Annotated[int, Query(ge=60, le=7 * 86_400)] = WINDOWS_S[0]
     ) -> Response:
         items = await house.overview.upstreams(window)
-        return house.shows(
+        return await house.shows(
             "upstreams.html",
             request,
             "upstreams",
