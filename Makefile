@@ -9,11 +9,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INTEGRATIONS := $(VENV)/integrations
+PEERS := $(VENV)/peers
 LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check sbom bench soak integrations corpus screenshots image lock
+.PHONY: help demo serve test check sbom bench peers soak integrations corpus screenshots image lock
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +37,10 @@ check: $(READY) ## style, types, and whether a pinned package is known to be vul
 sbom: ## what the image installs, as CycloneDX, into sbom.cdx.json
 	$(PYTHON) -m deploy.sbom > sbom.cdx.json
 
-bench: $(READY) ## what the relay costs, beside nginx; needs a C compiler
+bench: $(READY) ## what the relay costs, beside nginx and what `make peers` put there; needs a C compiler
 	$(BIN)/python -m benchmarks.run $(ARGS)
+
+peers: $(PEERS)/litellm/.ready $(PEERS)/portkey/.ready ## LiteLLM's proxy and Portkey's gateway, for make bench
 
 soak: $(READY) ## 20 minutes at 300 calls/s while agents, providers and the disk fail
 	$(BIN)/python -m benchmarks.soak $(ARGS)
@@ -75,4 +78,16 @@ $(READY): requirements-dev.lock pyproject.toml
 $(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt | $(READY)
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# Gateways to measure beside us, each where nothing else sees it.
+$(PEERS)/litellm/.ready: benchmarks/tools/litellm.txt | $(READY)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+$(PEERS)/portkey/.ready: benchmarks/tools/package.json | $(READY)
+	mkdir -p $(@D)
+	cp $< $(@D)
+	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --silent
 	@touch $@

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import machine, subjects
-from benchmarks.subjects import Subject
-
-Numbers = dict[str, float | None]
+from benchmarks.rows import Numbers
+from benchmarks.subjects import Stage, Subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +24,8 @@ class Bench:
     """The tools, where they run, and how long a round takes."""
 
     load: Path
-    provider_port: int
+    stage: Stage
     seconds: float
-    proxy_core: int | None
     load_core: int | None
 
     def ask(self, subject: Subject, *options: str) -> dict[str, object]:
@@ -36,13 +34,21 @@ class Bench:
         Raises:
             RuntimeError: an exchange failed, so that nothing it says can be trusted.
         """
-        command = [self.load, "-p", str(subject.port), "-P", subject.path, *options]
-        done = subprocess.run(
-            [*machine.pinned(self.load_core), *map(str, command)], capture_output=True, check=True
-        )
-        counted: dict[str, object] = json.loads(done.stdout)
+        counted = self.count(subject, *options)
         if counted["failed"] or counted["refused"] or not counted["ok"]:
             raise RuntimeError(f"{subject.name}: {json.dumps(counted)}")
+        return counted
+
+    def count(self, subject: Subject, *options: str) -> dict[str, object]:
+        """Put load on a subject; what the generator counted, failures among it."""
+        headers = [word for header in subject.headers for word in ("-H", header)]
+        where = ("-p", str(subject.port), "-P", subject.path, *headers)
+        done = subprocess.run(
+            [*machine.pinned(self.load_core), str(self.load), *where, *options],
+            capture_output=True,
+            check=True,
+        )
+        counted: dict[str, object] = json.loads(done.stdout)
         return counted
 
 
@@ -57,40 +63,34 @@ def cpu_per_large_request(bench: Bench, subject: Subject) -> Numbers:
 
 
 def _cpu_of_exchanges(bench: Bench, subject: Subject, *options: str) -> Numbers:
-    bench.ask(subject, "-c", "32", "-d", "0.5", *options)  # connections are made before
+    pace = subject.pace
+    ask = ("-c", str(pace.connections), *options)
+    bench.ask(subject, "-d", str(0.5 / pace.share), *ask)  # connections are made before
     before = _cpu(subject)
-    counted = bench.ask(subject, "-c", "32", "-d", str(bench.seconds), *options)
+    counted = bench.ask(subject, "-d", str(bench.seconds * pace.share), *ask)
     spent = _cpu(subject) - before
     done = _number(counted["ok"])
     return {"cpu_us": spent / done * 1e6, "per_s": done / _number(counted["seconds"])}
 
 
 def cpu_per_chunk(bench: Bench, subject: Subject) -> Numbers:
-    """CPU µs for a chunk at 10,000 chunks/s over 100 streams, what idling costs taken off."""
+    """CPU µs for a chunk at 100 chunks/s a stream, what idling costs taken off.
+
+    That is 10,000 chunks/s over 100 streams, but for those that could not.
+    """
     idle = _idle_cpu_per_s(subject)
-    per_stream = int(bench.seconds * 100)
-    streams = (
-        "-s",
-        "-m",
-        f"mock-{per_stream}-10",
-        "-c",
-        "100",
-        "-n",
-        "100",
-        "-R",
-        "200",
-        "-d",
-        "1",
-    )
+    chunks, at_once = int(bench.seconds * 100), str(subject.pace.streams)
+    streams = ("-s", "-m", f"mock-{chunks}-10", "-c", at_once, "-n", at_once, "-R", "200")
     before = _cpu(subject)
-    counted = bench.ask(subject, *streams)
+    counted = bench.ask(subject, *streams, "-d", "1")
     spent = _cpu(subject) - before - idle * _number(counted["seconds"])
     return {"cpu_us": spent / _number(counted["chunks"]) * 1e6}
 
 
 def first_byte(bench: Bench, subject: Subject) -> Numbers:
-    """ms to the first byte at 200 req/s."""
-    counted = bench.ask(subject, "-r", "200", "-c", "64", "-d", str(max(bench.seconds, 3)))
+    """ms to the first byte at 200 req/s, or as many as a slow one can take without a queue."""
+    rate = ("-r", str(subject.pace.per_s), "-c", "64")
+    counted = bench.ask(subject, *rate, "-d", str(max(bench.seconds, 3)))
     points = counted["first_byte_us"]
     assert isinstance(points, dict)
     return {"p50_ms": points["p50"] / 1e3, "p99_ms": points["p99"] / 1e3}
@@ -141,9 +141,9 @@ def cold_start(bench: Bench) -> Numbers:
     with tempfile.TemporaryDirectory() as home:
         begun = time.monotonic()
         serve = machine.running(
-            subjects.serve_command(port),
-            core=bench.proxy_core,
-            env=subjects.serve_env(bench.provider_port, Path(home)),
+            subjects.serve_command(port, bench.stage.python),
+            core=bench.stage.core,
+            env=subjects.serve_env(bench.stage, Path(home)),
             cwd=Path(home),
         )
         with serve as process:
@@ -176,13 +176,15 @@ class Figure:
     """A figure and what it is called.
 
     ``direct``: the provider is asked without a proxy too. ``fresh``: each measurement has a
-    process of its own, since memory that was once taken is seldom given back.
+    process of its own, since memory that was once taken is seldom given back. ``slow``: those
+    that take milliseconds a call are measured too, at their own pace.
     """
 
     name: str
     measure: Callable[[Bench, Subject], Numbers]
     direct: bool = False
     fresh: bool = False
+    slow: bool = True
 
 
 FIGURES: Mapping[str, Figure] = {
@@ -190,5 +192,5 @@ FIGURES: Mapping[str, Figure] = {
     "large": Figure(name="CPU of a 100 kB request", measure=cpu_per_large_request),
     "chunk": Figure(name="CPU of an SSE chunk", measure=cpu_per_chunk),
     "first_byte": Figure(name="first byte at 200 req/s", measure=first_byte, direct=True),
-    "streams": Figure(name="1,000 streams", measure=many_streams, fresh=True),
+    "streams": Figure(name="1,000 streams", measure=many_streams, fresh=True, slow=False),
 }

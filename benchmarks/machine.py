@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import socket
 import subprocess
-import sysconfig
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -105,16 +106,55 @@ def resident_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def description() -> dict[str, object]:
-    """The machine and the interpreter: an optimised build (PGO) is 10-15 % faster."""
-    flags = sysconfig.get_config_var("CONFIG_ARGS") or ""
+def description(python: Path | None = None) -> dict[str, object]:
+    """The machine and the interpreter, this one or another: a PGO build is 10-15 % faster.
+
+    Raises:
+        SystemExit: the other interpreter is of another version, so that compiled packages of
+            this one's environment would not load in it.
+    """
     return {
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "python_build": "optimised" if "--enable-optimizations" in flags else "not optimised",
+        **_interpreter(python),
         "kernel": platform.release(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
+        "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     }
+
+
+_BUILD = """
+import platform, sysconfig
+flags = sysconfig.get_config_var("CONFIG_ARGS") or ""
+built = "optimised" if "--enable-optimizations" in flags else "not optimised"
+packaged = "'--prefix=/usr'" in flags  # a distribution turns it on by other means
+print(platform.python_implementation(), platform.python_version(), sep=" ")
+print("as the system has it" if packaged and built != "optimised" else built)
+"""
+
+
+def _interpreter(python: Path | None) -> dict[str, object]:
+    told = subprocess.run([python or sys.executable, "-c", _BUILD], capture_output=True, check=True)
+    name, build = told.stdout.decode().splitlines()
+    ours = ".".join(platform.python_version_tuple()[:2])
+    if not name.split()[1].startswith(f"{ours}."):
+        raise SystemExit(f"{python} is {name}, and the packages here are for Python {ours}")
+    return {"python": name, "python_build": build}
+
+
+def raise_open_files(wanted: int = 65536) -> int:
+    """Allow as many open files as may be had, here and in what is started; returns how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for most in (max(hard, wanted), hard):  # only root may go above the hard limit
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+            return most
+    return soft
+
+
+def keep_off(core: int | None) -> None:
+    """Move this process to one core, so that it disturbs no other."""
+    if core is not None:
+        os.sched_setaffinity(0, {core})
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""``make bench``: what the relay costs beside nginx, as a table and as JSON.
+"""``make bench``: what the relay costs beside nginx and other gateways, as a table and as JSON.
 
 Ratios are taken inside a round and their median told; a single absolute figure proves little.
 """
@@ -13,31 +13,19 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median
 
-from benchmarks import machine, subjects
-from benchmarks.figures import FIGURES, Bench, Figure, Numbers, cold_start
-from benchmarks.subjects import Subject
+from benchmarks import machine, peers, subjects
+from benchmarks.figures import FIGURES, Bench, Figure, cold_start
+from benchmarks.rows import ROWS, SUBJECTS, Numbers, Round, Rounds, summarised, summary, value
+from benchmarks.subjects import Stage, Stand, Subject
+
+__all__ = ["Round", "Rounds", "save", "say", "summary"]
 
 HERE = Path(__file__).parent
-Round = dict[str, Numbers]  # subject → numbers
-Rounds = dict[str, list[Round]]  # figure → rounds
-
-# What the table shows: figure, number, its unit, what it is compared with and how.
-ROWS = (
-    ("exchange", "cpu_us", "µs CPU per 1.5 kB exchange", "nginx", "×"),
-    ("exchange", "per_s", "exchanges/s on one core", "nginx", "×"),
-    ("large", "cpu_us", "µs CPU per 100 kB request", "nginx", "×"),
-    ("chunk", "cpu_us", "µs CPU per SSE chunk", "nginx", "×"),
-    ("first_byte", "p50_ms", "ms to first byte p50", "direct", "+"),
-    ("first_byte", "p99_ms", "ms to first byte p99", "direct", "+"),
-    ("streams", "at_once", "streams at once, none failed", "", ""),
-    ("streams", "mb_per_1000", "MB per 1,000 streams", "nginx", "×"),
-    ("streams", "chunk_p99_ms", "ms chunk delay p99", "nginx", "×"),
-    ("cold_start", "s", "s from start to first byte", "", ""),
-)
+STANDS: Mapping[str, Stand] = {**subjects.STANDS, **peers.STANDS}
+SLOW_ROUNDS = 2  # of those that take seconds for what others do in one
 
 
 def say(line: str) -> None:
@@ -63,16 +51,13 @@ def build_tools() -> Path:
 
 
 def measure(
-    bench: Bench, everyone: Sequence[Subject], direct: Subject, names: Iterable[str], rounds: int
-) -> Rounds:
-    """Each figure, so many rounds, subjects in random order within a round."""
-    return {
-        name: [
-            one_round(bench, FIGURES[name], everyone, direct, f"round {n + 1} of {rounds}")
-            for n in range(rounds)
-        ]
-        for name in names
-    }
+    bench: Bench, everyone: Sequence[Subject], direct: Subject, figure: Figure, rounds: int
+) -> list[Round]:
+    """So many rounds of a figure, subjects in random order within a round."""
+    return [
+        one_round(bench, figure, everyone, direct, f"round {n + 1} of {rounds}")
+        for n in range(rounds)
+    ]
 
 
 def one_round(
@@ -82,81 +67,71 @@ def one_round(
     random.shuffle(asked)
     numbers: Round = {}
     for subject in asked:
-        numbers[subject.name] = _measured(bench, figure, subject)
-        shown = ", ".join(f"{k} {v:.2f}" for k, v in numbers[subject.name].items() if v is not None)
-        say(f"  {figure.name}, {label}: {subject.name}: {shown}")
+        try:
+            numbers[subject.name] = _measured(bench, figure, subject)
+        except RuntimeError as problem:
+            say(f"  {figure.name}, {label}: FAILED: {problem}")
+            continue
+        say(f"  {figure.name}, {label}: {subject.name}: {_listed(numbers[subject.name])}")
     return numbers
+
+
+def _listed(numbers: Numbers) -> str:
+    return ", ".join(f"{k} {v:.2f}" for k, v in numbers.items() if v is not None)
 
 
 def _measured(bench: Bench, figure: Figure, subject: Subject) -> Numbers:
     if not figure.fresh:
         return figure.measure(bench, subject)
-    with subjects.STANDS[subject.name](bench.provider_port, bench.proxy_core) as fresh:
+    with STANDS[subject.name](bench.stage) as fresh:
         return figure.measure(bench, fresh)
-
-
-def summary(rounds: Sequence[Round], number: str, against: str, how: str) -> dict[str, object]:
-    """Medians of one number for each subject, and of its comparison inside the rounds."""
-    names = rounds[0]
-    medians = {name: _median(r[name].get(number) for r in rounds) for name in names}
-    compared = None
-    if against in names and "truezero" in names:
-        pairs = [(r["truezero"].get(number), r[against].get(number)) for r in rounds]
-        compared = _median(_compare(ours, theirs, how) for ours, theirs in pairs)
-    return {"medians": medians, "against": against, "how": how, "compared": compared}
-
-
-def _compare(ours: float | None, theirs: float | None, how: str) -> float | None:
-    if ours is None or theirs is None or (how == "×" and theirs <= 0):
-        return None
-    return ours / theirs if how == "×" else ours - theirs
-
-
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
 
 
 def table(rounds: Rounds) -> dict[str, dict[str, object]]:
     """Print a row for each number that was measured; return them all."""
-    print(f"\n{'':34}{'truezero':>10}{'nginx':>10}{'direct':>10}   compared")
-    rows = {}
-    for figure, number, label, against, how in ROWS:
-        if not rounds.get(figure):
-            continue
-        row = rows[f"{figure}.{number}"] = summary(rounds[figure], number, against, how)
-        print(f"{label:34}{_cells(row['medians'])}   {_compared(row)}")
+    rows = summarised(rounds)
+    print(f"\n{'':34}" + "".join(f"{name:>10}" for name in SUBJECTS) + "   compared")
+    for row in ROWS:
+        if found := rows.get(row.key):
+            print(f"{row.label:34}{_cells(found)}   {_compared(found)}")
     return rows
 
 
-def _cells(medians: object) -> str:
-    assert isinstance(medians, dict)
-    known = (medians.get(name) for name in ("truezero", "nginx", "direct"))
+def _cells(found: Mapping[str, object]) -> str:
+    known = (value(found, "medians", name) for name in SUBJECTS)
     return "".join(f"{'' if v is None else f'{v:,.2f}':>10}" for v in known)
 
 
-def _compared(row: dict[str, object]) -> str:
-    value = row["compared"]
-    if not isinstance(value, float):
-        return ""
-    return f"{value:.2f} × {row['against']}" if row["how"] == "×" else f"{value:+.2f} ms"
+def _compared(found: Mapping[str, object]) -> str:
+    compared = found["compared"]
+    assert isinstance(compared, Mapping)
+    known = [(peer, number) for peer, number in compared.items() if number is not None]
+    if found["how"] == "+":
+        return ", ".join(f"{number:+.2f} to {peer}" for peer, number in known)
+    return ", ".join(f"{number:.3g} × {peer}" for peer, number in known)
 
 
-def stand_up(stack: contextlib.ExitStack, provider_port: int, core: int | None) -> list[Subject]:
-    """Start truezero, and nginx where the machine has it."""
-    everyone = []
-    for name, stand in subjects.STANDS.items():
-        try:
-            everyone.append(stack.enter_context(stand(provider_port, core)))
-        except FileNotFoundError:
-            say(f"{name} is not installed: no ratios (Debian: apt-get install {name})")
-    return everyone
+@contextlib.contextmanager
+def standing(stage: Stage, names: Sequence[str]) -> Iterator[list[Subject]]:
+    """Start those that are installed; say which are not."""
+    with contextlib.ExitStack() as stack:
+        everyone = []
+        for name in names:
+            try:
+                everyone.append(stack.enter_context(STANDS[name](stage)))
+            except FileNotFoundError:
+                say(f"{name} is not installed: no ratios to it ({peers.HINTS[name]})")
+            except RuntimeError as problem:
+                say(f"{name} does not start: {problem}")
+        yield everyone
 
 
-def save(found: dict[str, object]) -> Path:
-    folder = HERE / "results"
-    folder.mkdir(exist_ok=True)
-    file = folder / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
+def save(found: Mapping[str, object], file: Path | None = None) -> Path:
+    """Write what was found, to a file named by the time if to no other."""
+    if file is None:
+        folder = HERE / "results"
+        folder.mkdir(exist_ok=True)
+        file = folder / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.json"
     file.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     return file
 
@@ -166,6 +141,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of load, each round")
     parser.add_argument("--only", nargs="*", choices=[*FIGURES, "cold_start"])
+    parser.add_argument("--without", nargs="*", choices=list(peers.STANDS), default=[])
+    parser.add_argument("--python", type=Path, help="interpreter that serves truezero")
     return parser.parse_args()
 
 
@@ -173,29 +150,34 @@ def main() -> None:
     """Measure, print, save."""
     asked = options()
     wanted = asked.only or [*FIGURES, "cold_start"]
+    slow = [name for name in peers.STANDS if name not in asked.without]
     tools = build_tools()
-    proxy_core, load_core = machine.cores() or (None, None)
-    about = machine.description()
+    about = {**machine.description(asked.python), "peers": peers.versions()}
     say(f"on {about}")
+    proxy_core, load_core = machine.cores() or (None, None)
     port = machine.free_port()
-    with contextlib.ExitStack() as stack:
-        provider = machine.running([tools / "provider", str(port)], core=load_core)
-        machine.wait_for_port(port, stack.enter_context(provider))
+    with machine.running([tools / "provider", str(port)], core=load_core) as provider:
+        machine.wait_for_port(port, provider)
         bench = Bench(
             load=tools / "load",
-            provider_port=port,
+            stage=Stage(provider_port=port, core=proxy_core, python=asked.python),
             seconds=asked.seconds,
-            proxy_core=proxy_core,
             load_core=load_core,
         )
         rounds: Rounds = {}
+        direct = Subject(name="direct", port=port)
+        figures = {name: figure for name, figure in FIGURES.items() if name in wanted}
+        with standing(bench.stage, list(subjects.STANDS)) as everyone:
+            for name, figure in figures.items():
+                rounds[name] = measure(bench, everyone, direct, figure, asked.rounds)
+        patient = [name for name, figure in figures.items() if figure.slow]
+        if slow and patient:
+            with standing(bench.stage, ["truezero", *slow]) as everyone:
+                for name in patient if len(everyone) > 1 else ():
+                    rounds[name] += measure(bench, everyone, direct, FIGURES[name], SLOW_ROUNDS)
         if "cold_start" in wanted:
             say("  cold start")
             rounds["cold_start"] = [{"truezero": cold_start(bench)} for _ in range(asked.rounds)]
-        everyone = stand_up(stack, port, proxy_core)
-        direct = Subject(name="direct", port=port)
-        names = [name for name in FIGURES if name in wanted]
-        rounds |= measure(bench, everyone, direct, names, asked.rounds)
     rows = table(rounds)
     say(f"\nwritten to {save({'machine': about, 'figures': rows, 'rounds': rounds})}")
 

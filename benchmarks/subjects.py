@@ -1,4 +1,4 @@
-"""Who is measured: truezero, and nginx as the peer in the same run.
+"""Who is measured: truezero, and nginx beside it in the same run; the slow peers are in `peers`.
 
 Each stands between the same load and the same provider; nothing here measures.
 """
@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,17 +40,38 @@ http {{
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Where subjects stand: the provider behind them, their core, and truezero's interpreter."""
+
+    provider_port: int
+    core: int | None = None
+    python: Path | None = None  # None: the one this runs in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How hard a subject is driven; one that takes milliseconds a call would only queue."""
+
+    connections: int = 32
+    share: float = 1.0  # of a round's seconds
+    streams: int = 100  # each with a chunk every 10 ms
+    per_s: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """A running proxy: where the load goes, and whose CPU and memory count."""
 
     name: str
     port: int
     path: str = CHAT
+    headers: tuple[str, ...] = ()
+    pace: Pace = Pace()
     pid: int | None = None  # None: the provider itself, asked directly
 
 
 @contextlib.contextmanager
-def nginx(provider_port: int, core: int | None) -> Iterator[Subject]:
+def nginx(stage: Stage) -> Iterator[Subject]:
     """Nginx with one worker.
 
     Raises:
@@ -61,10 +83,10 @@ def nginx(provider_port: int, core: int | None) -> Iterator[Subject]:
     port = machine.free_port()
     with tempfile.TemporaryDirectory() as home:
         config = Path(home, "nginx.conf")
-        config.write_text(_NGINX.format(home=home, provider=provider_port, port=port))
+        config.write_text(_NGINX.format(home=home, provider=stage.provider_port, port=port))
         command = [binary, "-c", str(config), "-p", home, "-e", f"{home}/error.log"]
         _let_workers_in(home)
-        with machine.running(command, core=core) as process:
+        with machine.running(command, core=stage.core) as process:
             machine.wait_for_port(port, process)
             yield Subject(name="nginx", port=port, pid=process.pid)
 
@@ -75,15 +97,15 @@ def _let_workers_in(home: str) -> None:
 
 
 @contextlib.contextmanager
-def truezero(provider_port: int, core: int | None) -> Iterator[Subject]:
+def truezero(stage: Stage) -> Iterator[Subject]:
     """``truezero serve`` as it comes, one worker, on an SQLite file of its own."""
     port = machine.free_port()
     with tempfile.TemporaryDirectory() as home, Path(home, "log").open("wb") as log:
         serve = machine.running(
-            serve_command(port),
-            core=core,
+            serve_command(port, stage.python),
+            core=stage.core,
             log=log,
-            env=serve_env(provider_port, Path(home)),
+            env=serve_env(stage, Path(home)),
             cwd=Path(home),
         )
         with serve as process:
@@ -93,25 +115,36 @@ def truezero(provider_port: int, core: int | None) -> Iterator[Subject]:
             )
 
 
-def serve_command(port: int) -> list[str]:
-    """The command a user runs, from the environment this runs in."""
+def serve_command(port: int, python: Path | None = None) -> list[str]:
+    """The command a user runs, from the environment this runs in or by another interpreter."""
     script = Path(sys.executable).with_name("truezero")
-    base = [str(script)] if script.exists() else [sys.executable, "-m", "truezero"]
+    base = [str(python or sys.executable), "-m", "truezero"]
+    if python is None and script.exists():
+        base = [str(script)]
     return [*base, "serve", "--port", str(port), "--log-level", "warning"]
 
 
-def serve_env(provider_port: int, home: Path) -> dict[str, str]:
+def serve_env(stage: Stage, home: Path) -> dict[str, str]:
     """Settings: the provider and the database; none is taken from the caller's."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("TRUEZERO_")}
-    root = str(Path(__file__).parent.parent)
     return {
-        **clean,
-        "PYTHONPATH": root,
-        "TRUEZERO_UPSTREAM_OPENAI": f"http://127.0.0.1:{provider_port}",
+        **clean_env(),
+        "PYTHONPATH": python_path(stage.python),
+        "TRUEZERO_UPSTREAM_OPENAI": f"http://127.0.0.1:{stage.provider_port}",
         "TRUEZERO_DATABASE_URL": f"sqlite:///{home / 'bench.db'}",
     }
 
 
-Stand = Callable[[int, int | None], contextlib.AbstractContextManager[Subject]]
+def clean_env() -> dict[str, str]:
+    """The environment without settings of truezero's."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TRUEZERO_")}
+
+
+def python_path(python: Path | None) -> str:
+    """Where an interpreter finds the code; another one borrows this environment's packages."""
+    root = str(Path(__file__).parent.parent)
+    return root if python is None else os.pathsep.join([root, sysconfig.get_path("purelib")])
+
+
+Stand = Callable[[Stage], contextlib.AbstractContextManager[Subject]]
 
 STANDS: dict[str, Stand] = {"nginx": nginx, "truezero": truezero}

@@ -1,11 +1,13 @@
 // A load generator for benchmarks: many connections, one core, one line of JSON at the end.
 //
 //   load -p PORT [-P path] [-c connections] [-d seconds] [-n total] [-b body bytes]
-//        [-s] [-m mock-N-D] [-r requests/s] [-R ramp ms]
+//        [-s] [-m mock-N-D] [-r requests/s] [-R ramp ms] [-H "name: value"]... [-o] [-k requests]
 //
 // Without -r each connection asks again as soon as it was answered. With -r requests start
 // at fixed times whatever the answers do, and are timed from when they were due. With -s it
-// asks for a stream and times each chunk by the stamp that the provider put in it.
+// asks for a stream and times each chunk by the stamp that the provider put in it. With -o each
+// request has a connection of its own. With -k the ###### in the path is a number that goes up
+// every so many requests.
 #include "common.h"
 
 enum body_end { BY_LENGTH, BY_CHUNKS, BY_EOF };
@@ -33,13 +35,14 @@ struct samples {
 };
 
 static int poll_fd, port = 8080, connections = 16;
-static bool streams;
+static bool streams, one_each;
 static double seconds = 5, rate, ramp_ms;
-static long total;
+static long total, per_number;
+static char *number_at;  // the six digits in the request
 static size_t body_bytes = 400;
 static const char *path = "/v1/chat/completions", *model = "mock-100-10";
 
-static struct bytes request;
+static struct bytes request, headers;
 static struct connection *all;
 static struct samples first_bytes, wholes, chunks;
 static long started, ok, failed, refused, finished, opened, live, peak;
@@ -78,9 +81,9 @@ static void report(void) {
     double took = (double)(now_ns() - start) / 1e9;
     for (char *p = problem; *p; p++)
         if (*p < 32 || *p == '"' || *p == '\\') *p = ' ';
-    printf("{\"ok\":%ld,\"failed\":%ld,\"refused\":%ld,\"opened\":%ld,\"peak\":%ld,"
+    printf("{\"started\":%ld,\"ok\":%ld,\"failed\":%ld,\"refused\":%ld,\"opened\":%ld,\"peak\":%ld,"
            "\"seconds\":%.3f,\"chunks\":%zu,\"finished_streams\":%ld",
-           ok, failed, refused, opened, peak, took, chunks.len, finished);
+           started, ok, failed, refused, opened, peak, took, chunks.len, finished);
     print_samples("first_byte", &first_bytes);
     print_samples("whole", &wholes);
     print_samples("chunk", &chunks);
@@ -104,10 +107,21 @@ static void write_request(void) {
         "POST %.200s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: application/json\r\n"
         "Content-Type: application/json\r\nUser-Agent: OpenAI/Python 3.0.0\r\n"
         "X-Stainless-Lang: python\r\nX-Stainless-Retry-Count: 0\r\n"
-        "Authorization: Bearer sk-bench-000000000000000000000000\r\nContent-Length: %zu\r\n\r\n",
+        "Authorization: Bearer sk-bench-000000000000000000000000\r\nContent-Length: %zu\r\n",
         path, port, body.len));
+    if (headers.len) append(&request, headers.at, headers.len);
+    append(&request, "\r\n", 2);
     append(&request, body.at, body.len);
+    number_at = per_number ? memmem(request.at, request.len, "######", 6) : NULL;
     free(body.at);
+}
+
+// Write the number of this request's group over the digits. The buffer is everybody's: a request
+// that waits for its connection may take a later number, which is as good.
+static void number(void) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%06ld", started / per_number % 1000000);
+    memcpy(number_at, digits, 6);
 }
 
 static void want_writing(struct connection *c, bool wanted) {
@@ -164,6 +178,7 @@ static void ask(struct connection *c, uint64_t due) {
     c->head_done = c->first_byte = c->done_seen = false;
     c->status = 0;
     c->part = SIZE_LINE;
+    if (number_at) number();
     started++;
     if (++live > peak) peak = live;
     if (c->fd >= 0) return write_on(c);
@@ -261,7 +276,7 @@ static void answered(struct connection *c) {
         finished += c->done_seen;
         keep(&wholes, now - c->begun);
     }
-    if (c->end == BY_EOF || header(c->head.at, "\r\nconnection: close")) hang_up(c);
+    if (one_each || c->end == BY_EOF || header(c->head.at, "\r\nconnection: close")) hang_up(c);
     if (!rate && now < end && (!total || started < total)) ask(c, now);
 }
 
@@ -319,7 +334,7 @@ static bool over(uint64_t now) {
 }
 
 static void options(int argc, char **argv) {
-    for (int o; (o = getopt(argc, argv, "p:P:c:d:n:b:sm:r:R:")) > 0;) switch (o) {
+    for (int o; (o = getopt(argc, argv, "p:P:c:d:n:b:sm:r:R:H:ok:")) > 0;) switch (o) {
         case 'p': port = atoi(optarg); break;
         case 'P': path = optarg; break;
         case 'c': connections = atoi(optarg); break;
@@ -330,6 +345,9 @@ static void options(int argc, char **argv) {
         case 'm': model = optarg; break;
         case 'r': rate = atof(optarg); break;
         case 'R': ramp_ms = atof(optarg); break;
+        case 'H': append(&headers, optarg, strlen(optarg)), append(&headers, "\r\n", 2); break;
+        case 'o': one_each = true; break;
+        case 'k': per_number = atol(optarg); break;
         default: exit(2);
     }
 }

@@ -1,0 +1,141 @@
+"""The rows of the table: what each number is called, what it stands beside, and its goal.
+
+It measures nothing; medians and ratios are made here from the rounds that were measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+Numbers = dict[str, float | None]
+Round = dict[str, Numbers]  # subject → numbers
+Rounds = dict[str, list[Round]]  # figure → rounds
+
+SUBJECTS = ("truezero", "nginx", "litellm", "portkey", "direct")
+GATEWAYS = ("nginx", "litellm", "portkey")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """At most so much: of the comparison with a peer, or without one of the number itself."""
+
+    most: float
+    said: str
+    peer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One number of a figure; ``how`` it is compared: × is a ratio, + a difference."""
+
+    figure: str
+    number: str
+    label: str
+    against: Sequence[str] = ()
+    how: str = "×"
+    goals: Sequence[Goal] = ()
+
+    @property
+    def key(self) -> str:
+        return f"{self.figure}.{self.number}"
+
+
+def _times(most: float, peer: str = "nginx") -> Goal:
+    return Goal(most=most, peer=peer, said=f"≤ {most:g} × {peer}")
+
+
+def _more(most: float, unit: str = "ms") -> Goal:
+    return Goal(most=most, peer="direct", said=f"≤ {most:g} {unit} more than direct")
+
+
+def _most(most: float, unit: str) -> Goal:
+    return Goal(most=most, said=f"≤ {most:g} {unit}")
+
+
+_LITELLM = Goal(most=0.01, peer="litellm", said="≥ 100 times less than LiteLLM")
+
+ROWS = (
+    Row(
+        figure="exchange", number="cpu_us", label="µs CPU per 1.5 kB exchange",
+        against=GATEWAYS, goals=(_times(5), _LITELLM),
+    ),
+    Row(figure="exchange", number="per_s", label="exchanges/s on one core", against=GATEWAYS),
+    Row(
+        figure="large", number="cpu_us", label="µs CPU per 100 kB request",
+        against=GATEWAYS, goals=(_times(2.5),),
+    ),
+    Row(
+        figure="chunk", number="cpu_us", label="µs CPU per SSE chunk",
+        against=GATEWAYS, goals=(_times(2),),
+    ),
+    Row(
+        figure="first_byte", number="p50_ms", label="ms to first byte p50",
+        against=("direct",), how="+", goals=(_more(0.4),),
+    ),
+    Row(
+        figure="first_byte", number="p99_ms", label="ms to first byte p99",
+        against=("direct",), how="+", goals=(_more(1.5),),
+    ),
+    Row(figure="streams", number="at_once", label="streams at once, none failed"),
+    Row(
+        figure="streams", number="mb_per_1000", label="MB per 1,000 streams",
+        against=("nginx",), goals=(_most(25, "MB"),),
+    ),
+    Row(
+        figure="streams", number="chunk_p99_ms", label="ms chunk delay p99",
+        against=("nginx",), goals=(_most(5, "ms"),),
+    ),
+    Row(
+        figure="cold_start", number="s", label="s from start to first byte",
+        goals=(_most(0.8, "s"),),
+    ),
+)  # fmt: skip
+
+
+def summary(
+    rounds: Sequence[Round], number: str, against: Sequence[str] = (), how: str = "×"
+) -> dict[str, object]:
+    """Medians of one number for each subject, and of its comparisons inside the rounds."""
+    names = {name: None for each in rounds for name in each}
+    medians = {name: _median(r.get(name, {}).get(number) for r in rounds) for name in names}
+    compared = {peer: _median(_compared(r, number, peer, how) for r in rounds) for peer in against}
+    return {"medians": medians, "compared": compared, "how": how}
+
+
+def _compared(measured: Round, number: str, peer: str, how: str) -> float | None:
+    ours = measured.get("truezero", {}).get(number)
+    theirs = measured.get(peer, {}).get(number)
+    if ours is None or theirs is None or (how == "×" and theirs <= 0):
+        return None
+    return ours / theirs if how == "×" else ours - theirs
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def summarised(rounds: Rounds) -> dict[str, dict[str, object]]:
+    """Every row that something was measured for, by its key."""
+    return {
+        row.key: summary(rounds[row.figure], row.number, row.against, row.how)
+        for row in ROWS
+        if rounds.get(row.figure)
+    }
+
+
+def value(found: Mapping[str, object], kind: str, name: str) -> float | None:
+    """A median (``medians``) or a comparison (``compared``) of one row; None where unknown."""
+    known = found[kind]
+    assert isinstance(known, Mapping)
+    number = known.get(name)
+    return None if number is None else float(number)
+
+
+def reached(goal: Goal, found: Mapping[str, object]) -> bool | None:
+    """Whether a row's numbers reach a goal; None where what it asks for was not measured."""
+    kind, name = ("compared", goal.peer) if goal.peer else ("medians", "truezero")
+    number = value(found, kind, name)
+    return None if number is None else number <= goal.most
