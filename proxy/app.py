@@ -50,6 +50,8 @@ from proxy.signing import signers
 from proxy.sockets import SocketRelay
 from proxy.standing import AwayError, Standing, Standings
 from proxy.store.database import Database, StorageError
+from proxy.store.migrations import UnfitError
+from proxy.store.rows import place
 from proxy.store.spill import Spill, left_behind
 from proxy.upgrades import Dialer, serving
 from proxy.upstreams import Upstream
@@ -342,6 +344,8 @@ def _prepare(settings: Settings) -> None:
         database.prepare()
         for name in ("salt", "keyring"):
             database.secret(name)
+    except UnfitError as error:
+        raise StartError(str(error)) from None
     except StorageError as error:
         raise StartError(_unwritable(settings, error)) from None
     finally:
@@ -462,11 +466,13 @@ def upgrade(settings: Settings) -> tuple[str | None, str | None]:
     """Bring the schema up to date; returns the versions before and now.
 
     Raises:
-        StartError: the database cannot be written.
+        StartError: the database cannot be written, or a later version wrote it.
     """
     database = Database(settings.database_url)
     try:
         return database.prepare()
+    except UnfitError as error:
+        raise StartError(str(error)) from None
     except StorageError as error:
         raise StartError(_unwritable(settings, error)) from None
     finally:
@@ -474,4 +480,5 @@ def upgrade(settings: Settings) -> tuple[str | None, str | None]:
 
 
 def _unwritable(settings: Settings, error: StorageError) -> str:
-    return f"the database {settings.database_url!r} cannot be opened for writing: {error.orig}"
+    where = place(settings.database_url)
+    return f"the database {where!r} cannot be opened for writing: {error.orig}"

@@ -67,6 +67,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.traces": Room.MACHINERY,
     "proxy.transport": Room.MACHINERY,
     "proxy.upgrades": Room.MACHINERY,
+    "proxy.archives": Room.MACHINERY,
     "proxy.control": Room.DESK,
     "proxy.minting": Room.DESK,
     "proxy.overview": Room.DESK,
@@ -80,6 +81,7 @@ ROOMS: Mapping[str, Room] = {
     "truezero.drills": Room.FACES,
     "truezero.embedded": Room.FACES,
     "truezero.integrations": Room.FACES,
+    "truezero.keeping": Room.FACES,
     "truezero.loop": Room.FACES,
     "truezero.questions": Room.FACES,
     "truezero.report": Room.FACES,
@@ -152,7 +154,14 @@ WALLS = (
 )
 
 # `pip install truezero` is light: only these reach for the service, and only when asked to run it.
-LAZY = ("truezero.cli", "truezero.demo", "truezero.run", "truezero.drills", "truezero.doctor")
+LAZY = (
+    "truezero.cli",
+    "truezero.demo",
+    "truezero.doctor",
+    "truezero.drills",
+    "truezero.keeping",
+    "truezero.run",
+)
 EXTRAS = ("proxy.store.postgres",)  # what not every installation has is imported where it is used
 
 

@@ -69,7 +69,7 @@ def test_the_readme_lists_every_route(tmp_path: Path) -> None:
 def test_the_readme_lists_every_command() -> None:
     from truezero.cli import app, database
 
-    names = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    names = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
     names |= {f"db {c.callback.__name__}" for c in database.registered_commands if c.callback}
     listed = re.findall(r"^\| `truezero ([a-z ]+?)(?: [A-Z]+)?`", README.read_text(), re.MULTILINE)
     assert set(listed) == names

@@ -356,8 +356,28 @@ def export(
     ] = None,
     url: Url = None,
     token: Token = None,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help="From the database: all that `truezero import` takes, verdicts included."
+        ),
+    ] = False,
+    form: Annotated[
+        str, typer.Option("--format", help="With --full: jsonl, or parquet (a folder).")
+    ] = "jsonl",
+    database_url: DatabaseUrl = None,
+    config: Config = None,
 ) -> None:
-    """Write rollouts, outcomes and calls as JSON lines, which `truezero classify` judges again."""
+    """Write rollouts, outcomes and calls as JSON lines, which `truezero classify` judges again.
+
+    With --full it asks no service: it reads the database as it stands at one moment, also while
+    a service writes it, and writes an archive.
+    """
+    if full:
+        _export_all(batch_name, out, form, _database(database_url, config))
+        return
+    if form != "jsonl" or database_url is not None:
+        _fail("--format and --database belong to --full", 2)
     with _asking(url, token) as client:
         lines = client.export(batch=batch_name)
         if out is None:
@@ -365,6 +385,37 @@ def export(
                 typer.echo(line)
         else:
             _write(out, lines)
+
+
+def _export_all(batch_name: str | None, out: Path | None, form: str, url: str) -> None:
+    from truezero import keeping  # noqa: PLC0415
+
+    if form not in keeping.FORMATS:
+        _fail(f"--format: {form!r} is none of {', '.join(keeping.FORMATS)}", 2)
+    with _keeping():
+        keeping.export(url, out, form, batch=batch_name)
+
+
+@app.command("import")
+def import_archive(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="An archive; a folder is Parquet, - standard input."),
+    ],
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Add what `truezero export --full` wrote to a database, whole rollouts or none.
+
+    What is there with the same facts stays as it is, so the same again does no harm and goes
+    on where it was interrupted. What is there with other facts is refused: exit 1, nothing of it
+    changed. It is for whoever may write the database; no service is asked.
+    """
+    from truezero import keeping  # noqa: PLC0415
+
+    with _keeping():
+        whole = keeping.take(_database(database_url, config), source)
+    raise typer.Exit(0 if whole else 1)
 
 
 def _write(out: Path, lines: Iterable[str]) -> None:
@@ -439,6 +490,62 @@ def upgrade(database_url: DatabaseUrl = None, config: Config = None) -> None:
     except service.app.StartError as error:
         _fail(str(error), 1)
     typer.echo(f"schema {now}" if before == now else f"schema {before or 'empty'} → {now}")
+
+
+@database.command()
+def copy(
+    source: Annotated[str, typer.Option("--from", help="SQLite file or SQLAlchemy URL.")],
+    target: Annotated[str, typer.Option("--to", help="The same; empty, or half of this copy.")],
+    verify_only: Annotated[
+        bool, typer.Option("--verify-only", help="Compare them, and write nothing.")
+    ] = False,
+) -> None:
+    """Copy a whole database, secrets included, and compare the two; exit 1 where they differ.
+
+    Interrupted, it goes on where it was when it is called again; until it has ended, no service
+    starts on the target. The source is read as it stands at one moment: stop its service, or
+    copy a backup, if nothing is to be missed.
+    """
+    _service()
+    from truezero import keeping  # noqa: PLC0415
+
+    with _keeping():
+        same = keeping.copy(source, target, verify_only=verify_only)
+    raise typer.Exit(0 if same else 1)
+
+
+@database.command()
+def backup(
+    file: Annotated[Path, typer.Argument(help="The new file.")],
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Write an SQLite database into a new file while the service runs, and check that it is sound.
+
+    To restore, stop the service and start it on the file. PostgreSQL: pg_dump.
+    """
+    from truezero import keeping  # noqa: PLC0415
+
+    with _keeping():
+        keeping.back_up(_database(database_url, config), file)
+
+
+@contextmanager
+def _keeping() -> Iterator[None]:
+    from truezero.keeping import KeepingError  # noqa: PLC0415
+
+    try:
+        yield
+    except KeepingError as error:
+        _fail(str(error), 1)
+
+
+def _database(url: str | None, config: Path | None) -> str:
+    """The database that flags, environment and file name, in that order."""
+    _as_environment({"database_url": url, "config": config})
+    _service()
+    named: str = _settings().database_url
+    return named
 
 
 def main() -> None:

@@ -46,12 +46,14 @@ from classifier.scores import Entry
 from proxy.store import migrations, months
 from proxy.store.ledger import Commit, Engines, SqliteLedger
 from proxy.store.locks import Lock, hold
+from proxy.store.migrations import UnfitError
 from proxy.store.tables import (
     breakers,
     events,
     exchange_of,
     exchange_row,
     exchanges,
+    lost_row,
     open_calls,
     open_exchange_of,
     open_row,
@@ -145,7 +147,7 @@ class Database:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = _url_of(url)
+        self._url = url_of(url)
         self.url = self._url.render_as_string(hide_password=False)
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self._engines = _sqlite(self._url) if self.is_sqlite else _postgres(self._url)
@@ -166,9 +168,12 @@ class Database:
 
         Raises:
             StorageError: the database cannot be opened or written.
+            UnfitError: a later version wrote it, or a copy into it did not end.
         """
         with self._engines.preparing.connect() as connection:
             versions = migrations.upgrade(connection)
+            with connection.begin():
+                migrations.refuse_unfinished(connection)
         with contextlib.suppress(DBAPIError):  # a heartbeat tries again
             self._add_months(time.time())
         return versions
@@ -238,7 +243,7 @@ class Database:
         self._known.clear()
         self.close()
         if _is_new(error):
-            with contextlib.suppress(DBAPIError):
+            with contextlib.suppress(DBAPIError, UnfitError):
                 self.prepare()
                 for name in tuple(self._secrets):
                     self.secret(name)
@@ -619,7 +624,7 @@ _FILTERS: dict[str, ColumnElement[Any]] = {
 }
 
 
-def _url_of(named: str) -> URL:
+def url_of(named: str) -> URL:
     """A file's name or an SQLAlchemy URL as a URL that names its driver.
 
     Raises:
@@ -820,15 +825,9 @@ def _bury(connection: Connection, dead: Sequence[str]) -> None:
     """Turn what dead workers left open into lost exchanges."""
     theirs = open_calls.c.worker.in_(dead)
     for row in connection.execute(select(open_calls).where(theirs)).mappings().all():
-        _add(connection, exchanges, _lost(row))
+        _add(connection, exchanges, lost_row(row))
     connection.execute(delete(open_calls).where(theirs))
     connection.execute(delete(workers).where(workers.c.id.in_(dead)))
-
-
-def _lost(row: Row) -> dict[str, Any]:
-    kept = {name: value for name, value in row.items() if name != "worker"}
-    unknown = {"request_bytes": 0, "response_bytes": 0, "injected": False}
-    return {**kept, **unknown, "ending": "lost", "usage_source": "absent"}
 
 
 def as_json(value: object) -> str:

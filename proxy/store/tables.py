@@ -336,3 +336,10 @@ def open_exchange_of(row: RowMapping) -> Exchange:
         attribution=_ATTRIBUTIONS[row["attribution_source"]],
         key_digest=row["key_digest"],
     )
+
+
+def lost_row(row: RowMapping) -> dict[str, Any]:
+    """A row of `open_calls` as columns of `exchanges`, for a call whose end nobody will tell."""
+    kept = {name: value for name, value in row.items() if name != "worker"}
+    unknown = {"request_bytes": 0, "response_bytes": 0, "injected": False}
+    return {**kept, **unknown, "ending": "lost", "usage_source": "absent"}

@@ -30,14 +30,25 @@ def truezero(*arguments: str, folder: Path, **environment: str) -> subprocess.Co
 def test_help_names_every_command(tmp_path: Path) -> None:
     said = truezero("--help", folder=tmp_path)
     assert said.returncode == 0
-    for command in ("serve", "run", "verdict", "batch", "check", "watch", "export", "demo", "db"):
+    for command in (
+        "serve",
+        "run",
+        "verdict",
+        "batch",
+        "check",
+        "watch",
+        "export",
+        "import",
+        "demo",
+        "db",
+    ):
         assert command in said.stdout
 
 
 @pytest.mark.parametrize(
     "command",
     [["serve"], ["run"], ["verdict"], ["batch"], ["check"], ["watch"], ["export"], ["demo"],
-     ["db", "upgrade"]],
+     ["import"], ["db", "upgrade"], ["db", "copy"], ["db", "backup"]],
 )  # fmt: skip
 def test_each_command_explains_itself(tmp_path: Path, command: list[str]) -> None:
     said = truezero(*command, "--help", folder=tmp_path)

@@ -7,11 +7,36 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, inspect, text
 
 from proxy.store.locks import Lock, hold
 
 HEAD = "0002"  # a test compares it with the newest file of versions/
+
+
+# The mark of a database that is being copied into; that it is there is all it tells.
+unfinished = Table("unfinished_copy", MetaData(), Column("half", Integer))
+
+
+class UnfitError(Exception):
+    """Why this program cannot use a database, in one sentence."""
+
+
+def refuse_newer(version: str) -> None:
+    """Raise ``UnfitError`` for a schema that no step of this program's history leads to."""
+    if not list((Path(__file__).parent / "versions").glob(f"{version}_*.py")):
+        raise UnfitError(
+            f"the database stands at schema {version}, and this version of truezero knows "
+            f"schemas up to {HEAD}: run the version that wrote it, or a later one"
+        )
+
+
+def refuse_unfinished(connection: Connection) -> None:
+    """Raise ``UnfitError`` for a database that a copy did not finish."""
+    if inspect(connection).has_table(unfinished.name):
+        raise UnfitError(
+            "the database is the half of a copy: finish it with the same `truezero db copy`"
+        )
 
 
 def current(connection: Connection) -> str | None:
@@ -27,12 +52,17 @@ def upgrade(connection: Connection) -> tuple[str | None, str | None]:
 
     Arguments:
         connection: outside any transaction; committed on return.
+
+    Raises:
+        UnfitError: a later version of this program wrote the database.
     """
     with connection.begin():
         hold(connection, Lock.SCHEMA)
         before = current(connection)
         if before == HEAD:
             return before, before
+        if before is not None:
+            refuse_newer(before)
         # Imported here: a start on a database that is up to date does without Alembic.
         from alembic import command  # noqa: PLC0415
         from alembic.config import Config  # noqa: PLC0415

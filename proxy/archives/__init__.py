@@ -1,0 +1,1 @@
+"""The files that an archive is written to and read from."""

@@ -1,0 +1,372 @@
+"""A database's rollouts as records, and records back into a database: whole rollouts or none.
+
+It carries no secret and judges nothing: what a deployment signs with stays where it is, and
+so does what happened to its processes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from heapq import merge
+from itertools import chain, groupby
+from operator import itemgetter, ne
+from typing import Any, TypeAlias
+
+import orjson
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Connection,
+    DefaultClause,
+    Float,
+    Integer,
+    Select,
+    Table,
+    select,
+)
+
+from proxy.store import migrations, rows
+from proxy.store.rows import CHUNK, Row
+from proxy.store.tables import (
+    breakers,
+    exchange_of,
+    exchanges,
+    lost_row,
+    open_calls,
+    rollouts,
+    verdicts,
+)
+
+Record: TypeAlias = tuple[str, Row]  # a noun's name, and its values in the order of its columns
+
+_CONFLICTS_KEPT = 10  # further ones are counted
+
+
+class RecordError(ValueError):
+    """A record that is none of ours; says which field, and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noun:
+    """What a kind of record is: its table, and the columns that name its owner and its text."""
+
+    table: Table
+    owner: str
+    json: tuple[str, ...] = ()  # columns that hold JSON
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of a record's fields, in their order."""
+        return rows.columns_of(self.table)
+
+
+# In the order in which a rollout's records stand; breakers belong to batches and come last.
+NOUNS: Mapping[str, Noun] = {
+    "rollout": Noun(table=rollouts, owner="id", json=("metadata", "outcome", "fault")),
+    "exchange": Noun(table=exchanges, owner="rollout_id"),
+    "verdict": Noun(table=verdicts, owner="rollout_id", json=("verdict", "result")),
+    "breaker": Noun(table=breakers, owner="batch", json=("state",)),
+}
+_OF_ROLLOUTS = ("rollout", "exchange", "verdict")
+_RANK = {noun: rank for rank, noun in enumerate(_OF_ROLLOUTS)}
+_JUDGED = frozenset(_OF_ROLLOUTS) - {"verdict"}  # facts; a verdict follows from them
+
+
+@dataclass(slots=True, kw_only=True)
+class Taken:
+    """What became of an archive's records, counted by noun."""
+
+    added: Counter[str] = field(default_factory=Counter)
+    there: Counter[str] = field(default_factory=Counter)
+    refused: int = 0  # rollouts and breakers
+    conflicts: list[str] = field(default_factory=list)  # the first refusals, a sentence each
+
+    def refuse(self, sentence: str) -> None:
+        """Count what is there with other facts."""
+        self.refused += 1
+        if len(self.conflicts) < _CONFLICTS_KEPT:
+            self.conflicts.append(sentence)
+
+
+# --- out of a database ---------------------------------------------------------------------
+
+
+@contextmanager
+def records(url: str, *, batch: str | None = None) -> Iterator[Iterator[Record]]:
+    """Everything about rollouts as it stands at one moment, or all about one batch of them.
+
+    Rollouts come by id, each followed by its exchanges by id and its verdict; then breakers.
+    A call in flight comes as `lost`: whoever reads it cannot wait for its end.
+
+    Raises:
+        UnfitError: the database cannot be read by this program.
+    """
+    with rows.reading(url) as connection:
+        yield _records(connection, batch)
+
+
+def _records(connection: Connection, batch: str | None) -> Iterator[Record]:
+    mine = None if batch is None else select(rollouts.c.id).where(rollouts.c.batch == batch)
+    yield from _about_rollouts(connection, mine)
+    query = _in_order(connection, NOUNS["breaker"])
+    if batch is not None:
+        query = query.where(breakers.c.batch == batch)
+    for row in rows.stream(connection, query):
+        yield "breaker", row
+
+
+def _about_rollouts(
+    connection: Connection, mine: Select[Any] | Sequence[str] | None
+) -> Iterator[Record]:
+    found = [_ranked(connection, name, mine) for name in _OF_ROLLOUTS]
+    for _owner, rank, row in merge(*found, _in_flight(connection, mine)):
+        yield _OF_ROLLOUTS[rank], row
+
+
+def _ranked(
+    connection: Connection, name: str, mine: Select[Any] | Sequence[str] | None
+) -> Iterator[tuple[str, int, Row]]:
+    noun, rank = NOUNS[name], _RANK[name]
+    at = noun.columns.index(noun.owner)
+    for row in rows.stream(connection, _in_order(connection, noun, mine)):
+        yield row[at], rank, row
+
+
+def _in_order(
+    connection: Connection, noun: Noun, mine: Select[Any] | Sequence[str] | None = None
+) -> Select[Any]:
+    query = select(noun.table).order_by(*rows.by_key(connection, noun.table))
+    return query if mine is None else query.where(noun.table.c[noun.owner].in_(mine))
+
+
+def _in_flight(
+    connection: Connection, mine: Select[Any] | Sequence[str] | None
+) -> Iterator[tuple[str, int, Row]]:
+    ended = select(exchanges.c.id).where(
+        exchanges.c.rollout_id == open_calls.c.rollout_id, exchanges.c.id == open_calls.c.id
+    )
+    query = select(open_calls).where(~ended.exists())
+    if mine is not None:
+        query = query.where(open_calls.c.rollout_id.in_(mine))
+    names = NOUNS["exchange"].columns
+    for row in connection.execute(query).mappings():  # as many as there are calls in flight
+        lost = lost_row(row)
+        yield lost["rollout_id"], _RANK["exchange"], tuple(lost.get(name) for name in names)
+
+
+# --- into a database -----------------------------------------------------------------------
+
+
+def take(url: str, found: Iterable[Record]) -> Taken:
+    """Add records to a database, whose schema is brought up to date first.
+
+    A rollout is added whole or not at all. One that is there with the same facts is left as
+    it is, its verdict included; one that is there with other facts is refused. Whatever
+    interrupts it, the same again goes on where it was.
+
+    Arguments:
+        found: in the order of ``records``.
+
+    Raises:
+        UnfitError: the database cannot be written by this program.
+        RecordError: a record is out of order.
+    """
+    taken = Taken()
+    heaps = _heaps(_groups(found))
+    first = next(heaps, [])  # what is no archive is found out before a database is made
+    with rows.writing(url) as engine:
+        with engine.begin() as connection:
+            migrations.refuse_unfinished(connection)
+        for heap in chain([first], heaps):
+            with engine.begin() as connection:
+                _add(connection, heap, taken)
+    return taken
+
+
+Group: TypeAlias = tuple[str, list[Record]]  # an owner and all about it
+
+
+def _groups(found: Iterable[Record]) -> Iterator[Group]:
+    """All about one rollout or one breaker at a time."""
+    before: tuple[bool, str] = (False, "")
+    for owner, group in groupby(found, _owner):
+        if owner < before:
+            raise RecordError(f"{owner[1]!r} stands behind {before[1]!r}: records are sorted")
+        before = owner
+        whole = list(group)
+        if whole[0][0] not in ("rollout", "breaker"):
+            raise RecordError(f"{owner[1]!r}: its rollout is missing")
+        yield owner[1], whole
+
+
+def _owner(record: Record) -> tuple[bool, str]:
+    """Whose a record is; breakers stand behind all rollouts."""
+    name, row = record
+    noun = NOUNS[name]
+    return name == "breaker", row[noun.columns.index(noun.owner)]
+
+
+def _heaps(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """As many whole groups as one commit takes."""
+    heap: list[Group] = []
+    size = 0
+    for group in groups:
+        heap.append(group)
+        size += len(group[1])
+        if size >= CHUNK:
+            yield heap
+            heap, size = [], 0
+    if heap:
+        yield heap
+
+
+def _add(connection: Connection, heap: Sequence[Group], taken: Taken) -> None:
+    ours = [group for group in heap if group[1][0][0] != "breaker"]
+    new = [*_new_rollouts(connection, ours, taken)]
+    new += [
+        record for group in heap[len(ours) :] for record in _new_breakers(connection, group, taken)
+    ]
+    for name, noun in NOUNS.items():
+        rows.insert(connection, noun.table, [row for kind, row in new if kind == name])
+    taken.added.update(name for name, _ in new)
+
+
+def _new_rollouts(
+    connection: Connection, groups: Sequence[Group], taken: Taken
+) -> Iterator[Record]:
+    ids = [owner for owner, _ in groups]
+    found = _about_rollouts(connection, ids) if ids else ()
+    there = {owner: list(group) for (_, owner), group in groupby(found, _owner)}
+    for owner, group in groups:
+        known = there.get(owner)
+        if known is None:
+            yield from group
+        elif _facts(known) == _facts(group):
+            taken.there.update(name for name, _ in group)
+        else:
+            differs = _difference(_facts(group), _facts(known))
+            taken.refuse(f"rollout {owner!r} is there with other facts ({differs})")
+
+
+def _facts(group: Iterable[Record]) -> list[tuple[str, Row]]:
+    return [(name, tuple(row)) for name, row in group if name in _JUDGED]
+
+
+def _difference(mine: Sequence[Record], theirs: Sequence[Record]) -> str:
+    if len(mine) != len(theirs):
+        return f"{len(theirs) - 1} exchanges, {len(mine) - 1} here"
+    (name, row), (_, known) = next(pair for pair in zip(mine, theirs, strict=True) if ne(*pair))
+    fields = zip(NOUNS[name].columns, row, known, strict=True)
+    return f"{name}: {next(field for field, value, other in fields if value != other)}"
+
+
+def _new_breakers(connection: Connection, group: Group, taken: Taken) -> Iterator[Record]:
+    query = select(breakers).where(breakers.c.batch == group[0])
+    there = {(row[0], row[1]): tuple(row) for row in connection.execute(query)}
+    for name, row in group[1]:
+        known = there.get((row[0], row[1]))
+        if known is None:
+            yield name, row
+        elif known == tuple(row):
+            taken.there[name] += 1
+        else:
+            taken.refuse(f"the breaker of {row[0]!r} on {row[1]!r} is there in another state")
+
+
+# --- what a record may be ------------------------------------------------------------------
+
+_KINDS: tuple[tuple[type[Any], frozenset[type]], ...] = (
+    (Boolean, frozenset({bool})),
+    (Integer, frozenset({int})),
+    (Float, frozenset({float, int})),
+)
+
+
+def row_of(name: str, record: Mapping[str, object]) -> Row:
+    """A record's fields as a row of its noun's table.
+
+    A field that a later version added may be missing, and gets what its column defaults to.
+
+    Raises:
+        RecordError: it names no noun of ours, or a field is missing, unknown or of another type.
+    """
+    noun = NOUNS.get(name)
+    if noun is None:
+        raise RecordError(f"type: {name!r} is none of {', '.join(NOUNS)}")
+    shape = _shape(name)
+    row = shape.values(record) if record.keys() == shape.names else None
+    if row is None or not all(
+        type(value) in at for value, at in zip(row, shape.types, strict=True)
+    ):
+        row = _mended(name, record)
+    _check_meaning(name, noun, row)
+    return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    names: frozenset[str]
+    types: tuple[frozenset[type], ...]
+    values: Callable[[Mapping[str, object]], Row]
+
+
+@cache
+def _shape(name: str) -> _Shape:
+    noun = NOUNS[name]
+    types = tuple(_types(column) for column in noun.table.columns)
+    return _Shape(names=frozenset(noun.columns), types=types, values=itemgetter(*noun.columns))
+
+
+def _types(column: Column[Any]) -> frozenset[type]:
+    kinds = (types for kind, types in _KINDS if isinstance(column.type, kind))
+    none = frozenset({type(None)}) if column.nullable else frozenset()
+    return next(kinds, frozenset({str})) | none
+
+
+def _mended(name: str, record: Mapping[str, object]) -> Row:
+    """The row of a record that lacks what a later version added; else what is wrong with it."""
+    if unknown := record.keys() - _shape(name).names:
+        raise RecordError(f"{min(unknown)}: is no field of {name}")
+    return tuple(_value(column, record) for column in NOUNS[name].table.columns)
+
+
+def _value(column: Column[Any], record: Mapping[str, object]) -> object:
+    if column.name not in record:
+        return _default(column)
+    value = record[column.name]
+    if type(value) not in _types(column):
+        raise RecordError(f"{column.name}: {value!r} is not of its type")
+    return value
+
+
+def _default(column: Column[Any]) -> object:
+    if isinstance(column.server_default, DefaultClause):
+        text = str(column.server_default.arg)
+        return text if str in _types(column) else column.type.python_type(int(text))
+    if not column.nullable:
+        raise RecordError(f"{column.name}: is missing")
+    return None
+
+
+def _check_meaning(name: str, noun: Noun, row: Row) -> None:
+    """What a column's type cannot tell: names of things, and JSON."""
+    if name == "exchange":
+        try:
+            exchange_of(row)
+        except (KeyError, ValueError) as error:
+            raise RecordError(f"{error} is no word of ours") from None
+    for column in noun.json:
+        value = row[noun.columns.index(column)]
+        if value is not None and not _is_object(value):
+            raise RecordError(f"{column}: is no JSON object")
+
+
+def _is_object(value: str) -> bool:
+    try:
+        return isinstance(orjson.loads(value), dict)
+    except orjson.JSONDecodeError:
+        return False

@@ -1,0 +1,128 @@
+"""Data is kept, moved and upgraded under services as they run, and none of it is lost."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+
+from proxy.store.migrations import HEAD
+from tests.fakes.provider import Provider
+from tests.journeys.service import ROOT, Service
+from tests.proxy.filled import NAMES
+from tests.proxy.test_schemas import EVER, held, made
+
+CHAT = "/v1/chat/completions"
+ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def truezero(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "truezero", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+
+
+@contextmanager
+def agents(service: Service, count: int) -> Iterator[list[str]]:
+    """Agents that call without a pause until the service dies; ids of calls they saw finished."""
+    finished: list[str] = []
+    enough = threading.Event()
+
+    def agent(name: str) -> None:
+        with suppress(httpx.TransportError), httpx.Client(timeout=30) as client:
+            while not enough.is_set():
+                answer = client.post(service.base(name, "openai") + CHAT, json=ASK)
+                finished.append(answer.headers["x-truezero-exchange"])
+
+    threads = [threading.Thread(target=agent, args=(f"r{n}",)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield finished
+    finally:
+        enough.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_a_backup_under_load_is_sound_and_holds_all_that_was_finished(
+    provider: Provider, tmp_path: Path
+) -> None:
+    with Service(tmp_path, provider.url) as service, agents(service, 8) as finished:
+        for number in range(3):
+            seen = len(finished)
+            while len(finished) < seen + 50:
+                time.sleep(0.01)
+            before = list(finished)
+            file = tmp_path / f"kept{number}.db"
+            truezero("db", "backup", str(file), "--database", str(service.database))
+            assert len(finished) > len(before), "agents went on"
+            with closing(sqlite3.connect(file)) as raw:
+                assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+                kept = {row[0] for row in raw.execute("SELECT id FROM exchanges")}
+            assert set(before) <= kept
+
+
+def test_a_restored_backup_is_served_and_its_calls_in_flight_are_lost(
+    provider: Provider, tmp_path: Path
+) -> None:
+    with Service(tmp_path, provider.url) as service, agents(service, 8) as finished:
+        while len(finished) < 50:
+            time.sleep(0.01)
+        truezero("db", "backup", str(tmp_path / "kept.db"), "--database", str(service.database))
+        service.kill()
+    (tmp_path / "again").mkdir()
+    (tmp_path / "kept.db").rename(tmp_path / "again" / "journeys.db")
+    with Service(tmp_path / "again", provider.url) as service:
+        health = {service.verdict(f"r{n}", wait="settled")["health"] for n in range(8)}
+        assert health <= {"healthy", "undecided"}
+        endings = {call["ending"] for n in range(8) for call in service.exchanges(f"r{n}")}
+        assert "complete" in endings
+        assert endings <= {"complete", "lost"}
+
+
+@pytest.mark.parametrize("schema", EVER)
+def test_a_database_of_an_earlier_version_is_upgraded_at_start_and_served(
+    provider: Provider, tmp_path: Path, schema: str
+) -> None:
+    made(tmp_path / "journeys.db", schema)
+    with Service(tmp_path, provider.url) as service:
+        listed = [item["id"] for item in service.get("/rollouts", limit="50")["items"]]
+        assert sorted(listed) == sorted(NAMES)
+        assert service.verdict("é")["total_requests"] == 3
+        assert httpx.post(service.base("new", "openai") + CHAT, json=ASK).is_success
+        assert service.verdict("new")["health"] == "healthy"
+    with closing(sqlite3.connect(service.database)) as raw:
+        assert raw.execute("SELECT version_num FROM alembic_version").fetchone() == (HEAD,)
+    assert len(held(service.database)["rollouts"]) == len(NAMES) + 1
+
+
+def test_a_deployment_moves_to_postgresql_and_its_agents_notice_nothing(
+    provider: Provider, tmp_path: Path, postgres_url: str
+) -> None:
+    def call(service: Service, key: str) -> None:
+        headers = {"authorization": f"Bearer {key}"}
+        answer = httpx.post(f"{service.url}/openai{CHAT}", json=ASK, headers=headers)
+        assert answer.is_success, answer.text
+
+    with Service(tmp_path, provider.url, KEY_OPENAI="sk-ours") as service:
+        registered = service.register(id="mover", batch="b", model="gpt-5", upstream="openai")
+        call(service, registered["key"])
+        before = service.exchanges("mover")
+    truezero("db", "copy", "--from", str(service.database), "--to", postgres_url)
+    with Service(
+        tmp_path, provider.url, KEY_OPENAI="sk-ours", DATABASE_URL=postgres_url
+    ) as service:
+        call(service, registered["key"])
+        after = service.exchanges("mover")
+        assert after[:1] == before
+        assert len(after) == 2
+        assert len({exchange["attribution_source"] for exchange in after}) == 1
+        assert service.verdict("mover")["total_requests"] == 2

@@ -1,0 +1,117 @@
+"""A database with a row of every shape: each column null somewhere and told somewhere.
+
+It makes no claim; the tests of moving and keeping data do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Table, create_engine, select
+from sqlalchemy.engine import make_url
+
+from classifier.breakers import BreakerState, Phase
+from classifier.records import Ending, Exchange, Timing
+from proxy.store.database import Batch, Database, Gap, Registration, as_json
+from proxy.store.tables import metadata
+from tests.proxy.test_store import BARE, FULL
+
+# In the order of their code points, which is neither that of UTF-16 nor of any language.
+NAMES = ("", "A/b", "a", "a ", "a'\"\n", "é", "～", "😀")
+
+
+def fill(url: str, *, calls: int = 3) -> Database:
+    """Rollouts of every standing, each with calls; breakers, events, secrets, a call in flight."""
+    database = Database(url)
+    database.prepare()
+    for secret in ("salt", "keyring"):
+        database.secret(secret)
+    for number, name in enumerate(NAMES):
+        _rollout(database, name, number, calls)
+    database.heartbeat("w", host="here", now=5000.25)
+    database.write(
+        Batch(
+            opened=[replace(BARE, id="flying", rollout_id="a", model="m")],
+            gaps={"a": Gap(2, 50.0)},
+        ),
+        worker="w",
+    )
+    database.revoke("é", at=77.7)
+    return database
+
+
+def _rollout(database: Database, name: str, number: int, calls: int) -> None:
+    made = [_call(name, number, at) for at in range(calls)]
+    database.write(Batch(recorded=made), worker="w")
+    if number % 2:
+        database.register(_registration(name, number), now=number / 3)
+    if number % 3 == 0:
+        database.report(name, as_json({"status": "success", "rewards": {"reward": 0.1}}), now=9.9)
+    if number % 4 < 3:
+        database.store_verdict(_verdict(name, number, calls), _opened if number % 4 else None)
+
+
+def _call(rollout: str, number: int, at: int) -> Exchange:
+    like = FULL if at % 2 else replace(BARE, ending=Ending.LEFT_BY_AGENT)
+    timing = Timing(started_at=1.7e9 + number / 7 + at, duration_s=0.1 + 0.2)
+    big = replace(like.usage, input_tokens=2**31 - 1, cost_usd=5e-324 if at else 1 / 3)
+    return replace(
+        like, id=f"{hashlib.sha256(f'{rollout} {at}'.encode()).hexdigest()[:24]}",
+        rollout_id=rollout, timing=timing if at else like.timing, usage=big if at else like.usage,
+    )  # fmt: skip
+
+
+def _registration(name: str, number: int) -> Registration:
+    return Registration(
+        id=name, batch=f"b{number % 3}", task="t", attempt=number, model="gpt-5",
+        upstream="openai", metadata='{"z": 1, "a":"\\u00e9"}', fault='{"kind":"auth"}',
+    )  # fmt: skip
+
+
+def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
+    failed = number % 4
+    row: dict[str, Any] = dict.fromkeys(column.name for column in _table("verdicts").columns)
+    return row | {
+        "rollout_id": name, "batch": f"b{number % 3}",
+        "health": "api_error" if failed else "healthy",
+        "subcategory": "auth" if failed else None, "fingerprint": "auth:401" if failed else None,
+        "provisional": number % 4 == 2, "scoreable": "no", "reward": -0.5, "input_tokens": 0,
+        "cost_usd": 0.1 + 0.7, "given_at": 1.7e9 + 0.123456, "calls": calls,
+        "verdict": as_json({"rollout_id": name}), "result": as_json({}) if failed else None,
+    }  # fmt: skip
+
+
+def _opened(_states: list[BreakerState]) -> list[BreakerState]:
+    state = BreakerState(
+        batch="b1", lane="openai/gpt-5/key-0", phase=Phase.OPEN, fingerprint="auth:401",
+        streak=2, threshold=2, opened_at=1.7e9 + 0.123456, tripped_by=("a", "é"),
+    )  # fmt: skip
+    return [state]
+
+
+def _table(name: str) -> Table:
+    return metadata.tables[name]
+
+
+def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, sorted by what it says."""
+    whole = url if "://" in url else f"sqlite:///{url}"
+    engine = create_engine(make_url(whole))
+    with engine.connect() as connection:
+        found = {
+            table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
+            for table in metadata.sorted_tables
+        }
+    engine.dispose()
+    return found
+
+
+def run(file: Path, statement: str, *values: object) -> None:
+    """One statement on an SQLite file, behind everybody's back."""
+    with closing(sqlite3.connect(file)) as raw, raw:
+        raw.execute(statement, values)

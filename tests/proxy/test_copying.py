@@ -1,0 +1,312 @@
+"""A copy is the same in every row, goes on wherever it was killed, and overwrites nothing."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from proxy.store import copying
+from proxy.store.copying import Compared
+from proxy.store.database import Batch, Database
+from proxy.store.migrations import HEAD, UnfitError
+from tests.proxy.filled import contents, fill, run
+from tests.proxy.test_store import FULL
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class Killed(Exception):
+    """In place of a signal, at a place that a test can choose."""
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> str:
+    url = str(tmp_path / "full.db")
+    fill(url).close()
+    return url
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    return str(tmp_path / "target.db")
+
+
+def quietly(_table: str, _rows: int) -> None:
+    """Nothing is told."""
+
+
+def copy(source: str, target: str) -> list[Compared]:
+    return copying.copy(source, target, quietly)
+
+
+def test_a_copy_holds_every_row_secrets_included(full: str, target: str) -> None:
+    before = contents(full)
+    found = copy(full, target)
+    assert all(each.same for each in found)
+    assert {each.table: each.source.rows for each in found} == {
+        table: len(rows) for table, rows in before.items()
+    }
+    assert contents(target) == contents(full) == before
+    assert min(len(rows) for rows in before.values()) > 0, "no table goes untried"
+
+
+def test_a_copy_is_served_as_the_original_was(full: str, target: str) -> None:
+    copy(full, target)
+    one, two = Database(full), Database(target)
+    assert two.prepare() == (HEAD, HEAD)
+    assert [two.secret(name) for name in ("salt", "keyring")] == [
+        one.secret(name) for name in ("salt", "keyring")
+    ]
+    assert two.rollout("é") == one.rollout("é")
+    two.write(Batch(recorded=[FULL]), worker="w")
+    assert two.last_event() > one.last_event(), "numbers go on behind those that were copied"
+
+
+def test_a_copy_that_died_at_any_commit_goes_on_where_it_was(
+    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "CHUNK", 1)
+    whole = contents(full)
+    commits = sum(len(rows) for rows in whole.values())
+    for death in range(1, commits, 11):
+        target = str(tmp_path / f"target{death}.db")
+        left = death
+
+        def told(_table: str, _rows: int) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        with pytest.raises(Killed):
+            copying.copy(full, target, told)
+        held = contents(target)
+        assert sum(len(rows) for rows in held.values()) == death
+        assert all(set(held[table]) <= set(whole[table]) for table in whole)
+        assert all(each.same for each in copy(full, target))
+        assert contents(target) == whole
+
+
+def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(
+    tmp_path: Path, target: str
+) -> None:
+    source = str(tmp_path / "large.db")
+    fill(source, calls=2500).close()
+    command = [sys.executable, "-m", "truezero", "db", "copy", "--from", source, "--to", target]
+    for calls in (1, 5000, 11000):
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+            while copied(Path(target)) < calls and process.poll() is None:
+                time.sleep(0.005)
+            process.send_signal(signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+        with pytest.raises(UnfitError, match="the half of a copy"):
+            Database(target).prepare()
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["same"] * 8
+    assert contents(target) == contents(source)
+
+
+def copied(file: Path) -> int:
+    """How many exchanges a database has, of which another process may know."""
+    try:
+        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as raw:
+            found: int = raw.execute("SELECT count(*) FROM exchanges").fetchone()[0]
+            return found
+    except sqlite3.OperationalError:
+        return 0
+
+
+def test_what_is_written_meanwhile_is_in_none_or_in_all_of_it(full: str, target: str) -> None:
+    """The source is read as it stands at one moment."""
+    before = contents(full)
+    writer = Database(full)
+
+    def told(table: str, _rows: int) -> None:
+        late = replace(FULL, id=f"late-{table}", rollout_id=f"late-{table}")
+        writer.write(Batch(recorded=[late]), worker="w")
+
+    assert all(each.same for each in copying.copy(full, target, told))
+    assert contents(target) == before
+    assert len(contents(full)["exchanges"]) > len(before["exchanges"])
+
+
+def test_the_half_of_a_copy_is_served_by_nobody(full: str, target: str) -> None:
+    def told(table: str, _rows: int) -> None:
+        if table == "rollouts":
+            raise Killed
+
+    with pytest.raises(Killed):
+        copying.copy(full, target, told)
+    with pytest.raises(UnfitError, match="the half of a copy"):
+        Database(target).prepare()
+    with pytest.raises(UnfitError, match="the half of a copy"):
+        copying.verify(full, target, quietly)
+    copy(full, target)
+    Database(target).prepare()
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE exchanges SET status = 201 WHERE rollout_id = 'a'", "exchanges"),
+        ("DELETE FROM exchanges WHERE rollout_id = 'a'", "exchanges"),
+        ("UPDATE server SET value = '00' WHERE name = 'salt'", "server"),
+        ("INSERT INTO rollouts (id, created_at) VALUES ('aa', 1)", "rollouts"),
+        ("INSERT INTO rollouts (id, created_at) VALUES ('😀😀', 1)", "rollouts"),
+    ],
+)
+def test_a_target_with_other_data_is_refused_and_stays(
+    full: str, target: str, statement: str, table: str
+) -> None:
+    copy(full, target)
+    run(Path(target), statement)
+    before = contents(target)
+    with pytest.raises(UnfitError, match=f"holds other data in {table}"):
+        copy(full, target)
+    assert contents(target) == before
+    Database(target).prepare()
+
+
+def test_a_service_that_began_on_the_target_makes_it_other_data(full: str, target: str) -> None:
+    fresh = Database(target)
+    fresh.prepare()
+    fresh.secret("salt")
+    with pytest.raises(UnfitError, match="holds other data in server"):
+        copy(full, target)
+
+
+def test_copying_again_changes_nothing(full: str, target: str) -> None:
+    copy(full, target)
+    assert all(each.same for each in copy(full, target))
+    assert contents(target) == contents(full)
+
+
+@pytest.mark.parametrize(
+    ("statement", "table"),
+    [
+        ("UPDATE exchanges SET duration_s = 0.3 WHERE rollout_id = 'a'", "exchanges"),
+        ("UPDATE exchanges SET first_byte_s = 0 WHERE first_byte_s IS NULL", "exchanges"),
+        ("DELETE FROM verdicts WHERE rollout_id = 'a'", "verdicts"),
+        ("INSERT INTO rollouts (id, created_at) VALUES ('aa', 1)", "rollouts"),
+        ("UPDATE breakers SET state = '{}'", "breakers"),
+        ("UPDATE server SET value = '00' WHERE name = 'salt'", "server"),
+    ],
+)
+def test_comparing_tells_the_table_that_differs_and_writes_nothing(
+    full: str, target: str, statement: str, table: str
+) -> None:
+    copy(full, target)
+    run(Path(target), statement)
+    before = contents(target)
+    found = copying.verify(full, target, quietly)
+    assert [each.table for each in found if not each.same] == [table]
+    assert contents(target) == before
+
+
+def test_the_order_of_rows_does_not_matter_to_a_digest_and_their_number_does() -> None:
+    from proxy.store.rows import digest
+
+    one, two = (1, "a", None), (2, "b", 0.5)
+    assert digest([one, two]) == digest([two, one])
+    assert digest([(1, -0.0, 2)]) == digest([(1, 0.0, 2)]), "SQLite knows one zero only"
+    assert len({digest(rows) for rows in ([one], [two], [one, one], [one, two], [])}) == 5
+
+
+def test_names_that_are_no_source_or_no_target_are_refused(full: str, target: str) -> None:
+    with pytest.raises(UnfitError, match="copied into itself"):
+        copy(full, f"sqlite:///{Path(full).parent}/../{Path(full).parent.name}/full.db")
+    with pytest.raises(UnfitError, match="there is no database"):
+        copy(f"{full}.none", target)
+    assert not Path(target).exists()
+    run(Path(full), "UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(UnfitError, match="schema 9999, and this version of truezero knows"):
+        copy(full, target)
+    assert not Path(target).exists()
+
+
+def test_a_target_of_another_schema_is_not_touched(full: str, target: str) -> None:
+    Database(target).prepare()
+    run(Path(target), "UPDATE alembic_version SET version_num = '0000'")
+    with pytest.raises(UnfitError, match="stands at another schema"):
+        copy(full, target)
+
+
+# --- from one kind to the other ------------------------------------------------------------
+
+
+def test_a_copy_goes_to_postgresql_and_back(full: str, target: str, postgres_url: str) -> None:
+    assert all(each.same for each in copy(full, postgres_url))
+    assert all(each.same for each in copying.verify(full, postgres_url, quietly))
+    assert all(each.same for each in copy(postgres_url, target))
+    assert contents(target) == contents(full)
+
+
+def test_on_postgresql_calls_stand_in_the_partitions_of_their_months(
+    full: str, postgres_url: str
+) -> None:
+    copy(full, postgres_url)
+    count = text("SELECT tableoid::regclass::text, count(*) FROM exchanges GROUP BY 1 ORDER BY 1")
+    engine = create_engine(postgres_url)
+    with engine.connect() as connection:
+        found = [tuple(row) for row in connection.execute(count)]
+    engine.dispose()
+    assert found == [("exchanges_1970_01", 8), ("exchanges_2023_11", 16)]
+
+
+def test_on_postgresql_numbers_go_on_behind_those_that_were_copied(
+    full: str, postgres_url: str
+) -> None:
+    copy(full, postgres_url)
+    last = Database(full).last_event()
+    database = Database(postgres_url)
+    database.write(Batch(recorded=[replace(FULL, rollout_id="new")]), worker="w")
+    assert database.last_event() == last + 1
+    database.close()
+
+
+def test_a_copy_to_postgresql_that_died_goes_on_where_it_was(
+    full: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "CHUNK", 2)
+    for death in (1, 9, 20):
+        left = death
+
+        def told(_table: str, _rows: int) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        with pytest.raises(Killed):
+            copying.copy(full, postgres_url, told)
+        with pytest.raises(UnfitError, match="the half of a copy"):
+            Database(postgres_url).prepare()
+    assert all(each.same for each in copy(full, postgres_url))
+
+
+def test_postgresql_with_other_data_is_refused_and_stays(full: str, postgres_url: str) -> None:
+    fill(postgres_url).close()
+    before = contents(postgres_url)
+    with pytest.raises(UnfitError, match="holds other data in server"):
+        copy(full, postgres_url)
+    assert contents(postgres_url) == before
+
+
+def test_what_postgresql_cannot_hold_ends_the_copy_and_leaves_it_marked(
+    full: str, postgres_url: str
+) -> None:
+    run(Path(full), "UPDATE rollouts SET task = char(65, 0, 66) WHERE id = 'a'")
+    with pytest.raises(DBAPIError):
+        copy(full, postgres_url)
+    with pytest.raises(UnfitError, match="the half of a copy"):
+        Database(postgres_url).prepare()

@@ -1,0 +1,146 @@
+"""A database of any earlier schema is brought up to date with every row it held.
+
+`schemas/` holds one for each schema that there was, as SQL text; whoever adds a migration writes
+the one that it leads to by ``python -m tests.proxy.test_schemas``.
+"""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from sqlalchemy import create_engine, inspect
+
+from proxy.archives import jsonl
+from proxy.store import archive, migrations
+from proxy.store.database import Batch, Database
+from proxy.store.migrations import HEAD, UnfitError
+from proxy.store.tables import metadata
+from tests.proxy.filled import NAMES, fill, run
+from tests.proxy.test_store import FULL
+
+SCHEMAS = Path(__file__).parent / "schemas"
+VERSIONS = Path(migrations.__file__).parent / "versions"
+EVER = sorted(path.name.split("_")[0] for path in VERSIONS.glob("[0-9]*.py"))
+
+
+def test_each_schema_has_a_database_to_try() -> None:
+    kept = {path.stem for path in SCHEMAS.glob("*.sql")}
+    assert kept == set(EVER), "run python -m tests.proxy.test_schemas"
+
+
+@pytest.fixture(params=EVER)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A database as the version that had this schema left it."""
+    return made(tmp_path / "old.db", str(request.param))
+
+
+def made(file: Path, schema: str) -> Path:
+    with closing(sqlite3.connect(file)) as raw:
+        raw.executescript((SCHEMAS / f"{schema}.sql").read_text("utf-8"))
+    return file
+
+
+def held(file: Path, columns: dict[str, list[str]] | None = None) -> dict[str, Any]:
+    """The rows of every table, or of the given columns of the given tables."""
+    with closing(sqlite3.connect(file)) as raw:
+        if columns is None:
+            tables = raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            names = [name for (name,) in tables if name != "alembic_version"]
+            columns = {name: columns_of(raw, name) for name in names}
+        return {
+            table: sorted(raw.execute(f"SELECT {', '.join(named)} FROM {table}"), key=repr)
+            for table, named in columns.items()
+        }
+
+
+def columns_of(raw: sqlite3.Connection, table: str) -> list[str]:
+    return [f'"{row[1]}"' for row in raw.execute(f"PRAGMA table_info({table})")]
+
+
+def test_an_old_database_keeps_every_row_it_held(old: Path) -> None:
+    with closing(sqlite3.connect(old)) as raw:
+        (before,) = raw.execute("SELECT version_num FROM alembic_version").fetchone()
+        columns = {table: columns_of(raw, table) for table in held(old)}
+    rows = held(old)
+    assert min(len(kept) for kept in rows.values()) > 0, "no table goes untried"
+    assert Database(str(old)).prepare() == (before, HEAD)
+    assert held(old, columns) == rows
+
+
+def test_an_old_database_gets_the_tables_that_the_code_declares(old: Path) -> None:
+    Database(str(old)).prepare()
+    declared = create_engine("sqlite://")
+    metadata.create_all(declared)
+    for table in metadata.tables:
+        found, expected = (
+            [(c["name"], str(c["type"]), c["nullable"]) for c in inspect(side).get_columns(table)]
+            for side in (create_engine(f"sqlite:///{old}"), declared)
+        )
+        assert found == expected, "run python -m tests.proxy.test_schemas"
+
+
+def test_an_old_database_is_read_and_written_on(old: Path) -> None:
+    database = Database(str(old))
+    database.prepare()
+    for name in NAMES:
+        found = database.rollout(name)
+        assert found is not None
+        assert len(found[1].exchanges) == 3 + (name == "a")
+    database.write(Batch(recorded=[FULL]), worker="w")
+    assert database.rollout("r1") is not None
+    with archive.records(str(old)) as records:
+        assert jsonl.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
+
+
+@pytest.mark.parametrize("schema", [None, *EVER[:-1]])
+def test_an_upgrade_that_fails_leaves_the_database_as_it_was(
+    tmp_path: Path, schema: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "old.db"
+    if schema is not None:
+        made(old, schema)
+    before = held(old)
+    real = command.upgrade
+
+    def fails(*given: Any) -> None:
+        real(*given)
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(command, "upgrade", fails)
+    with pytest.raises(RuntimeError):
+        Database(str(old)).prepare()
+    assert held(old) == before
+    monkeypatch.undo()
+    assert Database(str(old)).prepare() == (schema, HEAD)
+
+
+def test_a_database_of_a_later_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+    file = made(tmp_path / "new.db", HEAD)
+    run(file, "UPDATE alembic_version SET version_num = '9999'")
+    before = held(file)
+    with pytest.raises(UnfitError, match="schema 9999, and this version of truezero knows"):
+        Database(str(file)).prepare()
+    assert held(file) == before
+
+
+def main() -> None:
+    """Write the newest schema's database, with secrets and a process that are nobody's."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "t.db"
+        fill(str(file)).close()
+        run(file, "UPDATE server SET value = substr(hex(name) || hex(zeroblob(32)), 1, 64)")
+        run(file, "UPDATE workers SET pid = 1")
+        with closing(sqlite3.connect(file)) as raw:
+            text = "\n".join(raw.iterdump()) + "\n"
+    (SCHEMAS / f"{HEAD}.sql").write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Moving and keeping data as an operator does it: real processes, exit codes, one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.proxy.filled import contents, fill, run
+from tests.proxy.test_schemas import EVER
+
+ROOT = Path(__file__).parent.parent.parent
+CLEAN = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
+HELD = "8 rollouts, 25 exchanges, 6 verdicts, 1 breakers"
+NONE = "0 rollouts, 0 exchanges, 0 verdicts, 0 breakers"
+
+
+def truezero(
+    *words: str, folder: Path, given: bytes | None = None, **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "truezero", *words],
+        cwd=folder,
+        env={**CLEAN, "PYTHONPATH": str(ROOT), **more},
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def told(done: subprocess.CompletedProcess[bytes]) -> tuple[int, str]:
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a database that `truezero` takes without being told which."""
+    fill(str(tmp_path / "truezero.db")).close()
+    return tmp_path
+
+
+def test_an_archive_goes_through_pipes(folder: Path) -> None:
+    out = truezero("export", "--full", folder=folder)
+    assert told(out) == (0, f"truezero: exported {HELD}\n")
+    taken = truezero("import", "-", "--database", "o.db", folder=folder, given=out.stdout)
+    assert told(taken) == (0, f"truezero: imported {HELD}; {NONE} were there\n")
+    again = truezero("export", "--full", folder=folder, TRUEZERO_DATABASE_URL="o.db")
+    assert again.stdout == out.stdout
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_an_archive_goes_through_files(folder: Path, form: str) -> None:
+    words = ("--full", "--format", form, "--out", "archive")
+    assert told(truezero("export", *words, folder=folder))[0] == 0
+    assert (folder / "archive").is_dir() is (form == "parquet")
+    assert told(truezero("import", "archive", "--database", "o.db", folder=folder))[0] == 0
+    whole = [
+        truezero("export", "--full", "--database", file, folder=folder).stdout
+        for file in ("truezero.db", "o.db")
+    ]
+    assert whole[0] == whole[1]
+    assert {path.name for path in folder.iterdir()} == {"archive", "truezero.db", "o.db"}
+
+
+def test_an_import_of_other_facts_exits_with_1_and_names_them(folder: Path) -> None:
+    whole = truezero("export", "--full", folder=folder).stdout
+    run(folder / "truezero.db", "UPDATE rollouts SET gaps = 9 WHERE id = 'é'")
+    code, said = told(truezero("import", "-", folder=folder, given=whole))
+    assert code == 1
+    assert "truezero: rollout 'é' is there with other facts (rollout: gaps)\n" in said
+    assert said.endswith("truezero: 1 were refused, and nothing of theirs was changed\n")
+
+
+def test_a_copy_prints_each_table_and_exits_by_what_it_found(folder: Path) -> None:
+    words = ("db", "copy", "--from", "truezero.db", "--to", "o.db")
+    done = truezero(*words, folder=folder)
+    assert told(done) == (0, "")
+    tables = {line.split()[0]: line.split()[1:] for line in done.stdout.decode().splitlines()}
+    assert tables.keys() == contents(str(folder / "o.db")).keys()
+    assert all(line[-1] == "same" for line in tables.values())
+    assert truezero(*words, "--verify-only", folder=folder).stdout == done.stdout
+    run(folder / "o.db", "DELETE FROM breakers")
+    differs = truezero(*words, "--verify-only", folder=folder)
+    assert differs.returncode == 1
+    assert "the target has 0" in differs.stdout.decode()
+
+
+def test_a_backup_says_what_it_is(folder: Path) -> None:
+    code, said = told(truezero("db", "backup", "kept.db", folder=folder))
+    assert code == 0
+    assert said.startswith("truezero: kept.db is whole and sound: 0.")
+    assert "It holds secrets" in said
+    assert contents(str(folder / "kept.db")) == contents(str(folder / "truezero.db"))
+
+
+SENTENCES = [
+    (["export", "--full", "--database", "none.db"], 1, "there is no database at none.db"),
+    (["export", "--full", "--format", "xml"], 2, "--format: 'xml' is none of jsonl, parquet"),
+    (["export", "--full", "--format", "parquet"], 1, "Parquet is a folder of files: name it"),
+    (["export", "--format", "parquet"], 2, "--format and --database belong to --full"),
+    (["export", "--full", "--out", "no/where"], 1, "no/where.part: No such file"),
+    (["export", "--full", "--database", "junk"], 1, "file is not a database"),
+    (["import", "none"], 1, "none: No such file"),
+    (["import", "junk"], 1, "line 1: "),
+    (["import", "junk", "--database", "o.db"], 1, "line 1: "),
+    (["import", "folder"], 1, "folder is no archive: rollouts.parquet is missing"),
+    (["db", "copy", "--from", "none.db", "--to", "o.db"], 1, "there is no database at none.db"),
+    (["db", "copy", "--from", "truezero.db", "--to", "truezero.db"], 1, "copied into itself"),
+    (["db", "copy", "--from", "truezero.db", "--to", "oracle://h/d"], 1, "only SQLite and"),
+    (["db", "backup", "junk"], 1, "junk: File exists"),
+    (["db", "backup", "k.db", "--database", "junk"], 1, "file is not a database"),
+    (["db", "backup", "no/where.db"], 1, "no/where.db.part: No such file"),
+    (["db", "backup", "k.db", "--database", "postgresql://u:secret@h/d"], 1, "pg_dump"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "said"), SENTENCES)
+def test_what_cannot_be_done_is_one_sentence(
+    folder: Path, words: list[str], code: int, said: str
+) -> None:
+    (folder / "junk").write_bytes(b"this is no database and no archive" * 100)
+    (folder / "folder").mkdir()
+    before = made(folder)
+    done = truezero(*words, folder=folder)
+    assert done.returncode == code
+    assert len(done.stderr.decode().strip().splitlines()) == 1, done.stderr.decode()
+    assert said in done.stderr.decode()
+    assert b"secret" not in done.stderr
+    assert made(folder) == before
+
+
+def made(folder: Path) -> set[str]:
+    """What there is but for the files that SQLite keeps beside an open database."""
+    return {path.name for path in folder.iterdir() if not path.name.startswith("truezero.db-")}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["serve", "--port", "0"], ["db", "upgrade"], ["export", "--full"], ["import", "-"],
+     ["db", "copy", "--from", "truezero.db", "--to", "o.db"]],
+)  # fmt: skip
+def test_a_database_of_a_later_version_is_one_sentence(folder: Path, words: list[str]) -> None:
+    archive = truezero("export", "--full", folder=folder).stdout
+    run(folder / "truezero.db", "UPDATE alembic_version SET version_num = '9999'")
+    code, said = told(truezero(*words, folder=folder, given=archive))
+    assert code == 1
+    assert said.startswith("truezero: the database stands at schema 9999, and this version")
+    assert len(said.splitlines()) == 1
+
+
+def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
+    run(folder / "truezero.db", "CREATE TABLE unfinished_copy (half INTEGER)")
+    code, said = told(truezero("serve", "--port", "0", folder=folder))
+    assert (code, len(said.splitlines())) == (1, 1)
+    assert "the half of a copy" in said
+
+
+def test_the_commands_of_the_page_run(folder: Path) -> None:
+    page = (ROOT / "docs" / "data.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    ours = f'truezero() {{ "{sys.executable}" -m truezero "$@"; }}\n'
+    for block in blocks:
+        done = subprocess.run(
+            ["sh", "-ec", ours + block],
+            cwd=folder, env={**CLEAN, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr.decode()
+    assert len(blocks) == 3
+    made = {path.name for path in folder.iterdir()} - {"truezero.db"}
+    assert made == {"kept.db", "night.jsonl", "night", "other.db", "copied.db"}
+
+
+def test_the_page_knows_every_schema() -> None:
+    page = (ROOT / "docs" / "data.md").read_text()
+    assert re.findall(r"^\| (\d{4}) \|", page, re.MULTILINE) == EVER
