@@ -101,7 +101,9 @@ class Server:
         name = f"t{next(_numbers)}"
         template = self._template() if prepared else "template0"
         with self.connect() as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+            connection.execute(
+                f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode()
+            )
         try:
             yield self.url(name)
         finally:

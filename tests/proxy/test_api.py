@@ -44,7 +44,7 @@ class Service:
 
 @contextlib.contextmanager
 def serving(folder: Path, **settings: str) -> Iterator[Service]:
-    database = str(folder / "t.db")
+    database = settings.pop("DATABASE_URL", str(folder / "t.db"))
     Database(database).prepare()
     with Provider(answers.healthy) as provider:
         environment = {
@@ -58,8 +58,8 @@ def serving(folder: Path, **settings: str) -> Iterator[Service]:
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path) as running_service:
+def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
+    with serving(tmp_path, DATABASE_URL=database_url) as running_service:
         yield running_service
 
 

@@ -24,8 +24,8 @@ CHAT = "/v1/chat/completions"
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path, BREAKER_THRESHOLD="3") as running_service:
+def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
+    with serving(tmp_path, DATABASE_URL=database_url, BREAKER_THRESHOLD="3") as running_service:
         yield running_service
 
 
@@ -164,9 +164,9 @@ def test_repeating_an_outcome_feeds_the_breaker_once(service: Service) -> None:
     assert service.get("/batches/b/breaker")["lanes"][0]["streak"] == 1
 
 
-def test_every_process_sees_the_same_breaker(service: Service, tmp_path: Path) -> None:
+def test_every_process_sees_the_same_breaker(service: Service, database_url: str) -> None:
     environment = {
-        "TRUEZERO_DATABASE_URL": str(tmp_path / "t.db"),
+        "TRUEZERO_DATABASE_URL": database_url,
         "TRUEZERO_UPSTREAM_OPENAI": service.provider.url,
         "TRUEZERO_BREAKER_THRESHOLD": "3",
     }

@@ -29,8 +29,8 @@ REAL_KEYS = {"KEY_OPENAI": "sk-real", "KEY_ANTHROPIC": "sk-ant-real", "KEY_GEMIN
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path) as running_service:
+def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
+    with serving(tmp_path, DATABASE_URL=database_url) as running_service:
         yield running_service
 
 
@@ -145,8 +145,11 @@ def test_an_agents_own_key_is_none_of_ours(service: Service) -> None:
     assert service.call("r", authorization="Bearer sk-own").status_code == 200
 
 
-def test_another_process_sees_an_end_within_the_ttl(tmp_path: Path) -> None:
-    with serving(tmp_path) as one, serving(tmp_path) as other:
+def test_another_process_sees_an_end_within_the_ttl(
+    service: Service, tmp_path: Path, database_url: str
+) -> None:
+    one = service
+    with serving(tmp_path, DATABASE_URL=database_url) as other:
         registered = register(one)
         assert by_key(other, registered["key"]).status_code == 200
         end(one, registered["id"])

@@ -112,8 +112,8 @@ def eventually(ask: Callable[[], float | None], wanted: float, timeout_s: float 
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path, BREAKER_THRESHOLD="2") as running_service:
+def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
+    with serving(tmp_path, DATABASE_URL=database_url, BREAKER_THRESHOLD="2") as running_service:
         yield running_service
 
 

@@ -24,8 +24,8 @@ PROMPT, KEY = "what nobody may read", "sk-what-nobody-may-see"
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path, BREAKER_THRESHOLD="2") as running_service:
+def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
+    with serving(tmp_path, DATABASE_URL=database_url, BREAKER_THRESHOLD="2") as running_service:
         yield running_service
 
 
