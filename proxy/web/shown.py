@@ -9,15 +9,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fastapi import Response
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from proxy.web import marks, pictures, words
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _POLICY = "; ".join(
     (
@@ -76,7 +79,7 @@ def static(name: str) -> Response | None:
 
 def page(template: str, status: int = 200, **shown: Any) -> HTMLResponse:
     """A template as a whole page."""
-    return HTMLResponse(_TEMPLATES.get_template(template).render(shown), status, dict(HEADERS))
+    return HTMLResponse(_templates().get_template(template).render(shown), status, dict(HEADERS))
 
 
 def path_of(kind: str, name: str) -> str:
@@ -88,7 +91,11 @@ def _asset(name: str) -> str:
     return f"/ui/static/{name}?v={STATIC[name].digest}"
 
 
-def _environment() -> Environment:
+@cache
+def _templates() -> Environment:
+    # A twentieth of what a start takes, and many a service never shows a page.
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+
     made = Environment(
         loader=PackageLoader("proxy.web"),
         autoescape=True,
@@ -112,6 +119,3 @@ def _environment() -> Environment:
         warnings=words.WARNINGS,
     )
     return made
-
-
-_TEMPLATES = _environment()
