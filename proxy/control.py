@@ -533,17 +533,17 @@ class Desk:
 
     async def _judged(self, rollout: Rollout) -> Verdict:
         """Judge, with what earlier attempts of the same task say of a retry, and keep it."""
-        verdict = await self._ask(self._judge, rollout, self._policy)
+        return await self._ask(self._judge_and_keep, rollout)
+
+    def _judge_and_keep(self, rollout: Rollout) -> Verdict:
+        verdict = self._judge(rollout, self._policy)
         if rollout.task is not None and rollout.attempt:
-            earlier = await self._ask(
-                self._database.earlier_causes, rollout.batch, rollout.task, rollout.attempt
-            )
+            earlier = self._database.earlier_causes(rollout.batch, rollout.task, rollout.attempt)
             verdict = in_itself(verdict, rollout, self._policy, earlier)
         if self._recorder.failing:  # said, and kept when it can be
             return verdict
         now = self._wall()
-        await self._ask(
-            self._database.store_verdict,
+        self._database.store_verdict(
             self._verdict_row(rollout, verdict, now),
             lambda states: breakers.feed(states, verdict, now=now, policy=self._policy),
         )

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, func, select
 
 from classifier.records import Ending
+from proxy import control
 from proxy.api import routes
 from proxy.store.database import Batch, Database
 from proxy.store.tables import exchanges
@@ -158,6 +159,16 @@ def test_a_page_is_filled_in_a_thread(
     monkeypatch.setattr(shown, "page", told(shown.page, filled))
     assert service.http.get(path).status_code == 200
     assert filled == [False]
+
+
+def test_a_verdict_is_given_and_written_down_in_a_thread(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[bool] = []
+    for step in ("judge", "reward_of"):
+        monkeypatch.setattr(control, step, told(getattr(control, step), judged))
+    service.get("/rollouts/r1/verdict")
+    assert judged == [False, False]
 
 
 def told(work: Callable[..., Any], where: list[bool]) -> Callable[..., Any]:
