@@ -49,7 +49,7 @@ from proxy.settings import Settings, load
 from proxy.signing import signers
 from proxy.sockets import SocketRelay
 from proxy.standing import AwayError, Standing, Standings
-from proxy.store.database import Database, StorageError
+from proxy.store.database import Database, StorageError, UrlError
 from proxy.store.migrations import UnfitError
 from proxy.store.rows import place
 from proxy.store.spill import Spill, left_behind
@@ -93,8 +93,9 @@ class Application:
         self._settings = settings
         self._database = Database(settings.database_url)
         self._worker = _new_id()
+        self._place = _spill_place(self._database, settings)
         self._recorder = Recorder(
-            self._database, worker=self._worker, spill=_spill(self._database, self._worker)
+            self._database, worker=self._worker, spill=_spill(self._place, self._worker)
         )
         secret = self._database.secret("keyring")
         keyring = Keyring(secret)
@@ -234,8 +235,7 @@ class Application:
 
     def _recover(self) -> None:
         """Write what dead processes had kept beside the database."""
-        file = self._database.file
-        for spill in left_behind(file) if file else ():
+        for spill in left_behind(self._place) if self._place else ():
             with contextlib.closing(spill):
                 count = recover(self._database, spill, worker=self._worker)
             log.warning("%d exchanges that a dead process had kept are written", count)
@@ -301,8 +301,12 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _spill(database: Database, worker: str) -> Spill | None:
-    return Spill.of(database.file, worker) if database.file else None
+def _spill_place(database: Database, settings: Settings) -> Path | None:
+    return database.spill_place(Path(settings.spill_dir) if settings.spill_dir else None)
+
+
+def _spill(place: Path | None, worker: str) -> Spill | None:
+    return Spill.of(place, worker) if place else None
 
 
 def _log(settings: Settings) -> Log:
@@ -339,7 +343,7 @@ def _prepare(settings: Settings) -> None:
             traces.check()
         except traces.MissingError as error:
             raise StartError(str(error)) from None
-    database = Database(settings.database_url)
+    database = _named(settings)
     try:
         database.prepare()
         for name in ("salt", "keyring"):
@@ -468,7 +472,7 @@ def upgrade(settings: Settings) -> tuple[str | None, str | None]:
     Raises:
         StartError: the database cannot be written, or a later version wrote it.
     """
-    database = Database(settings.database_url)
+    database = _named(settings)
     try:
         return database.prepare()
     except UnfitError as error:
@@ -477,6 +481,13 @@ def upgrade(settings: Settings) -> tuple[str | None, str | None]:
         raise StartError(_unwritable(settings, error)) from None
     finally:
         database.close()
+
+
+def _named(settings: Settings) -> Database:
+    try:
+        return Database(settings.database_url)
+    except UrlError as error:
+        raise StartError(f"database_url: {error}") from None
 
 
 def _unwritable(settings: Settings, error: StorageError) -> str:

@@ -54,7 +54,14 @@ class Settings(BaseModel):
     )
     workers: int = Field(1, ge=1, le=64, description="processes that share the port")
     database_url: str = Field(
-        "truezero.db", description="SQLite file, or an SQLAlchemy URL", min_length=1
+        "truezero.db",
+        description="SQLite file, or `postgresql://user:password@host/name`",
+        min_length=1,
+    )
+    spill_dir: str | None = Field(
+        None,
+        description="folder for what the database does not take; by default the SQLite file's, "
+        "with PostgreSQL `truezero-spill` in the working directory",
     )
     admin_token: SecretStr | None = Field(
         None, description="opens the control plane; needed beyond loopback"

@@ -12,7 +12,8 @@ from tests import postgres
 
 
 @pytest.fixture(scope="session")
-def _postgres_server() -> Iterator[postgres.Server]:
+def postgres_server() -> Iterator[postgres.Server]:
+    """One server for the whole run; a test that stops it starts it again."""
     programs = postgres.binaries()
     if programs is None:
         absent = "PostgreSQL is not installed here (Debian: apt-get install postgresql)"
@@ -28,9 +29,9 @@ def _postgres_server() -> Iterator[postgres.Server]:
 
 
 @pytest.fixture
-def postgres_url(_postgres_server: postgres.Server) -> Iterator[str]:
+def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
     """A prepared PostgreSQL database of the test's own."""
-    with _postgres_server.database() as url:
+    with postgres_server.database() as url:
         yield url
 
 

@@ -23,7 +23,7 @@ import psycopg
 from proxy.store.database import Database
 
 _SETTINGS = (
-    "listen_addresses=", "fsync=off", "synchronous_commit=off", "full_page_writes=off",
+    "listen_addresses=", "fsync=off", "full_page_writes=off",
     "shared_buffers=32MB", "max_connections=200", "autovacuum=off", "log_min_messages=warning",
 )  # fmt: skip
 _TEMPLATE = "prepared"
@@ -80,6 +80,21 @@ class Server:
     def kill(self) -> None:
         """End it without a goodbye; it recovers at its next start."""
         self._end(signal.SIGQUIT)
+
+    def freeze(self) -> None:
+        """Have it say nothing more, on any connection, without closing one."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, how: signal.Signals) -> None:
+        assert self._process is not None
+        pid = self._process.pid
+        self._process.send_signal(how)
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            os.kill(int(child), how)
 
     def destroy(self) -> None:
         """Stop it and remove its data."""

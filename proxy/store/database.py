@@ -6,6 +6,7 @@ It decides nothing: nouns in, nouns out, and a rollback where a write fails.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -156,6 +157,22 @@ class Database:
         self._open_ids: set[str] = set()
         self._months: set[months.Month] = set()
         self._secrets: dict[str, str] = {}  # as handed out, for a file that takes this one's place
+
+    def spill_place(self, folder: Path | None) -> Path | None:
+        """Where processes keep what it does not take: the beginning of a path, for each database.
+
+        Arguments:
+            folder: None takes the one of a file, or `truezero-spill` in the working directory.
+        """
+        if self.is_sqlite:
+            if self.file is None or folder is None:
+                return self.file
+            name, where = self.file.name, str(self.file.resolve())
+        else:
+            name = (self._url.database or "").replace("/", "-")
+            where = f"{self._url.host}:{self._url.port}:{self._url.query.get('host')}"
+        digest = hashlib.blake2b(where.encode(), digest_size=4).hexdigest()
+        return (folder or Path("truezero-spill")) / f"{name}-{digest}"
 
     @property
     def file(self) -> Path | None:

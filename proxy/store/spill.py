@@ -42,9 +42,9 @@ class Spill:
         self._reading = 0
 
     @classmethod
-    def of(cls, database: Path, worker: str) -> Self:
-        """The spill of one worker on a database."""
-        return cls(database.with_name(f"{database.name}.{worker}{_SUFFIX}"))
+    def of(cls, place: Path, worker: str) -> Self:
+        """The spill of one worker, whose path begins as all of the database's do."""
+        return cls(place.with_name(f"{place.name}.{worker}{_SUFFIX}"))
 
     def keep(self, exchanges: Sequence[Exchange]) -> bool:
         """Write exchanges down; False, and nothing written, where that is not possible."""
@@ -115,9 +115,9 @@ class Spill:
         return False
 
 
-def left_behind(database: Path) -> Iterator[Spill]:
+def left_behind(place: Path) -> Iterator[Spill]:
     """The spills of dead processes on a database, each to be read and closed."""
-    for path in sorted(database.parent.glob(f"{_escaped(database.name)}.*{_SUFFIX}")):
+    for path in sorted(place.parent.glob(f"{_escaped(place.name)}.*{_SUFFIX}")):
         spill = Spill(path)
         if spill._take_over():
             yield spill
@@ -125,6 +125,7 @@ def left_behind(database: Path) -> Iterator[Spill]:
 
 def _new(path: Path) -> int:
     """A locked empty file; it gets its name last, so that nobody finds it without its lock."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     unlocked = path.with_name(path.name + ".new")
     file = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:

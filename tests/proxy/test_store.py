@@ -23,7 +23,8 @@ from classifier.records import (
 )
 from classifier.verdicts import Subcategory
 from proxy.store import migrations
-from proxy.store.database import AwayError, Batch, Database, Gap, Registration
+from proxy.store.database import AwayError, Batch, Database, Gap, Registration, UrlError
+from proxy.store.rows import place
 from proxy.store.tables import metadata, workers
 
 FULL = Exchange(
@@ -208,3 +209,24 @@ def test_the_newest_migration_is_the_one_the_code_expects(database: Database) ->
     newest = max(path.name for path in folder.glob("[0-9]*.py"))
     assert newest.startswith(migrations.HEAD)
     assert database.prepare() == (migrations.HEAD, migrations.HEAD)
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_every_spelling_of_postgresql_is_the_one_driver(scheme: str) -> None:
+    database = Database(f"{scheme}://me:s3cret@db.example/traces")
+    assert database.url == "postgresql+psycopg://me:s3cret@db.example/traces"
+    assert "s3cret" not in place(database.url)
+
+
+@pytest.mark.parametrize("url", ["mysql://me@db.example/traces", "://", "what is this://"])
+def test_a_url_of_another_kind_is_refused_in_words(url: str) -> None:
+    with pytest.raises(UrlError):
+        Database(url)
+
+
+def test_each_database_has_its_own_place_for_what_it_does_not_take(tmp_path: Path) -> None:
+    urls = ["postgresql://a/x", "postgresql://b/x", "postgresql://a/y", "a/t.db", "b/t.db"]
+    places = [Database(url).spill_place(tmp_path) for url in urls]
+    assert len(set(places)) == len(urls)
+    assert {place.parent for place in places if place} == {tmp_path}
+    assert Database("a/t.db").spill_place(None) == Path("a/t.db")
