@@ -39,6 +39,7 @@ _ONE_MESSAGE_ONLY = HOP_BY_HOP
 _BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _BAD_NAME = re.compile(rb'[\x00-\x20\x7f()<>@,;:\\\[\]={}"/?]')
 _MINTED = b"tz-"
+_NAMES_NONE = frozenset({b"keep-alive", b"close", b"Keep-Alive"})  # what clients mostly send
 
 # AWS Signature Version 4: a signature names the host it was made for, so one made for this
 # proxy's address is worth nothing at the provider's.
@@ -157,7 +158,7 @@ def _credential(auth: Auth, key: str) -> tuple[bytes, bytes]:
 
 
 def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    value = first(headers, b"connection")
-    if value is None or value in (b"keep-alive", b"close", b"Keep-Alive"):
+    values = [value for name, value in headers if name == b"connection"]
+    if not values or (len(values) == 1 and values[0] in _NAMES_NONE):
         return frozenset()
-    return frozenset(token.strip().lower() for token in value.split(b","))
+    return frozenset(token.strip().lower() for token in b",".join(values).split(b","))

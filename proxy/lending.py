@@ -1,19 +1,80 @@
 """The server's side of an agent's connection, which lends its transport to the application.
 
-It changes nothing of how uvicorn serves: a drill alone takes what is lent, to reset it.
+It changes nothing of how uvicorn serves, but that a request which asks for a protocol that is not
+spoken here keeps its body. A drill alone takes what is lent, to reset it.
 """
 
 from __future__ import annotations
 
 import asyncio
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class LendingProtocol(HttpToolsProtocol):
-    """uvicorn's own protocol; each request's ``scope["state"]["transport"]`` is its connection."""
+    """uvicorn's own protocol; each request's ``scope["state"]["transport"]`` is its connection.
+
+    The parser ends where another protocol would begin, before the body. Java's client offers
+    HTTP/2 with every first request (RFC 7540 §3.2), which is then a plain one (RFC 9110 §7.8): its
+    body must neither be lost nor be read as a request of its own.
+    """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection."""
         super().connection_made(transport)
         self.app_state = {**self.app_state, "transport": transport}
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes."""
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:
+                self._read_on(data[upgrade.args[0] :])
+
+    def on_message_complete(self) -> None:
+        """Take a request's end, unless its body is still to be read."""
+        if not self.parser.should_upgrade() or self._should_upgrade():
+            super().on_message_complete()
+
+    def _read_on(self, data: bytes) -> None:
+        framing = [b": ".join(pair) for pair in self.headers if pair[0] in _FRAMING]
+        self.parser = httptools.HttpRequestParser(_AfterHead(self))
+        self.data_received(b"\r\n".join((b"POST / HTTP/1.1", *framing, b"", b"")) + data)
+
+
+class _AfterHead:
+    """Hands on what a parser finds, but for the first head, which was handed on before."""
+
+    def __init__(self, protocol: LendingProtocol) -> None:
+        self._to = protocol
+        self._known = True
+        self.on_body = protocol.on_body
+
+    def on_message_begin(self) -> None:
+        if not self._known:
+            self._to.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._known:
+            self._to.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._known:
+            self._to.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self._known:
+            self._to.on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._known = False
+        self._to.on_message_complete()

@@ -39,7 +39,7 @@ class Service:
         }
         self._port = _free_port()
         self.url = f"http://127.0.0.1:{self._port}"
-        self._http = httpx.Client(base_url=self.url, timeout=20)
+        self.http = httpx.Client(base_url=self.url, timeout=20)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -47,7 +47,7 @@ class Service:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._http.close()
+        self.http.close()
         self.stop()
 
     def start(self) -> None:
@@ -102,13 +102,13 @@ class Service:
         return items
 
     def outcome(self, rollout: str, **seen: object) -> dict[str, Any]:
-        return self._checked(self._http.post(f"/rollouts/{rollout}/outcome", json=seen))
+        return self._checked(self.http.post(f"/rollouts/{rollout}/outcome", json=seen))
 
     def register(self, **asked: object) -> dict[str, Any]:
-        return self._checked(self._http.post("/rollouts", json=asked))
+        return self._checked(self.http.post("/rollouts", json=asked))
 
     def get(self, path: str, **query: str) -> dict[str, Any]:
-        return self._checked(self._http.get(path, params=query))
+        return self._checked(self.http.get(path, params=query))
 
     def _checked(self, answer: httpx.Response) -> dict[str, Any]:
         assert answer.is_success, f"{answer.request.url}: {answer.status_code} {answer.text}"
@@ -125,7 +125,7 @@ class Service:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and self._running():
             with contextlib.suppress(httpx.TransportError):
-                if self._http.get("/healthz").is_success:
+                if self.http.get("/healthz").is_success:
                     return
             time.sleep(0.05)
         raise AssertionError(f"the service does not answer:\n{self.log()}")

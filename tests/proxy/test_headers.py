@@ -25,6 +25,8 @@ def test_hop_by_hop_headers_stay_on_their_hop(name: bytes) -> None:
 def test_what_connection_names_is_hop_by_hop_too() -> None:
     pairs = [(b"connection", b"close, X-Mine"), (b"x-mine", b"1"), (b"x-kept", b"2")]
     assert dressed(*pairs) == [(b"x-kept", b"2")]
+    pairs = [(b"connection", b"close"), (b"connection", b"x-mine"), (b"x-mine", b"1")]
+    assert dressed(*pairs) == [], "whichever of them names it"
 
 
 def test_our_own_headers_never_reach_a_provider() -> None:
