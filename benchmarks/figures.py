@@ -7,49 +7,17 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import machine, subjects
+from benchmarks import hour, machine, subjects
+from benchmarks.load import Bench, Memory, cpu_s, memory_mb, number, points
 from benchmarks.rows import Numbers
 from benchmarks.subjects import Stage, Subject
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """The tools, where they run, and how long a round takes."""
-
-    load: Path
-    stage: Stage
-    seconds: float
-    load_core: int | None
-
-    def ask(self, subject: Subject, *options: str) -> dict[str, object]:
-        """Put load on a subject; what the generator counted.
-
-        Raises:
-            RuntimeError: an exchange failed, so that nothing it says can be trusted.
-        """
-        counted = self.count(subject, *options)
-        if counted["failed"] or counted["refused"] or not counted["ok"]:
-            raise RuntimeError(f"{subject.name}: {json.dumps(counted)}")
-        return counted
-
-    def count(self, subject: Subject, *options: str) -> dict[str, object]:
-        """Put load on a subject; what the generator counted, failures among it."""
-        headers = [word for header in subject.headers for word in ("-H", header)]
-        where = ("-p", str(subject.port), "-P", subject.path, *headers)
-        done = subprocess.run(
-            [*machine.pinned(self.load_core), str(self.load), *where, *options],
-            capture_output=True,
-            check=True,
-        )
-        counted: dict[str, object] = json.loads(done.stdout)
-        return counted
 
 
 def cpu_per_exchange(bench: Bench, subject: Subject) -> Numbers:
@@ -66,11 +34,11 @@ def _cpu_of_exchanges(bench: Bench, subject: Subject, *options: str) -> Numbers:
     pace = subject.pace
     ask = ("-c", str(pace.connections), *options)
     bench.ask(subject, "-d", str(0.5 / pace.share), *ask)  # connections are made before
-    before = _cpu(subject)
+    before = cpu_s(subject)
     counted = bench.ask(subject, "-d", str(bench.seconds * pace.share), *ask)
-    spent = _cpu(subject) - before
-    done = _number(counted["ok"])
-    return {"cpu_us": spent / done * 1e6, "per_s": done / _number(counted["seconds"])}
+    spent = cpu_s(subject) - before
+    done = number(counted["ok"])
+    return {"cpu_us": spent / done * 1e6, "per_s": done / number(counted["seconds"])}
 
 
 def cpu_per_chunk(bench: Bench, subject: Subject) -> Numbers:
@@ -81,57 +49,73 @@ def cpu_per_chunk(bench: Bench, subject: Subject) -> Numbers:
     idle = _idle_cpu_per_s(subject)
     chunks, at_once = int(bench.seconds * 100), str(subject.pace.streams)
     streams = ("-s", "-m", f"mock-{chunks}-10", "-c", at_once, "-n", at_once, "-R", "200")
-    before = _cpu(subject)
+    before = cpu_s(subject)
     counted = bench.ask(subject, *streams, "-d", "1")
-    spent = _cpu(subject) - before - idle * _number(counted["seconds"])
-    return {"cpu_us": spent / _number(counted["chunks"]) * 1e6}
+    spent = cpu_s(subject) - before - idle * number(counted["seconds"])
+    return {"cpu_us": spent / number(counted["chunks"]) * 1e6}
 
 
 def first_byte(bench: Bench, subject: Subject) -> Numbers:
     """ms to the first byte at 200 req/s, or as many as a slow one can take without a queue."""
     rate = ("-r", str(subject.pace.per_s), "-c", "64")
     counted = bench.ask(subject, *rate, "-d", str(max(bench.seconds, 3)))
-    points = counted["first_byte_us"]
-    assert isinstance(points, dict)
-    return {"p50_ms": points["p50"] / 1e3, "p99_ms": points["p99"] / 1e3}
+    took = points(counted, "first_byte")
+    return {"p50_ms": took["p50"] / 1e3, "p99_ms": took["p99"] / 1e3}
 
 
-def many_streams(bench: Bench, subject: Subject, streams: int = 1000) -> Numbers:
-    """Streams at once, each a chunk every 100 ms: memory they take, and how late a chunk is."""
-    before = _memory(subject)
-    with _Peak(subject) as peak:
-        chunks = max(int(bench.seconds * 10), 40)
-        ask = ("-s", "-m", f"mock-{chunks}-100", "-c", str(streams), "-n", str(streams))
-        counted = bench.ask(subject, *ask, "-R", "2000", "-d", "5")
-    late = counted["chunk_us"]
-    assert isinstance(late, dict)
+def thousand_streams(bench: Bench, subject: Subject) -> Numbers:
+    """1,000 streams at once, each a chunk every 100 ms."""
+    chunks = max(int(bench.seconds * 10), 40)
+    return _streams(bench, subject, 1000, f"mock-{chunks}-100", ramp_s=2)
+
+
+def five_thousand_streams(bench: Bench, subject: Subject) -> Numbers:
+    """5,000 streams at once, each a chunk every second."""
+    return _streams(bench, subject, 5000, "mock-8-1000", ramp_s=4)
+
+
+def nine_thousand_streams(bench: Bench, subject: Subject) -> Numbers:
+    """9,000 streams at once, each a chunk every second."""
+    return _streams(bench, subject, 9000, "mock-10-1000", ramp_s=6)
+
+
+def _streams(bench: Bench, subject: Subject, streams: int, model: str, ramp_s: float) -> Numbers:
+    """The memory streams take, and how late a chunk is.
+
+    Raises:
+        RuntimeError: one failed, or this process may not open enough files for them.
+    """
+    allowed = machine.open_files()
+    if allowed < 2 * streams + 200:
+        raise RuntimeError(f"{streams} streams need two files each, and {allowed} are allowed")
+    before = memory_mb(subject)
+    with Memory(subject) as memory:
+        ask = ("-s", "-m", model, "-c", str(streams), "-n", str(streams))
+        counted = bench.ask(subject, *ask, "-R", f"{ramp_s * 1e3:g}", "-d", f"{ramp_s + 3:g}")
     return {
-        "at_once": _number(counted["peak"]),
-        "mb_per_1000": (peak.mb - before) * 1000 / streams,
-        "chunk_p99_ms": late["p99"] / 1e3,
+        "at_once": number(counted["peak"]),
+        "mb_per_1000": (memory.peak_mb - before) * 1000 / streams,
+        "chunk_p99_ms": points(counted, "chunk")["p99"] / 1e3,
     }
 
 
-class _Peak:
-    """The most memory a subject had while the ``with`` lasted."""
+def new_connections(bench: Bench, subject: Subject) -> Numbers:
+    """5,000 new connections/s, a request on each, and a request afterwards.
 
-    def __init__(self, subject: Subject) -> None:
-        self.mb = 0.0
-        self._subject = subject
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> _Peak:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._over.wait(0.25):
-            self.mb = max(self.mb, _memory(self._subject))
+    Raises:
+        RuntimeError: some were neither served nor refused, or the last one was not served.
+    """
+    counted = bench.count(subject, "-o", "-r", "5000", "-c", "4000", "-d", f"{bench.seconds:g}")
+    if counted["waiting"] or not counted["ok"]:
+        raise RuntimeError(f"{subject.name}: {json.dumps(counted)}")
+    after = bench.ask(subject, "-n", "1", "-c", "1", "-d", "30")
+    lost = number(counted["failed"]) + number(counted["refused"])
+    return {
+        "served_per_s": number(counted["ok"]) / number(counted["seconds"]),
+        "not_served_percent": 100 * lost / number(counted["started"]),
+        "p99_ms": points(counted, "first_byte")["p99"] / 1e3,
+        "after_ms": points(after, "whole")["max"] / 1e3,
+    }
 
 
 def cold_start(bench: Bench) -> Numbers:
@@ -152,23 +136,30 @@ def cold_start(bench: Bench) -> Numbers:
             return {"s": time.monotonic() - begun}
 
 
-def _cpu(subject: Subject) -> float:
-    return machine.cpu_s(subject.pid) if subject.pid else 0.0
+_IMPORTS = {
+    "package_ms": "import truezero",
+    "client_ms": "from truezero import Client",
+    "service_ms": "import proxy.app",
+}
 
 
-def _memory(subject: Subject) -> float:
-    return machine.resident_mb(subject.pid) if subject.pid else 0.0
+def imports(bench: Bench) -> Numbers:
+    """ms that an import takes in a new interpreter; starting that one is left out."""
+    return {number: _import_ms(bench.stage, what) for number, what in _IMPORTS.items()}
+
+
+def _import_ms(stage: Stage, what: str) -> float:
+    clock = "time.perf_counter()"
+    code = f"import time; at = {clock}; {what}; print({clock} - at)"
+    command = [*machine.pinned(stage.core), str(stage.python or sys.executable), "-c", code]
+    env = subjects.clean_env() | {"PYTHONPATH": subjects.python_path(stage.python)}
+    return float(subprocess.run(command, env=env, capture_output=True, check=True).stdout) * 1e3
 
 
 def _idle_cpu_per_s(subject: Subject, seconds: float = 1.0) -> float:
-    before = _cpu(subject)
+    before = cpu_s(subject)
     time.sleep(seconds)
-    return (_cpu(subject) - before) / seconds
-
-
-def _number(value: object) -> float:
-    assert isinstance(value, int | float)
-    return float(value)
+    return (cpu_s(subject) - before) / seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +176,7 @@ class Figure:
     direct: bool = False
     fresh: bool = False
     slow: bool = True
+    rounds: int | None = None  # at most, where a round takes long
 
 
 FIGURES: Mapping[str, Figure] = {
@@ -192,5 +184,30 @@ FIGURES: Mapping[str, Figure] = {
     "large": Figure(name="CPU of a 100 kB request", measure=cpu_per_large_request),
     "chunk": Figure(name="CPU of an SSE chunk", measure=cpu_per_chunk),
     "first_byte": Figure(name="first byte at 200 req/s", measure=first_byte, direct=True),
-    "streams": Figure(name="1,000 streams", measure=many_streams, fresh=True, slow=False),
+    "streams": Figure(name="1,000 streams", measure=thousand_streams, fresh=True, slow=False),
+    "streams_5000": Figure(
+        name="5,000 streams", measure=five_thousand_streams, fresh=True, slow=False, rounds=2
+    ),
+    "streams_9000": Figure(
+        name="9,000 streams", measure=nine_thousand_streams, fresh=True, slow=False, rounds=2
+    ),
+    "connections": Figure(
+        name="5,000 new connections/s", measure=new_connections, slow=False, rounds=2
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFigure:
+    """A figure of truezero alone."""
+
+    name: str
+    measure: Callable[[Bench], Numbers]
+    rounds: int | None = None
+
+
+OWN_FIGURES: Mapping[str, OwnFigure] = {
+    "imports": OwnFigure(name="imports", measure=imports),
+    "cold_start": OwnFigure(name="cold start", measure=cold_start),
+    "hour": OwnFigure(name="an hour's exchanges", measure=hour.measure, rounds=1),
 }

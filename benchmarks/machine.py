@@ -118,7 +118,7 @@ def description(python: Path | None = None) -> dict[str, object]:
         "kernel": platform.release(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
-        "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "open_files": open_files(),
     }
 
 
@@ -151,7 +151,12 @@ def raise_open_files(wanted: int = 65536) -> int:
     return soft
 
 
-def keep_off(core: int | None) -> None:
+def open_files() -> int:
+    """How many files this process, and those it starts, may open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def keep_to(core: int | None) -> None:
     """Move this process to one core, so that it disturbs no other."""
     if core is not None:
         os.sched_setaffinity(0, {core})

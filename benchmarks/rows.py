@@ -56,6 +56,23 @@ def _most(most: float, unit: str) -> Goal:
 
 _LITELLM = Goal(most=0.01, peer="litellm", said="≥ 100 times less than LiteLLM")
 
+
+def _streams(figure: str, many: str) -> tuple[Row, ...]:
+    memory, late = (_most(25, "MB"),), (_most(5, "ms"),)
+    beside = ("nginx",)
+    return (
+        Row(figure=figure, number="at_once", label=f"{many} streams at once, none failed"),
+        Row(
+            figure=figure, number="mb_per_1000", label="MB per 1,000 of them",
+            against=beside, goals=memory,
+        ),
+        Row(
+            figure=figure, number="chunk_p99_ms", label="ms chunk delay p99",
+            against=beside, goals=late,
+        ),
+    )  # fmt: skip
+
+
 ROWS = (
     Row(
         figure="exchange", number="cpu_us", label="µs CPU per 1.5 kB exchange",
@@ -78,18 +95,51 @@ ROWS = (
         figure="first_byte", number="p99_ms", label="ms to first byte p99",
         against=("direct",), how="+", goals=(_more(1.5),),
     ),
-    Row(figure="streams", number="at_once", label="streams at once, none failed"),
+    *_streams("streams", "1,000"),
+    *_streams("streams_5000", "5,000"),
+    *_streams("streams_9000", "9,000"),
     Row(
-        figure="streams", number="mb_per_1000", label="MB per 1,000 streams",
-        against=("nginx",), goals=(_most(25, "MB"),),
+        figure="connections", number="served_per_s", label="of 5,000 new connections/s served",
+        against=("nginx",),
     ),
-    Row(
-        figure="streams", number="chunk_p99_ms", label="ms chunk delay p99",
-        against=("nginx",), goals=(_most(5, "ms"),),
-    ),
+    Row(figure="connections", number="not_served_percent", label="% of them not served"),
+    Row(figure="connections", number="p99_ms", label="ms to first byte p99 meanwhile"),
+    Row(figure="connections", number="after_ms", label="ms for a request right after"),
+    Row(figure="imports", number="package_ms", label="ms import truezero"),
+    Row(figure="imports", number="client_ms", label="ms from truezero import Client"),
+    Row(figure="imports", number="service_ms", label="ms import of the service"),
     Row(
         figure="cold_start", number="s", label="s from start to first byte",
         goals=(_most(0.8, "s"),),
+    ),
+    Row(figure="hour", number="exchanges", label="exchanges in one go"),
+    Row(figure="hour", number="tenth_mb", label="MB after a tenth of them"),
+    Row(figure="hour", number="end_mb", label="MB after all of them"),
+    Row(
+        figure="hour", number="growth", label="memory at the end / at a tenth",
+        goals=(_most(1.1, "times"),),
+    ),
+    Row(figure="hour", number="alone_p50_ms", label="ms to first byte p50 on that database"),
+    Row(figure="hour", number="asked_p50_ms", label="the same while its batch is read"),
+    Row(figure="hour", number="alone_p99_ms", label="ms to first byte p99 on that database"),
+    Row(figure="hour", number="asked_p99_ms", label="the same while its batch is read"),
+    Row(figure="hour", number="first_question_ms", label="ms for the batch's summary at first"),
+    Row(figure="hour", number="question_ms", label="ms for its summary or page then"),
+    Row(
+        figure="verdict_1000000", number="ms", label="ms verdict over 1,000 of 10⁶ exchanges",
+        goals=(_most(10, "ms"),),
+    ),
+    Row(
+        figure="verdict_10000000", number="ms", label="ms verdict over 1,000 of 10⁷ exchanges",
+        goals=(_most(10, "ms"),),
+    ),
+    Row(
+        figure="summary_1000000", number="ms", label="ms summary of 10,000 rollouts",
+        goals=(_most(50, "ms"),),
+    ),
+    Row(
+        figure="summary_fifth_failed_1000000", number="ms", label="the same, every fifth failed",
+        goals=(_most(50, "ms"),),
     ),
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ Ratios are taken inside a round and their median told; a single absolute figure 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import contextlib
 import json
 import random
@@ -14,10 +15,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import machine, peers, subjects
-from benchmarks.figures import FIGURES, Bench, Figure, cold_start
+from benchmarks.figures import FIGURES, OWN_FIGURES, Figure
+from benchmarks.load import Bench
 from benchmarks.rows import ROWS, SUBJECTS, Numbers, Round, Rounds, summarised, summary, value
 from benchmarks.subjects import Stage, Stand, Subject
 
@@ -26,6 +29,8 @@ __all__ = ["Round", "Rounds", "save", "say", "summary"]
 HERE = Path(__file__).parent
 STANDS: Mapping[str, Stand] = {**subjects.STANDS, **peers.STANDS}
 SLOW_ROUNDS = 2  # of those that take seconds for what others do in one
+VERDICTS = 1_000_000  # exchanges in the database of which verdicts are asked
+NAMES = [*FIGURES, *OWN_FIGURES, "verdicts"]
 
 
 def say(line: str) -> None:
@@ -50,27 +55,46 @@ def build_tools() -> Path:
     return folder
 
 
+@dataclass(slots=True)
+class Run:
+    """What was measured so far; it is written down after each figure."""
+
+    about: dict[str, object]
+    rounds: Rounds = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    file: Path | None = None
+
+    def keep(self, name: str, rounds: Sequence[Round]) -> None:
+        self.rounds.setdefault(name, []).extend(rounds)
+        found = {"machine": self.about, "problems": self.problems}
+        rows = summarised(self.rounds)
+        self.file = save({**found, "figures": rows, "rounds": self.rounds}, self.file)
+
+    def fails(self, problem: str) -> None:
+        say(f"  FAILED: {problem}")
+        self.problems.append(problem)
+
+
 def measure(
-    bench: Bench, everyone: Sequence[Subject], direct: Subject, figure: Figure, rounds: int
+    run: Run, bench: Bench, everyone: Sequence[Subject], figure: Figure, rounds: int
 ) -> list[Round]:
     """So many rounds of a figure, subjects in random order within a round."""
+    direct = Subject(name="direct", port=bench.stage.provider_port)
+    asked = [*everyone, direct] if figure.direct else [*everyone]
     return [
-        one_round(bench, figure, everyone, direct, f"round {n + 1} of {rounds}")
-        for n in range(rounds)
+        one_round(run, bench, asked, figure, f"round {n + 1} of {rounds}") for n in range(rounds)
     ]
 
 
 def one_round(
-    bench: Bench, figure: Figure, everyone: Sequence[Subject], direct: Subject, label: str
+    run: Run, bench: Bench, asked: Sequence[Subject], figure: Figure, label: str
 ) -> Round:
-    asked = [*everyone, direct] if figure.direct else [*everyone]
-    random.shuffle(asked)
     numbers: Round = {}
-    for subject in asked:
+    for subject in random.sample(asked, len(asked)):
         try:
             numbers[subject.name] = _measured(bench, figure, subject)
         except RuntimeError as problem:
-            say(f"  {figure.name}, {label}: FAILED: {problem}")
+            run.fails(f"{figure.name}, {label}: {problem}")
             continue
         say(f"  {figure.name}, {label}: {subject.name}: {_listed(numbers[subject.name])}")
     return numbers
@@ -140,7 +164,8 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of load, each round")
-    parser.add_argument("--only", nargs="*", choices=[*FIGURES, "cold_start"])
+    parser.add_argument("--exchanges", type=int, default=1_000_000, help="of the hour")
+    parser.add_argument("--only", nargs="*", choices=NAMES, default=NAMES)
     parser.add_argument("--without", nargs="*", choices=list(peers.STANDS), default=[])
     parser.add_argument("--python", type=Path, help="interpreter that serves truezero")
     return parser.parse_args()
@@ -149,12 +174,12 @@ def options() -> argparse.Namespace:
 def main() -> None:
     """Measure, print, save."""
     asked = options()
-    wanted = asked.only or [*FIGURES, "cold_start"]
-    slow = [name for name in peers.STANDS if name not in asked.without]
+    machine.raise_open_files()
     tools = build_tools()
-    about = {**machine.description(asked.python), "peers": peers.versions()}
-    say(f"on {about}")
+    run = Run(about={**machine.description(asked.python), "peers": peers.versions()})
+    say(f"on {run.about}")
     proxy_core, load_core = machine.cores() or (None, None)
+    machine.keep_to(load_core)
     port = machine.free_port()
     with machine.running([tools / "provider", str(port)], core=load_core) as provider:
         machine.wait_for_port(port, provider)
@@ -163,23 +188,56 @@ def main() -> None:
             stage=Stage(provider_port=port, core=proxy_core, python=asked.python),
             seconds=asked.seconds,
             load_core=load_core,
+            exchanges=asked.exchanges,
         )
-        rounds: Rounds = {}
-        direct = Subject(name="direct", port=port)
-        figures = {name: figure for name, figure in FIGURES.items() if name in wanted}
-        with standing(bench.stage, list(subjects.STANDS)) as everyone:
-            for name, figure in figures.items():
-                rounds[name] = measure(bench, everyone, direct, figure, asked.rounds)
-        patient = [name for name, figure in figures.items() if figure.slow]
-        if slow and patient:
-            with standing(bench.stage, ["truezero", *slow]) as everyone:
-                for name in patient if len(everyone) > 1 else ():
-                    rounds[name] += measure(bench, everyone, direct, FIGURES[name], SLOW_ROUNDS)
-        if "cold_start" in wanted:
-            say("  cold start")
-            rounds["cold_start"] = [{"truezero": cold_start(bench)} for _ in range(asked.rounds)]
-    rows = table(rounds)
-    say(f"\nwritten to {save({'machine': about, 'figures': rows, 'rounds': rounds})}")
+        slow = [name for name in peers.STANDS if name not in asked.without]
+        beside_nginx(run, bench, asked.only, asked.rounds)
+        beside_the_slow(run, bench, asked.only, slow)
+        alone(run, bench, asked.only, asked.rounds)
+    table(run.rounds)
+    say(f"\nwritten to {run.file}")
+
+
+def beside_nginx(run: Run, bench: Bench, names: Sequence[str], rounds: int) -> None:
+    figures = {name: figure for name, figure in FIGURES.items() if name in names}
+    with standing(bench.stage, list(subjects.STANDS) if figures else []) as everyone:
+        for name, figure in figures.items():
+            run.keep(
+                name, measure(run, bench, everyone, figure, min(rounds, figure.rounds or rounds))
+            )
+
+
+def beside_the_slow(run: Run, bench: Bench, names: Sequence[str], slow: Sequence[str]) -> None:
+    """LiteLLM and Portkey in rounds of their own, so that they disturb none of the others."""
+    figures = {name: figure for name, figure in FIGURES.items() if name in names and figure.slow}
+    with (
+        standing(bench.stage, slow if figures else []) as there,
+        standing(bench.stage, ["truezero"] if there else []) as ours,
+    ):
+        for name, figure in figures.items() if ours else ():
+            run.keep(name, measure(run, bench, [*ours, *there], figure, SLOW_ROUNDS))
+
+
+def alone(run: Run, bench: Bench, names: Sequence[str], rounds: int) -> None:
+    for name, figure in OWN_FIGURES.items():
+        for n in range(min(rounds, figure.rounds or rounds) if name in names else 0):
+            try:
+                numbers = figure.measure(bench)
+            except RuntimeError as problem:
+                run.fails(f"{figure.name}: {problem}")
+                continue
+            say(f"  {figure.name}, round {n + 1}: {_listed(numbers)}")
+            run.keep(name, [{"truezero": numbers}])
+    if "verdicts" in names:
+        verdicts(run)
+
+
+def verdicts(run: Run) -> None:
+    """What the desk takes, in this process (`benchmarks.verdicts`)."""
+    from benchmarks.verdicts import measure as measure_verdicts  # noqa: PLC0415  it reads this one
+
+    for name, rounds in asyncio.run(measure_verdicts([VERDICTS], 10_000)).items():
+        run.keep(name, rounds)
 
 
 if __name__ == "__main__":

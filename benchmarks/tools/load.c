@@ -45,7 +45,7 @@ static const char *path = "/v1/chat/completions", *model = "mock-100-10";
 static struct bytes request, headers;
 static struct connection *all;
 static struct samples first_bytes, wholes, chunks;
-static long started, ok, failed, refused, finished, opened, live, peak;
+static long started, ok, failed, refused, waiting, finished, opened, live, peak;
 static char problem[160];
 static uint64_t start, end;
 
@@ -81,9 +81,9 @@ static void report(void) {
     double took = (double)(now_ns() - start) / 1e9;
     for (char *p = problem; *p; p++)
         if (*p < 32 || *p == '"' || *p == '\\') *p = ' ';
-    printf("{\"started\":%ld,\"ok\":%ld,\"failed\":%ld,\"refused\":%ld,\"opened\":%ld,\"peak\":%ld,"
+    printf("{\"started\":%ld,\"ok\":%ld,\"failed\":%ld,\"refused\":%ld,\"waiting\":%ld,\"opened\":%ld,\"peak\":%ld,"
            "\"seconds\":%.3f,\"chunks\":%zu,\"finished_streams\":%ld",
-           started, ok, failed, refused, opened, peak, took, chunks.len, finished);
+           started, ok, failed, refused, waiting, opened, peak, took, chunks.len, finished);
     print_samples("first_byte", &first_bytes);
     print_samples("whole", &wholes);
     print_samples("chunk", &chunks);
@@ -329,7 +329,7 @@ static bool over(uint64_t now) {
     if (asked_all && !live) return true;
     if (now < end + 30 * SECOND) return false;
     note("still waiting at the end", "");
-    failed += live;
+    failed += waiting = live;
     return true;
 }
 
