@@ -184,7 +184,9 @@ FIGURES: Mapping[str, Figure] = {
     "large": Figure(name="CPU of a 100 kB request", measure=cpu_per_large_request),
     "chunk": Figure(name="CPU of an SSE chunk", measure=cpu_per_chunk),
     "first_byte": Figure(name="first byte at 200 req/s", measure=first_byte, direct=True),
-    "streams": Figure(name="1,000 streams", measure=thousand_streams, fresh=True, slow=False),
+    "streams": Figure(
+        name="1,000 streams", measure=thousand_streams, fresh=True, slow=False, rounds=3
+    ),
     "streams_5000": Figure(
         name="5,000 streams", measure=five_thousand_streams, fresh=True, slow=False, rounds=2
     ),
