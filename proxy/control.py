@@ -638,26 +638,25 @@ def _outcome(row: Row) -> Outcome | None:
 
 
 def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> _Summed:
-    verdicts = {
-        row[0]: codec.decode_verdict(orjson.loads(row[_TOLD])) for row in rows if row[_TOLD]
-    }
-    wrong = {rollout_id: diagnose(verdict) for rollout_id, verdict in verdicts.items()}
+    told = {row[0]: orjson.loads(row[_TOLD]) for row in rows if row[_TOLD]}
+    wrong = {name: diagnose(codec.decode_verdict(verdict)) for name, verdict in told.items()}
     entries = [Entry._make((*row[:_SKIPPED], wrong.get(row[0], ()))) for row in rows]
+    advice = {name: verdict["retry"] for name, verdict in told.items()}
     return _Summed(
         stamp=stamp,
         rollouts=len(rows),
         skipped=sum(row[_SKIPPED] is not None for row in rows),
         summary=summarize([entry for entry in entries if entry.health is not None]),
-        retry=_to_retry(entries, verdicts),
+        retry=_to_retry(entries, advice),
     )
 
 
 _SKIPPED, _TOLD = (len(ENTRY_COLUMNS) + place for place in (0, 1))  # in a row of a batch
 
 
-def _to_retry(entries: Sequence[Entry], verdicts: Mapping[str, Verdict]) -> list[dict[str, Any]]:
+def _to_retry(entries: Sequence[Entry], advice: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Rollouts to run again: transient failures that no later attempt follows."""
-    advised = {name: verdict.retry for name, verdict in verdicts.items() if verdict.retry.eligible}
+    advised = {name: retry for name, retry in advice.items() if retry["eligible"]}
     latest: dict[str | None, int] = {}
     for entry in entries if advised else ():
         if entry.task is not None:
@@ -667,7 +666,7 @@ def _to_retry(entries: Sequence[Entry], verdicts: Mapping[str, Verdict]) -> list
             "rollout_id": entry.rollout_id,
             "task": entry.task,
             "attempt": entry.attempt,
-            **asdict(advised[entry.rollout_id]),
+            **advised[entry.rollout_id],
         }
         for entry in entries
         if entry.rollout_id in advised and (entry.attempt or 0) == latest.get(entry.task, 0)
