@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -46,6 +47,8 @@ _SETTLE_POLL_S = 0.05
 _SUMS_KEPT = 32  # batches whose summary is kept
 
 _EVENTS_POLL_S = 0.3
+_EVENTS_UNTOLD_S = 1.0  # where the database tells of them
+_EVENTS_GAP_S = 0.05  # so that a storm of them is read in groups
 _SUMMARY = (
     "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
     "output_tokens", "total_tokens", "cost_usd",
@@ -426,19 +429,28 @@ class Desk:
         """
         position = await self._ask(self._database.last_event) if after is None else after
         doomed: set[str] = set()
-        while not self._leaving():
-            rows, position = await self._ask(self._database.events, batch, after=position)
-            for row in rows:
-                data = json.loads(row["data"])
-                yield Event(row["id"], row["kind"], _told(row, data))
-                if row["kind"] == "exchange_failed" and row["rollout_id"] not in doomed:
-                    verdict = await self.verdict(row["rollout_id"])
-                    if verdict["doomed"]:
-                        doomed.add(row["rollout_id"])
-                        yield Event(row["id"], "rollout_doomed", _told(row, _doom(verdict)))
-            if not rows:
-                yield Event(position, "", {})
-                await asyncio.sleep(_EVENTS_POLL_S)
+        news, loop = asyncio.Event(), asyncio.get_running_loop()
+        with self._database.telling(lambda: loop.call_soon_threadsafe(news.set)) as told:
+            while not self._leaving():
+                news.clear()
+                rows, position = await self._ask(self._database.events, batch, after=position)
+                for row in rows:
+                    for event in await self._told(row, doomed):
+                        yield event
+                if not rows:
+                    yield Event(position, "", {})
+                    await _until(news if told else None)
+
+    async def _told(self, row: Row, doomed: set[str]) -> list[Event]:
+        """A stored event, and the doom of its rollout where it brought that about."""
+        event = Event(row["id"], row["kind"], _told(row, json.loads(row["data"])))
+        if event.kind != "exchange_failed" or row["rollout_id"] in doomed:
+            return [event]
+        verdict = await self.verdict(row["rollout_id"])
+        if not verdict["doomed"]:
+            return [event]
+        doomed.add(row["rollout_id"])
+        return [event, Event(event.id, "rollout_doomed", _told(row, _doom(verdict)))]
 
     # the service itself
 
@@ -625,6 +637,16 @@ class Desk:
             for name, upstream in self._upstreams.items()
             if upstream.url is not None
         }
+
+
+async def _until(news: asyncio.Event | None) -> None:
+    """Wait until it is time to look for events again; None where nobody tells of them."""
+    if news is None:
+        await asyncio.sleep(_EVENTS_POLL_S)
+        return
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(news.wait(), _EVENTS_UNTOLD_S)
+    await asyncio.sleep(_EVENTS_GAP_S)
 
 
 def _outcome(row: Row) -> Outcome | None:

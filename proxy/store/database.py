@@ -13,6 +13,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,7 +46,7 @@ from classifier.breakers import at as breaker_at
 from classifier.records import Exchange, Rollout
 from classifier.scores import Entry
 from proxy.store import migrations, months
-from proxy.store.ledger import Commit, Engines, SqliteLedger
+from proxy.store.ledger import EVENTS_CHANNEL, Bell, Commit, Engines, SqliteLedger
 from proxy.store.locks import Lock, hold
 from proxy.store.migrations import UnfitError
 from proxy.store.tables import (
@@ -258,7 +259,7 @@ class Database:
     def _look_again(self, error: DBAPIError) -> None:
         """Let go of what is open: by the next attempt another file may stand in its place."""
         self._known.clear()
-        self.close()
+        self._engines.let_go()
         if _is_new(error):
             with contextlib.suppress(DBAPIError, UnfitError):
                 self.prepare()
@@ -540,6 +541,15 @@ class Database:
             breakers={phase.value: phases[phase] for phase in (Phase.OPEN, Phase.HALF_OPEN)},
         )
 
+    def telling(self, ring: Callable[[], object]) -> AbstractContextManager[bool]:
+        """Have ``ring`` called, in another thread, when there may be new events.
+
+        Returns:
+            A context, whose value is False where nobody will call: look by and by.
+        """
+        bell = self._engines.bell
+        return contextlib.nullcontext(False) if bell is None else _heard(bell, ring)
+
     def last_event(self) -> int:
         """The newest event's number; 0 where there is none."""
         with self._reading.connect() as connection:
@@ -755,6 +765,12 @@ def _store_breakers(connection: Connection, states: Iterable[BreakerState]) -> N
         )
 
 
+@contextlib.contextmanager
+def _heard(bell: Bell, ring: Callable[[], object]) -> Iterator[bool]:
+    with bell.heard_by(ring):
+        yield True
+
+
 def _tell(
     connection: Connection, kind: str, at: float, data: Mapping[str, Any], row: Mapping[str, Any]
 ) -> None:
@@ -764,6 +780,8 @@ def _tell(
             kind=kind, rollout_id=row["rollout_id"], batch=row["batch"], at=at, data=as_json(data)
         )
     )
+    if connection.dialect.name != "sqlite":
+        connection.execute(select(func.pg_notify(EVENTS_CHANNEL, "")))
 
 
 def _opening(state: BreakerState) -> dict[str, Any]:

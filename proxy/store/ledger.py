@@ -5,7 +5,8 @@ It builds no rows, keeps nothing between commits, and leaves PostgreSQL to `post
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
 
 Rows = Sequence[tuple[Any, ...]]
 
+EVENTS_CHANNEL = "truezero_events"  # on which PostgreSQL tells that there are some
 ROLLOUT_COLUMNS = ("id", "created_at")
 GAP_COLUMNS = ("id", "created_at", "gaps")
 EVENT_COLUMNS = ("kind", "rollout_id", "at", "data")
@@ -37,6 +39,18 @@ class Commit:
     closed: Rows = ()
 
 
+class Bell(Protocol):
+    """Tells that events were told, by whichever process."""
+
+    def heard_by(self, ring: Callable[[], object]) -> AbstractContextManager[None]:
+        """Have ``ring`` called, in a thread of the bell's, whenever there may be new ones."""
+        ...
+
+    def close(self) -> None:
+        """Let the connection go."""
+        ...
+
+
 class Ledger(Protocol):
     """Where group commits go."""
 
@@ -51,18 +65,28 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engines:
-    """The ways to one database: what reads, what writes, what may take its time, group commits."""
+    """The ways to one database: what reads, what writes, what may take its time, group commits.
+
+    ``bell`` is None where nothing tells of events and they are looked for.
+    """
 
     reading: Engine
     writing: Engine
     preparing: Engine
     ledger: Ledger
+    bell: Bell | None = None
 
-    def close(self) -> None:
-        """Let every connection go; each opens anew when it is asked for."""
+    def let_go(self) -> None:
+        """Let every connection go but the bell's; each opens anew when it is asked for."""
         for engine in (self.reading, self.writing, self.preparing):
             engine.dispose()
         self.ledger.close()
+
+    def close(self) -> None:
+        """Let every connection go."""
+        self.let_go()
+        if self.bell is not None:
+            self.bell.close()
 
 
 class SqliteLedger:

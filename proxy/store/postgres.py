@@ -20,9 +20,11 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
+from proxy.store.bell import Bell
 from proxy.store.ledger import (
     ADD_UP,
     EVENT_COLUMNS,
+    EVENTS_CHANNEL,
     GAP_COLUMNS,
     ROLLOUT_COLUMNS,
     Commit,
@@ -72,6 +74,7 @@ def engines(url: URL) -> Engines:
         writing=_engine(url, patience_s=_PATIENCE_S),
         preparing=_engine(url, patience_s=None),
         ledger=PostgresLedger(url, patience_s=_RECORDING_PATIENCE_S),
+        bell=Bell(lambda: _alone(url, patience_s=None)),
     )
 
 
@@ -95,6 +98,12 @@ def _connect(words: Sequence[Any], named: dict[str, Any], *, patience_s: float |
     return connection
 
 
+def _alone(url: URL, *, patience_s: float | None) -> Patient:
+    """A connection of its own, each of whose statements is a transaction."""
+    words, named = _DIALECT.create_connect_args(url)
+    return _connect(words, {**named, "autocommit": True}, patience_s=patience_s)
+
+
 # --- group commits ---------------------------------------------------------------------------
 
 
@@ -108,8 +117,7 @@ class PostgresLedger:
     """
 
     def __init__(self, url: URL, *, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._words, self._named = _DIALECT.create_connect_args(url)
+        self._url, self._patience_s = url, patience_s
         self._connection: Patient | None = None
         self._lent = threading.Lock()
 
@@ -151,8 +159,7 @@ class PostgresLedger:
 
     def _open(self) -> Patient:
         if self._connection is None:
-            named = {**self._named, "autocommit": True}
-            self._connection = _connect(self._words, named, patience_s=self._patience_s)
+            self._connection = _alone(self._url, patience_s=self._patience_s)
         return self._connection
 
     def _drop(self) -> None:
@@ -211,4 +218,5 @@ _STATEMENTS = {
 def _statement(names: tuple[str, ...]) -> str:
     """One statement for all the parts of a commit."""
     parts = ", ".join(f"{name}_ AS ({_STATEMENTS[name]})" for name in names)
-    return f"WITH {parts} SELECT 1"
+    rung = f"pg_notify('{EVENTS_CHANNEL}', '')" if "told" in names else "1"
+    return f"WITH {parts} SELECT {rung}"

@@ -7,15 +7,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
+from classifier.records import Timing
+from proxy.store.database import AwayError, BadRowError, Batch, Database, Gap
+from proxy.store.locks import Lock
 from tests.postgres import Server
 from tests.proxy.test_api import Service, serving
 from tests.proxy.test_storage_faults import ready, slowest_of, wait_until_ready
+from tests.proxy.test_store import FULL
 
 CALLS = 10
 
@@ -153,3 +160,154 @@ def _cut_waiting(operator: psycopg.Connection[tuple[Any, ...]], name: str) -> in
         (name,),
     ).fetchone()
     return int(row[0]) if row else 0
+
+
+FAILED = replace(FULL, id="f1")
+
+
+@pytest.fixture
+def database(postgres_url: str) -> Iterator[Database]:
+    opened = Database(postgres_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def other(postgres_url: str) -> Iterator[Database]:
+    """The same database, as another replica has it."""
+    opened = Database(postgres_url)
+    yield opened
+    opened.close()
+
+
+def test_an_event_of_one_replica_rings_at_another(database: Database, other: Database) -> None:
+    rung = threading.Semaphore(0)
+    with database.telling(rung.release) as told:
+        assert told
+        assert rung.acquire(timeout=5), "once, when it begins to listen"
+        other.write(Batch(recorded=[FAILED]), worker="w")
+        assert rung.acquire(timeout=5)
+        other.write(Batch(recorded=[replace(FULL, id="x2", cause=None)]), worker="w")
+        assert not rung.acquire(timeout=0.5), "a call that did not fail is no event"
+
+
+def test_a_listener_hears_again_after_a_restart(
+    database: Database, other: Database, postgres_server: Server
+) -> None:
+    rung = threading.Semaphore(0)
+    with database.telling(rung.release):
+        assert rung.acquire(timeout=5)
+        with stopped(postgres_server):
+            pass
+        assert rung.acquire(timeout=10), "for what was told meanwhile"
+        other.write(Batch(recorded=[FAILED]), worker="w")
+        assert rung.acquire(timeout=5)
+
+
+def test_events_become_visible_in_the_order_of_their_numbers(
+    database: Database, other: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    """A reader that has seen an event never misses one with a lower number."""
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    with postgres_server.connect(name) as slow:
+        with slow.transaction():
+            slow.execute("SELECT pg_advisory_xact_lock(%s)", (Lock.EVENTS.key(),))
+            answer = _in_background(lambda: _written(other))
+            time.sleep(0.3)
+            slow.execute("INSERT INTO events (kind, at, data) VALUES ('slow', 1, '{}')")
+        assert answer() == 1
+        kinds = slow.execute("SELECT kind FROM events ORDER BY id").fetchall()
+    assert kinds == [("slow",), ("exchange_failed",)]
+
+
+def _written(database: Database) -> int:
+    database.write(Batch(recorded=[FAILED]), worker="w")
+    return 1
+
+
+def test_calls_stand_in_the_partition_of_their_month(
+    database: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    now = datetime(2031, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+    spread = {"now": now, "soon": now + 2, "later": now + 40 * 86400, "old": 1000.5}
+    early = replace(FULL, id="early", timing=Timing(started_at=now + 1))
+    database.write(Batch(recorded=[early]), worker="w")  # before anybody made its month
+    database.heartbeat("w", host="here", now=now)
+    calls = [replace(FULL, id=name, timing=Timing(started_at=at)) for name, at in spread.items()]
+    database.write(Batch(recorded=calls), worker="w")
+    with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as looking:
+        rows = looking.execute("SELECT id, tableoid::regclass::text FROM exchanges").fetchall()
+    assert dict(rows) == {
+        "now": "exchanges_2031_12", "soon": "exchanges_2032_01", "early": "exchanges_2032_01",
+        "later": "exchanges_2032_02", "old": "exchanges_else",
+    }  # fmt: skip
+    found = database.rollout("r1")
+    assert found is not None
+    assert [each.id for each in found[1].exchanges] == ["old", "now", "early", "soon", "later"]
+
+
+def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
+    database: Database, other: Database
+) -> None:
+    def write(opened: Database, names: list[str]) -> int:
+        for turn in range(30):
+            gaps = {f"{name}-{turn}": Gap(1, 1.0) for name in names}
+            opened.write(Batch(gaps=gaps), worker="w")
+        return 1
+
+    names = [f"r{number}" for number in range(50)]
+    answers = [
+        _in_background(lambda: write(database, names)),
+        _in_background(lambda: write(other, names[::-1])),
+    ]
+    assert [answer() for answer in answers] == [1, 1]
+    found = database.rollout("r7-29")
+    assert found is not None
+    assert found[1].gaps == 2
+
+
+def test_a_text_longer_than_it_should_be_is_no_fault(database: Database) -> None:
+    long = replace(FULL, model="m" * 5000, finish_reason="f" * 5000, request_bytes=1 << 40)
+    database.write(Batch(recorded=[long]), worker="w")
+    found = database.rollout("r1")
+    assert found is not None
+    assert found[1].exchanges == (long,)
+
+
+@pytest.mark.parametrize(
+    "row", [{"model": "a\0b"}, {"model": "\ud800"}, {"request_bytes": 1 << 70}]
+)
+def test_a_row_that_it_never_takes_is_the_rows_fault(
+    database: Database, row: dict[str, Any]
+) -> None:
+    with pytest.raises(BadRowError):
+        database.write(Batch(recorded=[replace(FULL, **row)]), worker="w")
+    database.write(Batch(recorded=[FULL]), worker="w")
+
+
+def test_a_database_made_anew_in_its_place_is_prepared(
+    database: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    before = database.secret("salt")
+    with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as operator:
+        operator.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    with pytest.raises(AwayError):
+        database.write(Batch(recorded=[FULL]), worker="w")
+    database.write(Batch(recorded=[FULL]), worker="w")
+    assert database.rollout("r1") is not None
+    assert database.secret("salt") == before
+
+
+def test_replicas_that_start_at_once_make_one_schema(postgres_server: Server) -> None:
+    with postgres_server.database(prepared=False) as url:
+        opened = [Database(url) for _ in range(4)]
+        answers = [_in_background(partial(_prepared, each)) for each in opened]
+        assert [answer() for answer in answers] == [1] * 4
+        assert len({each.secret("keyring") for each in opened}) == 1
+        for each in opened:
+            each.close()
+
+
+def _prepared(database: Database) -> int:
+    database.prepare()
+    return 1

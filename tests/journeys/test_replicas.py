@@ -1,0 +1,192 @@
+"""Three services on one PostgreSQL: whichever is asked, it knows what any of them saw."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Hang, Provider
+from tests.journeys.service import Service
+from tests.journeys.test_durability import ASK, CHAT, Agent
+from tests.postgres import Server
+
+DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
+DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
+
+
+@pytest.fixture(scope="module")
+def home(
+    _provider: Provider, postgres_server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Service]]:
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres_server.database(prepared=False))
+        settings = {"DATABASE_URL": url, "BREAKER_THRESHOLD": "2"}
+        folders = [tmp_path_factory.mktemp(name) for name in "abc"]
+        services = [Service(folder, _provider.url, **settings) for folder in folders]
+        starting = [threading.Thread(target=service.start) for service in services]
+        for thread in starting:  # all of them at once bring the schema up to date
+            thread.start()
+        for thread in starting:
+            thread.join()
+        for service in services:
+            stack.callback(service.stop)
+        yield services
+
+
+@pytest.fixture
+def replicas(home: list[Service], provider: Provider) -> list[Service]:
+    return home
+
+
+def call(service: Service, rollout: str, key: str = "sk-1") -> httpx.Response:
+    headers = {"authorization": f"Bearer {key}"}
+    return httpx.post(service.base(rollout, "openai") + CHAT, json=ASK, headers=headers)
+
+
+def test_a_verdict_is_exact_at_every_replica_after_every_call(
+    replicas: list[Service], provider: Provider, rollout: str
+) -> None:
+    failed = 0
+    for number, service in enumerate(itertools.islice(itertools.cycle(replicas), 24), start=1):
+        failing = number % 3 == 0
+        provider.plays(DOWN if failing else answers.healthy)
+        failed += failing
+        assert call(service, rollout).status_code == (503 if failing else 200)
+        for asked in replicas:
+            verdict = asked.verdict(rollout)
+            assert (verdict["total_requests"], verdict["failed_requests"]) == (number, failed)
+
+
+def test_calls_of_many_agents_at_once_are_all_counted(
+    replicas: list[Service], provider: Provider, rollout: str
+) -> None:
+    def agent(number: int) -> None:
+        for turn in range(15):
+            call(replicas[(number + turn) % 3], rollout)
+
+    threads = [threading.Thread(target=agent, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {asked.verdict(rollout)["total_requests"] for asked in replicas} == {90}
+
+
+def test_a_call_in_flight_elsewhere_keeps_a_verdict_unsettled(
+    replicas: list[Service], provider: Provider, rollout: str
+) -> None:
+    provider.plays(answers.chat_stream().stopping_after(1, Hang()))
+    agent = Agent(replicas[0], rollout)
+    assert agent.heard.wait(10)
+    began = time.monotonic()
+    verdict = replicas[1].verdict(rollout, wait="settled", timeout_s="1")
+    assert time.monotonic() - began >= 1
+    (exchange,) = replicas[2].exchanges(rollout)
+    assert exchange["ending"] is None
+    assert verdict["total_requests"] == 1
+
+
+def test_a_breaker_opened_at_one_refuses_at_another_and_lets_one_canary_in(
+    replicas: list[Service], provider: Provider
+) -> None:
+    facts = {"batch": "broken", "model": "gpt-5", "upstream": "openai"}
+    provider.plays(DEAD)
+    for service, name in zip(replicas, ("dead-1", "dead-2"), strict=False):
+        assert service.register(id=name, **facts)["admitted"]
+        call(service, name)
+        service.outcome(name, status="success", prompts_executed=1, rewards={"reward": 0.0})
+    refused = replicas[2].register(id="next", **facts)
+    assert refused["admitted"] is False
+    assert refused["error"] == "skipped: breaker open on auth:401 after 2 rollouts in a row"
+    httpx.post(f"{replicas[1].url}/batches/broken/breaker/reset").raise_for_status()
+    admitted: list[bool] = []
+
+    def register(service: Service, name: str) -> None:
+        asked = {"id": name, **facts}
+        admitted.append(httpx.post(f"{service.url}/rollouts", json=asked).json()["admitted"])
+
+    threads = [
+        threading.Thread(target=register, args=(service, f"canary-{place}-{number}"))
+        for place, service in enumerate(replicas)
+        for number in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(admitted) == [False] * 11 + [True]
+
+
+def test_a_key_revoked_at_one_opens_nothing_anywhere_after_a_second(
+    replicas: list[Service], provider: Provider, rollout: str
+) -> None:
+    key = str(replicas[0].register(id=rollout)["key"])
+
+    def opened(service: Service) -> int:
+        asked = {"authorization": f"Bearer {key}"}
+        url = f"{service.url}/openai{CHAT}"
+        return httpx.post(url, json=ASK, headers=asked).status_code
+
+    assert [opened(service) for service in replicas] == [200] * 3
+    httpx.post(f"{replicas[0].url}/key/delete", json={"keys": [key]}).raise_for_status()
+    time.sleep(1.0)
+    assert [opened(service) for service in replicas] == [403] * 3
+
+
+def test_events_of_all_replicas_come_to_a_stream_open_at_one(
+    replicas: list[Service], provider: Provider
+) -> None:
+    heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    url = f"{replicas[1].url}/batches/live/events"
+    listener = threading.Thread(target=_listen, args=(url, heard.put), daemon=True)
+    listener.start()
+    for place, service in enumerate(replicas):
+        service.register(id=f"live-{place}", batch="live")
+    time.sleep(1)  # until the stream is open
+    provider.plays(DOWN)
+    for place, service in enumerate(replicas):
+        call(service, f"live-{place}")
+        assert heard.get(timeout=5)["rollout_id"] == f"live-{place}"
+
+
+def _listen(url: str, tell: Callable[[dict[str, Any]], None]) -> None:
+    with httpx.stream("GET", url, timeout=30) as answer:
+        for line in answer.iter_lines():
+            if line.startswith("data:"):
+                tell(json.loads(line.removeprefix("data:")))
+
+
+def test_what_it_could_not_write_survives_a_kill_while_postgresql_is_gone(
+    provider: Provider, postgres_server: Server, tmp_path: Path
+) -> None:
+    with (
+        postgres_server.database() as url,
+        Service(tmp_path, provider.url, DATABASE_URL=url) as service,
+    ):
+        assert call(service, "done").is_success
+        postgres_server.kill()
+        for _ in range(5):
+            assert call(service, "done").is_success
+        provider.plays(answers.chat_stream().stopping_after(1, Hang()))
+        assert Agent(service, "under-way").heard.wait(10)
+        service.kill()
+        assert list(tmp_path.glob("truezero-spill/*.spill"))
+        postgres_server.start()
+        service.start()
+        assert [each["ending"] for each in service.exchanges("done")] == ["complete"] * 6
+        assert service.verdict("done")["health"] == "healthy"
+        assert [each["ending"] for each in service.exchanges("under-way")] == ["lost"]
+        assert service.verdict("under-way")["health"] == "undecided"
+        assert not list(tmp_path.glob("truezero-spill/*.spill"))
