@@ -212,7 +212,7 @@ def test_events_become_visible_in_the_order_of_their_numbers(
     with postgres_server.connect(name) as slow:
         with slow.transaction():
             slow.execute("SELECT pg_advisory_xact_lock(%s)", (Lock.EVENTS.key(),))
-            answer = _in_background(lambda: _written(other))
+            answer = _in_background(lambda: _written(other, Batch(recorded=[FAILED])))
             time.sleep(0.3)
             slow.execute("INSERT INTO events (kind, at, data) VALUES ('slow', 1, '{}')")
         assert answer() == 1
@@ -220,8 +220,8 @@ def test_events_become_visible_in_the_order_of_their_numbers(
     assert kinds == [("slow",), ("exchange_failed",)]
 
 
-def _written(database: Database) -> int:
-    database.write(Batch(recorded=[FAILED]), worker="w")
+def _written(database: Database, batch: Batch) -> int:
+    database.write(batch, worker="w")
     return 1
 
 
@@ -247,23 +247,31 @@ def test_calls_stand_in_the_partition_of_their_month(
 
 
 def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
-    database: Database, other: Database
+    database: Database, other: Database, postgres_server: Server, postgres_url: str
 ) -> None:
-    def write(opened: Database, names: list[str]) -> int:
-        for turn in range(30):
-            gaps = {f"{name}-{turn}": Gap(1, 1.0) for name in names}
-            opened.write(Batch(gaps=gaps), worker="w")
-        return 1
+    names = ["r1", "r2", "r3"]
+    gaps = {name: Gap(1, 1.0) for name in names}
+    backwards = {name: gaps[name] for name in reversed(names)}
+    database.write(Batch(gaps=gaps), worker="w")
+    with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as slow:
+        with slow.transaction():
+            slow.execute("UPDATE rollouts SET attempt = 1 WHERE id = 'r2'")
+            answers = [
+                _in_background(partial(_written, opened, Batch(gaps=each)))
+                for opened, each in ((database, gaps), (other, backwards))
+            ]
+            _until(lambda: _waiting(slow) == 2)
+        assert [answer() for answer in answers] == [1, 1]
+    found = [database.rollout(name) for name in names]
+    assert [each[1].gaps for each in found if each] == [3, 3, 3]
 
-    names = [f"r{number}" for number in range(50)]
-    answers = [
-        _in_background(lambda: write(database, names)),
-        _in_background(lambda: write(other, names[::-1])),
-    ]
-    assert [answer() for answer in answers] == [1, 1]
-    found = database.rollout("r7-29")
-    assert found is not None
-    assert found[1].gaps == 2
+
+def _waiting(looking: psycopg.Connection[tuple[Any, ...]]) -> int:
+    row = looking.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    ).fetchone()
+    return int(row[0]) if row else 0
 
 
 def test_a_text_longer_than_it_should_be_is_no_fault(database: Database) -> None:
