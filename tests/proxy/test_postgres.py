@@ -253,14 +253,15 @@ def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
     gaps = {name: Gap(1, 1.0) for name in names}
     backwards = {name: gaps[name] for name in reversed(names)}
     database.write(Batch(gaps=gaps), worker="w")
-    with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as slow:
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
         with slow.transaction():
             slow.execute("UPDATE rollouts SET attempt = 1 WHERE id = 'r2'")
             answers = [
                 _in_background(partial(_written, opened, Batch(gaps=each)))
                 for opened, each in ((database, gaps), (other, backwards))
             ]
-            _until(lambda: _waiting(slow) == 2)
+            _until(lambda: _waiting(looking) == 2)
         assert [answer() for answer in answers] == [1, 1]
     found = [database.rollout(name) for name in names]
     assert [each[1].gaps for each in found if each] == [3, 3, 3]
