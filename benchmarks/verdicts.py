@@ -3,7 +3,7 @@
     python -m benchmarks.verdicts [--exchanges 100000 1000000 10000000] [--batch 10000]
 
 It measures the desk in this process, without HTTP, and contacts nothing. Ten million exchanges
-take 5 GB of the folder for temporary files (``TMPDIR``), until it ends.
+take 2 GB of the folder for temporary files (``TMPDIR``), until it ends.
 """
 
 from __future__ import annotations

@@ -211,11 +211,12 @@ def pulse(
     """A cheap value that changes as calls begin and end, and as verdicts are given."""
     if rollout_id is not None:
         return _rollout_pulse(connection, rollout_id)
-    named = () if batch is None else (rollouts.c.batch == batch,)
-    begun = select(func.count(), func.max(rollouts.c.created_at)).where(*named)
+    begun = select(func.max(rollouts.c.created_at))  # all are never counted: they may be millions
     opened = select(func.count(), func.max(open_calls.c.id))
     if batch is not None:
-        opened = opened.join(rollouts, rollouts.c.id == open_calls.c.rollout_id).where(*named)
+        named = rollouts.c.batch == batch
+        begun = begun.add_columns(func.count()).where(named)
+        opened = opened.join(rollouts, rollouts.c.id == open_calls.c.rollout_id).where(named)
     told, newest = select(func.max(events.c.id)), select(func.max(exchanges.c.started_at))
     return _answers(connection, begun, opened, told, newest)
 

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, Engine, event, func, select
 from classifier.records import Ending
 from proxy import control
 from proxy.api import routes
+from proxy.store import overview
 from proxy.store.database import Batch, Database
 from proxy.store.tables import exchanges
 from proxy.web import shown
@@ -249,3 +250,17 @@ def test_a_later_page_begins_where_the_one_before_ended(
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {said}", values)]
     assert plan[0] == f"SEARCH rollouts USING INDEX {index}"
     assert not any("TEMP B-TREE" in step for step in plan)
+
+
+@pytest.mark.parametrize("named", [{}, {"batch": "b"}, {"rollout_id": "r1"}])
+def test_a_page_that_listens_looks_at_no_more_than_its_news(
+    asked: Asked, tmp_path: Path, named: dict[str, str]
+) -> None:
+    database = Database(str(tmp_path / "t.db"))
+    database.prepare()
+    asked.statements.clear()
+    database.read(overview.pulse, **named)
+    database.close()
+    told = [said for said in asked.statements if said[0].startswith("SELECT")]
+    walked = [step for said in told for step in scans(tmp_path, *said[:2])]
+    assert [step for step in walked if not step.startswith("SCAN open_calls")] == []
