@@ -229,6 +229,7 @@ class Application:
         try:
             self._database.heartbeat(self._worker, host=socket.gethostname(), now=time.time())
             self._standings.watch(self._database.drilled())
+            self._guard.sessions.ended.update(self._database.ended_sessions())
             self._recover()
         except StorageError as error:
             log.warning("the heartbeat cannot be written: %s", type(error).__name__)

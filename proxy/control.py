@@ -235,6 +235,10 @@ class Desk:
         await self._ask(self._database.revoke, rollout_id, at=at)
         self._changed(rollout_id)
 
+    async def sign_out(self, name: str, *, ends: int) -> None:
+        """Let every process know of a session that was ended before its end, in epoch seconds."""
+        await self._ask(self._database.end_session, name, ends=ends, now=self._wall())
+
     async def aliased(self, alias: str) -> list[str]:
         """Rollouts registered under an alias whose keys still open something."""
         return await self._ask(self._database.aliased, alias, now=self._wall())

@@ -1,6 +1,6 @@
 """Sessions of people who signed in with the admin token: values that a cookie can carry.
 
-It keeps no table and no clock, and a session's value says nothing of the token.
+It keeps no clock and no table but of those signed out, and a session says nothing of the token.
 """
 
 from __future__ import annotations
@@ -19,27 +19,42 @@ class Sessions:
     """Issues and checks sessions and the tokens of forms.
 
     ``key`` is derived from the deployment's secret and its admin token, so that every
-    process accepts what any of them issued, and a new token ends every session.
+    process accepts what any of them issued, and a new token ends every session. ``ended`` are
+    the names of those that somebody signed out of.
     """
 
     key: bytes = field(repr=False)
+    ended: set[str] = field(default_factory=set, repr=False)
 
     @classmethod
     def of(cls, secret: bytes, token: bytes | None) -> Self:
         """The sessions of one deployment; without a token nobody needs one."""
         return cls(hmac.digest(secret, b"session\0" + (token or b""), hashlib.sha256))
 
-    def issue(self, now: float) -> str:
-        """A session that ends LIFE_S seconds after ``now`` (epoch seconds)."""
-        ends = str(int(now + LIFE_S))
-        return f"{ends}.{self._seal(b'ends', ends)}"
+    def issue(self, now: float, nonce: str) -> str:
+        """A session that ends LIFE_S seconds after ``now`` (epoch seconds).
+
+        Arguments:
+            nonce: tells sessions of one second apart; without a dot.
+        """
+        text = f"{int(now + LIFE_S)}.{nonce}"
+        return f"{text}.{self._seal(b'ends', text)}"
 
     def holds(self, value: str, now: float) -> bool:
         """Whether this is a session of ours that has not ended; compared in constant time."""
-        ends, _, seal = value.partition(".")
-        if not hmac.compare_digest(self._seal(b"ends", ends).encode(), seal.encode()):
+        text, _, seal = value.rpartition(".")
+        if not hmac.compare_digest(self._seal(b"ends", text).encode(), seal.encode()):
             return False
-        return int(ends) > now
+        return _end(text) > now and self._name(value) not in self.ended
+
+    def end(self, session: str) -> tuple[str, int]:
+        """End a session that holds, here at once; its name and its end, for all to know.
+
+        The name opens nothing.
+        """
+        name = self._name(session)
+        self.ended.add(name)
+        return name, _end(session)
 
     def form_token(self, session: str) -> str:
         """What a form of this session carries; other origins can neither read nor guess it."""
@@ -49,5 +64,12 @@ class Sessions:
         """Whether a form came from a page of this session; compared in constant time."""
         return hmac.compare_digest(self.form_token(session).encode(), form_token.encode())
 
+    def _name(self, session: str) -> str:
+        return self._seal(b"name", session)[:32]
+
     def _seal(self, what: bytes, text: str) -> str:
         return hmac.digest(self.key, what + b"\0" + text.encode(), hashlib.sha256).hex()
+
+
+def _end(session: str) -> int:
+    return int(session.partition(".")[0])

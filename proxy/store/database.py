@@ -77,6 +77,7 @@ T = TypeVar("T")
 
 _BUSY_MS = 5000  # how long a writer waits for another process on the same file
 _RECORDING_BUSY_MS = 500  # the same for the recorder, behind which agents wait
+_ENDED = "ended."  # before the name of a session, in the table of what the deployment knows
 _WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
 
 
@@ -210,6 +211,19 @@ class Database:
                 found = _secret(connection, name)
         self._secrets[name] = found or ""
         return bytes.fromhex(found or "")
+
+    def end_session(self, name: str, *, ends: int, now: float) -> None:
+        """Note a session that was ended before its end (epoch seconds); forget those long over."""
+        with self._writing.begin() as connection:
+            over = [one for one, end in _ended_sessions(connection).items() if end <= now]
+            named = [_ENDED + one for one in over]
+            connection.execute(delete(server).where(server.c.name.in_(named)))
+            _add(connection, server, {"name": _ENDED + name, "value": str(ends)})
+
+    def ended_sessions(self) -> set[str]:
+        """The names of sessions that were ended before their end."""
+        with self._reading.connect() as connection:
+            return set(_ended_sessions(connection))
 
     def read(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Put a question of `proxy.store.overview`, which takes the connection first."""
@@ -708,6 +722,11 @@ def _sqlite_connected(connection: Any, _record: object) -> None:
     # A killed process loses nothing with NORMAL; only a power cut could lose the last commits.
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
+
+
+def _ended_sessions(connection: Connection) -> dict[str, int]:
+    query = select(server).where(server.c.name.startswith(_ENDED))
+    return {row.name.removeprefix(_ENDED): int(row.value) for row in connection.execute(query)}
 
 
 def _secret(connection: Connection, name: str) -> str | None:

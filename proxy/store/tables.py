@@ -46,7 +46,8 @@ def _text(longest: int) -> TypeEngine[str]:
     return String(longest).with_variant(Text, "postgresql")
 
 
-# One row per deployment: the salt of key digests and the secret behind minted keys.
+# What one deployment knows: the salt of key digests, the secret behind minted keys, and which
+# sessions were ended before their end.
 server = Table(
     "server",
     metadata,

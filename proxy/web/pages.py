@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
@@ -82,6 +83,12 @@ class _House:
         session = session_of(request.scope["headers"])
         if not self.guard.sessions.accepts(fields.get("form_token", ""), session):
             raise Refusal(403, "stale_form", "this form has grown old: reload the page it is on")
+
+    async def sign_out(self, session: str) -> None:
+        """End a session in every process."""
+        if self.guard.sessions.holds(session, self.overview.now()):
+            name, ends = self.guard.sessions.end(session)
+            await self.desk.sign_out(name, ends=ends)
 
 
 def router(
@@ -259,12 +266,15 @@ def _sign_in(routes: APIRouter, house: _House) -> None:
         if not house.guard.opens(fields.get("token", "").strip().encode()):
             return _sign_in_page(back, status=403, wrong=True)
         answer = _see(_own_path(back))
-        _keep_session(answer, house.guard.sessions.issue(house.overview.now()), request)
+        _keep_session(
+            answer, house.guard.sessions.issue(house.overview.now(), token_hex(8)), request
+        )
         return answer
 
     @routes.post("/ui/sign-out")
     async def sign_out(request: Request) -> Response:
         house.check_form(request, await forms.fields(request))
+        await house.sign_out(session_of(request.scope["headers"]))
         answer = _see(SIGN_IN)
         answer.delete_cookie(COOKIE.decode(), path="/", httponly=True, samesite="strict")
         return answer

@@ -401,7 +401,7 @@ def test_no_flipped_byte_of_a_key_or_a_secret_opens_anything(house: House) -> No
 KEYRING = Keyring(b"k" * 32)
 SESSIONS = Sessions(b"k" * 32)
 GUARD = Guard(b"token", SESSIONS, lambda: 0.0)
-SESSION = SESSIONS.issue(0.0)
+SESSION = SESSIONS.issue(0.0, "n")
 
 COMPARISONS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {
     "the admin token": (lambda: GUARD.opens(b"token"), lambda: GUARD.opens(b"tokem")),
