@@ -125,7 +125,7 @@ def read(folder: Path) -> Iterator[Record]:
 
 
 def _ranked(arrow: Any, folder: Path, name: str, rank: int) -> Iterator[tuple[str, int, Row]]:
-    at = NOUNS[name].columns.index(NOUNS[name].owner)
+    at = NOUNS[name].owner_at
     for row in _rows(arrow, folder, name):
         yield row[at], rank, row
 

@@ -43,6 +43,7 @@ from proxy.store.tables import (
 
 Record: TypeAlias = tuple[str, Row]  # a noun's name, and its values in the order of its columns
 
+_SEEN = 10_000  # kinds of rows that are remembered
 _CONFLICTS_KEPT = 10  # further ones are counted
 
 
@@ -63,6 +64,11 @@ class Noun:
         """The names of a record's fields, in their order."""
         return rows.columns_of(self.table)
 
+    @property
+    def owner_at(self) -> int:
+        """Where in a row its owner stands."""
+        return self.columns.index(self.owner)
+
 
 # In the order in which a rollout's records stand; breakers belong to batches and come last.
 NOUNS: Mapping[str, Noun] = {
@@ -72,6 +78,7 @@ NOUNS: Mapping[str, Noun] = {
     "breaker": Noun(table=breakers, owner="batch", json=("state",)),
 }
 _OF_ROLLOUTS = ("rollout", "exchange", "verdict")
+_OWNER_AT = {name: noun.owner_at for name, noun in NOUNS.items()}
 _RANK = {noun: rank for rank, noun in enumerate(_OF_ROLLOUTS)}
 _JUDGED = frozenset(_OF_ROLLOUTS) - {"verdict"}  # facts; a verdict follows from them
 
@@ -131,7 +138,7 @@ def _ranked(
     connection: Connection, name: str, mine: Select[Any] | Sequence[str] | None
 ) -> Iterator[tuple[str, int, Row]]:
     noun, rank = NOUNS[name], _RANK[name]
-    at = noun.columns.index(noun.owner)
+    at = noun.owner_at
     for row in rows.stream(connection, _in_order(connection, noun, mine)):
         yield row[at], rank, row
 
@@ -206,8 +213,7 @@ def _groups(found: Iterable[Record]) -> Iterator[Group]:
 def _owner(record: Record) -> tuple[bool, str]:
     """Whose a record is; breakers stand behind all rollouts."""
     name, row = record
-    noun = NOUNS[name]
-    return name == "breaker", row[noun.columns.index(noun.owner)]
+    return name == "breaker", row[_OWNER_AT[name]]
 
 
 def _heaps(groups: Iterable[Group]) -> Iterator[list[Group]]:
@@ -299,9 +305,7 @@ def row_of(name: str, record: Mapping[str, object]) -> Row:
         raise RecordError(f"type: {name!r} is none of {', '.join(NOUNS)}")
     shape = _shape(name)
     row = shape.values(record) if record.keys() == shape.names else None
-    if row is None or not all(
-        type(value) in at for value, at in zip(row, shape.types, strict=True)
-    ):
+    if row is None or not shape.fits(row):
         row = _mended(name, record)
     _check_meaning(name, noun, row)
     return row
@@ -312,6 +316,18 @@ class _Shape:
     names: frozenset[str]
     types: tuple[frozenset[type], ...]
     values: Callable[[Mapping[str, object]], Row]
+    seen: set[tuple[type, ...]] = field(default_factory=set)  # types that fitted: most rows' are
+
+    def fits(self, row: Row) -> bool:
+        """Whether each value is of its column's type."""
+        types = tuple(map(type, row))
+        if types in self.seen:
+            return True
+        if not all(each in of for each, of in zip(types, self.types, strict=True)):
+            return False
+        if len(self.seen) < _SEEN:
+            self.seen.add(types)
+        return True
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -30,7 +31,6 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
 
 from proxy.store import migrations, months
 from proxy.store.database import UrlError, url_of
@@ -118,6 +118,7 @@ def sqlite_file(url: str) -> Path | None:
     return Path(whole.database or ":memory:")
 
 
+@cache
 def columns_of(table: Table) -> tuple[str, ...]:
     """The names of a table's columns, in the order of its rows."""
     return tuple(str(column.name) for column in table.columns)
@@ -233,10 +234,10 @@ def _made(url: str, begin: str, *, snapshot: bool) -> Engine:
     if sqlite_file(url) is None:
         level = "REPEATABLE READ" if snapshot else "READ COMMITTED"
         try:
-            return create_engine(whole, poolclass=NullPool, isolation_level=level)
+            return create_engine(whole, isolation_level=level)
         except ModuleNotFoundError:
             raise UrlError("PostgreSQL takes the extra: pip install 'truezero[postgres]'") from None
-    engine = create_engine(whole, poolclass=NullPool, connect_args={"timeout": _BUSY_S})
+    engine = create_engine(whole, connect_args={"timeout": _BUSY_S})
     event.listen(engine, "connect", _plain if snapshot else _as_the_service)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
