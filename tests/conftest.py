@@ -35,6 +35,20 @@ def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def empty_postgres_url(_postgres_server: postgres.Server) -> Iterator[str]:
+    """A PostgreSQL database of the test's own, without a schema."""
+    with _postgres_server.database(prepared=False) as url:
+        yield url
+
+
+@pytest.fixture
+def english_postgres_url(_postgres_server: postgres.Server) -> Iterator[str]:
+    """The same, where texts are ordered as the English order them."""
+    with _postgres_server.database(prepared=False, language="en-US") as url:
+        yield url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database of the test's own, on SQLite (`t.db` in its folder) and on PostgreSQL."""

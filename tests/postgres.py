@@ -111,10 +111,12 @@ class Server:
         return psycopg.connect(dsn, autocommit=True)
 
     @contextlib.contextmanager
-    def database(self, *, prepared: bool = True) -> Iterator[str]:
+    def database(self, *, prepared: bool = True, language: str | None = None) -> Iterator[str]:
         """The URL of a new database, with the schema unless told otherwise; dropped in the end."""
         name = f"t{next(_numbers)}"
         template = self._template() if prepared else "template0"
+        if language is not None:
+            template += f" LOCALE_PROVIDER icu ICU_LOCALE '{language}'"
         with self.connect() as connection:
             connection.execute(
                 f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode()

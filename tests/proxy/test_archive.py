@@ -147,6 +147,11 @@ def test_an_archive_of_postgresql_holds_what_one_of_sqlite_does(
     assert written(postgres_url) == written(full)
 
 
+def test_a_language_of_postgresqls_changes_no_order(full: str, english_postgres_url: str) -> None:
+    take(english_postgres_url, written(full))
+    assert written(english_postgres_url) == written(full)
+
+
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

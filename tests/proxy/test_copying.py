@@ -294,6 +294,28 @@ def test_a_copy_to_postgresql_that_died_goes_on_where_it_was(
     assert all(each.same for each in copy(full, postgres_url))
 
 
+def test_a_language_of_postgresqls_changes_nothing_where_a_copy_goes_on(
+    full: str, target: str, english_postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "CHUNK", 1)
+    for source, end, death in (
+        (full, english_postgres_url, 12),
+        (english_postgres_url, target, 37),
+    ):
+        left = death
+
+        def told(_table: str, _rows: int) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+
+        with pytest.raises(Killed):
+            copying.copy(source, end, told)
+        assert all(each.same for each in copy(source, end))
+    assert contents(target) == contents(full)
+
+
 def test_postgresql_with_other_data_is_refused_and_stays(full: str, postgres_url: str) -> None:
     fill(postgres_url).close()
     before = contents(postgres_url)

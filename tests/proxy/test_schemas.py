@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import create_engine, inspect
+from alembic.config import Config
+from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 
 from proxy.archives import jsonl
 from proxy.store import archive, migrations
 from proxy.store.database import Batch, Database
 from proxy.store.migrations import HEAD, UnfitError
 from proxy.store.tables import metadata
-from tests.proxy.filled import NAMES, fill, run
+from tests.proxy.filled import NAMES, contents, fill, run
 from tests.proxy.test_store import FULL
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -119,6 +120,55 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(
     assert held(old) == before
     monkeypatch.undo()
     assert Database(str(old)).prepare() == (schema, HEAD)
+
+
+@pytest.mark.parametrize("schema", EVER)
+def test_postgresql_of_an_earlier_schema_keeps_every_row_it_held(
+    empty_postgres_url: str, tmp_path: Path, schema: str
+) -> None:
+    rows = typed(made(tmp_path / "old.db", schema))
+    engine = create_engine(empty_postgres_url)
+    build(engine, schema)
+    tables = MetaData()
+    tables.reflect(engine)
+    with engine.begin() as connection:
+        for name, kept in rows.items():
+            connection.execute(tables.tables[name].insert(), kept)
+    engine.dispose()
+    database = Database(empty_postgres_url)
+    assert database.prepare() == (schema, HEAD)
+    now = contents(empty_postgres_url)
+    for name, kept in rows.items():
+        columns = [column.name for column in metadata.tables[name].columns]
+        places = [columns.index(column) for column in kept[0]]
+        found = [tuple(row[place] for place in places) for row in now[name]]
+        assert sorted(found, key=repr) == sorted((tuple(r.values()) for r in kept), key=repr)
+    database.write(Batch(recorded=[FULL]), worker="w")
+    assert database.last_event() > max(row["id"] for row in rows["events"])
+    database.close()
+
+
+def typed(file: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every table, with truths as truths."""
+    engine = create_engine(f"sqlite:///{file}")
+    tables = MetaData()
+    tables.reflect(engine)
+    with engine.connect() as connection:
+        return {
+            name: [dict(row) for row in connection.execute(table.select()).mappings()]
+            for name, table in tables.tables.items()
+            if name != "alembic_version"
+        }
+
+
+def build(engine: Engine, schema: str) -> None:
+    """The tables as the version that had this schema made them, numbers as they then were."""
+    config = Config()
+    config.set_main_option("script_location", str(VERSIONS.parent))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, schema)
+        connection.execute(text("SELECT setval('events_id_seq', 1000)"))
 
 
 def test_a_database_of_a_later_version_is_refused_and_not_touched(tmp_path: Path) -> None:
