@@ -40,6 +40,7 @@ def test_a_backup_is_one_file_that_only_its_owner_reads(full: Path, tmp_path: Pa
     assert Path(f"{full}-wal").stat().st_size > 0, "what is committed is not in the file yet"
     backup.back_up(str(full), file)
     assert list(file.parent.iterdir()) == [file]
+    assert file.read_bytes()[18:20] == b"\1\1", "of a mode that needs no file beside it"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     with closing(sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)) as raw:
         found = raw.execute("SELECT count(*) FROM exchanges WHERE id = 'in the log'").fetchone()
@@ -74,11 +75,13 @@ def test_a_backup_that_fails_leaves_nothing_to_believe(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_sound_is_said_to_be_so(full: Path, tmp_path: Path) -> None:
-    pages = bytearray(full.read_bytes())
-    for at in range(len(pages) // 2, len(pages), 4096):
-        pages[at : at + 200] = b"\xff" * 200
-    full.write_bytes(pages)
-    with pytest.raises((UnfitError, sqlite3.DatabaseError), match=r"not sound|malformed"):
+    with closing(sqlite3.connect(full)) as raw, raw:
+        raw.execute("PRAGMA writable_schema = ON")
+        raw.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, 'batch VARCHAR(200)', 'batch VARCHAR(200)"
+            " NOT NULL') WHERE name = 'rollouts'"
+        )
+    with pytest.raises(UnfitError, match=r"the copy is not sound: NULL value in rollouts.batch"):
         backup.back_up(str(full), tmp_path / "kept.db")
     assert not list(tmp_path.glob("kept*"))
 
