@@ -36,16 +36,16 @@ def postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
 
 
 @pytest.fixture
-def empty_postgres_url(_postgres_server: postgres.Server) -> Iterator[str]:
+def empty_postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
     """A PostgreSQL database of the test's own, without a schema."""
-    with _postgres_server.database(prepared=False) as url:
+    with postgres_server.database(prepared=False) as url:
         yield url
 
 
 @pytest.fixture
-def english_postgres_url(_postgres_server: postgres.Server) -> Iterator[str]:
+def english_postgres_url(postgres_server: postgres.Server) -> Iterator[str]:
     """The same, where texts are ordered as the English order them."""
-    with _postgres_server.database(prepared=False, language="en-US") as url:
+    with postgres_server.database(prepared=False, language="en-US") as url:
         yield url
 
 
