@@ -14,7 +14,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check sbom bench peers soak integrations corpus screenshots image lock
+.PHONY: help demo serve test check fuzz sbom bench peers soak integrations corpus screenshots image lock
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ check: $(READY) ## style, types, and whether a pinned package is known to be vul
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m deploy.audit
+
+fuzz: $(READY) ## what nobody sane would send, for --minutes 5; by coverage too where atheris is
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 sbom: ## what the image installs, as CycloneDX, into sbom.cdx.json
 	$(PYTHON) -m deploy.sbom > sbom.cdx.json

@@ -5,7 +5,7 @@ Each asks the mint once; a key opens none of them, only the operator's token doe
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
@@ -13,6 +13,11 @@ from proxy.api.routes import PROBLEMS, Address, paced
 from proxy.bounds import Pace
 from proxy.minting import Mint
 from truezero import models
+
+# What LiteLLM answers 400 for, this does too.
+_TAKEN: dict[int | str, dict[str, Any]] = {
+    400: {"model": models.Problem, "description": "a key with this alias is there"}
+}
 
 
 def router(mint: Mint, pace: Pace, address: Address) -> APIRouter:
@@ -27,7 +32,7 @@ def router(mint: Mint, pace: Pace, address: Address) -> APIRouter:
     """
     routes = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
 
-    @routes.post("/generate", dependencies=paced(pace))
+    @routes.post("/generate", dependencies=paced(pace), responses=_TAKEN)
     async def generate(request: Request, asked: models.KeyRequest) -> models.KeyMinted:
         """Mint a key, and with it a rollout; every call that shows it is that rollout's."""
         return await mint.generate(asked, public_url=address(request))

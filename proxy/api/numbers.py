@@ -11,6 +11,8 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
 
+from proxy.api.routes import PROBLEMS
+
 Exposition = Callable[[str], tuple[bytes, str]]
 
 
@@ -21,7 +23,7 @@ def router(exposition: Exposition) -> APIRouter:
         exposition: from an `Accept` header to the numbers as text and that text's type; it is
             asked in a thread.
     """
-    routes = APIRouter()
+    routes = APIRouter(responses={401: PROBLEMS[401]})
 
     @routes.get("/metrics", tags=["service"], response_class=PlainTextResponse)
     def metrics(accept: Annotated[str, Header()] = "") -> Response:

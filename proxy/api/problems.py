@@ -15,14 +15,28 @@ from starlette.responses import Response
 
 from proxy.refusals import Refusal, problem
 
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_TYPE = "application/problem+json"
 _TITLES = {404: "not_found", 405: "method_not_allowed", 401: "unauthorized"}
 
 
 def install(app: FastAPI) -> None:
-    """Make the app answer every error in problem JSON."""
+    """Make the app answer every error in problem JSON, and describe it so."""
+    describe = app.openapi
+    app.openapi = lambda: _described(describe())  # type: ignore[method-assign]
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+
+
+def _described(document: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI with the media type of problems, which FastAPI takes for that of answers."""
+    for ways in document["paths"].values():
+        for way in ways.values():
+            for answer in way["responses"].values():
+                if {"schema": _PROBLEM} in answer.get("content", {}).values():
+                    answer["content"] = {_TYPE: {"schema": _PROBLEM}}
+    return document
 
 
 def render(refusal: Refusal) -> Response:

@@ -24,6 +24,7 @@ BATCH = Path(description="percent-encode a `/` in it as %2F")
 ROLLOUT_ID = Path(description="percent-encode a `/` in it as %2F")
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
+    401: {"model": models.Problem, "description": "the admin token is not shown"},
     404: {"model": models.Problem, "description": "no such rollout"},
     409: {"model": models.Problem, "description": "it contradicts what is known"},
     422: {"model": models.Problem, "description": "a field is invalid; `detail` names it"},
@@ -31,9 +32,15 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     503: {"model": models.Problem, "description": "the database does not answer"},
 }
 
+_LINES, _SSE = "application/x-ndjson", "text/event-stream"
 _LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 PolicyName = Literal["evidence", "seed"]
+
+
+def _told_as(media_type: str) -> dict[int | str, dict[str, Any]]:
+    """How an answer that is no JSON object is described."""
+    return {200: {"content": {media_type: {"schema": {"type": "string"}}}, "description": "OK"}}
 
 
 def router(desk: Desk, pace: Pace, address: Address, *, version: str) -> APIRouter:
@@ -88,11 +95,11 @@ def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, address: Address)
         filters = {name: value for name, value in named.items() if value is not None}
         return await _written(await desk.rollouts(filters, after=after, limit=limit))
 
-    @routes.get("/rollouts/export", tags=["rollouts"])
+    @routes.get("/rollouts/export", tags=["rollouts"], responses=_told_as(_LINES))
     async def export(batch: str | None = None) -> StreamingResponse:
         """JSON lines of rollouts, outcomes and exchanges; `truezero classify` judges them again."""
         parts = await desk.export(batch=batch)
-        return StreamingResponse(_as_lines(parts), media_type="application/x-ndjson")
+        return StreamingResponse(_as_lines(parts), media_type=_LINES)
 
     @routes.post(
         "/rollouts/{rollout_id:path}/outcome", response_model=models.Result, tags=["rollouts"]
@@ -158,7 +165,7 @@ def _batch_routes(routes: APIRouter, desk: Desk) -> None:
         """The batch's breakers, lane by lane."""
         return await desk.breaker(batch)
 
-    @routes.get("/batches/{batch:path}/events", tags=["batches"])
+    @routes.get("/batches/{batch:path}/events", tags=["batches"], responses=_told_as(_SSE))
     async def events(
         batch: Annotated[str, BATCH],
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
@@ -167,7 +174,7 @@ def _batch_routes(routes: APIRouter, desk: Desk) -> None:
         """Server-sent events: exchange failed, rollout doomed, verdict given, breaker opened."""
         start = after if after is not None else last_event_id
         stream = _as_sse(desk.events(batch, after=start))
-        return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
+        return StreamingResponse(stream, media_type=_SSE, headers=_LIVE)
 
     @routes.get("/batches/{batch:path}", response_model=models.BatchSummary, tags=["batches"])
     async def summary(batch: Annotated[str, BATCH]) -> Response:

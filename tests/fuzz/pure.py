@@ -1,0 +1,253 @@
+"""What holds for any bytes in the rooms without a socket: framings, tap, addressing, headers,
+usage that nobody asked for.
+
+Each property takes what hypothesis, or a fuzzer that watches coverage, makes up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+import orjson
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from classifier.records import Ending
+from proxy import headers as dress
+from proxy.addressing import address
+from proxy.keys import Keyring
+from proxy.refusals import Refusal
+from proxy.tap import TapLimits
+from proxy.upstreams import Auth, allow_list
+from proxy.wire.deaf import Deaf
+from proxy.wire.encoding import decoder
+from proxy.wire.eventstream import EventStreamFeeder
+from proxy.wire.jsonarray import JsonArrayFeeder
+from proxy.wire.ndjson import NdjsonFeeder
+from proxy.wire.sse import SseFeeder
+from proxy.wire.usage_request import UsageStripper, with_usage
+from tests.privacy.ways import PATHS
+from tests.proxy.wire.hearing import tapped
+from tests.proxy.wire.samples import SAMPLES
+
+LIMIT: Final = 4096
+KEYRING: Final = Keyring(b"k" * 32)
+UPSTREAMS: Final = allow_list({"openai": {"url": "https://api.example/prefix"}})
+
+_TYPES: Final = (
+    "application/json", "text/event-stream", "application/x-ndjson", "text/html", "",
+    "application/vnd.amazon.eventstream",
+)  # fmt: skip
+_CODINGS: Final = ("", "", "gzip", "deflate", "br", "zstd", "gzip, br", "x")
+_FEEDERS: Final[tuple[Callable[[int], Any], ...]] = (
+    SseFeeder, NdjsonFeeder, JsonArrayFeeder, EventStreamFeeder,
+)  # fmt: skip
+# Pieces of what is really sent, so that more than the first byte is looked at.
+_PIECES: Final = (
+    b"data: ", b"data:", b"event: error\n", b"\n\n", b"\r\n\r\n", b"\r", b"\n", b"[DONE]", b": x\n",
+    b"{", b"}", b"[", b"]", b",", b'"', b"\\", b'{"a":1}', b'"usage":null', b"null", b"0", b"1e999",
+    b'"choices":[]', b'"error":{"message":"m","code":"c"}', b"\xff", b"\xef\xbb\xbf", b"\x1f\x8b",
+    *(sample.body for sample in SAMPLES if len(sample.body) < 400),
+)  # fmt: skip
+
+said: Final = st.lists(st.sampled_from(_PIECES) | st.binary(max_size=30), max_size=12)
+places: Final = st.lists(st.integers(0, 600), max_size=6)
+
+
+def cut(body: bytes, at: Sequence[int]) -> list[bytes]:
+    """A body in pieces."""
+    ends = [0, *sorted(min(place, len(body)) for place in at), len(body)]
+    return [body[a:b] for a, b in pairwise(ends)]
+
+
+def fed(feeder: Any, pieces: Sequence[bytes]) -> list[Any] | None:
+    """What a framing makes of pieces; None where it gave up."""
+    try:
+        return [one for piece in pieces for one in feeder.feed(piece)] + list(feeder.remains())
+    except Deaf:
+        return None
+
+
+def framings(kind: int, pieces: list[bytes], at: list[int]) -> None:
+    """A framing gives up or tells the same events, however its bytes are cut."""
+    make, body = _FEEDERS[kind], b"".join(pieces)
+    whole, parts = fed(make(1 << 20), [body]), fed(make(1 << 20), cut(body, at))
+    assert whole is None or parts is None or whole == parts
+    assert (whole is None) == (parts is None)
+    fed(make(16), cut(body, at))
+
+
+def encodings(coding: int, pieces: list[bytes], at: list[int]) -> None:
+    """An encoding is undone within its bound, or given up."""
+    with suppress(Deaf):
+        undo = decoder([_CODINGS[coding].encode()], LIMIT)
+        if undo is not None:
+            assert sum(len(undo.feed(piece)) for piece in cut(b"".join(pieces), at)) <= LIMIT
+
+
+def tap(
+    path: int, type_: int, coding: int, status: int, pieces: list[bytes], at: list[int]
+) -> None:
+    """The tap follows any answer or says that it cannot; nothing unforeseen happens in it."""
+    headers = {"content-encoding": _CODINGS[coding]} if _CODINGS[coding] else {}
+    body = b"".join(pieces)
+    ear = tapped(
+        PATHS[path], status=status, type_=_TYPES[type_], headers=headers, request=body,
+        limits=TapLimits(line_bytes=LIMIT, body_bytes=LIMIT, inflate_bytes=LIMIT),
+    )  # fmt: skip
+    for number, piece in enumerate(cut(body, at)):
+        ear.feed(piece, 101.0 + number)
+    for ending in Ending:
+        exchange = ear.finish(ending, 200.0)
+        assert "while the" not in (exchange.deaf or "")
+        assert exchange.response_bytes == len(body)
+
+
+def addressing(path: bytes, query: bytes, pairs: list[tuple[bytes, bytes]]) -> None:
+    """A target is in an upstream's prefix and one request line long, or there is none."""
+    try:
+        target = address(path, query, pairs, upstreams=UPSTREAMS, keyring=KEYRING)
+    except Refusal as refusal:
+        assert 400 <= refusal.status < 500
+        return
+    assert target.upstream in UPSTREAMS.values()
+    assert target.forwarded.startswith(target.upstream.prefix + b"/")
+    assert re.fullmatch(rb"[\x21-\x7e]+", target.forwarded)
+    segments = re.split(rb"[/\\]", unquote_to_bytes(target.path))
+    assert not {b".", b".."} & set(segments)
+    assert 1 <= len(target.rollout_id) <= 200
+    assert not target.proven, "nobody guesses a secret"
+
+
+def headers(pairs: list[tuple[bytes, bytes]], auth: Auth, real: str | None) -> None:
+    """What is forwarded has one host, nothing of this hop, of ours, or of another key."""
+    up = dress.for_upstream(pairs, host=b"h", auth=auth, real_key=real)
+    names = [name for name, _ in up]
+    assert up[0] == (b"host", b"h")
+    assert names.count(b"host") == 1
+    assert not dress.HOP_BY_HOP & set(names)
+    assert not any(name.startswith(b"x-truezero-") for name in names)
+    assert dress.minted_key(up) is None
+    shown = [value for name, value in up if name in dress.KEY_HEADERS]
+    assert real is None or not any(real.encode() in value for value in shown) or len(shown) == 1
+    down = dress.for_agent(pairs, "x1")
+    assert down[-1] == (b"x-truezero-exchange", b"x1")
+    assert not any(re.search(rb"[\r\n\x00]", name + value) for name, value in down)
+
+
+def asked(body: bytes) -> None:
+    """A request that is asked for its usage says all that it said, and nothing else."""
+    changed = with_usage(body)
+    if changed is None:
+        return
+    before, after = orjson.loads(body), orjson.loads(changed)
+    assert before["stream"] is True
+    assert "include_usage" not in (before.get("stream_options") or {})
+    wanted = {**(before.pop("stream_options", None) or {}), "include_usage": True}
+    assert after.pop("stream_options") == wanted
+    assert after == before
+    assert with_usage(changed) is None
+
+
+def unasked(chunks: list[dict[str, Any]], null_at: list[int], usage: Any, at: list[int]) -> None:
+    """What is stripped of an asked stream is what the unasked one would have been."""
+    direct, told = [], []
+    for number, chunk in enumerate(chunks):
+        assume("usage" not in chunk)
+        direct.append(_event(orjson.dumps(chunk)))
+        told.append(_event(_with_null(chunk, null_at[number % len(null_at)])))
+    last = _event(orjson.dumps({"id": "c", "choices": [], "usage": usage}))
+    done = b"data: [DONE]\n\n"
+    stripper = UsageStripper()
+    stream = b"".join((*told, last, done))
+    heard = b"".join(stripper.feed(piece) for piece in cut(stream, at)) + stripper.flush()
+    assert heard == b"".join((*direct, done))
+
+
+def stripping(pieces: list[bytes], at: list[int]) -> None:
+    """Any other stream passes as it is, as far as it says nothing of usage."""
+    body = b"".join(pieces)
+    stripper = UsageStripper()
+    heard = b"".join(stripper.feed(piece) for piece in cut(body, at)) + stripper.flush()
+    assert heard == body or b'"usage"' in body
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+def _with_null(chunk: dict[str, Any], place: int) -> bytes:
+    items = list(chunk.items())
+    at = place % (len(items) + 1)
+    return orjson.dumps(dict([*items[:at], ("usage", None), *items[at:]]))
+
+
+_NAMES: Final = (
+    *dress.KEY_HEADERS, *dress.BORROWED, *sorted(dress.HOP_BY_HOP), b"host", b"content-length",
+    dress.ROLLOUT_HEADER, dress.ROLE_HEADER, b"x-truezero-exchange", b"traceparent", b"x-a",
+)  # fmt: skip
+_VALUES: Final = (
+    b"", b"tz-", b"Bearer tz-cjE.abc", b"bearer  sk-1", b"close, x-a", b"upgrade, authorization",
+    b"AWS4-HMAC-SHA256 Credential=A/1/r/s", b"r1", b"judge", b"chunked", b"7", b"\r\nx: y", b"\x00",
+)  # fmt: skip
+_SEGMENTS: Final = (
+    b"/", b"r", b"r1", b"as", b"judge", b"openai", b"OpenAI", b"v1", b"chat/completions", b"..",
+    b".", b"%2e", b"%2F", b"%5c", b"\\", b"%", b"%00", b"~", b"~abc", b"?", b"#", b" ", b"\r\n",
+    b"//", b"%c3%a4", b"\xc3", b"x" * 199, b"@", b"http://",
+)  # fmt: skip
+
+_pairs: Final = st.lists(
+    st.tuples(st.sampled_from(_NAMES), st.sampled_from(_VALUES) | st.binary(max_size=12)),
+    max_size=6,
+)
+_path: Final = st.lists(st.sampled_from(_SEGMENTS) | st.binary(max_size=4), max_size=9).map(
+    lambda parts: b"/" + b"/".join(parts)
+)
+_scalars: Final = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=6)
+_json: Final = st.recursive(
+    _scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(("stream", "stream_options", "include_usage", "usage", "choices", "a")),
+            inner, max_size=4,
+        )
+    ),
+    max_leaves=12,
+)  # fmt: skip
+_requests: Final = st.fixed_dictionaries(
+    {"stream": st.just(True)},
+    optional={"stream_options": _json, "messages": _json, "usage": _json, "n": _scalars},
+)
+_chunk: Final = st.fixed_dictionaries(
+    {"choices": st.lists(st.dictionaries(st.text(max_size=5), _json, max_size=3), min_size=1,
+                         max_size=2)},
+    optional={"id": _scalars, "x": _json, "obfuscation": st.text(max_size=5), "model": _scalars},
+)  # fmt: skip
+_totals: Final = st.fixed_dictionaries({"total_tokens": st.integers(0, 9)})
+
+# What is held for which inputs.
+PROPERTIES: Final[dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[Any]]]]] = {
+    "framings": (framings, {"kind": st.integers(0, 3), "pieces": said, "at": places}),
+    "encodings": (encodings, {
+        "coding": st.integers(0, len(_CODINGS) - 1), "pieces": said, "at": places}),
+    "tap": (tap, {
+        "path": st.integers(0, len(PATHS) - 1), "type_": st.integers(0, len(_TYPES) - 1),
+        "coding": st.integers(0, len(_CODINGS) - 1),
+        "status": st.sampled_from((200, 400, 429, 500)), "pieces": said, "at": places}),
+    "addressing": (addressing, {"path": _path, "query": st.binary(max_size=8), "pairs": _pairs}),
+    "headers": (headers, {
+        "pairs": _pairs, "auth": st.sampled_from(Auth), "real": st.sampled_from((None, "real"))}),
+    "asked": (asked, {
+        "body": st.builds(orjson.dumps, _requests | _json) | said.map(b"".join)}),
+    "unasked": (unasked, {
+        "chunks": st.lists(_chunk, max_size=4),
+        "null_at": st.lists(st.integers(0, 5), min_size=1, max_size=3),
+        "usage": _totals, "at": places}),
+    "stripping": (stripping, {"pieces": said, "at": places}),
+}  # fmt: skip

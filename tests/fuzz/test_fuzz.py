@@ -1,0 +1,28 @@
+"""A little of what ``make fuzz`` does for as long as it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.peers import SIDES
+from tests.fuzz.pure import PROPERTIES
+from tests.fuzz.rounds import described, prepared, side
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_it_holds_for_any_bytes(name: str) -> None:
+    prepared(name, 60)()
+
+
+@pytest.mark.parametrize("name", SIDES)
+def test_each_side_survives_any_peer(name: str) -> None:
+    with side(name, 40) as one:
+        one()
+
+
+@pytest.mark.parametrize("shown", [True, False], ids=["with the token", "without"])
+def test_every_route_answers_as_described_whatever_it_is_asked(shown: bool) -> None:
+    with described(12 if shown else 3, shown=shown) as one:
+        one()
