@@ -158,7 +158,10 @@ def _credential(auth: Auth, key: str) -> tuple[bytes, bytes]:
 
 
 def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    values = [value for name, value in headers if name == b"connection"]
-    if not values or (len(values) == 1 and values[0] in _NAMES_NONE):
+    named: bytes | None = None
+    for name, value in headers:
+        if name == b"connection":
+            named = value if named is None else named + b"," + value
+    if named is None or named in _NAMES_NONE:
         return frozenset()
-    return frozenset(token.strip().lower() for token in b",".join(values).split(b","))
+    return frozenset(token.strip().lower() for token in named.split(b","))

@@ -13,6 +13,7 @@ from proxy.store.database import Database
 from proxy.upstreams import BUILT_IN
 
 README = Path(__file__).parent.parent / "README.md"
+SECURITY = README.with_name("SECURITY.md")
 
 
 def settings_table() -> str:
@@ -73,6 +74,17 @@ def test_the_readme_lists_every_command() -> None:
     names |= {f"db {c.callback.__name__}" for c in database.registered_commands if c.callback}
     listed = re.findall(r"^\| `truezero ([a-z ]+?)(?: [A-Z]+)?`", README.read_text(), re.MULTILINE)
     assert set(listed) == names
+
+
+def test_every_test_that_the_threat_model_names_is_there() -> None:
+    """`::name` alone is in the file that was named last."""
+    root, file, names = README.parent, "", 0
+    for found in re.finditer(r"`(tests/[\w/]+\.py)?(?:::(\w+))?`", SECURITY.read_text()):
+        file = found[1] or file
+        if found[2] is not None:
+            assert f"def {found[2]}(" in (root / file).read_text(), found[0]
+            names += 1
+    assert names > 20
 
 
 def main() -> None:

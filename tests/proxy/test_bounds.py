@@ -308,3 +308,19 @@ def test_both_bounds_are_settings(tmp_path: Path) -> None:
         go_on.set()
         assert [call.result().status_code for call in calls] == [200, 200]
         assert service.http.get("/rollouts/c/verdict").status_code == 404, "it wrote nothing"
+
+
+def test_a_rollout_whose_every_call_was_turned_away_is_no_honest_zero(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    with serving(tmp_path, MAX_CONCURRENT_CALLS="1") as service, ThreadPoolExecutor(1) as agents:
+        service.provider.plays(Answer(body=(Wait(go_on), b"{}")))
+        holding = agents.submit(service.call, "a")
+        service.provider.wait_for(1)
+        service.http.post("/rollouts", json={"id": "c"})
+        assert [service.call("c").status_code for _ in range(3)] == [503] * 3
+        go_on.set()
+        holding.result()
+        seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+        result = service.http.post("/rollouts/c/outcome", json=seen).json()
+        assert (result["error_category"], result["rewards"]) == ("suspected_api_error", None)
+        assert service.get("/rollouts/c/verdict")["failed_requests"] == 0
