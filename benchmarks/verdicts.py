@@ -4,7 +4,7 @@
 
 It measures the desk in this process, without HTTP, and contacts nothing; beside the time stands
 the CPU time of all threads, which other work on the machine changes less. Ten million exchanges
-take 2 GB of the folder for temporary files (``TMPDIR``), until it ends.
+take 3 GB of the folder for temporary files (``TMPDIR``), until it ends.
 """
 
 from __future__ import annotations
