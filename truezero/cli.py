@@ -418,6 +418,25 @@ def import_archive(
     raise typer.Exit(0 if whole else 1)
 
 
+@app.command()
+def prune(
+    older_than: Annotated[str, typer.Option("--older-than", help="Days or weeks: 90d, 12w.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, and change nothing.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Forget rollouts of whole batches that nothing has touched for so long, while services write.
+
+    On PostgreSQL months go as a whole, so that up to a month more is kept.
+    """
+    from truezero import keeping  # noqa: PLC0415
+
+    with _keeping():
+        keeping.prune(_database(database_url, config), older_than, dry_run=dry_run)
+
+
 def _write(out: Path, lines: Iterable[str]) -> None:
     """The whole export or none: a file that stops in the middle would be believed."""
     part = out.with_name(out.name + ".part")
@@ -482,7 +501,7 @@ def demo(
 
 @database.command()
 def upgrade(database_url: DatabaseUrl = None, config: Config = None) -> None:
-    """Bring the database's schema up to date (SQLite does it by itself at start)."""
+    """Bring the database's schema up to date, as `serve` does at its start."""
     _as_environment({"database_url": database_url, "config": config})
     service = _service()
     try:

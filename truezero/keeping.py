@@ -5,10 +5,13 @@ It asks no service: whoever may open the database may do this, and nobody else.
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +92,49 @@ def back_up(url: str, file: Path) -> None:
         for path in backup.left_out(url):
             _say(f"{path} holds calls that the database would not take yet; keep it as well")
     _say(f"{file} is whole and sound: {size / 1e6:,.1f} MB. It holds secrets: keep it as such")
+
+
+def prune(url: str, older_than: str, *, dry_run: bool) -> None:
+    """Forget what has not been touched for some time, while services write.
+
+    Arguments:
+        older_than: a number of days or weeks: ``90d``, ``12w``.
+
+    Raises:
+        KeepingError: it is no such number, or the database cannot be written.
+    """
+    from proxy.store import pruning  # noqa: PLC0415
+    from proxy.store.database import Database  # noqa: PLC0415
+
+    before = time.time() - _seconds(older_than)
+    with _sentences(), _telling() as told:
+        database = Database(url)
+        try:
+            database.prepare()
+            done = pruning.prune(
+                database, before=before, dry_run=dry_run, tell=lambda d: told(_forgotten(d))
+            )
+        finally:
+            database.close()
+    since = datetime.fromtimestamp(done.before, UTC)
+    verb = "would forget" if dry_run else "forgot"
+    _say(f"{verb} {_forgotten(done)}, all from before {since:%Y-%m-%d %H:%M} UTC")
+    if done.months:
+        _say(f"{'would drop' if dry_run else 'dropped'} {', '.join(done.months)}")
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d{1,5})([dw])", text)
+    days = int(found[1]) * {"d": 1, "w": 7}[found[2]] if found else 0
+    if days == 0:
+        raise KeepingError(
+            f"--older-than: {text!r} is no number of days or weeks, as 90d or 12w is"
+        )
+    return days * 86_400.0
+
+
+def _forgotten(done: Any) -> str:
+    return f"{done.rollouts:,} rollouts, {done.exchanges:,} exchanges, {done.events:,} events"
 
 
 # --- files ---------------------------------------------------------------------------------

@@ -78,6 +78,7 @@ T = TypeVar("T")
 _BUSY_MS = 5000  # how long a writer waits for another process on the same file
 _RECORDING_BUSY_MS = 500  # the same for the recorder, behind which agents wait
 _ENDED = "ended."  # before the name of a session, in the table of what the deployment knows
+_KNOWN_S = 3600.0  # a rollout known to be there is written anew after it: it may have been pruned
 _WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
 
 
@@ -156,6 +157,7 @@ class Database:
         self._engines = _sqlite(self._url) if self.is_sqlite else _postgres(self._url)
         self._reading, self._writing = self._engines.reading, self._engines.writing
         self._known: set[str] = set()
+        self._known_since = 0.0
         self._open_ids: set[str] = set()
         self._months: set[months.Month] = set()
         self._secrets: dict[str, str] = {}  # as handed out, for a file that takes this one's place
@@ -229,6 +231,11 @@ class Database:
         """Put a question of `proxy.store.overview`, which takes the connection first."""
         with self._reading.connect() as connection:
             return question(connection, *args, **kwargs)
+
+    def change(self, work: Callable[..., T], *args: Any) -> T:
+        """Do a piece of an operator's work as one transaction, which may take its time."""
+        with self._engines.preparing.begin() as connection:
+            return work(connection, *args)
 
     # the recorder's side: one commit for all that is queued
 
@@ -305,6 +312,9 @@ class Database:
             if dead:
                 _bury(connection, _nobody_elses(connection, dead))
         self._add_months(now)
+        if now - self._known_since > _KNOWN_S:
+            self._known.clear()
+            self._known_since = now
 
     def _add_months(self, now: float) -> None:
         """Have the partitions ready in which the next calls are written."""

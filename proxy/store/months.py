@@ -5,6 +5,7 @@ It judges no age: which months are there, and which are wanted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -58,3 +59,48 @@ def _adding(month: Month) -> Iterator[str]:
     yield (
         f"ALTER TABLE exchanges ATTACH PARTITION {name} FOR VALUES FROM ({start!r}) TO ({end!r})"
     )
+
+
+def begin(at: float) -> float:
+    """When the month began that a time stands in, both in epoch seconds."""
+    return wanted(at)[0].start
+
+
+def ended(connection: Connection, before: float) -> list[str]:
+    """The partitions that hold nothing from a time on, oldest first."""
+    names = connection.execute(text(_PARTITIONS)).scalars()
+    known = (month for name in names if (month := _named(name)) is not None)
+    return [month.name for month in sorted(known) if month.end <= before]
+
+
+_PARTITIONS = """
+SELECT relname FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
+WHERE inhparent = 'exchanges'::regclass
+"""
+_NAME = re.compile(r"exchanges_(\d{4})_(\d\d)\Z")
+
+
+def _named(name: str) -> Month | None:
+    found = _NAME.match(name)
+    return _month(int(found[1]) * 12 + int(found[2]) - 1) if found else None
+
+
+def drop(connection: Connection, name: str, *, most: int) -> bool:
+    """Drop a partition; calls in it whose rollouts are known move to the default one.
+
+    Arguments:
+        most: calls that are moved; where there are more, nothing is done.
+
+    Returns:
+        Whether it was dropped.
+    """
+    hold(connection, Lock.MONTHS)
+    known = "WHERE EXISTS (SELECT 1 FROM rollouts WHERE rollouts.id = rollout_id)"
+    some = f"SELECT 1 FROM {name} {known} LIMIT {most + 1}"
+    if (connection.scalar(text(f"SELECT count(*) FROM ({some}) AS kept")) or 0) > most:
+        return False
+    connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_PATIENCE_MS}"))
+    connection.execute(text(f"ALTER TABLE exchanges DETACH PARTITION {name}"))
+    connection.execute(text(f"INSERT INTO exchanges SELECT * FROM {name} {known}"))
+    connection.execute(text(f"DROP TABLE {name}"))
+    return True
