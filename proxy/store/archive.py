@@ -43,6 +43,8 @@ from proxy.store.tables import (
 
 Record: TypeAlias = tuple[str, Row]  # a noun's name, and its values in the order of its columns
 
+_STARTED_AT = rows.columns_of(exchanges).index("started_at")
+_YEAR_9999 = 253_370_764_800.0  # in epoch seconds; a calendar of Python's ends soon after
 _SEEN = 10_000  # kinds of rows that are remembered
 _CONFLICTS_KEPT = 10  # further ones are counted
 
@@ -80,7 +82,7 @@ NOUNS: Mapping[str, Noun] = {
 _OF_ROLLOUTS = ("rollout", "exchange", "verdict")
 _OWNER_AT = {name: noun.owner_at for name, noun in NOUNS.items()}
 _RANK = {noun: rank for rank, noun in enumerate(_OF_ROLLOUTS)}
-_JUDGED = frozenset(_OF_ROLLOUTS) - {"verdict"}  # facts; a verdict follows from them
+_FACTS = frozenset(_OF_ROLLOUTS) - {"verdict"}  # from which a verdict follows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -156,7 +158,8 @@ def _in_flight(
     ended = select(exchanges.c.id).where(
         exchanges.c.rollout_id == open_calls.c.rollout_id, exchanges.c.id == open_calls.c.id
     )
-    query = select(open_calls).where(~ended.exists())
+    order = rows.exactly(connection, open_calls.c.rollout_id, open_calls.c.id)
+    query = select(open_calls).where(~ended.exists()).order_by(*order)
     if mine is not None:
         query = query.where(open_calls.c.rollout_id.in_(mine))
     names = NOUNS["exchange"].columns
@@ -259,7 +262,7 @@ def _new_rollouts(
 
 
 def _facts(group: Iterable[Record]) -> list[tuple[str, Row]]:
-    return [(name, tuple(row)) for name, row in group if name in _JUDGED]
+    return [(name, tuple(row)) for name, row in group if name in _FACTS]
 
 
 def _difference(mine: Sequence[Record], theirs: Sequence[Record]) -> str:
@@ -375,6 +378,8 @@ def _check_meaning(name: str, noun: Noun, row: Row) -> None:
             exchange_of(row)
         except (KeyError, ValueError) as error:
             raise RecordError(f"{error} is no word of ours") from None
+        if not 0 <= row[_STARTED_AT] < _YEAR_9999:
+            raise RecordError(f"started_at: {row[_STARTED_AT]!r} is no time")
     for column in noun.json:
         value = row[noun.columns.index(column)]
         if value is not None and not _is_object(value):

@@ -126,7 +126,12 @@ def columns_of(table: Table) -> tuple[str, ...]:
 
 def by_key(connection: Connection, table: Table) -> list[ColumnElement[Any]]:
     """A table's key to order by: text by code point on every database, as Python orders it."""
-    return [_exact(connection, column) for column in table.primary_key.columns]
+    return exactly(connection, *table.primary_key.columns)
+
+
+def exactly(connection: Connection, *columns: Column[Any]) -> list[ColumnElement[Any]]:
+    """Columns to order and compare by, texts by code point."""
+    return [_exact(connection, column) for column in columns]
 
 
 def stream(connection: Connection, query: Select[Any]) -> Iterator[Row]:

@@ -7,6 +7,7 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from proxy.store.database import Batch, Database
 from proxy.store.migrations import UnfitError
 from tests.classifier.test_codec import EXCHANGES
 from tests.proxy.filled import NAMES, contents, fill, run
+from tests.proxy.test_store import BARE
 
 
 @pytest.fixture
@@ -101,6 +103,18 @@ def test_a_call_in_flight_is_lost_to_whoever_takes_the_archive(full: str, tmp_pa
     assert found is not None
     assert "lost" in {exchange.ending for exchange in found[1].exchanges}
     assert found[1].gaps == 2
+
+
+def test_calls_in_flight_stand_with_their_rollouts(full: str, tmp_path: Path) -> None:
+    database = Database(full)
+    flying = [
+        replace(BARE, id=call, rollout_id=owner)
+        for call, owner in (("1", "😀"), ("2", "A/b"), ("3", "é"), ("4", "a"), ("0", "é"))
+    ]
+    database.write(Batch(opened=flying), worker="w")
+    other = str(tmp_path / "other.db")
+    assert take(other, written(full)).added["exchange"] == 30
+    assert written(other) == written(full)
 
 
 def test_no_secret_and_no_process_is_in_an_archive(full: str) -> None:
@@ -276,6 +290,7 @@ def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path)
         (lambda r: r.pop("kind"), "line 3: kind: is missing"),
         (lambda r: r.update(ending="never"), "line 3: 'never' is no word of ours"),
         (lambda r: r.update(type="shoe"), "line 3: type: 'shoe' is none of rollout"),
+        (lambda r: r.update(started_at=1e15), "line 3: started_at: 1000000000000000.0 is no time"),
         (lambda r: r.update(rollout_id="!"), "'!': its rollout is missing"),
     ],
 )  # fmt: skip
