@@ -18,11 +18,10 @@ from importlib.util import find_spec
 from typing import Final
 
 from tests.fuzz.peers import SIDES
-from tests.fuzz.pure import PROPERTIES
-from tests.fuzz.rounds import described, prepared, side
+from tests.fuzz.pure import PROPERTIES, prepared
+from tests.fuzz.rounds import described, side
 
 _EXAMPLES: Final = 200
-_BY_COVERAGE: Final = "by coverage"
 
 
 def opened(stack: ExitStack) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -53,7 +52,7 @@ def tried(name: str, one: Callable[[], None], seconds: float) -> bool:
 
 def covered(name: str, seconds: float) -> bool:
     """Fuzz one property by coverage, in a process of its own: atheris ends it."""
-    command = [sys.executable, "-m", "tests.fuzz", _BY_COVERAGE, name, "--seconds", str(seconds)]
+    command = [sys.executable, "-m", "tests.fuzz.coverage", name, str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         print(done.stdout, done.stderr)
@@ -63,27 +62,12 @@ def covered(name: str, seconds: float) -> bool:
     return done.returncode == 0
 
 
-def cover(name: str, seconds: float) -> None:
-    """Let atheris make up what hypothesis reads its examples from."""
-    import atheris  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-    atheris.instrument_all()
-    holds = prepared(name, 1)
-    one: Callable[[bytes], object] = holds.hypothesis.fuzz_one_input  # type: ignore[attr-defined]
-    atheris.Setup([sys.argv[0], f"-max_total_time={max(1, int(seconds))}"], one)
-    atheris.Fuzz()
-
-
 def main() -> int:
     """Go through all of it; 1 where anything did not hold."""
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
     parser.add_argument("only", nargs="*", help="names of what to fuzz  [default: everything]")
     options = parser.parse_args()
-    if options.only[:1] == [_BY_COVERAGE]:
-        cover(options.only[1], options.seconds)
-        return 0
     logging.getLogger().setLevel(logging.ERROR)
     with ExitStack() as stack:
         rounds = [one for one in opened(stack) if not options.only or one[0] in options.only]

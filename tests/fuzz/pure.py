@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import orjson
-from hypothesis import assume
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from classifier.records import Ending
@@ -251,3 +251,24 @@ PROPERTIES: Final[dict[str, tuple[Callable[..., None], dict[str, st.SearchStrate
         "usage": _totals, "at": places}),
     "stripping": (stripping, {"pieces": said, "at": places}),
 }  # fmt: skip
+
+Round = Callable[[], None]
+
+_PATIENT: Final = {
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": list(HealthCheck),
+    "phases": (Phase.explicit, Phase.generate, Phase.shrink),
+}
+
+
+def dressed(examples: int) -> Callable[[Any], Any]:
+    """How a property is tried with so many examples."""
+    return settings(max_examples=examples, **_PATIENT)  # type: ignore[arg-type]
+
+
+def prepared(name: str, examples: int) -> Round:
+    """A round of a property without a socket."""
+    holds, inputs = PROPERTIES[name]
+    made: Round = dressed(examples)(given(**inputs)(holds))
+    return made

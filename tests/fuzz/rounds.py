@@ -5,36 +5,14 @@ It keeps no examples of its own: what was found stands in test_found.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
 from tests.fuzz.openapi import routes
 from tests.fuzz.peers import SIDES
-from tests.fuzz.pure import PROPERTIES
-
-Round = Callable[[], None]
-
-_PATIENT: Final = {
-    "deadline": None,
-    "database": None,
-    "suppress_health_check": list(HealthCheck),
-    "phases": (Phase.explicit, Phase.generate, Phase.shrink),
-}
-
-
-def dressed(examples: int) -> Callable[[Any], Any]:
-    """How a property is tried with so many examples."""
-    return settings(max_examples=examples, **_PATIENT)  # type: ignore[arg-type]
-
-
-def prepared(name: str, examples: int) -> Round:
-    """A round of a property without a socket."""
-    holds, inputs = PROPERTIES[name]
-    made: Round = dressed(examples)(given(**inputs)(holds))
-    return made
+from tests.fuzz.pure import Round, dressed
 
 
 @contextmanager

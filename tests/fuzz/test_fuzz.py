@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fuzz.peers import SIDES
-from tests.fuzz.pure import PROPERTIES
-from tests.fuzz.rounds import described, prepared, side
+from tests.fuzz.pure import PROPERTIES, prepared
+from tests.fuzz.rounds import described, side
 
 pytestmark = pytest.mark.timeout(300)
 
