@@ -1,6 +1,6 @@
 """Kills the service at random moments under load, and looks for what it then does not know.
 
-It reads what was recorded from the database file and the verdicts from the service started anew.
+It reads what was recorded from the database and the verdicts from the service started anew.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import itertools
 import os
 import random
 import signal
-import sqlite3
 import sys
 import tempfile
 import time
@@ -22,11 +21,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+from sqlalchemy import Engine, create_engine, func, select
 
 from benchmarks import machine
+from proxy.store.tables import exchanges, open_calls
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Pause, Provider, Request, Step
 from tests.journeys.service import Service
+from tests.postgres import Server, binaries
 
 _BURIED_S = 15.0  # three heartbeats
 AGENTS = 24
@@ -123,13 +125,15 @@ def kill(service: Service) -> None:
     service.kill()
 
 
-def one_round(service: Service, provider: Provider, names: Iterator[str], tally: Tally) -> None:
+def one_round(
+    service: Service, provider: Provider, engine: Engine, names: Iterator[str], tally: Tally
+) -> None:
     """Load, kill, start again, and compare what was seen with what is known."""
     provider.requests.clear()
     calls = asyncio.run(load_until_killed(service, names, random.uniform(0.05, 0.6)))
     asked = {request.header(CALL) for request in tuple(provider.requests)}
     service.start()
-    known = endings(service.database, [call.rollout for call in calls])
+    known = endings(engine, [call.rollout for call in calls])
     tally.rounds += 1
     tally.calls += len(calls)
     for call in calls:
@@ -157,43 +161,62 @@ def compare(call: Call, known: tuple[str, int | None] | None, *, asked: bool, ta
     tally.lost += known is not None and known[0] == "lost"
 
 
-def _still_open(database: Path) -> int:
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        return int(connection.execute("SELECT count(*) FROM open_calls").fetchone()[0])
+def _still_open(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(open_calls)) or 0
 
 
-def endings(database: Path, rollouts: list[str]) -> dict[str, tuple[str, int | None]]:
-    """How each rollout's call ended, as the file says; it must be sound.
+def endings(engine: Engine, rollouts: list[str]) -> dict[str, tuple[str, int | None]]:
+    """How each rollout's call ended, as the database says; a file must be sound.
 
     A worker that outlived the kill by a moment is found dead at the next heartbeat only.
     """
     deadline = time.monotonic() + _BURIED_S
-    while _still_open(database) and time.monotonic() < deadline:
+    while _still_open(engine) and time.monotonic() < deadline:
         time.sleep(0.2)
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        (sound,) = connection.execute("PRAGMA integrity_check").fetchone()
-        assert sound == "ok", sound
-        rows = connection.execute("SELECT rollout_id, ending, status FROM exchanges").fetchall()
-        left = connection.execute("SELECT count(*) FROM open_calls").fetchone()[0]
-    assert left == 0, f"{left} calls of dead processes are still open"
+    facts = select(exchanges.c.rollout_id, exchanges.c.ending, exchanges.c.status)
+    with engine.connect() as connection:
+        if engine.name == "sqlite":
+            sound = connection.exec_driver_sql("PRAGMA integrity_check").scalar()
+            assert sound == "ok", sound
+        rows = connection.execute(facts).all()
+    assert (left := _still_open(engine)) == 0, f"{left} calls of dead processes are still open"
     asked = set(rollouts)
     return {rollout: (ending, status) for rollout, ending, status in rows if rollout in asked}
 
 
-def run(home: Path, rounds: int, *, workers: int = 1, seed: int | None = None) -> Tally:
-    """So many rounds on one database file."""
+def run(
+    home: Path, rounds: int, *, url: str | None = None, workers: int = 1, seed: int | None = None
+) -> Tally:
+    """So many rounds on one database: PostgreSQL's at ``url``, else a file of SQLite's."""
     random.seed(seed)
     tally = Tally()
     names = (f"k{number}" for number in itertools.count())
-    with (
-        Provider(play) as provider,
-        Service(home, provider.url, WORKERS=str(workers), LOG_LEVEL="warning") as service,
-    ):
+    settings = {"WORKERS": str(workers), "LOG_LEVEL": "warning"}
+    if url is not None:
+        settings["DATABASE_URL"] = url
+    with Provider(play) as provider, Service(home, provider.url, **settings) as service:
+        engine = create_engine(url or f"sqlite:///{service.database}")
         for number in range(rounds):
-            one_round(service, provider, names, tally)
+            one_round(service, provider, engine, names, tally)
             if (number + 1) % 20 == 0:
                 print(f"{number + 1} rounds, {tally.calls} calls", file=sys.stderr, flush=True)
+        engine.dispose()
     return tally
+
+
+@contextlib.contextmanager
+def postgresql() -> Iterator[str]:
+    """A database of a server of its own."""
+    programs = binaries()
+    assert programs is not None, "PostgreSQL is not installed here"
+    server = Server(programs)
+    try:
+        server.create()
+        with server.database() as url:
+            yield url
+    finally:
+        server.destroy()
 
 
 def main() -> None:
@@ -201,9 +224,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--postgresql", action="store_true", help="on a server of its own")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as home:
-        tally = run(Path(home), options.rounds, workers=options.workers, seed=options.seed)
+    on = postgresql() if options.postgresql else contextlib.nullcontext(None)
+    with tempfile.TemporaryDirectory() as home, on as url:
+        how = {"workers": options.workers, "seed": options.seed}
+        tally = run(Path(home), options.rounds, url=url, **how)
     print(f"{tally.rounds} kills under load, {tally.calls} calls")
     print(f"  {tally.finished} of which agents had the last byte: all recorded as they ended")
     print(f"  {tally.begun} more of which agents had the head: all known")

@@ -47,12 +47,15 @@ class Agent(threading.Thread):
             self.whole = True
 
 
-@pytest.mark.parametrize(("rounds", "workers"), [(3, 1), (1, 2)])
+@pytest.mark.parametrize(
+    ("rounds", "workers", "on"), [(3, 1, None), (1, 2, None), (2, 2, "postgresql")]
+)
 def test_killed_at_random_under_load_it_forgets_nothing(
-    tmp_path: Path, rounds: int, workers: int
+    request: pytest.FixtureRequest, tmp_path: Path, rounds: int, workers: int, on: str | None
 ) -> None:
     """``python -m benchmarks.kill`` does so 200 times; docs/reliability.md has its figures."""
-    tally = kill.run(tmp_path, rounds, workers=workers)
+    url = on and request.getfixturevalue("postgres_url")
+    tally = kill.run(tmp_path, rounds, url=url, workers=workers)
     assert tally.broken == []
     assert tally.finished > 0
     assert tally.lost > 0
