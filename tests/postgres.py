@@ -23,9 +23,10 @@ import psycopg
 from proxy.store.database import Database
 
 _SETTINGS = (
-    "listen_addresses=", "fsync=off", "full_page_writes=off",
-    "shared_buffers=32MB", "max_connections=200", "autovacuum=off", "log_min_messages=warning",
+    "listen_addresses=", "shared_buffers=64MB", "max_connections=200", "autovacuum=off",
+    "log_min_messages=warning",
 )  # fmt: skip
+_UNSYNCED = ("fsync=off", "full_page_writes=off")  # a machine that stops is no test's subject
 _TEMPLATE = "prepared"
 _numbers = itertools.count(1)
 
@@ -39,10 +40,16 @@ def binaries() -> Path | None:
 
 
 class Server:
-    """One server and its databases."""
+    """One server and its databases.
 
-    def __init__(self, programs: Path) -> None:
+    Arguments:
+        programs: the folder of its binaries.
+        synced: whether a commit waits for the disk, as outside tests.
+    """
+
+    def __init__(self, programs: Path, *, synced: bool = False) -> None:
         self._programs = programs
+        self._settings = _SETTINGS if synced else (*_SETTINGS, *_UNSYNCED)
         self._folder = Path(tempfile.mkdtemp(prefix="truezero-postgres-"))
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,7 +68,7 @@ class Server:
 
     def start(self) -> None:
         """Start, and return when it answers."""
-        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        settings = [word for setting in self._settings for word in ("-c", setting)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self._programs / "postgres", "-D", self._data, "-k", self._folder, *settings],

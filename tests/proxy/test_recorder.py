@@ -7,7 +7,6 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy.exc import DataError, OperationalError
@@ -152,8 +151,8 @@ async def test_a_row_no_database_takes_costs_only_itself() -> None:
     assert sum(gap.count for batch in shelf.batches for gap in batch.gaps.values()) == 1
 
 
-async def test_a_number_beyond_64_bits_stops_nothing(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "t.db"))
+async def test_a_number_beyond_64_bits_stops_nothing(database_url: str) -> None:
+    database = Database(database_url)
     database.prepare()
     recorder = Recorder(database, worker="w")
     recorder.start()
