@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from tests.proxy.filled import contents, fill, run
 from tests.proxy.test_schemas import EVER
+from truezero.cli import app
 
 ROOT = Path(__file__).parent.parent.parent
 CLEAN = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
@@ -121,16 +123,16 @@ SENTENCES = [
 
 @pytest.mark.parametrize(("words", "code", "said"), SENTENCES)
 def test_what_cannot_be_done_is_one_sentence(
-    folder: Path, words: list[str], code: int, said: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, said: str
 ) -> None:
     (folder / "junk").write_bytes(b"this is no database and no archive" * 100)
     (folder / "folder").mkdir()
     before = made(folder)
-    done = truezero(*words, folder=folder)
-    assert done.returncode == code
-    assert len(done.stderr.decode().strip().splitlines()) == 1, done.stderr.decode()
-    assert said in done.stderr.decode()
-    assert b"secret" not in done.stderr
+    done = here(monkeypatch, folder, words)
+    assert done.exit_code == code
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert said in done.stderr
+    assert "secret" not in done.stderr
     assert made(folder) == before
 
 
@@ -144,13 +146,24 @@ def made(folder: Path) -> set[str]:
     [["serve", "--port", "0"], ["db", "upgrade"], ["export", "--full"], ["import", "-"],
      ["db", "copy", "--from", "truezero.db", "--to", "o.db"]],
 )  # fmt: skip
-def test_a_database_of_a_later_version_is_one_sentence(folder: Path, words: list[str]) -> None:
-    archive = truezero("export", "--full", folder=folder).stdout
+def test_a_database_of_a_later_version_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    archive = here(monkeypatch, folder, ["export", "--full"]).stdout_bytes
     run(folder / "truezero.db", "UPDATE alembic_version SET version_num = '9999'")
-    code, said = told(truezero(*words, folder=folder, given=archive))
-    assert code == 1
-    assert said.startswith("truezero: the database stands at schema 9999, and this version")
-    assert len(said.splitlines()) == 1
+    done = here(monkeypatch, folder, words, archive)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("truezero: the database stands at schema 9999, and this version")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def here(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, words: list[str], given: bytes | None = None
+) -> Result:
+    """The command in this process, which spares its start."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(os, "environ", {**CLEAN})  # into which flags are put
+    return CliRunner().invoke(app, words, input=given)
 
 
 def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
