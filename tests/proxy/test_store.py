@@ -99,18 +99,16 @@ def test_a_call_in_flight_is_visible_and_its_end_replaces_it(database: Database)
 def test_a_call_that_ends_while_it_is_looked_at_is_seen_all_the_same(database: Database) -> None:
     """Open calls and ended ones are two tables, read one after the other."""
     database.write(Batch(opened=[BARE]), worker="w")
-    writing = Database(database.url)
-    ended = Batch(recorded=[replace(BARE, ending=Ending.COMPLETE)])
+    written: list[Batch] = []
 
     def end(*said: Any) -> None:
         if "FROM exchanges" in said[2] and not written:
-            written.append(writing.write(ended, worker="w"))
+            written.append(Batch(recorded=[replace(BARE, ending=Ending.COMPLETE)]))
+            database.write(written[0], worker="w")
 
-    written: list[None] = []
     event.listen(database._reading, "after_cursor_execute", end)
     assert [exchange.id for exchange in seen(database)] == ["x2"]
     assert written
-    writing.close()
 
 
 def test_recording_again_replaces(database: Database) -> None:
