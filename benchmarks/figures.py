@@ -33,7 +33,7 @@ def cpu_per_large_request(bench: Bench, subject: Subject) -> Numbers:
 def _cpu_of_exchanges(bench: Bench, subject: Subject, *options: str) -> Numbers:
     pace = subject.pace
     ask = ("-c", str(pace.connections), *options)
-    bench.ask(subject, "-d", str(0.5 / pace.share), *ask)  # connections are made before
+    bench.ask(subject, "-d", str(pace.warm_s), *ask)
     before = cpu_s(subject)
     counted = bench.ask(subject, "-d", str(bench.seconds * pace.share), *ask)
     spent = cpu_s(subject) - before

@@ -106,6 +106,23 @@ def resident_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
+def busy_percent(seconds: float = 2.0) -> float:
+    """How much of the machine's CPU is in use while this process waits."""
+    busy, whole = _cpu_ticks()
+    time.sleep(seconds)
+    busy_then, whole_then = _cpu_ticks()
+    return 100 * (busy_then - busy) / max(1, whole_then - whole)
+
+
+def _cpu_ticks() -> tuple[int, int]:
+    """Ticks in use and all ticks since boot, over all cores: /proc/stat, see proc(5)."""
+    user, nice, system, idle, iowait, irq, softirq, steal, *_ = (
+        int(ticks) for ticks in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    busy = user + nice + system + irq + softirq + steal
+    return busy, busy + idle + iowait
+
+
 def description(python: Path | None = None) -> dict[str, object]:
     """The machine and the interpreter, this one or another: a PGO build is 10-15 % faster.
 

@@ -20,7 +20,7 @@ from benchmarks.subjects import Pace, Stage, Stand, Subject, clean_env
 HOME = Path(os.environ.get("PEERS", Path(__file__).parent.parent / ".venv" / "peers"))
 LITELLM = HOME / "litellm" / "bin" / "litellm"
 PORTKEY = HOME / "portkey" / "node_modules" / "@portkey-ai" / "gateway"
-GENTLE = Pace(connections=8, share=0.5, streams=5, per_s=20)
+GENTLE = Pace(connections=8, share=0.5, warm_s=3, streams=5, per_s=20)
 
 # A model named outright is found at once, others by their pattern. The price list comes with it.
 _LITELLM = """

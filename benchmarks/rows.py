@@ -61,13 +61,13 @@ def _streams(figure: str, many: str) -> tuple[Row, ...]:
     memory, late = (_most(25, "MB"),), (_most(5, "ms"),)
     beside = ("nginx",)
     return (
-        Row(figure=figure, number="at_once", label=f"{many} streams at once, none failed"),
+        Row(figure=figure, number="at_once", label=f"streams at once, of {many} asked for"),
         Row(
-            figure=figure, number="mb_per_1000", label="MB per 1,000 of them",
+            figure=figure, number="mb_per_1000", label=f"MB per 1,000 of {many} streams",
             against=beside, goals=memory,
         ),
         Row(
-            figure=figure, number="chunk_p99_ms", label="ms chunk delay p99",
+            figure=figure, number="chunk_p99_ms", label=f"ms chunk delay p99 at {many}",
             against=beside, goals=late,
         ),
     )  # fmt: skip
@@ -99,38 +99,38 @@ ROWS = (
     *_streams("streams_5000", "5,000"),
     *_streams("streams_9000", "9,000"),
     Row(
-        figure="connections", number="served_per_s", label="of 5,000 new connections/s served",
+        figure="connections", number="served_per_s", label="new connections/s served, of 5,000",
         against=("nginx",),
     ),
-    Row(figure="connections", number="not_served_percent", label="% of them not served"),
-    Row(figure="connections", number="p99_ms", label="ms to first byte p99 meanwhile"),
+    Row(figure="connections", number="not_served_percent", label="% of new connections not served"),
+    Row(figure="connections", number="p99_ms", label="ms to their first byte p99"),
     Row(figure="connections", number="after_ms", label="ms for a request right after"),
     Row(figure="imports", number="package_ms", label="ms import truezero"),
     Row(figure="imports", number="client_ms", label="ms from truezero import Client"),
     Row(figure="imports", number="service_ms", label="ms import of the service"),
     Row(
-        figure="cold_start", number="s", label="s from start to first byte",
+        figure="cold_start", number="s", label="s from cold start to first byte",
         goals=(_most(0.8, "s"),),
     ),
-    Row(figure="hour", number="exchanges", label="exchanges in one go"),
+    Row(figure="hour", number="exchanges", label="exchanges of an hour, in one go"),
     Row(figure="hour", number="tenth_mb", label="MB after a tenth of them"),
     Row(figure="hour", number="end_mb", label="MB after all of them"),
     Row(
         figure="hour", number="growth", label="memory at the end / at a tenth",
         goals=(_most(1.1, "times"),),
     ),
-    Row(figure="hour", number="alone_p50_ms", label="ms to first byte p50 on that database"),
-    Row(figure="hour", number="asked_p50_ms", label="the same while its batch is read"),
-    Row(figure="hour", number="alone_p99_ms", label="ms to first byte p99 on that database"),
-    Row(figure="hour", number="asked_p99_ms", label="the same while its batch is read"),
-    Row(figure="hour", number="first_question_ms", label="ms for the batch's summary at first"),
+    Row(figure="hour", number="alone_p50_ms", label="ms to first byte p50 after them"),
+    Row(figure="hour", number="asked_p50_ms", label="p50 while their batch is read"),
+    Row(figure="hour", number="alone_p99_ms", label="ms to first byte p99 after them"),
+    Row(figure="hour", number="asked_p99_ms", label="p99 while their batch is read"),
+    Row(figure="hour", number="first_question_ms", label="ms for that batch's first summary"),
     Row(figure="hour", number="question_ms", label="ms for its summary or page then"),
     Row(
-        figure="verdict_1000000", number="ms", label="ms verdict over 1,000 of 10⁶ exchanges",
+        figure="verdict_1000000", number="ms", label="ms verdict, 1,000 of 10⁶ calls",
         goals=(_most(10, "ms"),),
     ),
     Row(
-        figure="verdict_10000000", number="ms", label="ms verdict over 1,000 of 10⁷ exchanges",
+        figure="verdict_10000000", number="ms", label="ms verdict, 1,000 of 10⁷ calls",
         goals=(_most(10, "ms"),),
     ),
     Row(
@@ -138,7 +138,7 @@ ROWS = (
         goals=(_most(50, "ms"),),
     ),
     Row(
-        figure="summary_fifth_failed_1000000", number="ms", label="the same, every fifth failed",
+        figure="summary_fifth_failed_1000000", number="ms", label="ms summary, every fifth failed",
         goals=(_most(50, "ms"),),
     ),
 )  # fmt: skip

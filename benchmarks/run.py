@@ -46,13 +46,18 @@ def build_tools() -> Path:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise SystemExit("make bench needs a C compiler (Debian: apt-get install gcc libc6-dev)")
-    folder = HERE / "bin"
+    folder, common = HERE / "bin", HERE / "tools" / "common.h"
     folder.mkdir(exist_ok=True)
     for name in ("provider", "load"):
-        source = HERE / "tools" / f"{name}.c"
-        command = [compiler, "-O2", "-Wall", "-o", str(folder / name), str(source)]
-        subprocess.run(command, check=True)
+        source, made = HERE / "tools" / f"{name}.c", folder / name
+        if not made.exists() or made.stat().st_mtime < max(_changed(source), _changed(common)):
+            command = [compiler, "-O2", "-Wall", "-o", str(made), str(source)]
+            subprocess.run(command, check=True)
     return folder
+
+
+def _changed(file: Path) -> float:
+    return file.stat().st_mtime
 
 
 @dataclass(slots=True)
@@ -60,15 +65,21 @@ class Run:
     """What was measured so far; it is written down after each figure."""
 
     about: dict[str, object]
+    others_percent: float  # of the machine's CPU, taken by other programs before the run
     rounds: Rounds = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     file: Path | None = None
 
     def keep(self, name: str, rounds: Sequence[Round]) -> None:
         self.rounds.setdefault(name, []).extend(rounds)
-        found = {"machine": self.about, "problems": self.problems}
-        rows = summarised(self.rounds)
-        self.file = save({**found, "figures": rows, "rounds": self.rounds}, self.file)
+        found = {
+            "machine": self.about,
+            "others_percent": self.others_percent,
+            "problems": self.problems,
+            "figures": summarised(self.rounds),
+            "rounds": self.rounds,
+        }
+        self.file = save(found, self.file)
 
     def fails(self, problem: str) -> None:
         say(f"  FAILED: {problem}")
@@ -176,8 +187,9 @@ def main() -> None:
     asked = options()
     machine.raise_open_files()
     tools = build_tools()
-    run = Run(about={**machine.description(asked.python), "peers": peers.versions()})
-    say(f"on {run.about}")
+    about = {**machine.description(asked.python), "peers": peers.versions()}
+    run = Run(about=about, others_percent=machine.busy_percent())
+    say(f"on {run.about}, of which others take {run.others_percent:.0f} %")
     proxy_core, load_core = machine.cores() or (None, None)
     machine.keep_to(load_core)
     port = machine.free_port()
@@ -195,7 +207,7 @@ def main() -> None:
         beside_the_slow(run, bench, asked.only, slow)
         alone(run, bench, asked.only, asked.rounds)
     table(run.rounds)
-    say(f"\nwritten to {run.file}")
+    say(f"\nwritten to {run.file}; for docs: python -m benchmarks.report {run.file}")
 
 
 def beside_nginx(run: Run, bench: Bench, names: Sequence[str], rounds: int) -> None:

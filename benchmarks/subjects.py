@@ -54,6 +54,7 @@ class Pace:
 
     connections: int = 32
     share: float = 1.0  # of a round's seconds
+    warm_s: float = 0.5  # before each measurement: connections, and what compiles as it goes
     streams: int = 100  # each with a chunk every 10 ms
     per_s: int = 200
 

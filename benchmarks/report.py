@@ -1,0 +1,219 @@
+"""Writes docs/benchmarks.md and its picture from what ``make bench`` measured.
+
+    python -m benchmarks.report [RESULTS.json ...]
+
+Of several files the last one that has a figure tells it; without one the page is written anew
+from docs/benchmarks.json. It measures nothing and knows no number of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.picture import Panel, picture
+from benchmarks.rows import GATEWAYS, ROWS, SUBJECTS, Goal, Rounds, Row, reached, summarised, value
+
+DOCS = Path(__file__).parent.parent / "docs"
+DATA, PAGE, PICTURE = (DOCS / f"benchmarks.{kind}" for kind in ("json", "md", "svg"))
+UNKNOWN = "–"
+BUSY_PERCENT = 10
+NAMES = {"litellm": "LiteLLM", "portkey": "Portkey", "direct": "no proxy"}
+
+_HEAD = """# What the relay costs
+
+Measured by `make bench`, written by `python -m benchmarks.report`; the numbers with every round are
+in [benchmarks.json](benchmarks.json). Take your own: `make peers bench`.
+
+![CPU time of an exchange and of a chunk, beside other proxies](benchmarks.svg)
+"""
+
+_WARNING = """**Other programs took {percent:.0f} % of the machine's CPU before these were taken: \
+ratios hold roughly, times and delays do not.**
+"""
+
+_HOW = """## How it was measured
+
+- What is measured runs on one core, with one worker. The provider and the load generator, both
+  in C ([benchmarks/tools](../benchmarks/tools)), share another and are never what is waited for.
+- CPU is the proxy's own time as the kernel counts it (`schedstat`, all threads and children).
+  Rounds take turns in random order; what is shown is the median, and comparisons are medians of
+  those inside a round.
+- truezero runs as it comes: every call is recorded in SQLite before its last byte, usage and
+  errors are read from every answer. The others record nothing: nginx relays unbuffered with
+  connections kept; LiteLLM's proxy has no database, no key, no retries and logs errors only;
+  Portkey's gateway is told by headers where to go. None has an access log.
+- LiteLLM and Portkey take milliseconds a call and would only queue: they are asked over 8
+  connections in place of 32, by 5 streams in place of 100, and at 20 requests/s in place of 200.
+  They have rounds of their own with truezero at its full load.
+- A chunk is an SSE event of 200 bytes at 100 a second and stream; what idling costs is taken off.
+  Of 1,000 streams each has a chunk every 100 ms, of 5,000 and 9,000 one every second, and each
+  proxy is started anew for them. Their memory is the peak above that before.
+- 5,000 new connections are opened every second, whatever became of those before (4,000 at
+  once at most), one request each; afterwards one more request is timed.
+- The hour's exchanges go through the proxy as fast as it takes them, over registered rollouts of
+  100 each; memory at the end stands beside that after a tenth. On that database, while 200
+  requests/s go on in the same batch, its summary and its page are asked without a pause.
+- Verdicts and summaries are asked of the desk in the process, without HTTP
+  (`python -m benchmarks.verdicts`).
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """What runs found on one machine."""
+
+    machine: Mapping[str, object]
+    rounds: Rounds
+    problems: Sequence[str] = ()
+    others_percent: float = 0.0
+
+    @property
+    def rows(self) -> dict[str, dict[str, object]]:
+        return summarised(self.rounds)
+
+
+def read(files: Sequence[Path]) -> Results:
+    """The figures of several files; the last one that has a figure tells it.
+
+    Raises:
+        SystemExit: they are of different machines or interpreters, which no table may mix.
+    """
+    found = [json.loads(file.read_text()) for file in files]
+    rounds: Rounds = {}
+    for each in found:
+        if each["machine"] != found[0]["machine"]:
+            raise SystemExit(f"not of one machine: {found[0]['machine']} and {each['machine']}")
+        rounds |= each["rounds"]
+    problems = [problem for each in found for problem in each.get("problems", ())]
+    busy = max(each.get("others_percent", 0.0) for each in found)
+    machine = found[0]["machine"]
+    return Results(machine=machine, rounds=rounds, problems=problems, others_percent=busy)
+
+
+def page(results: Results) -> str:
+    """The page, in Markdown."""
+    parts = [_HEAD, *_warning(results), _goals(results), _numbers(results), _HOW, _machine(results)]
+    if results.problems:
+        parts.append("## What failed\n\n" + "\n".join(f"- {each}" for each in results.problems))
+    return "\n".join(part.rstrip() + "\n" for part in parts)
+
+
+def _warning(results: Results) -> list[str]:
+    if results.others_percent < BUSY_PERCENT:
+        return []
+    return [_WARNING.format(percent=results.others_percent)]
+
+
+def _goals(results: Results) -> str:
+    lines = ["## Goals", "", "| figure | goal | measured | reached |", "|---|---|---|---|"]
+    goals = [(row, goal) for row in ROWS for goal in row.goals]
+    lines += [_goal(row, goal, results.rows.get(row.key)) for row, goal in goals]
+    return "\n".join(lines)
+
+
+def _goal(row: Row, goal: Goal, found: Mapping[str, object] | None) -> str:
+    if found is None:
+        return f"| {row.label} | {goal.said} | {UNKNOWN} | not measured |"
+    verdict = {True: "yes", False: "**no**", None: "not measured"}[reached(goal, found)]
+    return f"| {row.label} | {goal.said} | {_measured(row, goal, found)} | {verdict} |"
+
+
+def _measured(row: Row, goal: Goal, found: Mapping[str, object]) -> str:
+    if not goal.peer:
+        return shown(value(found, "medians", "truezero"))
+    return _compared(row, goal.peer, value(found, "compared", goal.peer))
+
+
+def _compared(row: Row, peer: str, number: float | None) -> str:
+    """A comparison in words: times the other's, times less than it, or so much more."""
+    name = NAMES.get(peer, peer)
+    if number is None:
+        return UNKNOWN
+    if row.how == "+":
+        return f"{'+' if number >= 0 else '−'}{shown(abs(number))} to {name}"
+    if 0 < number < 1:
+        return f"{shown(1 / number)} times less than {name}"
+    return f"{shown(number)} × {name}"
+
+
+def _numbers(results: Results) -> str:
+    head = [NAMES.get(name, name) for name in SUBJECTS]
+    lines = ["## All numbers", "", f"| | {' | '.join(head)} | truezero beside them |"]
+    lines.append("|---" + "|---:" * len(head) + "|---|")
+    rows = results.rows
+    lines += [_line(row, rows[row.key]) for row in ROWS if row.key in rows]
+    return "\n".join(lines)
+
+
+def _line(row: Row, found: Mapping[str, object]) -> str:
+    cells = [shown(value(found, "medians", name), unknown="") for name in SUBJECTS]
+    compared = [(peer, value(found, "compared", peer)) for peer in row.against]
+    beside = [_compared(row, peer, number) for peer, number in compared if number is not None]
+    return f"| {row.label} | {' | '.join(cells)} | {', '.join(beside)} |"
+
+
+def shown(number: float | None, unknown: str = UNKNOWN) -> str:
+    """A number as people read it: three digits that count, whole ones whole."""
+    if number is None:
+        return unknown
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
+def _machine(results: Results) -> str:
+    about = dict(results.machine)
+    peers = about.pop("peers", {})
+    assert isinstance(peers, Mapping)
+    lines = [f"- {name.replace('_', ' ')}: {said}" for name, said in about.items()]
+    lines += [f"- {NAMES.get(name, name)}: {version}" for name, version in peers.items()]
+    missing = [NAMES.get(name, name) for name in GATEWAYS if name not in peers]
+    lines += [f"- not installed: {', '.join(missing)}"] if missing else []
+    return "## On what\n\n" + "\n".join(lines)
+
+
+def drawing(results: Results) -> str:
+    """The picture: who takes how much CPU, least first."""
+    titles = {
+        "exchange.cpu_us": "CPU µs per exchange of 1.5 kB (logarithmic)",
+        "chunk.cpu_us": "CPU µs per SSE chunk (logarithmic)",
+    }
+    panels = [Panel(title=said, values=_bars(results, key)) for key, said in titles.items()]
+    says = "CPU time that each proxy takes for an exchange and for a chunk; shorter is better"
+    return picture(panels, ours="truezero", says=says)
+
+
+def _bars(results: Results, key: str) -> dict[str, float]:
+    found = results.rows.get(key)
+    known = {name: value(found, "medians", name) for name in SUBJECTS} if found else {}
+    positive = {name: number for name, number in known.items() if number is not None and number > 0}
+    least_first = sorted(positive.items(), key=lambda bar: bar[1])
+    return {NAMES.get(name, name): number for name, number in least_first}
+
+
+def write(results: Results) -> None:
+    """The page, its picture, and the numbers both are made of."""
+    data = {
+        "machine": results.machine,
+        "problems": list(results.problems),
+        "others_percent": results.others_percent,
+        "figures": results.rows,
+        "rounds": results.rounds,
+    }
+    DATA.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(page(results))
+    PICTURE.write_text(drawing(results))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
+    parser.add_argument("results", type=Path, nargs="*", default=[DATA])
+    write(read(parser.parse_args().results))
+    sys.stderr.write(f"written to {PAGE}\n")
+
+
+if __name__ == "__main__":
+    main()

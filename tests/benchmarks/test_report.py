@@ -1,0 +1,128 @@
+"""docs/benchmarks.md and its picture: they say what was measured, and that alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from benchmarks.picture import Panel, picture
+from benchmarks.report import DATA, PAGE, PICTURE, Results, drawing, page, read
+from benchmarks.rows import ROWS, Rounds
+
+MACHINE = {"python": "CPython 3.11.2", "cores": 2, "peers": {"nginx": "1.22.1"}}
+SVG = "{http://www.w3.org/2000/svg}"
+ROUNDS: Rounds = {
+    "exchange": [
+        {
+            "truezero": {"cpu_us": 60.0, "per_s": 15000.0},
+            "nginx": {"cpu_us": 20.0, "per_s": 45000.0},
+            "litellm": {"cpu_us": 7200.0, "per_s": 134.0},
+        }
+    ],
+    "first_byte": [{"truezero": {"p50_ms": 0.5, "p99_ms": 4.0}, "direct": {"p50_ms": 0.2}}],
+}
+
+
+def results(rounds: Rounds = ROUNDS, **facts: object) -> Results:
+    return Results(machine=MACHINE, rounds=rounds, **facts)  # type: ignore[arg-type]
+
+
+def line(label: str, goal: str = "") -> str:
+    """The page's first line with these words in it."""
+    return next(each for each in page(results()).splitlines() if label in each and goal in each)
+
+
+def test_the_page_in_docs_is_made_of_the_numbers_beside_it() -> None:
+    assert PAGE.read_text() == page(read([DATA])), "run python -m benchmarks.report"
+    assert PICTURE.read_text() == drawing(read([DATA])), "run python -m benchmarks.report"
+
+
+def test_a_goal_that_was_reached_says_so() -> None:
+    assert line("1.5 kB", "≤ 5 × nginx").endswith("| 3 × nginx | yes |")
+    assert line("1.5 kB", "LiteLLM").endswith("| 120 times less than LiteLLM | yes |")
+
+
+def test_a_goal_that_was_missed_says_so() -> None:
+    missed = {"exchange": [{"truezero": {"cpu_us": 101.0}, "nginx": {"cpu_us": 20.0}}]}
+    assert "| 5.05 × nginx | **no** |" in page(results(missed))  # type: ignore[arg-type]
+
+
+def test_every_goal_that_nobody_measured_is_told_as_such() -> None:
+    goals = sum(len(row.goals) for row in ROWS)
+    assert page(results({})).count("| – | not measured |") == goals
+
+
+def test_a_peer_that_is_not_there_leaves_its_goal_open() -> None:
+    alone: Rounds = {"exchange": [{"truezero": {"cpu_us": 60.0}}]}
+    assert "| ≥ 100 times less than LiteLLM | – | not measured |" in page(results(alone))
+
+
+def test_a_delay_is_told_as_so_much_more() -> None:
+    assert line("first byte p50", "≤ 0.4").endswith("| +0.3 to no proxy | yes |")
+
+
+def test_an_unknown_number_is_no_zero() -> None:
+    assert line("first byte p99", "≤ 1.5").endswith("| – | not measured |")
+
+
+def test_the_page_names_versions_and_who_was_not_there() -> None:
+    said = page(results())
+    assert "- nginx: 1.22.1\n" in said
+    assert "- not installed: LiteLLM, Portkey\n" in said
+
+
+def test_what_failed_stands_on_the_page() -> None:
+    assert "- 9,000 streams: cut" in page(results(problems=["9,000 streams: cut"]))
+
+
+@pytest.mark.parametrize(("percent", "warned"), [(80.0, True), (3.0, False)])
+def test_a_busy_machine_is_confessed(percent: float, warned: bool) -> None:
+    assert ("Other programs took" in page(results(others_percent=percent))) is warned
+
+
+def written(folder: Path, name: str, machine: dict[str, object], rounds: Rounds) -> Path:
+    file = folder / name
+    file.write_text(json.dumps({"machine": machine, "rounds": rounds}))
+    return file
+
+
+def test_of_two_files_the_last_one_tells_a_figure(tmp_path: Path) -> None:
+    again: Rounds = {"exchange": [{"truezero": {"cpu_us": 1.0}}]}
+    files = [written(tmp_path, "a", MACHINE, ROUNDS), written(tmp_path, "b", MACHINE, again)]
+    assert read(files).rounds == ROUNDS | again
+
+
+def test_numbers_of_two_machines_are_not_mixed(tmp_path: Path) -> None:
+    other = MACHINE | {"cores": 64}
+    files = [written(tmp_path, "a", MACHINE, ROUNDS), written(tmp_path, "b", other, ROUNDS)]
+    with pytest.raises(SystemExit, match="not of one machine"):
+        read(files)
+
+
+def test_a_bar_is_as_long_as_its_decades() -> None:
+    panel = Panel(title="µs", values={"a": 1.0, "b": 10.0, "c": 100.0})
+    drawn = Xml.fromstring(picture([panel], ours="b", says="bars"))
+    bars = [float(bar.attrib["width"]) for bar in drawn.iter(f"{SVG}rect")]
+    assert bars[0] == 0
+    assert bars[2] == pytest.approx(2 * bars[1], abs=0.2)
+    assert [bar.attrib["class"] for bar in drawn.iter(f"{SVG}rect")] == ["bar", "ours", "bar"]
+
+
+def test_the_picture_has_a_bar_for_who_was_measured_only() -> None:
+    drawn = Xml.fromstring(drawing(results()))
+    words = [text.text for text in drawn.iter(f"{SVG}text")]
+    assert {"nginx", "truezero", "LiteLLM"} <= set(words)
+    assert "Portkey" not in words
+    assert words.count("truezero") == 1  # no panel of chunks, which nobody measured
+
+
+def test_the_picture_is_read_in_the_dark_and_by_those_who_do_not_see_it() -> None:
+    drawn = Xml.fromstring(drawing(results()))
+    style, title = drawn.find(f"{SVG}style"), drawn.find(f"{SVG}title")
+    assert style is not None
+    assert "prefers-color-scheme: dark" in (style.text or "")
+    assert title is not None
+    assert "CPU time" in (title.text or "")
