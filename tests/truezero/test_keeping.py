@@ -183,7 +183,6 @@ def test_the_commands_of_the_page_run(folder: Path) -> None:
             cwd=folder, env={**CLEAN, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr.decode()
-    assert len(blocks) == 3
     made = {path.name for path in folder.iterdir()} - {"truezero.db"}
     assert made == {"kept.db", "night.jsonl", "night", "other.db", "copied.db"}
 
