@@ -69,10 +69,10 @@ def named(name: str, payload: Mapping[str, object]) -> bytes:
 def encoded(answer: Answer, coding: str) -> Answer:
     """The same answer compressed; one chunk where it was streamed."""
     headers = (*answer.headers, ("content-encoding", coding))
-    return replace(answer, headers=headers, body=(_CODERS[coding](answer.content),))
+    return replace(answer, headers=headers, body=(CODERS[coding](answer.content),))
 
 
-_CODERS: Mapping[str, Callable[[bytes], bytes]] = {
+CODERS: Mapping[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "deflate": zlib.compress,
     "br": brotli.compress,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -31,6 +30,7 @@ from proxy.wire.jsonarray import JsonArrayFeeder
 from proxy.wire.ndjson import NdjsonFeeder
 from proxy.wire.sse import SseFeeder
 from proxy.wire.usage_request import UsageStripper, with_usage
+from tests.fakes.answers import CODERS
 from tests.privacy.ways import PATHS
 from tests.proxy.wire.hearing import tapped
 from tests.proxy.wire.samples import SAMPLES
@@ -82,12 +82,21 @@ def framings(kind: int, pieces: list[bytes], at: list[int]) -> None:
     fed(make(16), cut(body, at))
 
 
-def encodings(coding: int, pieces: list[bytes], at: list[int]) -> None:
-    """An encoding is undone within its bound, or given up."""
-    with suppress(Deaf):
-        undo = decoder([_CODINGS[coding].encode()], LIMIT)
-        if undo is not None:
-            assert sum(len(undo.feed(piece)) for piece in cut(b"".join(pieces), at)) <= LIMIT
+def encodings(coding: int, pieces: list[bytes], times: int, at: list[int], *, true: bool) -> None:
+    """An encoding is undone to what was encoded, within its bound, or given up."""
+    name, plain = _CODINGS[coding], b"".join(pieces) * times
+    true = true and name in CODERS
+    encode = CODERS[name] if true else bytes
+    undone = b""
+    try:
+        undo = decoder([name.encode()], LIMIT)
+        for piece in cut(encode(plain), at) if undo is not None else ():
+            undone += undo.feed(piece) if undo is not None else b""
+    except Deaf:
+        assert not (true and len(plain) <= LIMIT)
+        return
+    assert len(undone) <= LIMIT
+    assert undo is None or not true or undone == plain
 
 
 def tap(
@@ -200,14 +209,16 @@ _SEGMENTS: Final = (
     b".", b"%2e", b"%2F", b"%5c", b"\\", b"%", b"%00", b"~", b"~abc", b"?", b"#", b" ", b"\r\n",
     b"//", b"%c3%a4", b"\xc3", b"x" * 199, b"@", b"http://",
 )  # fmt: skip
+_FINE_SEGMENTS: Final = (b"v1", b"..", b"chat", b"%2e", b"a%2f..", b"models", b"x.y")
 
 _pairs: Final = st.lists(
     st.tuples(st.sampled_from(_NAMES), st.sampled_from(_VALUES) | st.binary(max_size=12)),
     max_size=6,
 )
-_path: Final = st.lists(st.sampled_from(_SEGMENTS) | st.binary(max_size=4), max_size=9).map(
-    lambda parts: b"/" + b"/".join(parts)
-)
+_path: Final = st.lists(
+    st.sampled_from((*_SEGMENTS, *_FINE_SEGMENTS * 6)) | st.sampled_from(_FINE_SEGMENTS), max_size=6
+).map(b"/".join)
+_place: Final = st.sampled_from((b"/", b"/r/r1/openai/", b"/r/r1/as/judge/openai/v1/", b"/openai/"))
 _scalars: Final = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=6)
 _json: Final = st.recursive(
     _scalars,
@@ -235,12 +246,15 @@ _totals: Final = st.fixed_dictionaries({"total_tokens": st.integers(0, 9)})
 PROPERTIES: Final[dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[Any]]]]] = {
     "framings": (framings, {"kind": st.integers(0, 3), "pieces": said, "at": places}),
     "encodings": (encodings, {
-        "coding": st.integers(0, len(_CODINGS) - 1), "pieces": said, "at": places}),
+        "coding": st.integers(0, len(_CODINGS) - 1), "pieces": said,
+        "times": st.sampled_from((1, 2, 400)), "at": places, "true": st.booleans()}),
     "tap": (tap, {
         "path": st.integers(0, len(PATHS) - 1), "type_": st.integers(0, len(_TYPES) - 1),
         "coding": st.integers(0, len(_CODINGS) - 1),
         "status": st.sampled_from((200, 400, 429, 500)), "pieces": said, "at": places}),
-    "addressing": (addressing, {"path": _path, "query": st.binary(max_size=8), "pairs": _pairs}),
+    "addressing": (addressing, {
+        "path": st.tuples(_place, _path).map(b"".join), "query": st.binary(max_size=8),
+        "pairs": _pairs}),
     "headers": (headers, {
         "pairs": _pairs, "auth": st.sampled_from(Auth), "real": st.sampled_from((None, "real"))}),
     "asked": (asked, {

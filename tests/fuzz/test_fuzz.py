@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_it_holds_for_any_bytes(name: str) -> None:
-    prepared(name, 60)()
+    prepared(name, 150)()
 
 
 @pytest.mark.parametrize("name", SIDES)
