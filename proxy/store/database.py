@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 import time
@@ -80,6 +81,7 @@ _RECORDING_BUSY_MS = 500  # the same for the recorder, behind which agents wait
 _ENDED = "ended."  # before the name of a session, in the table of what the deployment knows
 _KNOWN_S = 3600.0  # a rollout known to be there is written anew after it: it may have been pruned
 _WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
+_AWAKE_S = 15.0  # who was not seen for so long knows nothing of others
 
 
 class UrlError(ValueError):
@@ -299,16 +301,22 @@ class Database:
         }
 
     def heartbeat(self, worker: str, *, host: str, now: float) -> None:
-        """Say that a worker lives; calls left open by dead ones become `lost`."""
+        """Say that a worker lives; calls left open by dead ones become `lost`.
+
+        Who was away itself, with the database perhaps, takes nobody's silence for death yet.
+        """
         me = {"id": worker, "host": host, "pid": os.getpid(), "seen_at": now}
         with self._noticing(), self._writing.begin() as connection:
-            changed = connection.execute(
-                update(workers).where(workers.c.id == worker).values(seen_at=now)
-            )
-            if changed.rowcount == 0:
+            known = {row["id"]: row for row in connection.execute(select(workers)).mappings()}
+            mine = known.pop(worker, None)
+            if mine is None:
                 _add(connection, workers, me)
-            rows = connection.execute(select(workers).where(workers.c.id != worker)).mappings()
-            dead = [row["id"] for row in rows if _is_dead(row, host, now)]
+            else:
+                same = workers.c.id == worker
+                connection.execute(update(workers).where(same).values(seen_at=now))
+            awake = mine is not None and now - mine["seen_at"] < _AWAKE_S
+            silent_at = now - _WORKER_STALE_S if awake else -math.inf
+            dead = [name for name, row in known.items() if _is_dead(row, host, silent_at)]
             if dead:
                 _bury(connection, _nobody_elses(connection, dead))
         self._add_months(now)
@@ -861,8 +869,8 @@ def _rollout_of(row: Row, seen: tuple[Exchange, ...]) -> Rollout:
     )
 
 
-def _is_dead(worker: Row, host: str, now: float) -> bool:
-    if now - worker["seen_at"] > _WORKER_STALE_S:
+def _is_dead(worker: Row, host: str, silent_at: float) -> bool:
+    if worker["seen_at"] < silent_at:
         return True
     if worker["host"] != host:
         return False

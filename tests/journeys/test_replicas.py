@@ -32,7 +32,7 @@ def home(
 ) -> Iterator[list[Service]]:
     with ExitStack() as stack:
         url = stack.enter_context(postgres_server.database(prepared=False))
-        settings = {"DATABASE_URL": url, "BREAKER_THRESHOLD": "2"}
+        settings = {"DATABASE_URL": url, "BREAKER_THRESHOLD": "2", "GRACE_S": "1"}
         folders = [tmp_path_factory.mktemp(name) for name in "abc"]
         services = [Service(folder, _provider.url, **settings) for folder in folders]
         starting = [threading.Thread(target=service.start) for service in services]

@@ -122,9 +122,21 @@ def test_what_a_dead_process_had_open_is_lost(database: Database) -> None:
     database.write(Batch(opened=[BARE], recorded=[FULL]), worker="dead")
     database.heartbeat("me", host="elsewhere", now=101.0)
     assert database.in_flight("r1") == 1, "a worker seen a second ago may live"
+    database.heartbeat("me", host="elsewhere", now=195.0)
     database.heartbeat("me", host="elsewhere", now=200.0)
     assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE, Ending.LOST]
     assert database.in_flight("r1") == 0
+
+
+def test_who_was_away_itself_takes_nobody_for_dead(database: Database) -> None:
+    """After a database that was away for a minute, all its workers were silent for a minute."""
+    for worker in ("a", "b"):
+        database.heartbeat(worker, host=worker, now=100.0)
+    database.write(Batch(opened=[BARE]), worker="a")
+    for now in (160.0, 164.0):
+        database.heartbeat("b", host="b", now=now)
+        database.heartbeat("a", host="a", now=now + 1)
+    assert database.in_flight("r1") == 1
 
 
 def test_a_predecessor_with_our_own_pid_is_dead_at_once(database: Database) -> None:
