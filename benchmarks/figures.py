@@ -181,9 +181,9 @@ class Figure:
 
 FIGURES: Mapping[str, Figure] = {
     "exchange": Figure(name="CPU of a 1.5 kB exchange", measure=cpu_per_exchange),
-    "large": Figure(name="CPU of a 100 kB request", measure=cpu_per_large_request),
+    "large": Figure(name="CPU of a 100 kB request", measure=cpu_per_large_request, rounds=3),
     "chunk": Figure(name="CPU of an SSE chunk", measure=cpu_per_chunk),
-    "first_byte": Figure(name="first byte at 200 req/s", measure=first_byte, direct=True),
+    "first_byte": Figure(name="first byte at 200 req/s", measure=first_byte, direct=True, rounds=3),
     "streams": Figure(
         name="1,000 streams", measure=thousand_streams, fresh=True, slow=False, rounds=3
     ),
@@ -210,6 +210,6 @@ class OwnFigure:
 
 OWN_FIGURES: Mapping[str, OwnFigure] = {
     "imports": OwnFigure(name="imports", measure=imports),
-    "cold_start": OwnFigure(name="cold start", measure=cold_start),
+    "cold_start": OwnFigure(name="cold start", measure=cold_start, rounds=3),
     "hour": OwnFigure(name="an hour's exchanges", measure=hour.measure, rounds=1),
 }
