@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from classifier.records import Attribution
@@ -75,22 +76,53 @@ def address(
     Raises:
         Refusal: the path names no rollout, no known upstream, or cannot be forwarded.
     """
-    if raw_path.startswith(b"/r/") or raw_path == b"/r":
-        who, rest = _path_identity(raw_path[3:], headers, keyring)
-        role, rest = _path_role(rest)
-    else:
-        who, rest = _header_identity(headers, keyring), raw_path
-        role = None
-    upstream, path = _upstream(rest, upstreams)
-    return Target(
-        rollout_id=who.rollout_id,
-        upstream=upstream,
-        role=role or _header_role(headers),
-        path=_forwardable(path, query),
-        query=query,
-        attribution=who.attribution,
-        proven=who.proven,
-    )
+    return Addresses(upstreams, keyring).read(raw_path, query, headers)
+
+
+class Addresses:
+    """Reads where requests belong and go; what agents ask again and again is read once.
+
+    Arguments:
+        upstreams: all there are, by name.
+        keyring: opens rollouts' secrets and keys.
+    """
+
+    def __init__(self, upstreams: Mapping[str, Upstream], keyring: Keyring) -> None:
+        self._upstreams = upstreams
+        self._keyring = keyring
+        self._by_path = lru_cache(maxsize=4096)(self._of_path)
+
+    def read(self, raw_path: bytes, query: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Target:
+        """As `address`."""
+        minted = dress.minted_key(headers)
+        seen = dress.named(headers)
+        role = seen.get(dress.ROLE_HEADER)
+        if raw_path.startswith(b"/r/") or raw_path == b"/r":
+            return self._by_path(raw_path, query, minted, role)
+        return self._target(
+            _header_identity(seen, minted, self._keyring), None, role, raw_path, query
+        )
+
+    def _of_path(
+        self, raw_path: bytes, query: bytes, minted: bytes | None, role: bytes | None
+    ) -> Target:
+        who, rest = _path_identity(raw_path[3:], minted, self._keyring)
+        named, rest = _path_role(rest)
+        return self._target(who, named, role, rest, query)
+
+    def _target(
+        self, who: _Identity, named: str | None, role: bytes | None, rest: bytes, query: bytes
+    ) -> Target:
+        upstream, path = _upstream(rest, self._upstreams)
+        return Target(
+            rollout_id=who.rollout_id,
+            upstream=upstream,
+            role=named or _header_role(role),
+            path=_forwardable(path, query),
+            query=query,
+            attribution=who.attribution,
+            proven=who.proven,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +132,13 @@ class _Identity:
     proven: bool
 
 
-def _path_identity(
-    path: bytes, headers: Sequence[tuple[bytes, bytes]], keyring: Keyring
-) -> tuple[_Identity, bytes]:
+def _path_identity(path: bytes, minted: bytes | None, keyring: Keyring) -> tuple[_Identity, bytes]:
     segment, slash, rest = path.partition(b"/")
     named = _decoded(segment)
     bare, tilde, secret = named.rpartition("~")
     if tilde and keyring.opens(bare, secret):
         return _Identity(checked_rollout(bare), Attribution.PATH, True), slash + rest
     rollout_id = checked_rollout(named)
-    minted = dress.minted_key(headers)
     proven = minted is not None and keyring.rollout_of(minted.decode("latin-1")) == rollout_id
     return _Identity(rollout_id, Attribution.PATH, proven), slash + rest
 
@@ -121,23 +150,23 @@ def _path_role(path: bytes) -> tuple[str | None, bytes]:
     return _checked_role(_decoded(role)), slash + rest
 
 
-def _header_role(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    value = dress.first(headers, dress.ROLE_HEADER)
+def _header_role(value: bytes | None) -> str:
     return AGENT if value is None else _checked_role(value.decode("latin-1"))
 
 
-def _header_identity(headers: Sequence[tuple[bytes, bytes]], keyring: Keyring) -> _Identity:
-    minted = dress.minted_key(headers)
+def _header_identity(
+    seen: Mapping[bytes, bytes], minted: bytes | None, keyring: Keyring
+) -> _Identity:
     if minted is not None:
         rollout_id = keyring.rollout_of(minted.decode("latin-1"))
         if rollout_id is None:
             raise Refusal(401, "unknown_key", "this truezero key is not one of ours")
         return _Identity(rollout_id, Attribution.MINTED_KEY, True)
-    named = dress.first(headers, dress.ROLLOUT_HEADER)
+    named = seen.get(dress.ROLLOUT_HEADER)
     if named is not None:
         return _Identity(checked_rollout(_text(named)), Attribution.HEADER, False)
     for name in dress.BORROWED:
-        value = dress.first(headers, name)
+        value = seen.get(name)
         if value:
             return _Identity(checked_rollout(_text(value)), Attribution.BORROWED_HEADER, False)
     raise Refusal(

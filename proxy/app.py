@@ -32,8 +32,8 @@ from proxy.api import keys, numbers, problems, routes
 from proxy.api.guard import Doors, Guard
 from proxy.bounds import Pace, Places
 from proxy.control import Desk
+from proxy.door import Door
 from proxy.keys import Keyring
-from proxy.lending import LendingProtocol
 from proxy.logs import Log
 from proxy.metrics import SHARED, Metrics
 from proxy.minting import Mint
@@ -267,7 +267,7 @@ def serve(settings: Settings) -> None:
         "proxy.app:create",
         factory=True,
         loop="uvloop",
-        http=LendingProtocol,
+        http=Door,
         **serving(settings.body_limit),
         lifespan="on",
         workers=settings.workers,

@@ -32,12 +32,13 @@ def may_ask(upstream: Upstream, method: str, path: bytes, headers: Pairs) -> boo
     """
     if not (upstream.include_usage and method == "POST" and path.endswith(_PATH)):
         return False
-    length = dress.first(headers, b"content-length")
+    seen = dress.named(headers)
+    length = seen.get(b"content-length")
     if length is None or not length.isdigit() or int(length) > BODY_LIMIT:
         return False
-    encoded = dress.first(headers, b"content-encoding")
-    signed = dress.is_signature(dress.first(headers, b"authorization") or b"")
-    return encoded is None and not signed and _all_known(headers)
+    if b"content-encoding" in seen or dress.is_signature(seen.get(b"authorization", b"")):
+        return False
+    return b"accept-encoding" not in seen or _all_known(headers)
 
 
 def asking(body: bytes) -> bytes | None:

@@ -189,7 +189,7 @@ def _read(body: bytes, headers: httpx.Headers) -> Payload:
 def resetting(scope: Scope, send: Send) -> Send:
     """What to send with in a call whose fault is ``reset``: the agent's socket is reset instead.
 
-    A server that lends its transport is needed (``proxy.lending``); through any other the
+    A server that lends its transport is needed (``proxy.door``); through any other the
     agent gets the refusal that a provider's reset becomes.
     """
     transport = scope.get("state", {}).get("transport")

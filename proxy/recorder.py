@@ -16,13 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from classifier.records import Ending, Exchange
 from proxy.store.database import AwayError, BadRowError, Batch, Gap
 
 log = logging.getLogger("truezero.recorder")
 
+_NOTED_S = 0.005  # a call that takes less is written once, when it ends
 _GROUP = 2000  # items one commit takes at most, so that no waiter stands behind a long one
 _BACKLOG = 50_000  # exchanges kept in memory where they cannot be spilled, about 1 kB each
 _MENDED = 500  # kept exchanges that one commit takes, so that calls ending now wait for little
@@ -75,12 +76,16 @@ class Turn:
 Observer = Callable[[Turn], None]
 
 
-@dataclass(slots=True)
-class _Item:
+class _Item(NamedTuple):
     exchange: Exchange
     ended: bool
     done: asyncio.Future[None]
     put_at: float
+
+
+class _Noted(NamedTuple):
+    noun: Callable[[], Exchange]
+    done: asyncio.Future[None]
 
 
 class Recorder:
@@ -97,8 +102,12 @@ class Recorder:
         self._worker = worker
         self._spill = spill
         self._observers: list[Observer] = []
-        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._queue: SimpleQueue[list[_Item] | None] = SimpleQueue()
+        self._fresh: list[_Item] = []  # not handed to the thread yet
+        self._noted: dict[str, _Noted] = {}  # calls that began just now
+        self._handing: asyncio.Handle | None = None
+        self._handed = self._taken = 0  # items, over the life of the process
+        self._writing = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._mender = threading.Thread()  # writes what was kept, while the database fails
         self._stopping = threading.Event()
@@ -124,15 +133,17 @@ class Recorder:
     def start(self) -> None:
         """Begin to write; the futures belong to the running loop."""
         self._loop = asyncio.get_running_loop()
-        self._thread.start()
+        self._writing.start()
 
     async def stop(self, timeout_s: float = 10.0) -> None:
         """Write what is queued, then end; what cannot be written stays in the spill."""
+        self.hurry()
+        self._hand_over()
         self._queue.put(None)
         await asyncio.to_thread(self._join, timeout_s)
 
     def _join(self, timeout_s: float) -> None:
-        self._thread.join(timeout_s)
+        self._writing.join(timeout_s)
         self._stopping.set()
         if self._mender.ident is not None:
             self._mender.join(timeout_s)
@@ -143,15 +154,31 @@ class Recorder:
 
     # the ledger, as the relay sees it
 
-    def opened(self, exchange: Exchange) -> asyncio.Future[None]:
-        """Note a call in flight; done once it is durable."""
-        self._open.add(exchange.id)
-        return self._put(exchange, ended=False)
+    def opened(self, exchange_id: str, noun: Callable[[], Exchange]) -> asyncio.Future[None]:
+        """Note a call in flight; done once it is durable, within milliseconds.
+
+        Whoever waits for that says `hurry`. A call that ends before is written once, whole.
+        """
+        self._open.add(exchange_id)
+        if not self._noted:
+            self._clock().call_later(_NOTED_S, self.hurry)
+        noted = self._noted[exchange_id] = _Noted(noun, self._clock().create_future())
+        return noted.done
+
+    def hurry(self) -> None:
+        """Have what was only noted written now."""
+        if self._noted:
+            noted, self._noted = self._noted, {}
+            for each in noted.values():
+                self._put(_Item(each.noun(), False, each.done, time.perf_counter()))
 
     def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
         """Write a finished call; done once it is durable, or known not to be for now."""
         self._open.discard(exchange.id)
-        return self._put(exchange, ended=True)
+        noted = self._noted.pop(exchange.id, None)
+        done = self._clock().create_future() if noted is None else noted.done
+        self._put(_Item(exchange, True, done, time.perf_counter()))
+        return done
 
     def missing(self, rollout_id: str) -> int:
         """How many of a rollout's calls were served but are not in the database."""
@@ -166,13 +193,27 @@ class Recorder:
     @property
     def waiting(self) -> int:
         """Exchanges that are queued or kept for later."""
-        return self._queue.qsize() + self._spilled + len(self._backlog)
+        return self._handed - self._taken + len(self._fresh) + self._spilled + len(self._backlog)
 
-    def _put(self, exchange: Exchange, *, ended: bool) -> asyncio.Future[None]:
+    def _clock(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "the recorder has not been started"
-        done: asyncio.Future[None] = self._loop.create_future()
-        self._queue.put(_Item(exchange, ended, done, time.perf_counter()))
-        return done
+        return self._loop
+
+    def _put(self, item: _Item) -> None:
+        """Hand it to the thread once the loop has seen to all that came with it.
+
+        One thread woken for all of it is the half of what recording costs.
+        """
+        self._fresh.append(item)
+        if self._handing is None:
+            self._handing = self._clock().call_soon(self._hand_over)
+
+    def _hand_over(self) -> None:
+        self._handing = None
+        if self._fresh:
+            self._handed += len(self._fresh)
+            self._queue.put(self._fresh)
+            self._fresh = []
 
     # the recorder's own thread
 
@@ -181,7 +222,7 @@ class Recorder:
         while not stopping:
             items, stopping = self._take()
             began = time.perf_counter()
-            if not self._kept_instead(items):
+            if (items or self._gaps) and not self._kept_instead(items):
                 self._commit(items)
             self._release(items)
             if items and self._observers:
@@ -198,12 +239,13 @@ class Recorder:
         """What is queued, waiting for the first; an empty list is time to try again."""
         items: list[_Item] = []
         try:
-            item = self._queue.get(timeout=_RETRY_S if self._gaps else None)
-            while item is not None:
-                items.append(item)
+            more = self._queue.get(timeout=_RETRY_S if self._gaps else None)
+            while more is not None:
+                items += more
+                self._taken += len(more)
                 if len(items) >= _GROUP:
                     return items, False
-                item = self._queue.get_nowait()
+                more = self._queue.get_nowait()
         except Empty:
             return items, False
         return items, True

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import httpx
@@ -18,9 +18,10 @@ from classifier.records import Cause, Ending, Exchange
 from classifier.verdicts import Subcategory
 from proxy import asking
 from proxy import headers as dress
-from proxy.addressing import Target, address, is_data_plane
+from proxy.addressing import Addresses, Target, is_data_plane
 from proxy.bounds import Places
 from proxy.faults import StandIn, resetting
+from proxy.http1.lean import LeanRequest
 from proxy.keys import Keyring
 from proxy.refusals import Refusal, problem
 from proxy.standing import Standings
@@ -54,8 +55,12 @@ _WITHOUT_CREDENTIALS = {
 class Ledger(Protocol):
     """Where exchanges are written; neither future ever fails (a gap is counted instead)."""
 
-    def opened(self, exchange: Exchange) -> asyncio.Future[None]:
-        """Note a call in flight; done once it is durable."""
+    def opened(self, exchange_id: str, noun: Callable[[], Exchange]) -> asyncio.Future[None]:
+        """Note a call in flight; done once it is durable, which may wait for `hurry`."""
+        ...
+
+    def hurry(self) -> None:
+        """Have what was noted written now: somebody waits for it."""
         ...
 
     def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
@@ -78,7 +83,7 @@ class Signer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """Bounds of one call: times in seconds (None is unlimited), sizes in bytes.
 
@@ -93,7 +98,7 @@ class Limits:
     drain_s: float = 0.0
     drain_bytes: int = 16 * 1024 * 1024
 
-    @property
+    @cached_property
     def timeout(self) -> dict[str, float | None]:
         """As httpx transports read it."""
         return {"connect": self.connect_s, "read": self.read_s, "write": self.write_s, "pool": None}
@@ -135,6 +140,7 @@ class Relay:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self._addresses = Addresses(house.upstreams, house.keyring)
 
     def claims(self, scope: Scope) -> bool:
         """Whether this request is an agent's."""
@@ -175,13 +181,7 @@ class Relay:
     async def _admitted(self, scope: Scope) -> Target:
         house = self._house
         headers = scope["headers"]
-        target = address(
-            scope["raw_path"],
-            scope["query_string"],
-            headers,
-            upstreams=house.upstreams,
-            keyring=house.keyring,
-        )
+        target = self._addresses.read(scope["raw_path"], scope["query_string"], headers)
         if house.proof_required and not target.proven:
             raise Refusal(
                 403,
@@ -203,9 +203,10 @@ class _Flight:
     """One call under way: the state that its steps share."""
 
     __slots__ = (
-        "_as_left", "_asked", "_blame", "_body_over", "_call", "_committed", "_committed_bytes",
-        "_drain_to", "_house", "_left", "_opened", "_receive", "_received", "_scope", "_send",
-        "_started", "_tap", "_target", "_task", "_watcher",
+        "_arriving", "_as_left", "_asked", "_blame", "_body_over", "_call", "_committed",
+        "_committed_bytes", "_drain_to", "_head", "_house", "_last", "_left", "_opened",
+        "_receive", "_received", "_scope", "_send", "_started", "_tap", "_target", "_task",
+        "_watcher",
     )  # fmt: skip
 
     def __init__(
@@ -231,11 +232,14 @@ class _Flight:
         self._asked = False  # the usage was asked for, and the agent had not
         self._blame: Cause | None = None  # why nothing was sent
         self._left = False  # the agent hung up
+        self._arriving = False  # the request's body, still
         self._as_left: Exchange | None = None  # as it stood then, where it is read on
         self._drain_to = 0  # up to so many bytes
         self._body_over = False  # the request outgrew its limit on the way
         self._started = False  # the agent has the answer's head
         self._received = 0  # bytes of the answer's body
+        self._head: Message | None = None  # held until all of the answer may go
+        self._last = b""
         self._committed: asyncio.Future[None] | None = None
         self._committed_bytes = -1
 
@@ -294,12 +298,15 @@ class _Flight:
             auth=upstream.auth,
             real_key=house.real_keys.get(upstream.name),
         )
-        signer = house.signers.get(upstream.auth) if not dress.shows_key(headers) else None
+        signer = house.signers.get(upstream.auth)
+        if signer is not None and dress.shows_key(headers):
+            signer = None
         asks = asking.may_ask(upstream, method, target.path, headers)
         body, more = await self._body_part()
-        self._opened = house.ledger.opened(self._tap.opened())
+        self._arriving = more
+        self._opened = house.ledger.opened(self._call.id, self._tap.opened)
         if more and (asks or (signer is not None and signer.whole_body)):
-            body, more = b"".join([part async for part in self._rest_of_body(body)]), False
+            body, more = await self._all_of_body(body), False
         elif not more:
             self._watch()
         if asks and (asked := asking.asking(body)) is not None:
@@ -309,12 +316,12 @@ class _Flight:
             headers = await signer.sign(
                 upstream=upstream, method=method, target=forwarded, headers=headers, body=body
             )
-        return httpx.Request(
+        return LeanRequest(
             method,
             _url(upstream.origin, forwarded),
-            headers=headers,
-            stream=_Upload(self._rest_of_body(body)) if more else httpx.ByteStream(body),
-            extensions={"timeout": house.limits.timeout, "target": forwarded},
+            headers,
+            _Upload(self, body) if more else httpx.ByteStream(body),
+            {"timeout": house.limits.timeout, "target": forwarded},
         )
 
     async def _body_part(self) -> tuple[bytes, bool]:
@@ -327,18 +334,32 @@ class _Flight:
             self._tap.hear_request(body)
         return body, message.get("more_body", False)
 
-    async def _rest_of_body(self, first: bytes) -> AsyncIterator[bytes]:
-        yield first
-        size, more = len(first), True
-        while more:
-            part, more = await self._body_part()
-            size += len(part)
-            if size > self._house.limits.body_bytes:
+    async def next_part(self, before: int) -> bytes | None:
+        """The next part of a body that is still arriving; None after its last.
+
+        Arguments:
+            before: bytes of it that came before this part.
+        """
+        while self._arriving:
+            try:
+                part, self._arriving = await self._body_part()
+            except asyncio.CancelledError:
+                self._watch()  # the provider answered already; the agent may still leave
+                raise
+            if before + len(part) > self._house.limits.body_bytes:
                 self._body_over = True
                 raise _BodyOver
             if part:
-                yield part
+                return part
         self._watch()
+        return None
+
+    async def _all_of_body(self, first: bytes) -> bytes:
+        parts, size = [first], len(first)
+        while (part := await self.next_part(size)) is not None:
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
 
     # the way down
 
@@ -352,14 +373,18 @@ class _Flight:
         self._tap.hear_head(status, headers, self._house.clock())
         bodiless = self._scope["method"] == "HEAD" or status in _NO_BODY
         length = None if bodiless else _length(headers)
+        unasked = self._unasked(status, headers) if self._asked else None
+        whole = response.extensions.get("whole")
+        if whole and not bodiless and unasked is None:
+            return self._answer_at_once(status, headers, whole)
         if bodiless or length == 0:  # the head is all the agent waits for
             self._record(Ending.COMPLETE)
             await self._durable()
         elif self._opened is not None and not self._opened.done():
+            self._house.ledger.hurry()
             await self._opened
         if status in _NO_BODY:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
-        unasked = self._unasked(status, headers) if self._asked else None
         if unasked is not None:
             headers = unasked.headers
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
@@ -368,6 +393,16 @@ class _Flight:
             await self._body(response, length)
         else:
             await self._unasked_body(response, length, unasked)
+        return Ending.COMPLETE, None
+
+    def _answer_at_once(
+        self, status: int, headers: dress.Pairs, whole: bytes
+    ) -> tuple[Ending, Refusal | None]:
+        """An answer that is all here: it is recorded, then sent whole, as one write."""
+        self._tap.feed(whole, self._house.clock())
+        self._received = len(whole)
+        self._head = {"type": "http.response.start", "status": status, "headers": headers}
+        self._last = whole
         return Ending.COMPLETE, None
 
     async def _body(self, response: httpx.Response, length: int | None) -> None:
@@ -438,7 +473,9 @@ class _Flight:
         if refusal is not None and not self._started:
             await _refuse(refusal, self._send)
         elif ending is Ending.COMPLETE:
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+            if self._head is not None:
+                await self._send(self._head)
+            await self._send({"type": "http.response.body", "body": self._last, "more_body": False})
         # else: returning without the last message makes the server cut the agent's
         # connection too, as the provider's was
 
@@ -514,11 +551,22 @@ class _BodyOver(Exception):
 class _Upload(httpx.AsyncByteStream):
     """A request body that is still arriving."""
 
-    def __init__(self, parts: AsyncIterator[bytes]) -> None:
-        self._parts = parts
+    def __init__(self, flight: _Flight, first: bytes) -> None:
+        self._flight = flight
+        self._first: bytes | None = first
+        self._size = len(first)
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        return self._parts
+        return self
+
+    async def __anext__(self) -> bytes:
+        part, self._first = self._first, None
+        if part is None:
+            part = await self._flight.next_part(self._size)
+            if part is None:
+                raise StopAsyncIteration
+            self._size += len(part)
+        return part
 
 
 def _call(house: House, target: Target, scope: Scope, *, injected: bool) -> Call:

@@ -315,6 +315,7 @@ class _Socket:
         noted = self._conversation.answered(message, self._house.clock())
         self._note(noted)
         if self._opening is not None:
+            self._house.ledger.hurry()
             await asyncio.shield(self._opening)
             self._opening = None
         if noted.over:
@@ -352,9 +353,12 @@ class _Socket:
 
     def _note(self, noted: Noted) -> None:
         for exchange in noted.begun:
-            self._opening = self._house.ledger.opened(exchange)
+            self._begin(exchange)
         for exchange in noted.over:
             self._committed = self._house.ledger.recorded(exchange)
+
+    def _begin(self, exchange: Exchange) -> None:
+        self._opening = self._house.ledger.opened(exchange.id, lambda: exchange)
 
     async def _commit(self, exchange: Exchange) -> None:
         self._committed = self._house.ledger.recorded(exchange)

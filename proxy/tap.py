@@ -22,6 +22,7 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
+from proxy import headers as dress
 from proxy.wire import table, usage
 from proxy.wire.answer import AnswerReader, Heard, Limits
 from proxy.wire.asked import RequestReader
@@ -32,7 +33,7 @@ from proxy.wire.errors import retry_after, stated_type
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Call:
     """One call as the relay sends it.
 
@@ -89,9 +90,9 @@ class Tap:
         stall_s: silence in seconds after which a call that its agent left was stalled.
     """
 
-    __slots__ = ("_answer", "_call", "_deaf", "_first_byte", "_first_token", "_headers", "_last",
-                 "_request", "_route", "_salt", "_size", "_skim", "_stall_s",
-                 "_status")  # fmt: skip
+    __slots__ = ("_answer", "_asked_with", "_call", "_deaf", "_first_byte", "_first_token",
+                 "_headers", "_last", "_request", "_retry", "_route", "_salt", "_size", "_skim",
+                 "_stall_s", "_status")  # fmt: skip
 
     def __init__(
         self,
@@ -105,8 +106,12 @@ class Tap:
         self._salt = salt
         self._stall_s = stall_s
         self._route = table.route(call.method, call.path)
-        encodings = [v for name, v in call.request_headers if name == b"content-encoding"]
+        headers = self._asked_with = dress.named(call.request_headers)
+        encodings: list[bytes] = []
+        if b"content-encoding" in headers:
+            encodings += [v for name, v in call.request_headers if name == b"content-encoding"]
         self._request = RequestReader(encodings, limits.request_bytes)
+        self._retry = _retry(headers.get(b"x-stainless-retry-count"))
         self._answer = AnswerReader(self._route, limits)
         self._headers: Headers = ()
         self._status: int | None = None
@@ -149,7 +154,7 @@ class Tap:
             streamed=route.streams or asked.streamed,
             has_tools=asked.has_tools,
             request_bytes=self._request.size,
-            sdk_retry=self._retry(),
+            sdk_retry=self._retry,
             attribution=call.attribution,
             key_digest=call.key_digest,
             injected=call.injected,
@@ -162,7 +167,7 @@ class Tap:
         self._first_byte = self._last = at
         try:
             self._answer.head(status, headers)
-            if status == 200 and self._request.asked().streamed and not self._retry():
+            if status == 200 and self._request.asked().streamed and not self._retry:
                 # No SDK sends a request again once its stream began: its body may go.
                 self._request.let_go()
         except Deaf as deaf:
@@ -292,7 +297,7 @@ class Tap:
             request_bytes=self._request.size,
             response_bytes=self._size,
             request_digest=self._digest(ending, cause),
-            sdk_retry=self._retry(),
+            sdk_retry=self._retry,
             attribution=call.attribution,
             key_digest=call.key_digest,
             injected=call.injected,
@@ -345,32 +350,28 @@ class Tap:
         )
 
     def _request_id(self) -> str | None:
-        found = {name: value for name, value in self._headers if name in _REQUEST_IDS}
+        seen = dress.named(self._headers)
         for name in _REQUEST_IDS:
-            if name in found:
-                return word(found[name].decode("latin-1"))
+            if name in seen:
+                return word(seen[name].decode("latin-1"))
         return None
 
     def _traceparent(self) -> str | None:
         """As sent, where it has a traceparent's length in version 00 (w3.org/TR/trace-context)."""
-        for header, value in self._call.request_headers:
-            if header == b"traceparent":
-                return value.decode("latin-1") if len(value) == 55 else None
-        return None
-
-    def _retry(self) -> int | None:
-        for header, value in self._call.request_headers:
-            if header == b"x-stainless-retry-count":
-                return int(value) if value.isdigit() and len(value) < 5 else None
-        return None
+        value = self._asked_with.get(b"traceparent")
+        return value.decode("latin-1") if value is not None and len(value) == 55 else None
 
     def _digest(self, ending: Ending | None, cause: Cause | None) -> str | None:
         """Only a call that failed is sent again, so only then is the body's digest taken."""
-        fine = cause is None and ending is Ending.COMPLETE and not self._retry()
+        fine = cause is None and ending is Ending.COMPLETE and not self._retry
         if fine or ending is None:
             return None
         line = self._call.method.encode() + b" " + self._call.path + b"\n"
         return self._request.digest(self._salt, line)
+
+
+def _retry(value: bytes | None) -> int | None:
+    return int(value) if value is not None and value.isdigit() and len(value) < 5 else None
 
 
 def _source(heard: Heard) -> UsageSource:

@@ -52,7 +52,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.sessions": Room.EAR,
     "proxy.upstreams": Room.EAR,
     "proxy.faults": Room.MACHINERY,
-    "proxy.lending": Room.MACHINERY,
+    "proxy.door": Room.MACHINERY,
     "proxy.standing": Room.MACHINERY,
     "proxy.trouble": Room.EAR,
     "proxy.http1": Room.MACHINERY,

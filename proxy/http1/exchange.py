@@ -85,6 +85,13 @@ class Exchange(httpx.AsyncByteStream):
             self.connection.let_go_on()
         return chunk
 
+    def unread(self) -> bytes:
+        """All of the body that has arrived and was not read yet; it stays unread."""
+        parts = self._parts
+        if len(parts) > 1:
+            parts[:] = [b"".join(parts)]
+        return parts[0] if parts else b""
+
     async def aclose(self) -> None:
         """Stop listening; a provider that is not done is cut off at once."""
         if self.connection is not None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
-from functools import cached_property
 from types import TracebackType
+from typing import Any
 
 import httpx
 
 from proxy.http1.connection import Connection
 from proxy.http1.dial import Dialer, route
-from proxy.http1.exchange import Exchange, Pairs
+from proxy.http1.exchange import Exchange
+from proxy.http1.lean import LeanResponse
 from proxy.http1.message import Message, compose
 from proxy.http1.pool import Shelf
 from proxy.reach import Reach
@@ -33,7 +34,8 @@ class Http1Transport(httpx.AsyncBaseTransport):
     Understands the extensions ``timeout`` (httpx's dict: connect, read and write, seconds)
     and ``target`` (the raw request target, bytes). An answer's head counts as here with its
     last byte; interim answers (1xx) and trailers are passed over; an answer that comes while
-    a streamed request is still being sent stops the sending. After a 101 the extension
+    a streamed request is still being sent stops the sending. An answer that is all here with
+    its head has its body (bytes) as the extension ``whole`` too. After a 101 the extension
     ``network_stream`` carries both directions.
     """
 
@@ -63,7 +65,7 @@ class Http1Transport(httpx.AsyncBaseTransport):
         origin = self._origin(request.url)
         message = compose(request, prefix=origin.prefix, more=origin.more)
         limits: _Limits = request.extensions.get("timeout", _NO_LIMITS)
-        return _Answer(await self._ask(origin, message, limits))
+        return _answer(await self._ask(origin, message, limits))
 
     async def aclose(self) -> None:
         """Close every connection; calls in flight fail."""
@@ -114,41 +116,14 @@ class _Origin:
         self.more = via.headers if via is not None and in_the_open else ()
 
 
-class _Headers(httpx.Headers):
-    """An answer's headers as they came; httpx's index of them is made once somebody looks in.
-
-    A relay hands the raw pairs on and never does: the index is most of what a response costs.
-    """
-
-    def __init__(self, pairs: Pairs) -> None:
-        self._pairs = pairs
-        self._encoding = None
-
-    @cached_property
-    def _list(self) -> list[tuple[bytes, bytes, bytes]]:  # type: ignore[override]
-        return [(name, name.lower(), value) for name, value in self._pairs]
-
-    @property
-    def raw(self) -> Pairs:
-        """Names and values, as received and in order."""
-        return super().raw if "_list" in self.__dict__ else self._pairs
-
-
-class _Answer(httpx.Response):
-    """An httpx response whose stream is the exchange itself."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        super().__init__(exchange.status or 0, stream=exchange)
-        self.headers = _Headers(exchange.headers)
-        if exchange.status == 101:
-            self.extensions["network_stream"] = _Upgraded(exchange)
-
-    async def aclose(self) -> None:
-        """Stop listening; without httpx's book-keeping about which request this answers."""
-        if not self.is_closed:
-            self.is_closed = True
-            if isinstance(self.stream, httpx.AsyncByteStream):
-                await self.stream.aclose()
+def _answer(exchange: Exchange) -> LeanResponse:
+    """A response whose stream is the exchange itself."""
+    extensions: dict[str, Any] = {}
+    if exchange.ended:
+        extensions["whole"] = exchange.unread()
+    elif exchange.status == 101:
+        extensions["network_stream"] = _Upgraded(exchange)
+    return LeanResponse(exchange.status or 0, exchange.headers, exchange, extensions)
 
 
 class _Upgraded:

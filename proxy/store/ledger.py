@@ -5,12 +5,17 @@ It builds no rows, keeps nothing between commits, and leaves PostgreSQL to `post
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import PoolProxiedConnection
 
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
 
@@ -90,21 +95,57 @@ class Engines:
 
 
 class SqliteLedger:
-    """Group commits by prepared statements; Core's own executemany of dicts costs twice as much."""
+    """Group commits by prepared statements, on a connection of its own.
+
+    It is the driver's: through the engine's, a small commit takes twice as long.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._lent: PoolProxiedConnection | None = None
+        self._one_at_a_time = threading.Lock()
 
     def commit(self, rows: Commit) -> None:
         """Write all of it or nothing; durable when this returns."""
-        with self._engine.begin() as connection:
-            for name, statement in _STATEMENTS.items():
-                if several := getattr(rows, name):
-                    connection.exec_driver_sql(statement, list(several))
+        with self._one_at_a_time:
+            try:
+                self._commit(self._connection(), rows)
+            except sqlite3.Error as error:
+                raise _as_engines_do(error, self._engine) from error
 
     def close(self) -> None:
         """Let the connection go; the next commit opens another."""
+        with self._one_at_a_time:
+            lent, self._lent = self._lent, None
+            if lent is not None:
+                lent.invalidate()
         self._engine.dispose()
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._lent is None:
+            self._lent = self._engine.raw_connection()
+        return cast(sqlite3.Connection, self._lent.driver_connection)
+
+    @staticmethod
+    def _commit(connection: sqlite3.Connection, rows: Commit) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for name, statement in _STATEMENTS.items():
+                if several := getattr(rows, name):
+                    connection.executemany(statement, several)
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # the database may have done so itself
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _as_engines_do(error: sqlite3.Error, engine: Engine) -> Exception:
+    """The driver's error as it comes out of an engine."""
+    return cast(
+        Exception,
+        DBAPIError.instance(None, None, error, sqlite3.Error, dialect=engine.dialect),
+    )
 
 
 def replaced(keys: Sequence[str]) -> str:

@@ -105,17 +105,14 @@ class AnswerReader:
             Deaf: its content encoding is unknown.
         """
         self._status = status
-        encodings = []
-        for name, value in headers:
-            if name == b"content-type":
-                self._type = value.partition(b";")[0].strip().lower()
-            elif name == b"content-encoding":
-                encodings.append(value)
+        seen = dict(headers)
+        self._type = seen.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if self._type == _EVENT_STREAM:
             self._begin(EventStreamFeeder(self._limits.line_bytes), self._take_messages)
         elif self._type in _NDJSON:
             self._begin(NdjsonFeeder(self._limits.line_bytes), self._take_documents)
-        if encodings:
+        if b"content-encoding" in seen:
+            encodings = [value for name, value in headers if name == b"content-encoding"]
             self._decoder = decoder(encodings, self._limits.inflate_bytes)
 
     def feed(self, chunk: bytes) -> None:
@@ -319,17 +316,23 @@ def _json(data: bytes) -> object:
         return None
 
 
+_HOLDERS = frozenset(("response", "delta"))
+
+
+def _holds_error(payload: dict[str, object]) -> bool:
+    response, delta = part(payload.get("response")), part(payload.get("delta"))
+    if response.get("error") or part(response.get("status_details")).get("error"):
+        return True
+    return bool(delta.get("error")) or delta.get("finish_reason") in _UNFINISHED
+
+
 def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
     """Whether a payload may hold an error, cheaply."""
     if event == "error" or not _ERROR_KEYS.isdisjoint(payload):
         return True
     if payload.get("type") in _ERROR_TYPES or payload.get("finish_reason") in _UNFINISHED:
         return True
-    response = part(payload.get("response"))
-    if response.get("error") or part(response.get("status_details")).get("error"):
-        return True
-    delta = part(payload.get("delta"))
-    if delta.get("error") or delta.get("finish_reason") in _UNFINISHED:
+    if not _HOLDERS.isdisjoint(payload) and _holds_error(payload):
         return True
     return any(
         choice.get("error") or choice.get("finish_reason") in _UNFINISHED

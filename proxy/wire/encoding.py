@@ -161,6 +161,8 @@ def decoder(values: Sequence[bytes], limit: int) -> Decoder | None:
     Raises:
         Deaf: an encoding is unknown, or more than five are chained.
     """
+    if not values:
+        return None
     names = [name.strip().lower() for value in values for name in value.split(b",")]
     names = [name for name in names if name not in (b"", b"identity")]
     if len(names) > CHAIN_LIMIT:

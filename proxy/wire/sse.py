@@ -20,6 +20,10 @@ class Event(NamedTuple):
     data: bytes
 
 
+_STATE = ("_data", "_held", "_line", "_name", "_pieces", "_skip_lf", "_started", "_stray",
+          "_stray_size", "at_rest", "limit")  # fmt: skip
+
+
 class SseFeeder:
     """Cuts a stream into events as the WHATWG HTML standard §9.2.6 says.
 
@@ -28,8 +32,7 @@ class SseFeeder:
     into the stream. ``at_rest`` is true between events, with nothing held back.
     """
 
-    __slots__ = ("_data", "_held", "_line", "_name", "_pieces", "_skip_lf", "_started",
-                 "_stray", "_stray_size", "at_rest", "limit")  # fmt: skip
+    __slots__ = _STATE
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -147,7 +150,7 @@ class SseFeeder:
 
 def _copy(feeder: SseFeeder) -> SseFeeder:
     twin = SseFeeder(feeder.limit)
-    for slot in SseFeeder.__slots__:
+    for slot in _STATE:
         value = getattr(feeder, slot)
         setattr(twin, slot, list(value) if isinstance(value, list) else value)
     return twin

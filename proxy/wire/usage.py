@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from proxy.wire.dialect import Reading, count, part
+from proxy.wire.dialect import Reading, count
 
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
@@ -146,11 +146,14 @@ def take(reading: Reading, table: Table, usage: object) -> None:
     for field, places in table:
         for key, inner in places:
             value = usage.get(key)
-            if inner is not None and value is not None:
-                value = part(value).get(inner)
+            if inner is not None:
+                value = value.get(inner) if isinstance(value, dict) else None
             if value is not None and (number := count(value)) is not None:
                 setattr(reading, field, number)
                 break
+
+
+_COSTS = frozenset(("cost", "cost_in_usd_ticks"))
 
 
 def cost(reading: Reading, usage: object) -> None:
@@ -160,9 +163,11 @@ def cost(reading: Reading, usage: object) -> None:
     ``cost.total_cost``. xAI: ``cost_in_usd_ticks``, 10^10 to the dollar
     (docs.x.ai/developers/cost-tracking).
     """
-    stated = part(usage).get("cost")
+    if not isinstance(usage, dict) or _COSTS.isdisjoint(usage):
+        return
+    stated = usage.get("cost")
     stated = stated.get("total_cost") if isinstance(stated, dict) else stated
-    ticks = part(usage).get("cost_in_usd_ticks")
+    ticks = usage.get("cost_in_usd_ticks")
     for value, unit in ((stated, 1.0), (ticks, 1e10)):
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
             reading.cost_usd = value / unit
@@ -182,7 +187,9 @@ _HEADERS = {
 
 def in_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, float]:
     """What an answer's headers state, by the reading's field; names in lower case."""
-    stated = {}
+    stated: dict[str, float] = {}
+    if _HEADERS.keys().isdisjoint(dict(headers)):
+        return stated
     for name, value in headers:
         if name in _HEADERS and (number := _number(value)) is not None:
             stated[_HEADERS[name]] = number

@@ -16,9 +16,9 @@ import httpx
 import uvicorn
 
 from classifier.records import Exchange
+from proxy.door import Door
 from proxy.http1 import Http1Transport
 from proxy.keys import Keyring
-from proxy.lending import LendingProtocol
 from proxy.relay import House, Limits, Receive, Relay, Scope, Send
 from proxy.sockets import SocketRelay
 from proxy.upgrades import serving
@@ -39,11 +39,14 @@ class Book:
     hold: threading.Event = field(default_factory=threading.Event)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def opened(self, exchange: Exchange) -> asyncio.Future[None]:
-        self.opens.append(exchange)
+    def opened(self, exchange_id: str, noun: Callable[[], Exchange]) -> asyncio.Future[None]:
+        self.opens.append(noun())
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
+
+    def hurry(self) -> None:
+        pass  # what is opened is durable at once
 
     def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
         with self.changed:
@@ -143,7 +146,7 @@ def running(app: Any, body_bytes: int = 1 << 20) -> Iterator[int]:
     """An ASGI application on a loopback port, in a thread of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app, http=LendingProtocol, lifespan="on", access_log=False, server_header=False,
+        app, http=Door, lifespan="on", access_log=False, server_header=False,
         date_header=False, log_config=None, loop="uvloop", **serving(body_bytes),
     )  # fmt: skip
     server = uvicorn.Server(config)

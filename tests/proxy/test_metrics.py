@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +238,8 @@ async def test_a_call_that_is_written_twice_is_told_once() -> None:
     counting = metrics()
     async with recording(Shelf()) as recorder:
         recorder.tell(counting.observe)
-        recorder.opened(replace(ENDED, ending=None))
+        recorder.opened(ENDED.id, lambda: replace(ENDED, ending=None))
+        recorder.hurry()
         await recorder.recorded(ENDED)
         await recorder.recorded(replace(ENDED, response_bytes=14))
         await recorder.recorded(replace(ENDED, id="y"))
@@ -258,8 +260,8 @@ async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyP
 
 async def test_calls_are_in_flight_until_they_end() -> None:
     async with recording(Shelf()) as recorder:
-        for name in "ab":
-            await recorder.opened(replace(ENDED, id=name, ending=None))
+        for begun in (replace(ENDED, id=name, ending=None) for name in "ab"):
+            await recorder.opened(begun.id, partial(replace, begun))
         assert recorder.in_flight == 2
         await recorder.recorded(replace(ENDED, id="a"))
         assert recorder.in_flight == 1

@@ -79,6 +79,46 @@ async def test_what_waits_together_is_committed_together() -> None:
     assert sorted(shelf.recorded, key=int) == [str(n) for n in range(100)]
 
 
+BEGUN = replace(ENDED, ending=None)
+
+
+async def test_a_call_in_flight_is_written_within_milliseconds() -> None:
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        await asyncio.wait_for(recorder.opened("x", lambda: BEGUN), 5)
+        assert [exchange.id for batch in shelf.batches for exchange in batch.opened] == ["x"]
+
+
+async def test_who_waits_for_a_note_has_it_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_NOTED_S", 3600)
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        noted = recorder.opened("x", lambda: BEGUN)
+        recorder.hurry()
+        await asyncio.wait_for(noted, 5)
+        assert shelf.batches[0].opened == [BEGUN]
+
+
+async def test_a_call_that_is_over_before_it_was_noted_is_written_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_NOTED_S", 3600)
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        noted = recorder.opened("x", lambda: BEGUN)
+        await recorder.recorded(ENDED)
+        assert noted.done()
+        recorder.hurry()
+    assert [(batch.opened, batch.recorded) for batch in shelf.batches] == [([], [ENDED])]
+
+
+async def test_what_was_noted_when_the_service_stops_is_written() -> None:
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        recorder.opened("x", lambda: BEGUN)
+    assert shelf.batches[0].opened == [BEGUN]
+
+
 async def test_stopping_writes_what_is_queued() -> None:
     shelf = Shelf()
     async with recording(shelf) as recorder:

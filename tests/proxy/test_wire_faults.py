@@ -404,7 +404,7 @@ def test_what_inflates_a_thousand_times_fits_in_little_memory(what: str) -> None
         [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 150
+    assert float(done.stdout) < 200
 
 
 def rise_mb(what: str) -> float:
