@@ -492,5 +492,5 @@ def _named(settings: Settings) -> Database:
 
 
 def _unwritable(settings: Settings, error: StorageError) -> str:
-    where = place(settings.database_url)
-    return f"the database {where!r} cannot be opened for writing: {error.orig}"
+    where, why = place(settings.database_url), str(error.orig).splitlines()[0]
+    return f"the database {where!r} cannot be opened for writing: {why}"

@@ -351,7 +351,8 @@ class Database:
         """
         facts = registration.facts
         with self._writing.begin() as connection:
-            hold(connection, Lock.BREAKERS, registration.batch or "")
+            if registration.batch is not None:
+                hold(connection, Lock.BREAKERS, registration.batch)
             fresh = {"id": registration.id, "registered": True, "created_at": now, **facts}
             added = _add(connection, rollouts, fresh)
             row = _rollout_row(connection, registration.id, changing=True)
@@ -477,8 +478,8 @@ class Database:
                 rollout, in the order in which verdicts were given.
         """
         with self._writing.begin() as connection:
-            if feed is not None and not row["provisional"]:
-                hold(connection, Lock.BREAKERS, row["batch"] or "")
+            if row["batch"] is not None and not row["provisional"]:
+                hold(connection, Lock.BREAKERS, row["batch"])
             hold(connection, Lock.VERDICT, row["rollout_id"])
             key = verdicts.c.rollout_id == row["rollout_id"]
             before = connection.execute(select(verdicts).where(key)).mappings().one_or_none()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from classifier.records import (
     UsageSource,
 )
 from classifier.verdicts import Subcategory
+from proxy import store
 from proxy.store import migrations
 from proxy.store.database import AwayError, Batch, Database, Gap, Registration, UrlError
 from proxy.store.rows import place
@@ -249,6 +251,14 @@ def test_every_spelling_of_postgresql_is_the_one_driver(scheme: str) -> None:
 def test_a_url_of_another_kind_is_refused_in_words(url: str) -> None:
     with pytest.raises(UrlError):
         Database(url)
+
+
+def test_without_the_extra_postgresql_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(store, "postgres", raising=False)
+    monkeypatch.delitem(sys.modules, "proxy.store.postgres", raising=False)
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(UrlError, match=r"pip install 'truezero\[postgres\]'"):
+        Database("postgresql://db.example/traces")
 
 
 def test_each_database_has_its_own_place_for_what_it_does_not_take(tmp_path: Path) -> None:
