@@ -124,7 +124,7 @@ def test_a_commit_cut_in_the_middle_is_written_whole(
     name = postgres_url.rpartition("@/")[2].partition("?")[0]
     with postgres_server.connect(name) as other, postgres_server.connect() as operator:
         with other.transaction():
-            other.execute("LOCK TABLE open_calls IN ACCESS EXCLUSIVE MODE")
+            other.execute("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
             answer = _in_background(lambda: service.call("r").status_code)
             _until(lambda: _cut_waiting(operator, name) > 0)
         assert answer() == 200
