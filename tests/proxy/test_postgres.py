@@ -116,23 +116,6 @@ def test_connections_that_were_cut_cost_no_call(
             assert (verdict["health"], verdict["total_requests"]) == ("healthy", expected)
 
 
-def test_a_commit_cut_in_the_middle_is_written_whole(
-    service: Service, postgres_server: Server, postgres_url: str
-) -> None:
-    """The recorder's statement waits for a lock; its connection is killed there."""
-    service.call("r")
-    name = postgres_url.rpartition("@/")[2].partition("?")[0]
-    with postgres_server.connect(name) as other, postgres_server.connect() as operator:
-        with other.transaction():
-            other.execute("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
-            answer = _in_background(lambda: service.call("r").status_code)
-            _until(lambda: _cut_waiting(operator, name) > 0)
-        assert answer() == 200
-    wait_until_ready(service)
-    verdict = service.get("/rollouts/r/verdict")
-    assert (verdict["health"], verdict["total_requests"]) == ("healthy", 2)
-
-
 def _in_background(work: Callable[[], int]) -> Callable[[], int]:
     """Begin something; what is returned waits for its answer."""
     answers: list[int] = []
@@ -189,6 +172,23 @@ def test_an_event_of_one_replica_rings_at_another(database: Database, other: Dat
         assert rung.acquire(timeout=5)
         other.write(Batch(recorded=[replace(FULL, id="x2", cause=None)]), worker="w")
         assert not rung.acquire(timeout=0.5), "a call that did not fail is no event"
+
+
+def test_a_commit_cut_in_the_middle_is_made_again(
+    database: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    """Its statement waits for a lock; its connection is killed there."""
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    database.write(Batch(recorded=[FAILED]), worker="w")
+    with postgres_server.connect(name) as other, postgres_server.connect() as operator:
+        with other.transaction():
+            other.execute("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
+            answer = _in_background(partial(_written, database, Batch(recorded=[FULL])))
+            _until(lambda: _cut_waiting(operator, name) > 0)
+        assert answer() == 1
+    found = database.rollout("r1")
+    assert found is not None
+    assert [each.id for each in found[1].exchanges] == ["f1", "x1"]
 
 
 def test_a_listener_hears_again_after_a_restart(
