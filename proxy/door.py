@@ -15,6 +15,7 @@ from typing import Any, cast
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import (
     STATUS_LINE,
     HttpToolsProtocol,
@@ -118,6 +119,18 @@ class Door(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, cast(ASGI3Application, app)))
 
+    def on_body(self, body: bytes) -> None:
+        """The parser's: a part of a request's body is here."""
+        cycle = self.cycle
+        if cycle.response_complete or (self.parser.should_upgrade() and self._should_upgrade()):
+            return
+        assert isinstance(cycle, Answering)
+        cycle.parts.append(body)
+        cycle.parts_bytes += len(body)
+        if cycle.parts_bytes > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        cycle.message_event.set()
+
     def on_message_complete(self) -> None:
         """The parser's: a request's end is here, unless its body is still to be read."""
         if not self.parser.should_upgrade() or self._should_upgrade():
@@ -198,8 +211,16 @@ class _AfterHead:
 class Answering(RequestResponseCycle):
     """One answer on its way out: uvicorn's, that joins its head instead of checking each header.
 
-    Names arrive in lower case, as ASGI asks for.
+    Names arrive in lower case, as ASGI asks for. A start that says ``held`` goes out with the body
+    that follows at once, in one write. A request's body is kept in the parts it came in.
     """
+
+    _held = b""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.parts: list[bytes] = []
+        self.parts_bytes = 0
 
     async def send(self, message: Any) -> None:
         """Take a message of the application.
@@ -213,13 +234,32 @@ class Answering(RequestResponseCycle):
             return
         kind = message["type"]
         if not self.response_started and kind == "http.response.start":
-            self._begin(message["status"], [*self.default_headers, *message.get("headers", ())])
+            head = self._begin(message["status"], [*self.default_headers, *message["headers"]])
+            if message.get("held"):
+                self._held = head
+            else:
+                self.transport.write(head)
         elif self.response_started and not self.response_complete and kind == "http.response.body":
             self._go_on(message.get("body", b""), message.get("more_body", False))
         else:
             raise RuntimeError(f"{kind!r} out of order")
 
-    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    async def receive(self) -> Any:
+        """Hand on what came of the request, or that its agent is gone."""
+        if self.waiting_for_100_continue and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self.waiting_for_100_continue = False
+        if not self.disconnected and not self.response_complete:
+            self.flow.resume_reading()
+            await self.message_event.wait()
+            self.message_event.clear()
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        parts, self.parts, self.parts_bytes = self.parts, [], 0
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
         self.response_started = True
         self.waiting_for_100_continue = False
         lines = [*map(b": ".join, headers)]
@@ -240,19 +280,21 @@ class Answering(RequestResponseCycle):
         head = b"\r\n".join(lines)
         if not head.count(b"\n") == head.count(b"\r") == len(lines) - 1:
             raise RuntimeError("a header holds a line break")
-        self.transport.write(STATUS_LINE[status] + head)
+        return STATUS_LINE[status] + head
 
     def _go_on(self, body: bytes, more_body: bool) -> None:
+        held, self._held = self._held, b""
         if self.scope["method"] == "HEAD":
             self.expected_content_length = 0
+            self.transport.write(held)
         elif self.chunked_encoding:
             framed = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            self.transport.write(framed if more_body else framed + b"0\r\n\r\n")
+            self.transport.write(held + (framed if more_body else framed + b"0\r\n\r\n"))
         else:
             if len(body) > self.expected_content_length:
                 raise RuntimeError("the body is longer than its content-length")
             self.expected_content_length -= len(body)
-            self.transport.write(body)
+            self.transport.write(held + body if held else body)
         if not more_body:
             self._end()
 

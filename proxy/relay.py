@@ -401,7 +401,9 @@ class _Flight:
         """An answer that is all here: it is recorded, then sent whole, as one write."""
         self._tap.feed(whole, self._house.clock())
         self._received = len(whole)
-        self._head = {"type": "http.response.start", "status": status, "headers": headers}
+        self._head = {
+            "type": "http.response.start", "status": status, "headers": headers, "held": True,
+        }  # fmt: skip
         self._last = whole
         return Ending.COMPLETE, None
 
