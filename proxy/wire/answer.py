@@ -91,7 +91,8 @@ class AnswerReader:
         self._type = b""
         self._decoder: Decoder | None = None
         self._feeder: Feeder | None = None
-        self._take: Callable[[bytes], None] = self._sniff
+        # Unbound, since an object that holds its own method waits for the garbage collector.
+        self._take: Callable[[AnswerReader, bytes], None] = AnswerReader._sniff
         self._pending: list[bytes] = []  # of a body, or of a stream whose framing is not known
         self._pending_size = 0
         self._held: bytes | None = None  # the newest event that only repeats the counts
@@ -108,9 +109,9 @@ class AnswerReader:
         seen = dict(headers)
         self._type = seen.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if self._type == _EVENT_STREAM:
-            self._begin(EventStreamFeeder(self._limits.line_bytes), self._take_messages)
+            self._begin(EventStreamFeeder(self._limits.line_bytes), AnswerReader._take_messages)
         elif self._type in _NDJSON:
-            self._begin(NdjsonFeeder(self._limits.line_bytes), self._take_documents)
+            self._begin(NdjsonFeeder(self._limits.line_bytes), AnswerReader._take_documents)
         if b"content-encoding" in seen:
             encodings = [value for name, value in headers if name == b"content-encoding"]
             self._decoder = decoder(encodings, self._limits.inflate_bytes)
@@ -125,7 +126,7 @@ class AnswerReader:
             chunk = self._decoder.feed(chunk)
         if self._silent and chunk.strip():
             self._silent = False
-        self._take(chunk)
+        self._take(self, chunk)
         self.skim = self._skimming()
 
     def forget(self) -> None:
@@ -145,7 +146,7 @@ class AnswerReader:
 
     # -- which framing -----------------------------------------------------------------
 
-    def _begin(self, feeder: Feeder, take: Callable[[bytes], None]) -> None:
+    def _begin(self, feeder: Feeder, take: Callable[[AnswerReader, bytes], None]) -> None:
         self.framed = True
         self._feeder = feeder
         self._take = take
@@ -159,14 +160,14 @@ class AnswerReader:
         if len(start) < _SNIFFED:
             return
         if self._is_sse(start):
-            self._begin(SseFeeder(self._limits.line_bytes), self._take_events)
+            self._begin(SseFeeder(self._limits.line_bytes), AnswerReader._take_events)
         elif start[:1] == b"[" and self._route.streams:
-            self._begin(JsonArrayFeeder(self._limits.line_bytes), self._take_documents)
+            self._begin(JsonArrayFeeder(self._limits.line_bytes), AnswerReader._take_documents)
         else:
-            self._take = self._keep
+            self._take = AnswerReader._keep
             return
         pending, self._pending = self._pending[0], []
-        self._take(pending)
+        self._take(self, pending)
 
     def _is_sse(self, start: bytes) -> bool:
         if self._type == _SSE:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import gzip
 import random
 import re
@@ -25,6 +26,7 @@ from tests.proxy.wire.samples import (
     TEXT_DELTA,
     A,
     R,
+    Sample,
     U,
     chat,
     chunk,
@@ -683,3 +685,20 @@ def test_no_text_of_request_or_answer_is_in_the_exchange() -> None:
     exchange = heard(said, type_=SSE, request=dump({"model": "m", "messages": [secret]}))
     assert exchange.failed
     assert all(secret not in repr(getattr(exchange, field.name)) for field in fields(exchange))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_a_call_leaves_nothing_for_the_garbage_collector(sample: Sample) -> None:
+    """Each collection would hold every stream up, and half of a call's garbage looks like this."""
+
+    def played() -> None:
+        heard(sample.body, sample.path, type_=sample.type, headers=sample.headers)
+
+    played()  # what is cached is cached
+    gc.collect()
+    gc.disable()
+    try:
+        played()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
