@@ -193,7 +193,7 @@ class Relay:
             await house.standing.admit(target)
         if house.admits is not None:
             await house.admits(target.rollout_id)
-        length = dress.first(headers, b"content-length")
+        length = dress.named(headers).get(b"content-length")
         if length is not None and int(length) > house.limits.body_bytes:
             raise _too_large(house.limits)
         return target
@@ -596,7 +596,7 @@ def _url(origin: str, forwarded: bytes) -> httpx.URL:
 
 
 def _length(headers: dress.Pairs) -> int | None:
-    value = dress.first(headers, b"content-length")
+    value = dress.named(headers).get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None
 
 

@@ -19,7 +19,7 @@ _KEY = re.compile(
     r"(?:[spr]k[-_]|tz-|gsk_|xai-|hf_|nvapi-|AIza|AKIA|ASIA|eyJ|gh[a-z]_)[\w.-]{16}"
 )
 _UNFIT = "unfit"  # a finish reason that was given, and is no word
-_COUNT_LIMIT = 2**53  # beyond it JSON numbers are no whole numbers any more
+COUNT_LIMIT = 2**53  # beyond it JSON numbers are no whole numbers any more
 
 
 @dataclass(slots=True)
@@ -126,8 +126,8 @@ def word(value: str) -> str | None:
 def count(value: object) -> int | None:
     """A token count: a whole number from 0 on, also when written as a float (Cohere)."""
     if type(value) is int:
-        return value if 0 <= value < _COUNT_LIMIT else None
-    if isinstance(value, float) and 0 <= value < _COUNT_LIMIT:
+        return value if 0 <= value < COUNT_LIMIT else None
+    if isinstance(value, float) and 0 <= value < COUNT_LIMIT:
         return round(value)
     return None
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from proxy.wire.dialect import Reading, count
+from proxy.wire.dialect import COUNT_LIMIT, Reading, count
 
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
@@ -146,9 +146,12 @@ def take(reading: Reading, table: Table, usage: object) -> None:
     for field, places in table:
         for key, inner in places:
             value = usage.get(key)
+            if value is None:
+                continue
             if inner is not None:
                 value = value.get(inner) if isinstance(value, dict) else None
-            if value is not None and (number := count(value)) is not None:
+            number = value if type(value) is int and 0 <= value < COUNT_LIMIT else count(value)
+            if number is not None:
                 setattr(reading, field, number)
                 break
 
