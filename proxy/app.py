@@ -231,7 +231,7 @@ class Application:
             self._standings.watch(self._database.drilled())
             self._guard.sessions.ended.update(self._database.ended_sessions())
             self._recover()
-        except StorageError as error:
+        except Exception as error:  # whatever it is: who is silent is taken for dead
             log.warning("the heartbeat cannot be written: %s", type(error).__name__)
 
     def _recover(self) -> None:

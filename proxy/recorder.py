@@ -254,7 +254,7 @@ class Recorder:
         batch = _batch([item.exchange for item in items], self._gaps)
         try:
             self._write(batch)
-        except AwayError as error:
+        except Exception as error:  # whatever it is: without this thread agents wait for ever
             log.error("the database cannot be written: %s", type(error).__name__)
             with self._kept:
                 self.failing = True
@@ -328,18 +328,29 @@ class Recorder:
         self._mended()
 
     def _mended(self) -> bool:
-        """Write what was kept, oldest first; whether the recorder writes again."""
+        """Whether what was kept is written, so that the recorder writes again."""
+        try:
+            self._write_kept()
+        except Exception as error:  # no file can be opened, for one
+            if not isinstance(error, AwayError):
+                log.error("what was kept cannot be written: %s", type(error).__name__)
+            return False
+        return True
+
+    def _write_kept(self) -> None:
+        """Write what was kept, oldest first, and then what ends from now on.
+
+        Raises:
+            AwayError: not all of it was written; doing so again does no harm.
+        """
         while True:
             with self._kept:
                 group = self._next_kept()
                 if not group and not self._gaps:
                     self._well_again()
-                    return True
+                    return
                 batch = _batch(group, self._gaps)
-            try:
-                self._write(batch)
-            except AwayError:
-                return False
+            self._write(batch)
             with self._kept:
                 self._forget(len(group))
 

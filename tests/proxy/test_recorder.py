@@ -157,6 +157,19 @@ async def test_what_was_kept_is_written_when_the_database_is_back() -> None:
     assert shelf.recorded == ["x"]
 
 
+async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes() -> None:
+    shelf = Shelf(fails=lambda _batch: RuntimeError("no more files"))
+    async with recording(shelf) as recorder:
+        await asyncio.wait_for(recorder.recorded(ENDED), 5)
+        assert recorder.missing("r") == 1
+        await asyncio.sleep(1.2)  # it is tried again meanwhile, and fails again
+        shelf.fails = lambda _batch: None
+        while recorder.failing:
+            await asyncio.sleep(0.05)
+        await asyncio.wait_for(recorder.recorded(replace(ENDED, id="y")), 5)
+    assert shelf.recorded == ["x", "y"]
+
+
 async def test_memory_is_bounded_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BACKLOG", 3)
     shelf = Shelf(fails=away)

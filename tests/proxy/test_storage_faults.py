@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from classifier.records import Ending, Exchange, Timing
+from proxy import app
 from proxy.recorder import Recorder, recover
 from proxy.store.database import Database
 from proxy.store.spill import Spill, left_behind
@@ -270,3 +272,28 @@ async def test_calls_that_end_while_others_are_written_back_keep_their_order(
     assert [each.response_bytes for each in found[1].exchanges] == [7] * 2000
     assert recorder.missing("r") == 0
     assert not list(tmp_path.glob("*.spill"))
+
+
+def test_a_process_in_trouble_goes_on_saying_that_it_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others would take it for dead, and its calls in flight for lost."""
+
+    def no_file_left(*_: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(app, "_HEARTBEAT_S", 0.05)
+    with serving(tmp_path):
+        monkeypatch.setattr(app, "left_behind", no_file_left)
+        time.sleep(0.2)  # so that one heartbeat has met it
+        at_first = _seen_at(tmp_path / "t.db")
+        deadline = time.monotonic() + 5
+        while _seen_at(tmp_path / "t.db") == at_first and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert _seen_at(tmp_path / "t.db") > at_first
+
+
+def _seen_at(database: Path) -> float:
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        (seen_at,) = connection.execute("SELECT seen_at FROM workers").fetchone()
+    return float(seen_at)
