@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,10 +84,14 @@ def play(request: Request) -> Answer:
 
 
 async def agent(
-    http: httpx.AsyncClient, base: str, names: Iterator[str], calls: list[Call]
+    http: httpx.AsyncClient,
+    base: str,
+    names: Iterator[str],
+    calls: list[Call],
+    over: asyncio.Event,
 ) -> None:
-    """Call after call, each in a rollout of its own, until nobody answers."""
-    while True:
+    """Call after call, each in a rollout of its own, until nobody answers or all is over."""
+    while not over.is_set():
         call = Call(next(names))
         calls.append(call)
         url = f"{base}/r/{call.rollout}/openai/v1/chat/completions"
@@ -101,18 +105,27 @@ async def agent(
             return
 
 
-async def load_until_killed(service: Service, names: Iterator[str], after_s: float) -> list[Call]:
-    """Agents at work, and the service's end in the middle of it."""
+async def load_until_killed(
+    services: Sequence[Service], doomed: Sequence[Service], names: Iterator[str], after_s: float
+) -> list[Call]:
+    """Agents at work, and the end of one service or all in the middle of it.
+
+    At those that live on, each agent's last call comes to its end.
+    """
     calls: list[Call] = []
+    over = asyncio.Event()
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(timeout=10, limits=limits, verify=False) as http:
         working = [
-            asyncio.create_task(agent(http, service.url, names, calls)) for _ in range(AGENTS)
+            asyncio.create_task(agent(http, service.url, names, calls, over))
+            for service in itertools.islice(itertools.cycle(services), AGENTS)
         ]
         while not any(call.finished for call in calls):  # noqa: ASYNC110  by any of them
             await asyncio.sleep(0.01)
         await asyncio.sleep(after_s)
-        kill(service)
+        for service in doomed:
+            kill(service)
+        over.set()
         await asyncio.gather(*working)
     return calls
 
@@ -126,20 +139,26 @@ def kill(service: Service) -> None:
 
 
 def one_round(
-    service: Service, provider: Provider, engine: Engine, names: Iterator[str], tally: Tally
+    services: Sequence[Service],
+    provider: Provider,
+    engine: Engine,
+    names: Iterator[str],
+    tally: Tally,
 ) -> None:
     """Load, kill, start again, and compare what was seen with what is known."""
     provider.requests.clear()
-    calls = asyncio.run(load_until_killed(service, names, random.uniform(0.05, 0.6)))
+    doomed = random.sample(services, random.randint(1, len(services)))
+    calls = asyncio.run(load_until_killed(services, doomed, names, random.uniform(0.05, 0.6)))
     asked = {request.header(CALL) for request in tuple(provider.requests)}
-    service.start()
+    for service in doomed:
+        service.start()
     known = endings(engine, [call.rollout for call in calls])
     tally.rounds += 1
     tally.calls += len(calls)
     for call in calls:
         compare(call, known.get(call.rollout), asked=call.rollout in asked, tally=tally)
     for rollout in [name for name, (ending, _) in known.items() if ending == "lost"][:10]:
-        health = service.verdict(rollout)["health"]
+        health = random.choice(services).verdict(rollout)["health"]
         tally.undecided += health == "undecided"
         if health != "undecided":
             tally.broken.append(f"{rollout}: a lost call, and yet {health}")
@@ -186,19 +205,32 @@ def endings(engine: Engine, rollouts: list[str]) -> dict[str, tuple[str, int | N
 
 
 def run(
-    home: Path, rounds: int, *, url: str | None = None, workers: int = 1, seed: int | None = None
+    home: Path,
+    rounds: int,
+    *,
+    url: str | None = None,
+    workers: int = 1,
+    services: int = 1,
+    seed: int | None = None,
 ) -> Tally:
-    """So many rounds on one database: PostgreSQL's at ``url``, else a file of SQLite's."""
+    """So many rounds on one database: PostgreSQL's at ``url``, else a file of SQLite's.
+
+    Of several ``services`` at least one is killed each time.
+    """
     random.seed(seed)
     tally = Tally()
     names = (f"k{number}" for number in itertools.count())
     settings = {"WORKERS": str(workers), "LOG_LEVEL": "warning"}
     if url is not None:
         settings["DATABASE_URL"] = url
-    with Provider(play) as provider, Service(home, provider.url, **settings) as service:
-        engine = create_engine(url or f"sqlite:///{service.database}")
+    with contextlib.ExitStack() as stack:
+        provider = stack.enter_context(Provider(play))
+        running = [
+            stack.enter_context(Service(home, provider.url, **settings)) for _ in range(services)
+        ]
+        engine = create_engine(url or f"sqlite:///{running[0].database}")
         for number in range(rounds):
-            one_round(service, provider, engine, names, tally)
+            one_round(running, provider, engine, names, tally)
             if (number + 1) % 20 == 0:
                 print(f"{number + 1} rounds, {tally.calls} calls", file=sys.stderr, flush=True)
         engine.dispose()
@@ -222,13 +254,16 @@ def postgresql() -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1, help="of one service")
+    parser.add_argument("--services", type=int, default=1, help="on one database")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--postgresql", action="store_true", help="on a server of its own")
     options = parser.parse_args()
     on = postgresql() if options.postgresql else contextlib.nullcontext(None)
     with tempfile.TemporaryDirectory() as home, on as url:
-        how = {"workers": options.workers, "seed": options.seed}
+        how = {
+            "workers": options.workers, "services": options.services, "seed": options.seed,
+        }  # fmt: skip
         tally = run(Path(home), options.rounds, url=url, **how)
     print(f"{tally.rounds} kills under load, {tally.calls} calls")
     print(f"  {tally.finished} of which agents had the last byte: all recorded as they ended")

@@ -48,14 +48,20 @@ class Agent(threading.Thread):
 
 
 @pytest.mark.parametrize(
-    ("rounds", "workers", "on"), [(3, 1, None), (1, 2, None), (2, 2, "postgresql")]
+    ("rounds", "workers", "services", "on"),
+    [(3, 1, 1, None), (1, 2, 1, None), (2, 1, 2, None), (2, 2, 1, "postgresql")],
 )
 def test_killed_at_random_under_load_it_forgets_nothing(
-    request: pytest.FixtureRequest, tmp_path: Path, rounds: int, workers: int, on: str | None
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    rounds: int,
+    workers: int,
+    services: int,
+    on: str | None,
 ) -> None:
     """``python -m benchmarks.kill`` does so 200 times; docs/reliability.md has its figures."""
     url = on and request.getfixturevalue("postgres_url")
-    tally = kill.run(tmp_path, rounds, url=url, workers=workers)
+    tally = kill.run(tmp_path, rounds, url=url, workers=workers, services=services)
     assert tally.broken == []
     assert tally.finished > 0
     assert tally.lost > 0
