@@ -263,8 +263,8 @@ class _Flight:
 
     async def _carry(self) -> tuple[Ending, Refusal | None]:
         try:
-            request = await self._request()
-            response = await self._house.transport.handle_async_request(request)
+            # No name for the request: a stream's would be in memory as long as the stream lasts.
+            response = await self._house.transport.handle_async_request(await self._request())
             try:
                 return await self._answer(response)
             finally:

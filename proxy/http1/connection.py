@@ -328,6 +328,7 @@ class Connection(asyncio.Protocol):
             exchange.headers.clear()
             return
         exchange.status = status
+        exchange.message = exchange.message.answered
         self._headers = deque(maxlen=0)  # trailers are dropped (RFC 9110 §6.5.1)
         self._reusable = self._parser.should_keep_alive()
         if exchange.message.wants_no_body:

@@ -78,6 +78,14 @@ class Message(NamedTuple):
         """Whether it could be sent again from the start."""
         return self.upload is None or self.upload.kept is not None
 
+    @property
+    def answered(self) -> Message:
+        """What is left to be known of it once its answer began: a stream may last for minutes."""
+        return _HEAD_ANSWERED if self.wants_no_body else _ANSWERED
+
+
+_ANSWERED, _HEAD_ANSWERED = Message(b"", b"", None, False), Message(b"", b"", None, True)
+
 
 def compose(
     request: httpx.Request, *, prefix: bytes = b"", more: tuple[tuple[bytes, bytes], ...] = ()

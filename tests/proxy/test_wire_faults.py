@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -421,6 +422,31 @@ def _peak_mb() -> float:
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) / 1000
+
+
+def test_a_stream_under_way_does_not_hold_its_request() -> None:
+    body = b'{"model": "m", "stream": true, "messages": [{"content": "' + b"x" * 1_000_000 + b'"}]}'
+    with (
+        Provider(told.stopping_after(1, Hang())) as provider,
+        relaying(provider.url, upstreams={"openai": {"include_usage": True}}) as relay,
+        httpx.Client() as agent,
+        ExitStack() as streams,
+    ):
+        tracemalloc.start()
+        try:
+            for _ in range(12):
+                answer = streams.enter_context(
+                    agent.stream("POST", relay.base() + CHAT, content=body)
+                )
+                next(answer.iter_raw())
+            taken = tracemalloc.take_snapshot()
+        finally:
+            tracemalloc.stop()
+    ours = taken.filter_traces(
+        [tracemalloc.Filter(False, "*/asyncio/streams.py")]
+    )  # the provider's
+    held = sum(trace.size for trace in ours.traces)
+    assert held < 3 * len(body), f"twelve streams hold {held} bytes"
 
 
 def test_draining_ends_where_its_bytes_are_over() -> None:
