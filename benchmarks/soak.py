@@ -254,6 +254,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--per-s", type=float, default=300)
     options = parser.parse_args()
+    machine.raise_open_files()  # a call takes two here, and two in the service
     with (
         tempfile.TemporaryDirectory() as home,
         Provider(play) as provider,

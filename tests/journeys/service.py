@@ -121,7 +121,7 @@ class Service:
         ours = {f"TRUEZERO_{name}": value for name, value in self._settings.items()}
         return {**inherited, **ours, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
 
-    def _wait_until_alive(self, timeout_s: float = 30) -> None:
+    def _wait_until_alive(self, timeout_s: float = 120) -> None:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and self._running():
             with contextlib.suppress(httpx.TransportError):
