@@ -49,6 +49,7 @@ SCRIPTS = (
     answers.chat(),
     answers.chat_stream(),
     answers.chat_stream().stopping_after(1, Pause(0.05)).stopping_after(3, Pause(0.1)),
+    answers.chat_stream().stopping_after(2, Pause(1.5)),  # under way whenever the kill comes
     Thinking(body=answers.chat().body),
     Answer(status=429, body=(b'{"error":{"code":"rate_limit_exceeded","message":"slow"}}',)),
 )

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -158,13 +159,20 @@ class Provider:
     before the script was over; ``connections`` those that were opened.
     """
 
-    def __init__(self, *everywhere: Script, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self,
+        *everywhere: Script,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.requests: list[Request] = []
         self.left = 0
         self.connections = 0
         self.url = ""
         self.says_continue = True
         self._address = (host, port)
+        self._tls = tls
         self._scripts: dict[str | None, list[Script]] = {}
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
@@ -192,7 +200,7 @@ class Provider:
     def __enter__(self) -> Self:
         self._listener = socket.create_server(self._address, backlog=1024)
         host, port = self._listener.getsockname()[:2]
-        self.url = f"http://{host}:{port}"
+        self.url = f"{'https' if self._tls else 'http'}://{host}:{port}"
         self._thread.start()
         return self
 
@@ -214,7 +222,7 @@ class Provider:
             calls.add(task)
             task.add_done_callback(calls.discard)
 
-        server = await asyncio.start_server(accept, sock=self._listener, limit=2**20)
+        server = await asyncio.start_server(accept, sock=self._listener, limit=2**20, ssl=self._tls)
         try:
             await asyncio.Event().wait()
         finally:

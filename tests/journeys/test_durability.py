@@ -49,7 +49,7 @@ class Agent(threading.Thread):
 
 @pytest.mark.parametrize(
     ("rounds", "workers", "services", "on"),
-    [(3, 1, 1, None), (1, 2, 1, None), (2, 1, 2, None), (2, 2, 1, "postgresql")],
+    [(3, 1, 1, None), (2, 2, 1, None), (2, 1, 2, None), (2, 2, 1, "postgresql")],
 )
 def test_killed_at_random_under_load_it_forgets_nothing(
     request: pytest.FixtureRequest,

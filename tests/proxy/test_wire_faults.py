@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 import struct
@@ -20,6 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -27,6 +29,7 @@ import pytest
 from classifier.records import Ending
 from proxy.relay import Limits
 from tests.fakes import answers
+from tests.fakes.certificates import Authority
 from tests.fakes.provider import Answer, Cut, Hang, Pause, Provider, Script, closed_port
 from tests.fakes.relaying import relaying
 from tests.proxy.test_api import Service, serving
@@ -220,6 +223,12 @@ ROWS = (
         UNREACHABLE, "never_connected: provider_error", FAILED, asked=0),
     Row("the upstream speaks no TLS", asking(PLAIN, "tls"),
         UNREACHABLE, "never_connected: provider_error", FAILED, asked=0),
+    Row("nobody known signed the upstream's certificate", asking(PLAIN, "self-signed"),
+        UNREACHABLE, "never_connected: provider_error", FAILED, asked=0),
+    Row("its certificate has expired", asking(PLAIN, "expired"),
+        UNREACHABLE, "never_connected: provider_error", FAILED, asked=0),
+    Row("its certificate is another host's", asking(PLAIN, "elsewhere"),
+        UNREACHABLE, "never_connected: provider_error", FAILED, asked=0),
 
     Row("it resets before it answers", asking(PLAIN),
         DISCONNECTED, "cut_upstream: provider_error", FAILED, (Cut(reset=True),)),
@@ -359,6 +368,7 @@ def stage() -> Iterator[dict[bool, Service]]:
             "UPSTREAM_REFUSING": f"http://127.0.0.1:{closed_port()}",
             "UPSTREAM_NAMELESS": "http://nowhere.invalid",
             "UPSTREAM_TLS": plain.replace("http:", "https:"),
+            **_certified(stack),
             "READ_TIMEOUT_S": SILENCE_S,
             "CONNECT_TIMEOUT_S": "1",
         }
@@ -368,6 +378,23 @@ def stage() -> Iterator[dict[bool, Service]]:
             more = {"DRAIN_ON_DISCONNECT": str(drains).lower()}
             services[drains] = stack.enter_context(serving(folder, **settings, **more))
         yield services
+
+
+def _certified(stack: ExitStack) -> dict[str, str]:
+    """Upstreams that speak TLS and answer, each with another certificate."""
+    folders = (stack.enter_context(tempfile.TemporaryDirectory()) for _ in range(2))
+    trusted, unknown = (Authority(Path(folder)) for folder in folders)
+    stack.enter_context(patch.dict(os.environ, SSL_CERT_FILE=str(trusted.file)))
+    certificates = {
+        "SOUND": trusted.serving("127.0.0.1"),
+        "SELF_SIGNED": unknown.serving("127.0.0.1"),
+        "EXPIRED": trusted.serving("127.0.0.1", days=-1),
+        "ELSEWHERE": trusted.serving("127.0.0.2"),
+    }
+    return {
+        f"UPSTREAM_{name}": stack.enter_context(Provider(whole, tls=certificate)).url
+        for name, certificate in certificates.items()
+    }
 
 
 def play(row: Row, services: dict[bool, Service], rollout: str) -> Row:
@@ -394,6 +421,11 @@ def test_what_becomes_of_the_call(row: Row, services: dict[bool, Service]) -> No
     rollout = f"fault-{ROWS.index(row)}"
     assert play(row, services, rollout) == row
     assert services[row.drained].http.get("/rollouts/smuggled/verdict").status_code == 404
+
+
+def test_a_certificate_that_proves_its_host_is_believed(services: dict[bool, Service]) -> None:
+    """So that the rows about certificates fail for what is wrong with each."""
+    assert asking(PLAIN, "sound")(services[False], "certified") == "200"
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="takes Linux's /proc")
