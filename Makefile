@@ -26,7 +26,7 @@ serve: $(READY) ## the proxy on 127.0.0.1:8383
 	$(BIN)/truezero serve $(ARGS)
 
 test: $(READY) ## every test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile $(ARGS)
 
 check: $(READY) ## style, types, and whether a pinned package is known to be vulnerable
 	$(BIN)/ruff check .

@@ -19,6 +19,7 @@ from proxy.http1.message import Message, Upload
 _HEAD_LIMIT = 64 * 1024  # bytes of one answer's head, interim answers included
 _ONE_WRITE = 64 * 1024  # up to here, copying a body behind its head is cheaper than two writes
 
+_DROPPED: deque[tuple[bytes, bytes]] = deque(maxlen=0)  # trailers (RFC 9110 §6.5.1)
 _CLOSED_EARLY = "the peer closed the connection before its answer was whole"
 
 
@@ -329,7 +330,7 @@ class Connection(asyncio.Protocol):
             return
         exchange.status = status
         exchange.message = exchange.message.answered
-        self._headers = deque(maxlen=0)  # trailers are dropped (RFC 9110 §6.5.1)
+        self._headers = _DROPPED
         self._reusable = self._parser.should_keep_alive()
         if exchange.message.wants_no_body:
             # The parser cannot know that no body follows, so it can serve no second answer.
