@@ -14,7 +14,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check fuzz sbom bench peers soak integrations corpus screenshots image lock
+.PHONY: help demo serve test check fuzz sbom bench peers soak integrations manifests corpus screenshots image lock
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ soak: $(READY) ## 20 minutes at 300 calls/s while agents, providers and the disk
 agents: $(READY) ## real agents from npm while their provider fails, into docs/agents-measured.md
 	$(BIN)/python -m tests.agents $(ARGS)
 
+MANIFESTS := $(VENV)/manifests
+manifests: $(MANIFESTS)/.ready ## deploy/kubernetes against Kubernetes' own schemas
+	$(MANIFESTS)/bin/kubernetes-validate --strict deploy/kubernetes/*.yaml
+
 HARNESSES := inspect_ai mini_swe_agent verifiers
 integrations: $(READY) $(HARNESSES:%=$(INTEGRATIONS)/%/.ready) ## the harnesses themselves, from PyPI
 	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest tests/journeys/test_integrations.py $(ARGS)
@@ -79,6 +83,12 @@ $(READY): requirements-dev.lock pyproject.toml
 
 # One for each harness: they need different releases of one client.
 $(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt | $(READY)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
+# Schemas of 100 MB, which no other target needs.
+$(MANIFESTS)/.ready: deploy/kubernetes/validator.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@

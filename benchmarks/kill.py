@@ -181,7 +181,8 @@ def compare(call: Call, known: tuple[str, int | None] | None, *, asked: bool, ta
     tally.lost += known is not None and known[0] == "lost"
 
 
-def _still_open(engine: Engine) -> int:
+def still_open(engine: Engine) -> int:
+    """How many calls have been noted and have not ended."""
     with engine.connect() as connection:
         return connection.scalar(select(func.count()).select_from(open_calls)) or 0
 
@@ -192,7 +193,7 @@ def endings(engine: Engine, rollouts: list[str]) -> dict[str, tuple[str, int | N
     A worker that outlived the kill by a moment is found dead at the next heartbeat only.
     """
     deadline = time.monotonic() + _BURIED_S
-    while _still_open(engine) and time.monotonic() < deadline:
+    while still_open(engine) and time.monotonic() < deadline:
         time.sleep(0.2)
     facts = select(exchanges.c.rollout_id, exchanges.c.ending, exchanges.c.status)
     with engine.connect() as connection:
@@ -200,7 +201,7 @@ def endings(engine: Engine, rollouts: list[str]) -> dict[str, tuple[str, int | N
             sound = connection.exec_driver_sql("PRAGMA integrity_check").scalar()
             assert sound == "ok", sound
         rows = connection.execute(facts).all()
-    assert (left := _still_open(engine)) == 0, f"{left} calls of dead processes are still open"
+    assert (left := still_open(engine)) == 0, f"{left} calls of dead processes are still open"
     asked = set(rollouts)
     return {rollout: (ending, status) for rollout, ending, status in rows if rollout in asked}
 

@@ -37,7 +37,7 @@ class Service:
             "LOG_LEVEL": "info",
             **settings,
         }
-        self._port = _free_port()
+        self._port = int(settings.get("PORT", 0)) or _free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.http = httpx.Client(base_url=self.url, timeout=20)
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,0 +1,125 @@
+"""What deploy/ and docker-compose.yml say of a cluster fits the service, and itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.settings import load
+from tests.journeys.service import ROOT
+
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+REPLICAS = ("replica-1", "replica-2", "replica-3")
+MANIFESTS: dict[str, Any] = {
+    manifest["kind"]: manifest
+    for path in sorted(Path(ROOT, "deploy", "kubernetes").glob("*.yaml"))
+    for manifest in yaml.safe_load_all(path.read_text())
+}
+POD = MANIFESTS["Deployment"]["spec"]["template"]["spec"]
+(CONTAINER,) = POD["containers"]
+
+
+def seconds(text: str) -> int:
+    return int(text.removesuffix("s"))
+
+
+def test_without_a_profile_compose_starts_sqlite_alone() -> None:
+    default = {name for name, service in COMPOSE.items() if "profiles" not in service}
+    assert default == {"truezero"}
+    cluster = {
+        name for name, service in COMPOSE.items() if "cluster" in service.get("profiles", ())
+    }
+    assert cluster == {"gateway", "postgres", *REPLICAS}
+
+
+def test_each_waits_until_what_it_needs_is_well() -> None:
+    def waits_for(name: str) -> dict[str, str]:
+        return {on: how["condition"] for on, how in COMPOSE[name]["depends_on"].items()}
+
+    assert waits_for("gateway") == dict.fromkeys(REPLICAS, "service_healthy")
+    for replica in REPLICAS:
+        assert waits_for(replica) == {"postgres": "service_healthy"}
+    assert COMPOSE["postgres"]["healthcheck"]  # a service's is in its image
+
+
+def test_nginx_asks_each_service_and_each_keeps_its_own_spill() -> None:
+    (told,) = (line for line in COMPOSE["gateway"]["environment"] if "TRUEZERO_REPLICAS" in line)
+    assert [f"server {name}:8383 " in told for name in REPLICAS] == [True] * 3
+    volumes = [volume for name in REPLICAS for volume in COMPOSE[name]["volumes"]]
+    assert len(set(volumes)) == 3
+    assert all(volume.endswith(":/data") for volume in volumes)
+
+
+def test_only_nginx_is_reached_from_outside_and_only_from_this_machine() -> None:
+    for name in ("postgres", *REPLICAS):
+        assert "ports" not in COMPOSE[name]
+    assert all(port.startswith("127.0.0.1:") for port in COMPOSE["gateway"]["ports"])
+
+
+def test_calls_may_end_before_compose_kills() -> None:
+    for name in REPLICAS:
+        grace_s = int(COMPOSE[name]["environment"]["TRUEZERO_GRACE_S"])
+        assert grace_s < seconds(COMPOSE[name]["stop_grace_period"])
+
+
+def test_calls_may_end_before_kubernetes_kills() -> None:
+    grace_s = int(environment()["TRUEZERO_GRACE_S"])
+    wait_s = 10
+    assert f"time.sleep({wait_s})" in CONTAINER["lifecycle"]["preStop"]["exec"]["command"][-1]
+    assert wait_s + grace_s < POD["terminationGracePeriodSeconds"]
+
+
+def environment() -> dict[str, str]:
+    return {one["name"]: one.get("value", "set-by-a-secret") for one in CONTAINER["env"]}
+
+
+@pytest.mark.parametrize("told", [environment(), COMPOSE["replica-1"]["environment"]])
+def test_every_variable_is_a_setting(told: dict[str, Any]) -> None:
+    given = {name: str(value) for name, value in told.items() if value is not None}
+    settings = load({}, given)
+    assert settings.grace_s > 0
+    assert settings.spill_dir == "/data/spill"
+
+
+def test_kubernetes_keeps_two_of_at_least_three_and_scales_by_a_metric_that_is_told() -> None:
+    scaler = MANIFESTS["HorizontalPodAutoscaler"]["spec"]
+    kept = MANIFESTS["PodDisruptionBudget"]["spec"]["minAvailable"]
+    assert (kept, scaler["minReplicas"]) == (2, 3)
+    assert "replicas" not in MANIFESTS["Deployment"]["spec"]
+    (metric,) = scaler["metrics"]
+    name = metric["pods"]["metric"]["name"].removeprefix("truezero_")
+    assert f'("{name}",' in (ROOT / "proxy" / "metrics.py").read_text()
+
+
+def test_all_of_kubernetes_means_the_same_pods_and_port() -> None:
+    labels = MANIFESTS["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    for kind in ("Deployment", "PodDisruptionBudget"):
+        assert MANIFESTS[kind]["spec"]["selector"]["matchLabels"] == labels
+    assert MANIFESTS["Service"]["spec"]["selector"] == labels
+    for spread in POD["topologySpreadConstraints"]:
+        assert spread["labelSelector"]["matchLabels"] == labels
+    assert CONTAINER["ports"] == [{"name": "http", "containerPort": 8383}]
+    assert MANIFESTS["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"] == "truezero"
+
+
+def test_nobodys_root_writes_where_it_may_and_nowhere_else() -> None:
+    assert POD["securityContext"]["runAsUser"] == 10001  # the image's
+    assert CONTAINER["securityContext"]["readOnlyRootFilesystem"]
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert "--uid 10001" in dockerfile
+    mounts = {mount["mountPath"] for mount in CONTAINER["volumeMounts"]}
+    assert mounts == {"/data", "/tmp"}
+    named = {volume["name"] for volume in POD["volumes"]}
+    assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == named
+
+
+def test_probes_ask_what_needs_no_token() -> None:
+    probes = {name: probe for name, probe in CONTAINER.items() if name.endswith("Probe")}
+    paths = {name: probe["httpGet"]["path"] for name, probe in probes.items()}
+    assert paths == {
+        "startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz",
+    }  # fmt: skip
+    assert {probe["httpGet"]["port"] for probe in probes.values()} == {"http"}
