@@ -194,6 +194,7 @@ def test_nginx_knows_each_name_of_the_control_plane() -> None:
     assert not any(map(control.match, ("/r/x/openai", "/openai/v1", "/keys/v1", "//")))
 
 
+@pytest.mark.timeout(240)
 def test_killed_restarted_and_rolled_under_load_nothing_is_lost_and_no_verdict_is_wrong(
     cluster: Cluster, provider: Provider, tmp_path: Path
 ) -> None:
