@@ -80,6 +80,16 @@ class Server:
             assert time.monotonic() < deadline, "PostgreSQL does not answer"
             time.sleep(0.05)
 
+    @property
+    def pid(self) -> int:
+        """The process that all its others descend from."""
+        assert self._process is not None
+        return self._process.pid
+
+    def said(self) -> str:
+        """Its log so far."""
+        return (self._folder / "log").read_text()
+
     def stop(self) -> None:
         """End it and every connection to it, as an operator would."""
         self._end(signal.SIGINT)
