@@ -25,6 +25,7 @@ from classifier.retries import in_itself
 from classifier.rollouts import judge
 from classifier.scores import Batch, Entry, reward_of, summarize
 from classifier.verdicts import Verdict
+from proxy.aside import aside
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
 from proxy.refusals import Refusal
@@ -614,7 +615,7 @@ class Desk:
 
     async def _ask(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         try:
-            return await asyncio.to_thread(question, *args, **kwargs)
+            return await aside(question, *args, **kwargs)
         except StorageError as error:
             raise Refusal(
                 503,

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from proxy.aside import aside
 from proxy.control import Desk
 from proxy.refusals import Refusal
 from proxy.store import overview as asked
@@ -241,7 +242,7 @@ class Overview:
         """How each upstream asked in the last ``window_s`` seconds did, the busiest first."""
         since = self._wall() - window_s
         rows = await self._desk.read(asked.recent_calls, since=since, limit=RECENT)
-        return await asyncio.to_thread(self._healths, rows)
+        return await aside(self._healths, rows)
 
     def _healths(self, rows: Iterable[Facts]) -> list[UpstreamHealth]:
         by_name: defaultdict[str, list[Facts]] = defaultdict(list)

@@ -42,6 +42,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.tap": Room.EAR,
     "proxy.addressing": Room.EAR,
     "proxy.asking": Room.EAR,
+    "proxy.aside": Room.MACHINERY,
     "proxy.bounds": Room.EAR,
     "proxy.conversation": Room.EAR,
     "proxy.headers": Room.EAR,

@@ -5,7 +5,6 @@ Each asks the desk once; none reads a table or judges.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
@@ -14,6 +13,7 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from proxy.aside import aside
 from proxy.bounds import Pace
 from proxy.control import Desk, Event
 from truezero import models
@@ -189,13 +189,13 @@ def _batch_routes(routes: APIRouter, desk: Desk) -> None:
 
 async def _written(facts: Mapping[str, Any]) -> Response:
     """Facts as JSON, written in a thread: a list of thousands would hold up agents' bytes."""
-    content = await asyncio.to_thread(orjson.dumps, facts)
+    content = await aside(orjson.dumps, facts)
     return Response(content, media_type="application/json")
 
 
 async def _as_lines(parts: AsyncIterator[Iterable[dict[str, Any]]]) -> AsyncIterator[bytes]:
     async for part in parts:
-        yield await asyncio.to_thread(_lines, part)
+        yield await aside(_lines, part)
 
 
 def _lines(records: Iterable[dict[str, Any]]) -> bytes:

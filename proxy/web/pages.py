@@ -5,7 +5,6 @@ Each asks once and shows; none reads a table or judges, and no prompt or key can
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from secrets import token_hex
@@ -19,6 +18,7 @@ from fastapi.routing import APIRoute
 
 from proxy.api.guard import SIGN_IN, Guard, session_of
 from proxy.api.routes import Address
+from proxy.aside import aside
 from proxy.control import Desk
 from proxy.overview import WINDOWS_S, Change, Overview
 from proxy.refusals import Refusal
@@ -67,7 +67,7 @@ class _House:
         It is filled in a thread: a hundred rows would hold up agents' bytes.
         """
         session = session_of(request.scope["headers"])
-        return await asyncio.to_thread(
+        return await aside(
             shown.page,
             template,
             here=here,
