@@ -36,7 +36,7 @@ Points = dict[str, list[Point]]
 
 WORKERS = (1, 2, 4)
 GROUPS = (1, 16, 64, 500)
-SIZES = (100_000, 1_000_000)
+SIZES = (100_000, 1_000_000, 10_000_000)
 REQUESTS = (400, 100_000)  # bytes of a request's body
 SMALL_ROLLOUTS = 25
 SQLITE, POSTGRESQL = capacity.SQLITE, capacity.POSTGRESQL
