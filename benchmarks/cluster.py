@@ -350,7 +350,7 @@ class Report:
     def lines(self) -> Iterator[str]:
         """What docs/reliability.md tells of it."""
         seen, found = self.seen, self.found
-        finished = sum(made.finished for made in seen.attempts)
+        finished = sum(made.finished and made.exchange is not None for made in seen.attempts)
         yield f"{len(seen.rollouts)} rollouts, {seen.calls} calls, {len(seen.attempts)} requests"
         yield f"{finished} finished; {found.lost} found lost, {found.undecided} verdicts undecided"
         for title, errors in (("without retries", seen.errors), ("with retries", seen.failed)):
