@@ -64,7 +64,6 @@ def test_killed_at_random_under_load_it_forgets_nothing(
     tally = kill.run(tmp_path, rounds, url=url, workers=workers, services=services)
     assert tally.broken == []
     assert tally.finished > 0
-    assert tally.lost > 0
     assert tally.undecided > 0
 
 

@@ -336,7 +336,7 @@ def test_a_refusal_of_the_upgrade_passes_unchanged(
     talker.refuses(status, body, x_a="1", location=f"http://127.0.0.1:{elsewhere}/v1/responses")
     began = time.monotonic()
     answer = refusal(relay, path)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 4, "it waited for a close that no refusal has"
     assert (answer.status_code, answer.content, answer.headers["x-a"]) == (status, body, "1")
     assert "x-truezero-refusal" not in answer.headers
     assert answer.headers["x-truezero-exchange"] == relay.book.only.id
@@ -626,7 +626,7 @@ def test_an_agent_that_closes_in_a_response_ends_it_at_the_provider(
         began = time.monotonic()
         agent.close(1000, "enough")
     assert talker.ended.wait(5)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 4, "it waited for a close that no refusal has"
     assert closed == [(1000, "enough")]
     (call,) = calls(relay.book.wait_for(2))
     assert (call.ending, call.cause) == (Ending.LEFT_BY_AGENT, None)

@@ -82,13 +82,21 @@ async def test_origins_share_nothing(transport: Http1Transport) -> None:
         assert (one.connections, other.connections) == (1, 1)
 
 
+async def useless_at_rest(transport: Http1Transport) -> None:
+    """Return once no connection at rest is of any use."""
+    (origin,) = transport._origins.values()
+    async with asyncio.timeout(30):
+        while not all(connection.closed for connection in origin.shelf._idle):
+            await asyncio.sleep(0.005)
+
+
 @pytest.mark.parametrize("rest", [[], [Reset()], [b"HTTP/1.1 408 Timeout\r\n\r\n", Stay()]])
 async def test_a_connection_that_ended_or_spoke_at_rest_is_not_used(
     transport: Http1Transport, rest: list[Reset | bytes | Stay]
 ) -> None:
     async with playing([HI, Silence(0.03), *rest], [HI, Stay()]) as server:
         await ask(transport, server.url())
-        await asyncio.sleep(0.1)
+        await useless_at_rest(transport)
         never_repeated = Parts(b"one", b"two")
         assert (await ask(transport, server.url(), "POST", never_repeated)).body == b"hi"
         assert server.connections == 2
