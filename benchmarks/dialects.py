@@ -191,6 +191,12 @@ FEATURES = (
         citus=OPEN, yugabyte=_FORK, cockroach=_MOST,
     ),
     Feature(
+        name="since when the server runs",
+        where="database.py: verdicts after a restart",
+        words="pg_postmaster_start_time now extract",
+        citus=_unsure("the coordinator's"), yugabyte=_FORK, cockroach=OPEN,
+    ),
+    Feature(
         name="catalogues and settings",
         where="Alembic, SQLAlchemy, months.py",
         words="""pg_class pg_namespace pg_type pg_table_is_visible current_schema version show

@@ -32,6 +32,7 @@ from proxy.refusals import Refusal
 from proxy.store import overview
 from proxy.store.database import (
     ENTRY_COLUMNS,
+    LATELY_S,
     Database,
     Registration,
     Row,
@@ -538,8 +539,9 @@ class Desk:
                 raise _unknown(rollout_id)
             return Rollout(id=rollout_id, gaps=missing)
         row, rollout = found
-        outcome = _outcome(row)
-        return replace(rollout, gaps=rollout.gaps + missing, outcome=outcome)
+        elsewhere = await self._ask(self._database.lately_back)
+        gaps = rollout.gaps + missing + elsewhere
+        return replace(rollout, gaps=gaps, outcome=_outcome(row))
 
     def _encoded(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
         """Exchanges as REST gives them, with what they cost."""
@@ -557,7 +559,8 @@ class Desk:
         if rollout.task is not None and rollout.attempt:
             earlier = self._database.earlier_causes(rollout.batch, rollout.task, rollout.attempt)
             verdict = in_itself(verdict, rollout, self._policy, earlier)
-        if self._recorder.failing:  # said, and kept when it can be
+        # Said, and kept when it can be: longer than such a doubt lasts, for it is an answer here.
+        if self._recorder.failing or self._database.lately_back(2 * LATELY_S):
             return verdict
         now = self._wall()
         self._database.store_verdict(

@@ -20,7 +20,7 @@ from typing import Any
 
 import psycopg
 
-from proxy.store.database import Database
+from proxy.store.database import LATELY_S, Database
 
 _SETTINGS = (
     "listen_addresses=", "shared_buffers=64MB", "max_connections=200", "autovacuum=off",
@@ -65,6 +65,7 @@ class Server:
         command = ("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8")
         self._run(*command, "--locale=C.UTF-8", "--no-sync")
         self.start()
+        time.sleep(2 * LATELY_S)  # before that no service keeps a verdict
 
     def start(self) -> None:
         """Start, and return when it answers."""

@@ -80,6 +80,7 @@ _BUSY_MS = 5000  # how long a writer waits for another process on the same file
 _RECORDING_BUSY_MS = 500  # the same for the recorder, behind which agents wait
 _ENDED = "ended."  # before the name of a session, in the table of what the deployment knows
 _KNOWN_S = 3600.0  # a rollout known to be there is written anew after it: it may have been pruned
+LATELY_S = 5.0  # services try again every half second, and write what they kept
 _WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
 _AWAKE_S = 15.0  # who was not seen for so long knows nothing of others
 
@@ -447,6 +448,18 @@ class Database:
                 seen.setdefault(found["id"], open_exchange_of(found))
         ordered = sorted(seen.values(), key=lambda e: (e.timing.started_at, e.id))
         return row, _rollout_of(row, tuple(ordered))
+
+    def lately_back(self, within_s: float = LATELY_S) -> bool:
+        """Whether PostgreSQL came up so lately that a service may hold calls which it lacks.
+
+        By the server's clock, so that services' own do not matter; of SQLite each service knows
+        by itself.
+        """
+        if self.is_sqlite:
+            return False
+        up_for = func.extract("epoch", func.now() - func.pg_postmaster_start_time())
+        with self._reading.connect() as connection:
+            return float(connection.scalar(select(up_for)) or 0) < within_s
 
     def in_flight(self, rollout_id: str) -> int:
         """How many of a rollout's calls are open in any process."""

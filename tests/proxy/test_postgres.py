@@ -78,10 +78,36 @@ def test_agents_are_served_and_nothing_is_lost(
         assert told["waiting"] >= CALLS + 2
         assert list((tmp_path / "kept").glob("*.spill"))
     wait_until_ready(service, 20)
-    verdict = service.get("/rollouts/during/verdict")
+    verdict = decided(service, "during")
     assert (verdict["health"], verdict["total_requests"]) == ("healthy", CALLS + 1)
     assert service.get("/rollouts/before/verdict")["total_requests"] == 2
     assert not list((tmp_path / "kept").glob("*.spill"))
+
+
+def decided(service: Service, rollout: str) -> dict[str, Any]:
+    """A verdict once other services had the time to write what they had kept."""
+    deadline = time.monotonic() + 30
+    while (found := service.get(f"/rollouts/{rollout}/verdict"))["health"] == "undecided":
+        assert time.monotonic() < deadline, "it stays undecided"
+        time.sleep(0.1)
+    verdict: dict[str, Any] = found
+    return verdict
+
+
+def test_nothing_is_judged_while_another_service_may_hold_calls(
+    service: Service, postgres_server: Server, postgres_url: str
+) -> None:
+    service.call("r")
+    assert service.get("/rollouts/r/verdict")["health"] == "healthy"
+    with stopped(postgres_server):
+        pass  # whoever noted a call meanwhile, it was not this service
+    wait_until_ready(service, 20)
+    database = Database(postgres_url)
+    assert database.lately_back()
+    assert not database.lately_back(0)
+    database.close()
+    assert service.get("/rollouts/r/verdict")["health"] == "undecided"
+    assert decided(service, "r")["total_requests"] == 1
 
 
 def test_a_rollout_touched_meanwhile_is_undecided(
@@ -112,7 +138,7 @@ def test_connections_that_were_cut_cost_no_call(
             assert cut[0] >= 1
             assert service.call("r").status_code == 200
             assert ready(service)["gaps"] == 0
-            verdict = service.get("/rollouts/r/verdict")
+            verdict = decided(service, "r")
             assert (verdict["health"], verdict["total_requests"]) == ("healthy", expected)
 
 
