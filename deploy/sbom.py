@@ -71,7 +71,7 @@ def bill(lock: str, *, name: str, version: str) -> dict[str, Any]:
 def _library(pin: Pin) -> dict[str, Any]:
     files = {
         "type": "distribution",
-        "url": f"https://pypi.org/project/{pin.name}/{pin.version}/#files",
+        "url": pin.purl,
         "hashes": [{"alg": "SHA-256", "content": digest} for digest in pin.digests],
     }
     library = _component("library", pin.name, pin.version, pin.purl)
