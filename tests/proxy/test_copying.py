@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -49,6 +51,17 @@ def copy(source: str, target: str) -> list[Compared]:
     return copying.copy(source, target, quietly)
 
 
+def dying_at(commit: int) -> Callable[[str, int], None]:
+    """What a copy is told with that dies at so many commits."""
+    left = itertools.count(commit - 1, -1)
+
+    def told(_table: str, _rows: int) -> None:
+        if next(left) == 0:
+            raise Killed
+
+    return told
+
+
 def test_a_copy_holds_every_row_secrets_included(full: str, target: str) -> None:
     before = contents(full)
     found = copy(full, target)
@@ -80,16 +93,8 @@ def test_a_copy_that_died_at_any_commit_goes_on_where_it_was(
     commits = sum(len(rows) for rows in whole.values())
     for death in range(1, commits, 11):
         target = str(tmp_path / f"target{death}.db")
-        left = death
-
-        def told(_table: str, _rows: int) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
         with pytest.raises(Killed):
-            copying.copy(full, target, told)
+            copying.copy(full, target, dying_at(death))
         held = contents(target)
         assert sum(len(rows) for rows in held.values()) == death
         assert all(set(held[table]) <= set(whole[table]) for table in whole)
@@ -279,16 +284,8 @@ def test_a_copy_to_postgresql_that_died_goes_on_where_it_was(
 ) -> None:
     monkeypatch.setattr(copying, "CHUNK", 2)
     for death in (1, 9, 20):
-        left = death
-
-        def told(_table: str, _rows: int) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
         with pytest.raises(Killed):
-            copying.copy(full, postgres_url, told)
+            copying.copy(full, postgres_url, dying_at(death))
         with pytest.raises(UnfitError, match="the half of a copy"):
             Database(postgres_url).prepare()
     assert all(each.same for each in copy(full, postgres_url))
@@ -302,16 +299,8 @@ def test_a_language_of_postgresqls_changes_nothing_where_a_copy_goes_on(
         (full, english_postgres_url, 12),
         (english_postgres_url, target, 37),
     ):
-        left = death
-
-        def told(_table: str, _rows: int) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Killed
-
         with pytest.raises(Killed):
-            copying.copy(source, end, told)
+            copying.copy(source, end, dying_at(death))
         assert all(each.same for each in copy(source, end))
     assert contents(target) == contents(full)
 
