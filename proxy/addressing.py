@@ -25,6 +25,9 @@ _DOUBLED = b"/v1/v1/"
 _DOT_SEGMENT = re.compile(rb"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?=/|%2f|%5c|$)", re.IGNORECASE)
 _TARGET_BYTES = re.compile(rb"[\x21-\x7e]*\Z")
 
+# What is longer is no path that is asked for again and again, and would fill the memory.
+OFTEN = 2048  # bytes
+
 AGENT = "agent"
 
 
@@ -98,7 +101,8 @@ class Addresses:
         seen = dress.named(headers)
         role = seen.get(dress.ROLE_HEADER)
         if raw_path.startswith(b"/r/") or raw_path == b"/r":
-            return self._by_path(raw_path, query, minted, role)
+            often = len(raw_path) + len(query) + len(minted or b"") < OFTEN
+            return (self._by_path if often else self._of_path)(raw_path, query, minted, role)
         return self._target(
             _header_identity(seen, minted, self._keyring), None, role, raw_path, query
         )

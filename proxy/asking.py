@@ -41,9 +41,14 @@ def may_ask(upstream: Upstream, method: str, path: bytes, headers: Pairs) -> boo
     return b"accept-encoding" not in seen or _all_known(headers)
 
 
+def may_stream(body: bytes) -> bool:
+    """Whether a body may ask for a stream; most that do not are told at a glance."""
+    return b'"stream"' in body
+
+
 def asking(body: bytes) -> bytes | None:
     """The body with its usage asked for, or None where it stays as it is."""
-    return with_usage(body) if b'"stream"' in body else None
+    return with_usage(body) if may_stream(body) else None
 
 
 class Unasked:

@@ -9,6 +9,9 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import compress
+from operator import itemgetter
+from typing import NamedTuple
 
 from proxy.upstreams import Auth
 
@@ -36,17 +39,15 @@ BORROWED = (
 _OURS = b"x-truezero-"
 _IN_ONE_HEADER = frozenset({Auth.X_API_KEY, Auth.X_GOOG_API_KEY, Auth.API_KEY})
 _NOT_FORWARDED = HOP_BY_HOP | {b"host", b"expect"}
-_ONE_MESSAGE_ONLY = HOP_BY_HOP
-# What a value and a name may not hold (RFC 9110 §5), and all else: taking the rest away and
-# looking whether anything is left is a quarter of a search's time.
+# What a value and a name may not hold (RFC 9110 §5). Taking away from values all that they may
+# hold, and looking whether anything is left, is a quarter of a search's time.
 _BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _BAD_NAME = re.compile(rb'[\x00-\x20\x7f()<>@,;:\\\[\]={}"/?]')
-_IN_VALUES, _IN_NAMES = (
-    bytes(byte for byte in range(256) if not bad.search(bytes((byte,))))
-    for bad in (_BAD_VALUE, _BAD_NAME)
-)
+_IN_VALUES = bytes(byte for byte in range(256) if not _BAD_VALUE.search(bytes((byte,))))
 _MINTED = b"tz-"
 _NAMES_NONE = frozenset({b"keep-alive", b"close", b"Keep-Alive"})  # what clients mostly send
+_CONNECTION = b"connection"
+_NAME, _VALUE = itemgetter(0), itemgetter(1)
 
 # AWS Signature Version 4: a signature names the host it was made for, so one made for this
 # proxy's address is worth nothing at the provider's.
@@ -56,6 +57,45 @@ _SIGV4_KEY = re.compile(rb"Credential=([^/,\s]+)")
 SIGNATURE_HEADERS = frozenset(
     {b"authorization", b"x-amz-date", b"x-amz-security-token", b"x-amz-content-sha256"}
 )
+
+
+class _Plan(NamedTuple):
+    """What becomes of headers by their names alone, which hardly differ from call to call.
+
+    ``passes`` says of each whether it may go on, ``keys`` where keys stand, ``unfit`` whether a
+    name among them may not be in a header at all.
+    """
+
+    passes: tuple[bool, ...]
+    keys: tuple[int, ...]
+    names_hops: bool  # there is a connection header
+    unfit: bool
+
+
+def _plan(names: tuple[bytes, ...], dropped: frozenset[bytes], ours: bytes | None) -> _Plan:
+    return _Plan(
+        passes=tuple(
+            not (name in dropped or (ours is not None and name.startswith(ours))) for name in names
+        ),
+        keys=tuple(at for at, name in enumerate(names) if name in KEY_HEADERS),
+        names_hops=_CONNECTION in names,
+        unfit=any(map(_BAD_NAME.search, names)),
+    )
+
+
+@lru_cache(maxsize=256)
+def _asking_plan(names: tuple[bytes, ...]) -> _Plan:
+    return _plan(names, _NOT_FORWARDED, _OURS)
+
+
+@lru_cache(maxsize=256)
+def _answering_plan(names: tuple[bytes, ...]) -> _Plan:
+    return _plan(names, HOP_BY_HOP, None)
+
+
+def _keys(headers: Sequence[tuple[bytes, bytes]]) -> Iterable[bytes]:
+    """What stands in the headers that carry keys."""
+    return [headers[at][1] for at in _asking_plan(tuple(map(_NAME, headers))).keys]
 
 
 def named(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
@@ -71,13 +111,13 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
     return None
 
 
-def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+def shown_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
     """The key a caller shows, in whichever provider's header, without ``Bearer``.
 
     Of an AWS signature it is the access key's id: all else in it differs from call to call.
     """
-    for name, value in headers:
-        if name in KEY_HEADERS and value:
+    for value in _keys(headers):
+        if value:
             signer = _SIGV4_KEY.search(value) if is_signature(value) else None
             return signer[1] if signer else _bare(value)
     return None
@@ -93,10 +133,10 @@ def shows_key(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return any(name in KEY_HEADERS for name, _ in headers)
 
 
-def minted_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+def minted_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
     """The key of ours that a caller shows, wherever he shows it."""
-    for name, value in headers:
-        if name in KEY_HEADERS and _MINTED in value and _bare(value).startswith(_MINTED):
+    for value in _keys(headers):
+        if _is_minted(value):
             return _bare(value)
     return None
 
@@ -122,21 +162,21 @@ def for_upstream(
 
     At an upstream that takes AWS signatures the caller's own is taken off, as none.
     """
-    seen = named(headers)
-    dropped = _NOT_FORWARDED | _by_connection(seen, headers)
-    if auth is Auth.AWS and is_signature(seen.get(b"authorization", b"")):
+    plan = _asking_plan(tuple(map(_NAME, headers)))
+    passing: Iterable[tuple[bytes, bytes]] = compress(headers, plan.passes)
+    keys = [headers[at] for at in plan.keys]
+    dropped = _by_connection(headers) if plan.names_hops else _NONE
+    if auth is Auth.AWS and any(map(is_signature, map(_VALUE, keys))):
         dropped |= SIGNATURE_HEADERS
-    dressed: Pairs = [(b"host", host)]
+    if dropped:
+        passing = (pair for pair in passing if pair[0] not in dropped)
+    dressed: Pairs = [(b"host", host), *passing]
     shows_own = False
-    for pair in headers:
-        name, value = pair
-        if name in dropped or name.startswith(_OURS):
-            continue
-        if name in KEY_HEADERS:
-            if _MINTED in value and _bare(value).startswith(_MINTED):
-                continue
+    for pair in keys:
+        if _is_minted(pair[1]):
+            dressed = [each for each in dressed if each is not pair]
+        elif pair[0] not in dropped:
             shows_own = True
-        dressed.append(pair)
     if real_key is not None and not shows_own and auth is not Auth.NONE:
         dressed.append(_credential(auth, real_key))
     return dressed
@@ -150,23 +190,25 @@ def with_length(headers: Pairs, length: int) -> Pairs:
 
 def for_agent(headers: Sequence[tuple[bytes, bytes]], exchange_id: str) -> Pairs:
     """Dress a provider's answer for the agent; names come out in lower case."""
-    dressed = [(name.lower(), value) for name, value in headers]
-    seen = named(dressed)
-    dropped = _ONE_MESSAGE_ONLY | _by_connection(seen, dressed)
-    if not dropped.isdisjoint(seen):
+    names = tuple(map(bytes.lower, map(_NAME, headers)))
+    values = tuple(map(_VALUE, headers))
+    lowered = tuple(zip(names, values, strict=True))
+    plan = _answering_plan(names)
+    dressed = list(compress(lowered, plan.passes))
+    if plan.names_hops and (dropped := _by_connection(lowered)):
         dressed = [pair for pair in dressed if pair[0] not in dropped]
-    if dressed:
-        names, values = zip(*dressed, strict=True)
-        if b"".join(values).translate(None, _IN_VALUES) or b"".join(names).translate(
-            None, _IN_NAMES
-        ):
-            dressed = [pair for pair in dressed if _is_fit(pair)]
+    if plan.unfit or b"".join(values).translate(None, _IN_VALUES):
+        dressed = [pair for pair in dressed if _is_fit(pair)]
     dressed.append((b"x-truezero-exchange", exchange_id.encode()))
     return dressed
 
 
 def _is_fit(pair: tuple[bytes, bytes]) -> bool:
     return not (_BAD_NAME.search(pair[0]) or _BAD_VALUE.search(pair[1]))
+
+
+def _is_minted(value: bytes) -> bool:
+    return _MINTED in value and _bare(value).startswith(_MINTED)
 
 
 def _bare(value: bytes) -> bytes:
@@ -182,13 +224,9 @@ def _credential(auth: Auth, key: str) -> tuple[bytes, bytes]:
 _NONE: frozenset[bytes] = frozenset()
 
 
-def _by_connection(
-    seen: Mapping[bytes, bytes], headers: Sequence[tuple[bytes, bytes]]
-) -> frozenset[bytes]:
+def _by_connection(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
     """The headers that connection headers name, as meant for this hop only."""
-    if b"connection" not in seen:
-        return _NONE
-    values = [value for name, value in headers if name == b"connection"]
+    values = [value for name, value in headers if name == _CONNECTION]
     if len(values) == 1 and values[0] in _NAMES_NONE:
         return _NONE
     return frozenset(token.strip().lower() for value in values for token in value.split(b","))

@@ -18,7 +18,7 @@ from classifier.records import Cause, Ending, Exchange
 from classifier.verdicts import Subcategory
 from proxy import asking
 from proxy import headers as dress
-from proxy.addressing import Addresses, Target, is_data_plane
+from proxy.addressing import OFTEN, Addresses, Target, is_data_plane
 from proxy.bounds import Places
 from proxy.faults import StandIn, resetting
 from proxy.http1.lean import LeanRequest
@@ -148,25 +148,23 @@ class Relay:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Relay one request, or answer why not."""
+        house = self._house
         try:
             target = await self._admitted(scope)
-            self._house.places.take(target.rollout_id)
+            house.places.take(target.rollout_id)
             try:
-                await self._fly(target, scope, receive, send)
+                standing, fault = house.standing, None
+                if standing is not None and standing.concerns(target):
+                    fault = await standing.strike(target, scope["method"])
+                if fault is None:
+                    flight = _Flight(house, target, scope, receive, send)
+                else:
+                    flight = self._drill(fault, target, scope, receive, send)
+                await flight.fly()
             finally:
-                self._house.places.give_back(target.rollout_id)
+                house.places.give_back(target.rollout_id)
         except Refusal as refusal:
             await _refuse(refusal, send)
-
-    async def _fly(self, target: Target, scope: Scope, receive: Receive, send: Send) -> None:
-        standing, fault = self._house.standing, None
-        if standing is not None and standing.concerns(target):
-            fault = await standing.strike(target, scope["method"])
-        if fault is None:
-            flight = _Flight(self._house, target, scope, receive, send)
-        else:
-            flight = self._drill(fault, target, scope, receive, send)
-        await flight.fly()
 
     def _drill(
         self, fault: FaultKind, target: Target, scope: Scope, receive: Receive, send: Send
@@ -179,8 +177,7 @@ class Relay:
         return _Flight(house, target, scope, receive, send, injected=True)
 
     async def _admitted(self, scope: Scope) -> Target:
-        house = self._house
-        headers = scope["headers"]
+        house, headers = self._house, scope["headers"]
         target = self._addresses.read(scope["raw_path"], scope["query_string"], headers)
         if house.proof_required and not target.proven:
             raise Refusal(
@@ -202,12 +199,21 @@ class Relay:
 class _Flight:
     """One call under way: the state that its steps share."""
 
-    __slots__ = (
-        "_arriving", "_as_left", "_asked", "_blame", "_body_over", "_call", "_committed",
-        "_committed_bytes", "_drain_to", "_head", "_house", "_last", "_left", "_opened",
-        "_receive", "_received", "_scope", "_send", "_started", "_tap", "_target", "_task",
-        "_watcher",
-    )  # fmt: skip
+    _watcher: asyncio.TimerHandle | asyncio.Task[None] | None = None
+    _opened: asyncio.Future[None] | None = None
+    _asked = False  # the usage was asked for, and the agent had not
+    _blame: Cause | None = None  # why nothing was sent
+    _left = False  # the agent hung up
+    _arriving = False  # the request's body, still
+    _as_left: Exchange | None = None  # as it stood then, where it is read on
+    _drain_to = 0  # up to so many bytes
+    _body_over = False  # the request outgrew its limit on the way
+    _started = False  # the agent has the answer's head
+    _received = 0  # bytes of the answer's body
+    _head: Message | None = None  # held until all of the answer may go
+    _last = b""
+    _committed: asyncio.Future[None] | None = None
+    _committed_bytes = -1
 
     def __init__(
         self,
@@ -227,21 +233,6 @@ class _Flight:
         self._call = _call(house, target, scope, injected=injected)
         self._tap = Tap(self._call, salt=house.salt, stall_s=house.stall_s)
         self._task = asyncio.current_task()
-        self._watcher: asyncio.TimerHandle | asyncio.Task[None] | None = None
-        self._opened: asyncio.Future[None] | None = None
-        self._asked = False  # the usage was asked for, and the agent had not
-        self._blame: Cause | None = None  # why nothing was sent
-        self._left = False  # the agent hung up
-        self._arriving = False  # the request's body, still
-        self._as_left: Exchange | None = None  # as it stood then, where it is read on
-        self._drain_to = 0  # up to so many bytes
-        self._body_over = False  # the request outgrew its limit on the way
-        self._started = False  # the agent has the answer's head
-        self._received = 0  # bytes of the answer's body
-        self._head: Message | None = None  # held until all of the answer may go
-        self._last = b""
-        self._committed: asyncio.Future[None] | None = None
-        self._committed_bytes = -1
 
     async def fly(self) -> None:
         """Carry the request up and the answer down; whatever happens, one ending is recorded."""
@@ -301,8 +292,10 @@ class _Flight:
         signer = house.signers.get(upstream.auth)
         if signer is not None and dress.shows_key(headers):
             signer = None
-        asks = asking.may_ask(upstream, method, target.path, headers)
         body, more = await self._body_part()
+        asks = (more or asking.may_stream(body)) and asking.may_ask(
+            upstream, method, target.path, headers
+        )
         self._arriving = more
         self._opened = house.ledger.opened(self._call.id, self._tap.opened)
         if more and (asks or (signer is not None and signer.whole_body)):
@@ -372,11 +365,11 @@ class _Flight:
         headers = dress.for_agent(raw, self._call.id)
         self._tap.hear_head(status, headers, self._house.clock())
         bodiless = self._scope["method"] == "HEAD" or status in _NO_BODY
-        length = None if bodiless else _length(headers)
         unasked = self._unasked(status, headers) if self._asked else None
         whole = response.extensions.get("whole")
         if whole and not bodiless and unasked is None:
             return self._answer_at_once(status, headers, whole)
+        length = None if bodiless else _length(headers)
         if bodiless or length == 0:  # the head is all the agent waits for
             self._record(Ending.COMPLETE)
             await self._durable()
@@ -467,7 +460,7 @@ class _Flight:
 
     async def _durable(self) -> None:
         if self._committed is not None and not self._committed.done():
-            await asyncio.shield(self._committed)
+            await self._committed
 
     async def _close(self, ending: Ending, refusal: Refusal | None) -> None:
         if self._left:
@@ -590,9 +583,15 @@ def _call(house: House, target: Target, scope: Scope, *, injected: bool) -> Call
     )
 
 
-@lru_cache(maxsize=4096)
 def _url(origin: str, forwarded: bytes) -> httpx.URL:
+    return (_url_again if len(forwarded) < OFTEN else _new_url)(origin, forwarded)
+
+
+def _new_url(origin: str, forwarded: bytes) -> httpx.URL:
     return httpx.URL(origin + forwarded.decode("ascii"))
+
+
+_url_again = lru_cache(maxsize=4096)(_new_url)
 
 
 def _length(headers: dress.Pairs) -> int | None:

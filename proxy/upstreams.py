@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from urllib.parse import urlsplit
 
 
@@ -24,7 +25,7 @@ class Auth(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Upstream:
     """One provider an agent may reach.
 
@@ -53,18 +54,18 @@ class Upstream:
     include_usage: bool = False
     allow_link_local: bool = False
 
-    @property
+    @cached_property
     def origin(self) -> str:
         """Scheme, host and port: ``https://api.openai.com``."""
         parts = urlsplit(self.url or "")
         return f"{parts.scheme}://{parts.netloc}"
 
-    @property
+    @cached_property
     def prefix(self) -> bytes:
         """The path put before every forwarded path, without a trailing slash."""
         return urlsplit(self.url or "").path.rstrip("/").encode("ascii")
 
-    @property
+    @cached_property
     def host(self) -> bytes:
         """The Host header to send."""
         return urlsplit(self.url or "").netloc.encode("ascii")
