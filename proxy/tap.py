@@ -6,7 +6,7 @@ It never changes, holds back or keeps a byte that is relayed, and never raises.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from classifier.causes import classify
@@ -25,9 +25,9 @@ from classifier.records import (
 from proxy import headers as dress
 from proxy.wire import table, usage
 from proxy.wire.answer import AnswerReader, Heard, Limits
-from proxy.wire.asked import RequestReader
+from proxy.wire.asked import Asked, RequestReader
 from proxy.wire.deaf import Deaf
-from proxy.wire.dialect import Dialect, Reading, word
+from proxy.wire.dialect import Reading, word
 from proxy.wire.errors import retry_after, stated_type
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -76,8 +76,9 @@ _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generat
                 b"x-litellm-call-id")  # fmt: skip
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip
+_UNSTATED: dict[str, float] = {}
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
-_NOTHING = Heard(Reading(), whole=False, flaw=None)
+_NOTHING: Heard = (Reading(), False, None)
 
 
 class Tap:
@@ -90,9 +91,9 @@ class Tap:
         stall_s: silence in seconds after which a call that its agent left was stalled.
     """
 
-    __slots__ = ("_answer", "_asked_with", "_call", "_deaf", "_first_byte", "_first_token",
-                 "_headers", "_last", "_request", "_retry", "_route", "_salt", "_size", "_skim",
-                 "_stall_s", "_status")  # fmt: skip
+    __slots__ = ("_answer", "_call", "_deaf", "_first_byte", "_first_token", "_headers", "_last",
+                 "_request", "_request_id", "_retry", "_route", "_salt", "_size", "_skim",
+                 "_stall_s", "_stated", "_status", "_traceparent")  # fmt: skip
 
     def __init__(
         self,
@@ -106,14 +107,17 @@ class Tap:
         self._salt = salt
         self._stall_s = stall_s
         self._route = table.route(call.method, call.path)
-        headers = self._asked_with = dress.named(call.request_headers)
+        said = dress.named(call.request_headers)
         encodings: list[bytes] = []
-        if b"content-encoding" in headers:
+        if b"content-encoding" in said:
             encodings += [v for name, v in call.request_headers if name == b"content-encoding"]
         self._request = RequestReader(encodings, limits.request_bytes)
-        self._retry = _retry(headers.get(b"x-stainless-retry-count"))
+        self._retry = _retry(said.get(b"x-stainless-retry-count"))
+        self._traceparent = said.get(b"traceparent")
         self._answer = AnswerReader(self._route, limits)
         self._headers: Headers = ()
+        self._stated: dict[str, float] = _UNSTATED
+        self._request_id: str | None = None
         self._status: int | None = None
         self._first_byte: float | None = None
         self._first_token: float | None = None
@@ -121,16 +125,6 @@ class Tap:
         self._size = 0
         self._skim: Callable[[bytes], object] | None = None
         self._deaf: str | None = None
-
-    @property
-    def dialect(self) -> Dialect:
-        """The dialect the answer is read in."""
-        return self._answer.dialect
-
-    @property
-    def kind(self) -> Kind:
-        """What the call is for."""
-        return self._route.kind
 
     # -- hearing -----------------------------------------------------------------------
 
@@ -166,7 +160,10 @@ class Tap:
         self._headers = headers
         self._first_byte = self._last = at
         try:
-            self._answer.head(status, headers)
+            said = dress.named(headers)
+            self._request_id = _request_id(said)
+            self._stated = usage.in_headers(said)
+            self._answer.head(status, headers, said)
             if status == 200 and self._request.asked().streamed and not self._retry:
                 # No SDK sends a request again once its stream began: its body may go.
                 self._request.let_go()
@@ -199,11 +196,13 @@ class Tap:
 
     def _hear(self, chunk: bytes, at: float) -> bool:
         answer = self._answer
-        reading = answer.reading
-        had_output, had_ended = reading.output, reading.ended
+        had_ended = answer.reading.ended
         answer.feed(chunk)
+        if not answer.framed:
+            return False
         self._skim = answer.skim
-        if reading.output and not had_output:
+        reading = answer.reading
+        if reading.output and self._first_token is None:
             self._first_token = at
         return reading.ended and not had_ended
 
@@ -231,30 +230,28 @@ class Tap:
             return self._exchange(ending, at, _NOTHING, None)
 
     def _finish(self, ending: Ending, at: float) -> Exchange:
-        heard = self._answer.end()
-        waits = ending in _BROKEN and not self._answer.framed
-        if heard.whole and self._status is not None and not waits:
+        answer = self._answer
+        heard = answer.end()
+        _, whole, flaw = heard
+        if whole and self._status is not None and (answer.framed or ending not in _BROKEN):
             ending = Ending.COMPLETE
-        cause = self._cause(ending, at, self._flaw(ending, heard))
-        return self._exchange(ending, at, heard, cause)
-
-    def _flaw(self, ending: Ending, heard: Heard) -> Flaw | None:
-        """What is wrong with an inference whose status and end say that all is well."""
-        fine = ending is Ending.COMPLETE and 200 <= (self._status or 0) < 300
-        if not fine or self.kind is not Kind.INFERENCE or self._deaf is not None:
-            return None
-        return heard.flaw
+        if self._deaf is not None or self._route.kind is not Kind.INFERENCE:
+            flaw = None
+        return self._exchange(ending, at, heard, self._cause(ending, at, flaw))
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
+        """Why it failed; a flaw is only weighed where status and end say that all is well."""
         answer, status, call = self._answer, self._status, self._call
-        clean = ending is Ending.COMPLETE and answer.error is None and flaw is None
-        if clean and status is not None and 200 <= status < 300:
-            return None
+        if ending is Ending.COMPLETE and status is not None and 200 <= status < 300:
+            if answer.error is None and flaw is None:
+                return None
+        else:
+            flaw = None
         return classify(
             Answer(
                 upstream=call.upstream,
                 api=answer.api,
-                kind=self.kind,
+                kind=self._route.kind,
                 status=status,
                 ending=ending,
                 error=answer.error,
@@ -268,32 +265,30 @@ class Tap:
 
     # -- the record --------------------------------------------------------------------
 
-    def _exchange(
-        self, ending: Ending | None, at: float, heard: Heard, cause: Cause | None
-    ) -> Exchange:
-        call, asked, reading = self._call, self._request.asked(), heard.reading
+    def _exchange(self, ending: Ending, at: float, heard: Heard, cause: Cause | None) -> Exchange:
+        call, asked, (reading, whole, _) = self._call, self._request.asked(), heard
         followed = self._followed(reading)
         return Exchange(
             id=call.id,
             rollout_id=call.rollout_id,
             upstream=call.upstream,
             api=self._answer.api,
-            timing=self._timing(ending, at),
-            kind=self.kind,
+            timing=self._timing(at),
+            kind=self._route.kind,
             method=call.method,
             role=call.role,
             model=self._route.model or asked.model,
             answered_model=reading.model,
             status=self._status,
             ending=ending,
-            streamed=self._streamed(),
-            usage=self._usage(heard),
+            streamed=self._streamed(asked),
+            usage=self._usage(reading, whole),
             finish_reason=reading.finish_reason,
             tool_calls=len(reading.calls) if followed else None,
             output_seen=reading.output if followed or reading.output else None,
             has_tools=asked.has_tools,
             cause=cause,
-            provider_request_id=self._request_id(),
+            provider_request_id=self._request_id,
             request_bytes=self._request.size,
             response_bytes=self._size,
             request_digest=self._digest(ending, cause),
@@ -302,7 +297,7 @@ class Tap:
             key_digest=call.key_digest,
             injected=call.injected,
             deaf=self._deaf,
-            traceparent=self._traceparent(),
+            traceparent=None if self._traceparent is None else _trace(self._traceparent),
         )
 
     def _followed(self, reading: Reading) -> bool:
@@ -311,28 +306,31 @@ class Tap:
             return False
         return reading.understood or self._answer.error is not None or (self._status or 0) >= 400
 
-    def _timing(self, ending: Ending | None, at: float) -> Timing:
+    def _timing(self, at: float) -> Timing:
         began = self._call.began
+        first_byte, first_token = self._first_byte, self._first_token
         return Timing(
             started_at=self._call.started_at,
-            first_byte_s=_since(began, self._first_byte),
-            first_token_s=_since(began, self._first_token),
-            duration_s=None if ending is None else at - began,
+            first_byte_s=None if first_byte is None else first_byte - began,
+            first_token_s=None if first_token is None else first_token - began,
+            duration_s=at - began,
         )
 
-    def _streamed(self) -> bool | None:
+    def _streamed(self, asked: Asked) -> bool | None:
         if self._answer.framed:
             return True
         if self._status == 200 and self._size and self._deaf is None:
             return False
-        return self._route.streams or self._request.asked().streamed
+        return self._route.streams or asked.streamed
 
-    def _usage(self, heard: Heard) -> Usage:
-        reading, source = heard.reading, _source(heard)
-        stated = usage.in_headers(self._headers)
-        if stated:
+    def _usage(self, reading: Reading, whole: bool) -> Usage:
+        source = UsageSource.ABSENT
+        if _has_counts(reading):
+            final = whole or reading.finish_reason is not None
+            source = UsageSource.PROVIDER if final else UsageSource.PARTIAL
+        if self._stated:
             reading = copy.copy(reading)
-            usage.fill(reading, stated)
+            usage.fill(reading, self._stated)
             if source is UsageSource.ABSENT and _has_counts(reading):
                 source = UsageSource.HEADER
         spent, made = self._answer.dialect.totals(reading)
@@ -349,22 +347,9 @@ class Tap:
             cost_usd=reading.cost_usd,
         )
 
-    def _request_id(self) -> str | None:
-        seen = dress.named(self._headers)
-        for name in _REQUEST_IDS:
-            if name in seen:
-                return word(seen[name].decode("latin-1"))
-        return None
-
-    def _traceparent(self) -> str | None:
-        """As sent, where it has a traceparent's length in version 00 (w3.org/TR/trace-context)."""
-        value = self._asked_with.get(b"traceparent")
-        return value.decode("latin-1") if value is not None and len(value) == 55 else None
-
-    def _digest(self, ending: Ending | None, cause: Cause | None) -> str | None:
+    def _digest(self, ending: Ending, cause: Cause | None) -> str | None:
         """Only a call that failed is sent again, so only then is the body's digest taken."""
-        fine = cause is None and ending is Ending.COMPLETE and not self._retry
-        if fine or ending is None:
+        if cause is None and ending is Ending.COMPLETE and not self._retry:
             return None
         line = self._call.method.encode() + b" " + self._call.path + b"\n"
         return self._request.digest(self._salt, line)
@@ -374,18 +359,19 @@ def _retry(value: bytes | None) -> int | None:
     return int(value) if value is not None and value.isdigit() and len(value) < 5 else None
 
 
-def _source(heard: Heard) -> UsageSource:
-    if not _has_counts(heard.reading):
-        return UsageSource.ABSENT
-    final = heard.whole or heard.reading.finish_reason is not None
-    return UsageSource.PROVIDER if final else UsageSource.PARTIAL
+def _trace(value: bytes) -> str | None:
+    """As sent, where it has a traceparent's length in version 00 (w3.org/TR/trace-context)."""
+    return value.decode("latin-1") if len(value) == 55 else None
+
+
+def _request_id(said: Mapping[bytes, bytes]) -> str | None:
+    for name in _REQUEST_IDS:
+        if name in said:
+            return word(said[name].decode("latin-1"))
+    return None
 
 
 def _has_counts(reading: Reading) -> bool:
     if reading.input_tokens is not None or reading.output_tokens is not None:
         return True  # nearly always; the rest are rare
     return any(getattr(reading, field) is not None for field in _COUNTS)
-
-
-def _since(began: float, at: float | None) -> float | None:
-    return None if at is None else at - began

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
 
@@ -28,8 +29,8 @@ Feeder = SseFeeder | NdjsonFeeder | JsonArrayFeeder | EventStreamFeeder
 
 _SSE = b"text/event-stream"
 _EVENT_STREAM = b"application/vnd.amazon.eventstream"
-_NDJSON = (b"application/x-ndjson", b"application/ndjson", b"application/jsonl",
-           b"application/json-lines", b"application/stream+json")  # fmt: skip
+_NDJSON = frozenset((b"application/x-ndjson", b"application/ndjson", b"application/jsonl",
+                     b"application/json-lines", b"application/stream+json"))  # fmt: skip
 _SSE_STARTS = (b"data", b"event", b":", b"id:", b"retry", b"error:", b"\xef\xbb\xbf")
 _SNIFFED = 6  # bytes that tell a stream from a body
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
@@ -38,6 +39,8 @@ _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _ERROR_KEYS = frozenset(("error", "errors", "base_resp", "detail"))
 _ERROR_TYPES = ("error", "response.failed")
 _UNFINISHED = ("error", "ERROR", "TIMEOUT")  # finish reasons that name a failure
+_ERROR_HOLDERS = frozenset(("type", "finish_reason", "response", "delta"))
+_UNHEARD = Reading()  # of an answer that is no stream (yet); nobody writes to it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +56,9 @@ class Limits:
     inflate_bytes: int = 67_108_864
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What an answer said up to its end.
-
-    ``whole`` is true where it said all there was, whatever became of the transport.
-    ``flaw`` is what is wrong with it, had its status and its end been fine.
-    """
-
-    reading: Reading
-    whole: bool
-    flaw: Flaw | None
+# What an answer said up to its end; whether that was all there was, whatever became of the
+# transport; and what is wrong with it, had its status and its end been fine.
+Heard = tuple[Reading, bool, Flaw | None]
 
 
 class AnswerReader:
@@ -83,7 +78,7 @@ class AnswerReader:
         self._limits = limits
         self.dialect: Dialect = route.dialect
         self.api = route.api
-        self.reading = Reading()
+        self.reading = _UNHEARD
         self.error: ProviderError | None = None
         self.framed = False
         self.skim: Callable[[bytes], object] | None = None
@@ -96,23 +91,23 @@ class AnswerReader:
         self._pending: list[bytes] = []  # of a body, or of a stream whose framing is not known
         self._pending_size = 0
         self._held: bytes | None = None  # the newest event that only repeats the counts
-        self._silent = True  # no byte but blanks came
+        self._silent = False  # a stream of which no byte but blanks came
         self._spoke = False  # a JSON object came, in whatever shape
 
-    def head(self, status: int, headers: Headers) -> None:
-        """Take the answer's head; header names in lower case.
+    def head(self, status: int, headers: Headers, said: Mapping[bytes, bytes]) -> None:
+        """Take the answer's head, its headers as pairs and by name; names in lower case.
 
         Raises:
             Deaf: its content encoding is unknown.
         """
         self._status = status
-        seen = dict(headers)
-        self._type = seen.get(b"content-type", b"").partition(b";")[0].strip().lower()
+        self._type = _media_type(said.get(b"content-type", b""))
         if self._type == _EVENT_STREAM:
             self._begin(EventStreamFeeder(self._limits.line_bytes), AnswerReader._take_messages)
         elif self._type in _NDJSON:
             self._begin(NdjsonFeeder(self._limits.line_bytes), AnswerReader._take_documents)
-        if b"content-encoding" in seen:
+        self._silent = self.framed
+        if b"content-encoding" in said:
             encodings = [value for name, value in headers if name == b"content-encoding"]
             self._decoder = decoder(encodings, self._limits.inflate_bytes)
 
@@ -124,10 +119,7 @@ class AnswerReader:
         """
         if self._decoder is not None:
             chunk = self._decoder.feed(chunk)
-        if self._silent and chunk.strip():
-            self._silent = False
         self._take(self, chunk)
-        self.skim = self._skimming()
 
     def forget(self) -> None:
         """Let go of what is held, of an answer that cannot be followed."""
@@ -141,13 +133,14 @@ class AnswerReader:
         if self.framed:
             reading = self._last_events()
             closed = isinstance(self._feeder, JsonArrayFeeder) and self._feeder.closed
-            return Heard(reading, reading.ended or closed, self._stream_flaw(reading))
+            return reading, reading.ended or closed, self._stream_flaw(reading)
         return self._body(b"".join(self._pending))
 
     # -- which framing -----------------------------------------------------------------
 
     def _begin(self, feeder: Feeder, take: Callable[[AnswerReader, bytes], None]) -> None:
         self.framed = True
+        self.reading = Reading()
         self._feeder = feeder
         self._take = take
 
@@ -197,9 +190,11 @@ class AnswerReader:
                 self._event(self.reading, event)
             elif self.dialect.cumulative:
                 self._held = event.data
+        self.skim = self._skimming()
 
     def _take_documents(self, chunk: bytes) -> None:
         assert isinstance(self._feeder, NdjsonFeeder | JsonArrayFeeder)
+        self._silent = self._silent and not chunk.strip()
         for line in self._feeder.feed(chunk):
             if self._tells(line):
                 self._document(self.reading, line, None)
@@ -208,6 +203,7 @@ class AnswerReader:
 
     def _take_messages(self, chunk: bytes) -> None:
         assert isinstance(self._feeder, EventStreamFeeder)
+        self._silent = self._silent and not chunk.strip()
         for message in self._feeder.feed(chunk):
             self._message(message)
 
@@ -246,9 +242,9 @@ class AnswerReader:
             self.dialect, self.api = table.by_shape(payload) or (self.dialect, self.api)
         self.dialect.read(reading, payload, event)
         self._held = None
-        first, self._spoke = not self._spoke, True
-        strange = first and not reading.understood
-        if self.error is None and (strange or _hints_at_error(payload, event)):
+        known = self._spoke or reading.understood  # else what it said first is strange
+        self._spoke = True
+        if self.error is None and (not known or _hints_at_error(payload, event)):
             self.error = read_error(payload, event=event)
 
     # -- the end -------------------------------------------------------------------------
@@ -282,32 +278,42 @@ class AnswerReader:
         """A body that is no stream."""
         reading = Reading()
         payload = _json(body)
+        if isinstance(payload, dict):
+            self._payload(reading, payload, None)
+            return reading, True, None
+        if isinstance(payload, list):
+            for one in payload:
+                if isinstance(one, dict):
+                    self._payload(reading, one, None)
+            return reading, True, None
         if payload is None:
             return self._no_json(reading, body)
-        for one in payload if isinstance(payload, list) else (payload,):
-            if isinstance(one, dict):
-                self._payload(reading, one, None)
         if isinstance(payload, str) and self._status >= 400:
             self.error = read_text_error(payload)
-        return Heard(reading, isinstance(payload, dict | list), None)
+        return reading, False, None
 
     def _no_json(self, reading: Reading, body: bytes) -> Heard:
         """A body that is no JSON: nothing, a page, documents line by line, half of one, a text."""
-        if self._silent:
-            return Heard(reading, False, Flaw.EMPTY_BODY)
+        if not body.strip():
+            return reading, False, Flaw.EMPTY_BODY
         if _HTML.match(body):
-            return Heard(reading, False, Flaw.HTML_BODY)
+            return reading, False, Flaw.HTML_BODY
         lines = [_json(line) for line in body.split(b"\n") if line.strip()]
         documents = [line for line in lines if isinstance(line, dict)]
         if len(documents) == len(lines) > 1:
             for line in documents:
                 self._payload(reading, line, None)
-            return Heard(reading, reading.ended, self._stream_flaw(reading))
+            return reading, reading.ended, self._stream_flaw(reading)
         if body.lstrip().startswith((b"{", b"[")):
-            return Heard(reading, False, Flaw.TRUNCATED)
+            return reading, False, Flaw.TRUNCATED
         if self._status >= 400:
             self.error = read_text_error(body[:4096].decode("utf-8", "replace"))
-        return Heard(reading, False, None)
+        return reading, False, None
+
+
+@lru_cache(maxsize=256)
+def _media_type(value: bytes) -> bytes:
+    return value.partition(b";")[0].strip().lower()
 
 
 def _json(data: bytes) -> object:
@@ -317,25 +323,23 @@ def _json(data: bytes) -> object:
         return None
 
 
-_HOLDERS = frozenset(("response", "delta"))
-
-
-def _holds_error(payload: dict[str, object]) -> bool:
-    response, delta = part(payload.get("response")), part(payload.get("delta"))
-    if response.get("error") or part(response.get("status_details")).get("error"):
-        return True
-    return bool(delta.get("error")) or delta.get("finish_reason") in _UNFINISHED
-
-
 def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
     """Whether a payload may hold an error, cheaply."""
     if event == "error" or not _ERROR_KEYS.isdisjoint(payload):
         return True
+    if not _ERROR_HOLDERS.isdisjoint(payload) and _holds_error(payload):
+        return True
+    if "choices" in payload:
+        for choice in parts(payload["choices"]):
+            if choice.get("error") or choice.get("finish_reason") in _UNFINISHED:
+                return True
+    return False
+
+
+def _holds_error(payload: dict[str, object]) -> bool:
     if payload.get("type") in _ERROR_TYPES or payload.get("finish_reason") in _UNFINISHED:
         return True
-    if not _HOLDERS.isdisjoint(payload) and _holds_error(payload):
+    response, delta = part(payload.get("response")), part(payload.get("delta"))
+    if response.get("error") or part(response.get("status_details")).get("error"):
         return True
-    return any(
-        choice.get("error") or choice.get("finish_reason") in _UNFINISHED
-        for choice in parts(payload.get("choices"))
-    )
+    return bool(delta.get("error")) or delta.get("finish_reason") in _UNFINISHED

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import orjson
 
@@ -16,8 +16,7 @@ from proxy.wire.dialect import Payload, model_name, part
 from proxy.wire.encoding import decoder
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What was asked; None is unknown, for a body that is no JSON object."""
 
     model: str | None = None
@@ -52,7 +51,7 @@ class RequestReader:
             self._asked = None  # an answer may begin before its request's end
             self._pieces.append(chunk)
             if self.size > self._limit:
-                self.let_go()
+                self._pieces = None
 
     def let_go(self) -> None:
         """Keep what was read, and no byte of the body."""
@@ -75,8 +74,10 @@ class RequestReader:
 
     def _read(self) -> Asked:
         pieces = self._pieces or [b""]
-        if not self._encodings and not pieces[-1].rstrip().endswith(b"}"):
-            return UNKNOWN  # not all has come, or it is no object: spare the parsing
+        if not self._encodings:
+            # Not all has come, or it is no object: spare the parsing.
+            whole = pieces[-1].rstrip().endswith(b"}")
+            return asked(b"".join(pieces)) if whole else UNKNOWN
         body = b"".join(pieces)
         try:
             undo = decoder(self._encodings, self._limit)
@@ -98,15 +99,22 @@ def asked(body: bytes) -> Asked:
         return UNKNOWN
     if not isinstance(payload, dict):
         return UNKNOWN
-    inner = payload.get("request")  # Code Assist wraps the request (gemini-cli)
     return Asked(
-        model=model_name(payload.get("model")),
-        streamed=payload.get("stream") is True,
-        has_tools=_tools(payload) or _tools(part(inner)),
+        model_name(payload.get("model")), payload.get("stream") is True, _has_tools(payload)
     )
 
 
+# ``functions`` is OpenAI's before tools; ``toolConfig`` holds them at Converse; Code Assist
+# wraps the whole request (gemini-cli).
+_TOOLED = frozenset(("tools", "functions", "toolConfig", "request"))
+
+
+def _has_tools(payload: Payload) -> bool:
+    if _TOOLED.isdisjoint(payload):
+        return False
+    return _tools(payload) or _tools(part(payload.get("request")))
+
+
 def _tools(payload: Payload) -> bool:
-    """``functions`` is OpenAI's before tools; ``toolConfig`` holds them at Converse."""
     configured = part(payload.get("toolConfig")).get("tools")
     return any((payload.get("tools"), payload.get("functions"), configured))

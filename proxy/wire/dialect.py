@@ -6,8 +6,9 @@ It keeps counts and names, never a text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Set
+from dataclasses import dataclass
+from functools import lru_cache
 
 NAME_LIMIT = 200  # characters of a name
 # What models are called, brackets too ("claude-sonnet-4-5[1m]"); a sentence has blanks.
@@ -20,6 +21,8 @@ _KEY = re.compile(
 )
 _UNFIT = "unfit"  # a finish reason that was given, and is no word
 COUNT_LIMIT = 2**53  # beyond it JSON numbers are no whole numbers any more
+_TEXT_OR_LIST = (str, list)
+_OBJECTS = frozenset((dict,))
 
 
 @dataclass(slots=True)
@@ -36,7 +39,7 @@ class Reading:
     model: str | None = None
     finish_reason: str | None = None
     output: bool = False
-    calls: set[Hashable] = field(default_factory=set)
+    calls: Set[Hashable] = frozenset()
     understood: bool = False
     ended: bool = False
     input_tokens: int | None = None
@@ -59,16 +62,21 @@ class Reading:
         """Take a finish reason; null and ``""`` say that the answer goes on."""
         told = name(reason) if reason else None
         if told:
-            self.finish_reason = word(told) or _UNFIT
+            try:
+                self.finish_reason = _known_word(told)
+            except _Unfit:
+                self.finish_reason = _UNFIT
 
     def call(self, key: Hashable) -> None:
         """Count a tool call; the same key again is the same call."""
+        if not isinstance(self.calls, set):
+            self.calls = set(self.calls)
         self.calls.add(key)
         self.output = True
 
     def said(self, text: object) -> None:
         """Note that there is output, if there is: a non-empty text or list."""
-        if text and isinstance(text, str | list):
+        if text and isinstance(text, _TEXT_OR_LIST):
             self.output = True
 
 
@@ -104,23 +112,43 @@ class Dialect:
 
 def name(value: object) -> str | None:
     """A name for the moment, cut to 200 characters; whole numbers are names too (Vertex enums)."""
-    if type(value) is int:
-        return str(value)
-    if isinstance(value, str) and value:
-        return value[:NAME_LIMIT]
-    return None
+    if isinstance(value, str):
+        return value[:NAME_LIMIT] or None
+    return str(value) if type(value) is int else None
 
 
 def model_name(value: object) -> str | None:
     """A model's name fit to be kept; None where it may be a text or a key."""
-    named = str(value) if type(value) is int else value
-    fit = isinstance(named, str) and _MODEL.fullmatch(named) and not _KEY.search(named)
-    return str(named) if fit else None
+    if not isinstance(value, str):
+        return str(value) if type(value) is int else None
+    try:
+        return _known_model(value)
+    except _Unfit:
+        return None
 
 
 def word(value: str) -> str | None:
     """A short technical word fit to be kept; None where it may be a text or a key."""
     return value if _WORD.fullmatch(value) and not _KEY.search(value) else None
+
+
+class _Unfit(Exception):
+    """Raised, not returned, since what is raised is not remembered: it may be a text or a key."""
+
+
+# Few models and reasons come again and again.
+@lru_cache(maxsize=1024)
+def _known_model(value: str) -> str:
+    if not _MODEL.fullmatch(value) or _KEY.search(value):
+        raise _Unfit
+    return value
+
+
+@lru_cache(maxsize=256)
+def _known_word(value: str) -> str:
+    if word(value) is None:
+        raise _Unfit
+    return value
 
 
 def count(value: object) -> int | None:
@@ -139,4 +167,8 @@ def part(value: object) -> Payload:
 
 def parts(value: object) -> list[Payload]:
     """The objects of a list; empty where it is none."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    if _OBJECTS.issuperset(map(type, value)):  # nearly always: no copy
+        return value
+    return [item for item in value if isinstance(item, dict)]

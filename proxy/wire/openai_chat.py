@@ -18,6 +18,7 @@ _TELLING = re.compile(
     rb'|"(?:usage|error|errors|x_groq|timings|base_resp|message|finish_reason|name)"\s+:'
 )
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal", "thinking")
+_CALLED = frozenset(("tool_calls", "function_call"))
 
 
 def _read(reading: Reading, payload: Payload, event: str | None) -> None:
@@ -35,7 +36,8 @@ def take_usage(reading: Reading, payload: Payload) -> None:
     counts = payload.get("usage")
     if isinstance(counts, dict):
         usage.take(reading, usage.OPENAI, counts)
-        _mould(reading, counts)
+        if "cache_creation_input_tokens" in counts:
+            _mould(reading, counts)
         usage.cost(reading, counts)
     elif "x_groq" in payload:  # console.groq.com/docs: the last chunk of a stream
         usage.take(reading, usage.OPENAI, part(payload["x_groq"]).get("usage"))
@@ -46,20 +48,30 @@ def take_usage(reading: Reading, payload: Payload) -> None:
 def _choice(reading: Reading, choice: Payload) -> None:
     reading.finished(choice.get("finish_reason"))
     for key in ("delta", "message"):  # Perplexity and Writer write both
-        if isinstance(choice.get(key), dict):
-            _message(reading, part(choice[key]), choice.get("index"))
-    reading.said(choice.get("text"))
+        message = choice.get(key)
+        if isinstance(message, dict):
+            _message(reading, message, choice.get("index"))
+    if "text" in choice:
+        reading.said(choice["text"])
     if "usage" in choice:  # Moonshot's streams state it in the choice
         usage.take(reading, usage.OPENAI, choice["usage"])
 
 
 def _message(reading: Reading, message: Payload, choice: object) -> None:
+    if not reading.output:
+        _said(reading, message)
+    if not _CALLED.isdisjoint(message):
+        _calls(reading, message, choice)
+
+
+def _said(reading: Reading, message: Payload) -> None:
     for key in _TEXTS:
         if message.get(key):
             reading.said(message[key])
+            if reading.output:
+                return
     if message.get("audio"):
         reading.output = True
-    _calls(reading, message, choice)
 
 
 def _calls(reading: Reading, message: Payload, choice: object) -> None:

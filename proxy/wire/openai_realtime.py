@@ -15,7 +15,7 @@ _TELLING = re.compile(rb'"(?:response\.(?:done|output_item\.added|output_item\.d
 _AUDIO = frozenset(("audio", "output_audio"))
 # openai-python: types/realtime/realtime_response_usage.py and its two details, which are
 # singular here: input_token_details. Cached tokens are among the input's.
-_USAGE: usage.Table = (
+_USAGE = usage.table(
     usage.row("input_tokens", "input_tokens"),
     usage.row("output_tokens", "output_tokens"),
     usage.row("total_tokens", "total_tokens"),

@@ -7,7 +7,8 @@ answer are cumulative at every provider, so a later one replaces an earlier one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from proxy.wire.dialect import COUNT_LIMIT, Reading, count
@@ -16,26 +17,58 @@ _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
 
 
-class Place(NamedTuple):
-    """A key of the usage object, or a key of an object in it."""
-
-    key: str
-    inner: str | None = None
-
-
-class Count(NamedTuple):
+class Row(NamedTuple):
     """One field of a reading, and the places that state it, best first."""
 
     field: str
-    places: tuple[Place, ...]
+    places: tuple[str, ...]
 
 
-Table = tuple[Count, ...]
+class Table:
+    """Where an API states its counts, turned round: from what is stated to the fields.
+
+    Arguments:
+        places: a field and one place of it each, a better place of the same field behind a
+            worse one. A place is written ``key`` or ``key.inner``; what an object inside says
+            outranks what stands beside it.
+    """
+
+    __slots__ = ("counts", "inside", "keys")
+
+    def __init__(self, places: Iterable[tuple[str, str]]) -> None:
+        counts: list[tuple[str, str]] = []
+        inside: dict[str, list[tuple[str, str]]] = {}
+        for field, place in places:
+            key, _, inner = place.partition(".")
+            if inner:
+                inside.setdefault(key, []).append((field, inner))
+            else:
+                counts.append((key, field))
+        self.counts = tuple(counts)
+        self.inside = tuple((key, Table(deeper)) for key, deeper in inside.items())
+        self.keys = frozenset((*(key for key, _ in counts), *inside))
 
 
-def row(field: str, *places: str) -> Count:
-    """A row of a table; a place is written ``key`` or ``key.inner``."""
-    return Count(field, tuple(Place(*place.split(".")) for place in places))
+Plan = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Table], ...]]
+
+
+@lru_cache(maxsize=512)
+def _plan(table: Table, stated: frozenset[str]) -> Plan:
+    """The part of a table that concerns a usage object with these of its keys."""
+    return (
+        tuple(count for count in table.counts if count[0] in stated),
+        tuple(deeper for deeper in table.inside if deeper[0] in stated),
+    )
+
+
+def row(field: str, *places: str) -> Row:
+    """A row of a table; a place is written ``key`` or ``key.inner``, the best comes first."""
+    return Row(field, places)
+
+
+def table(*rows: Row) -> Table:
+    """A table of such rows."""
+    return Table((field, place) for field, places in rows for place in reversed(places))
 
 
 def _inside(outer: tuple[str, ...], *keys: str) -> tuple[str, ...]:
@@ -46,7 +79,7 @@ def _inside(outer: tuple[str, ...], *keys: str) -> tuple[str, ...]:
 # types/create_embedding_response.py. prompt_cache_hit_tokens: api-docs.deepseek.com/api/
 # create-chat-completion. Top-level cached_tokens and reasoning_tokens: Together,
 # Hugging Face router, GitHub Copilot. cache_creation_*: LiteLLM in front of Anthropic.
-OPENAI: Table = (
+OPENAI = table(
     row("input_tokens", "prompt_tokens", "input_tokens"),
     row("output_tokens", "completion_tokens", "output_tokens"),
     row("total_tokens", "total_tokens"),
@@ -67,10 +100,10 @@ OPENAI: Table = (
 )
 # Anthropic's cache field in an OpenAI answer: gateways pour answers into a mould that has
 # it, filled with 0 for models that know no such count; only more than 0 is a count there.
-MOULD: Table = (row("cache_write_tokens", "cache_creation_input_tokens"),)
+MOULD = table(row("cache_write_tokens", "cache_creation_input_tokens"))
 # anthropic-sdk-python: types/usage.py, types/message_delta_usage.py. input_tokens leaves
 # cache reads and writes out; message_delta is cumulative and may repeat the input.
-ANTHROPIC: Table = (
+ANTHROPIC = table(
     row("input_tokens", "input_tokens"),
     row("output_tokens", "output_tokens"),
     row("cached_input_tokens", "cache_read_input_tokens"),
@@ -79,7 +112,7 @@ ANTHROPIC: Table = (
 )
 # python-genai: types.py GenerateContentResponseUsageMetadata. The prompt includes the
 # cached part; thoughts and tool-use prompts stand beside candidates and prompt.
-GEMINI: Table = (
+GEMINI = table(
     row("input_tokens", "promptTokenCount"),
     row("output_tokens", "candidatesTokenCount", "responseTokenCount"),
     row("total_tokens", "totalTokenCount"),
@@ -90,29 +123,29 @@ GEMINI: Table = (
 # cohere-python: types/usage.py, types/api_meta.py: numbers are floats; tokens and
 # billed_units differ widely, tokens is what the model read and wrote. Embeddings state
 # billed_units only.
-COHERE: Table = (
+COHERE = table(
     row("input_tokens", "tokens.input_tokens"),
     row("output_tokens", "tokens.output_tokens"),
     row("cached_input_tokens", "cached_tokens"),
     row("reasoning_tokens", "tokens.reasoning_tokens"),
 )
-COHERE_BILLED: Table = (
+COHERE_BILLED = table(
     row("input_tokens", "billed_units.input_tokens"),
     row("output_tokens", "billed_units.output_tokens"),
 )
 # ollama: api/types.go Metrics; prompt_eval_count is left out when it is 0.
-OLLAMA: Table = (
+OLLAMA = table(
     row("input_tokens", "prompt_eval_count"),
     row("output_tokens", "eval_count"),
 )
 # llama.cpp: tools/server/README.md, timings.
-TIMINGS: Table = (
+TIMINGS = table(
     row("input_tokens", "prompt_n"),
     row("output_tokens", "predicted_n"),
     row("cached_input_tokens", "cache_n"),
 )
 # botocore: data/bedrock-runtime/2023-09-30/service-2.json TokenUsage.
-CONVERSE: Table = (
+CONVERSE = table(
     row("input_tokens", "inputTokens"),
     row("output_tokens", "outputTokens"),
     row("total_tokens", "totalTokens"),
@@ -120,7 +153,7 @@ CONVERSE: Table = (
     row("cache_write_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount"),
 )
 # The last chunk of InvokeModelWithResponseStream, of every model family.
-INVOCATION_METRICS: Table = (
+INVOCATION_METRICS = table(
     row("input_tokens", "inputTokenCount"),
     row("output_tokens", "outputTokenCount"),
     row("cached_input_tokens", "cacheReadInputTokenCount"),
@@ -128,12 +161,12 @@ INVOCATION_METRICS: Table = (
 )
 # The native bodies of Bedrock's Titan and Llama (docs.aws.amazon.com/bedrock,
 # model-parameters-titan-text, model-parameters-meta).
-TITAN: Table = (
+TITAN = table(
     row("input_tokens", "inputTextTokenCount"),
     row("output_tokens", "totalOutputTextTokenCount"),
 )
-TITAN_RESULT: Table = (row("output_tokens", "tokenCount"),)
-LLAMA: Table = (
+TITAN_RESULT = table(row("output_tokens", "tokenCount"))
+LLAMA = table(
     row("input_tokens", "prompt_token_count"),
     row("output_tokens", "generation_token_count"),
 )
@@ -143,17 +176,14 @@ def take(reading: Reading, table: Table, usage: object) -> None:
     """Replace each count of the reading that the usage object states."""
     if not isinstance(usage, dict):
         return
-    for field, places in table:
-        for key, inner in places:
-            value = usage.get(key)
-            if value is None:
-                continue
-            if inner is not None:
-                value = value.get(inner) if isinstance(value, dict) else None
-            number = value if type(value) is int and 0 <= value < COUNT_LIMIT else count(value)
-            if number is not None:
-                setattr(reading, field, number)
-                break
+    counts, inside = _plan(table, table.keys.intersection(usage))
+    for key, field in counts:
+        value = usage[key]
+        number = value if type(value) is int and 0 <= value < COUNT_LIMIT else count(value)
+        if number is not None:
+            setattr(reading, field, number)
+    for key, deeper in inside:
+        take(reading, deeper, usage[key])
 
 
 _COSTS = frozenset(("cost", "cost_in_usd_ticks"))
@@ -188,15 +218,12 @@ _HEADERS = {
 }
 
 
-def in_headers(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, float]:
+def in_headers(said: Mapping[bytes, bytes]) -> dict[str, float]:
     """What an answer's headers state, by the reading's field; names in lower case."""
-    stated: dict[str, float] = {}
-    if _HEADERS.keys().isdisjoint(dict(headers)):
-        return stated
-    for name, value in headers:
-        if name in _HEADERS and (number := _number(value)) is not None:
-            stated[_HEADERS[name]] = number
-    return stated
+    if _HEADERS.keys().isdisjoint(said):
+        return {}
+    stated = ((field, _number(said.get(name))) for name, field in _HEADERS.items())
+    return {field: number for field, number in stated if number is not None}
 
 
 def fill(reading: Reading, stated: dict[str, float]) -> None:
@@ -206,9 +233,9 @@ def fill(reading: Reading, stated: dict[str, float]) -> None:
             setattr(reading, field, number if field == "cost_usd" else count(number))
 
 
-def _number(value: bytes) -> float | None:
+def _number(value: bytes | None) -> float | None:
     try:
-        number = float(value)
+        number = float(value or b"")
     except ValueError:
         return None
     return number if math.isfinite(number) and number >= 0 else None
@@ -220,7 +247,9 @@ def inclusive(reading: Reading) -> tuple[int | None, int | None]:
     Some count reasoning beside: then their own total says so, and it is believed (xAI's
     chat: docs.x.ai/docs/key-information/consumption-and-rate-limits).
     """
-    spent, made = _or(reading.input_tokens, reading.input_total), reading.output_tokens
+    spent, made = reading.input_tokens, reading.output_tokens
+    if spent is None:
+        spent = reading.input_total
     reasoning, total = reading.reasoning_tokens, reading.total_tokens
     if made is None:
         return spent, reading.output_total
@@ -248,7 +277,3 @@ def thoughts_beside(reading: Reading) -> tuple[int | None, int | None]:
 
 def _plus(base: int | None, *more: int | None) -> int | None:
     return None if base is None else base + sum(one or 0 for one in more)
-
-
-def _or(first: int | None, second: int | None) -> int | None:
-    return second if first is None else first
