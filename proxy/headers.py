@@ -174,7 +174,7 @@ def for_upstream(
     shows_own = False
     for pair in keys:
         if _is_minted(pair[1]):
-            dressed = [each for each in dressed if each is not pair]
+            dressed = [each for each in dressed if each != pair]
         elif pair[0] not in dropped:
             shows_own = True
     if real_key is not None and not shows_own and auth is not Auth.NONE:
