@@ -78,12 +78,8 @@ rollouts = Table(
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_created", "created_at", "id"),
-    Index(
-        "rollouts_drilled",
-        "id",
-        sqlite_where=text("fault IS NOT NULL"),
-        postgresql_where=text("fault IS NOT NULL"),
-    ),
+    # As partial on PostgreSQL, by its migration: to say so here would load its dialect (15 ms).
+    Index("rollouts_drilled", "id", sqlite_where=text("fault IS NOT NULL")),
 )
 
 # Clustered by rollout: a verdict reads neighbours, whatever the table's size. On PostgreSQL a
