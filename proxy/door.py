@@ -1,4 +1,4 @@
-"""The server's side of an agent's connection: uvicorn's, with less done for each call.
+"""The server's side of an agent's connection: HTTP/1.1 to ASGI, with little done for each call.
 
 It decides nothing and changes no byte. It refuses a head that has no end, keeps the body of a
 request that asks for a protocol which is not spoken here, and lets calls learn at once that their
@@ -8,21 +8,26 @@ agent is gone.
 from __future__ import annotations
 
 import asyncio
+import logging
 import urllib.parse
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import httptools
-from uvicorn._types import ASGI3Application
+from uvicorn.config import Config
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
+from uvicorn.server import ServerState
 
 from proxy.refusals import Refusal, problem
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+Pairs = list[tuple[bytes, bytes]]
+Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
 HEAD_LIMIT = 64 * 1024  # bytes of one request's head, give or take one read
 
@@ -30,10 +35,14 @@ _LENGTH, _CODING, _CONNECTION = b"content-length", b"transfer-encoding", b"conne
 _FRAMING = frozenset({_LENGTH, _CODING})
 _NO_BODY = frozenset({204, 304})
 _ROLLOUTS = b"/r/"
+_GONE: Message = {"type": "http.disconnect"}
+_DROPPED: deque[tuple[bytes, bytes]] = deque(maxlen=0)  # trailers (RFC 9110 §6.5.1)
+
+_log = logging.getLogger("uvicorn.error")
 
 
-class Door(HttpToolsProtocol):
-    """uvicorn's protocol.
+class Door(asyncio.Protocol):
+    """An agent's connection, as uvicorn's server makes them.
 
     Each request's ``scope["state"]["transport"]`` is its connection: a drill takes it, to
     reset it. An agent's call does not pass what tells the control plane its own address
@@ -44,138 +53,259 @@ class Door(HttpToolsProtocol):
     body must neither be lost nor be read as a request of its own.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        app = self.app
-        self._relaying = app.app if isinstance(app, ProxyHeadersMiddleware) else app
-        self._head_bytes: int | None = None  # of a head that has no end yet
-        self._cycles: list[RequestResponseCycle] = []
+    __slots__ = (
+        "_app", "_calls", "_config", "_head_bytes", "_headers", "_held", "_idle_since", "_parser",
+        "_reading", "_relaying", "_scope", "_server", "_state", "_timer", "_upgrades", "_url",
+        "_writing", "loop", "tasks", "transport", "write_paused",
+    )  # fmt: skip
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        app: Any = config.loaded_app
+        self._config, self._server, self._state = config, server_state, app_state
+        self.tasks: set[asyncio.Task[Any]] = server_state.tasks
+        self._app: Application = app
+        behind: Any = app.app if isinstance(app, ProxyHeadersMiddleware) else app
+        self._relaying: Application = behind
+        self.loop = _loop or asyncio.get_running_loop()
+        self._parser: Any = httptools.HttpRequestParser(self)
+        # Requests that follow one which asked to close do not harm its answer.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._url = b""
+        self._headers: Pairs | deque[tuple[bytes, bytes]] = _DROPPED
+        self._head_bytes: int | None = None  # of a head that has no end yet
+        self._upgrades = False
+        self._calls: list[Answering] = []  # the first is under way, the others wait for it
+        self._reading: Answering | None = None  # whose request's body comes
+        self._held = False  # the agent is not read from
+        self.write_paused = False
+        self._writing: list[asyncio.Future[None]] = []  # who waits for room
+        self._idle_since = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection."""
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, "transport": transport}
+        self.transport = line = cast(asyncio.Transport, transport)
+        self._server.connections.add(self)  # type: ignore[arg-type]  # its own kinds only
+        self._state = {**self._state, "transport": line}
+        self._scope: Scope = {
+            "type": "http",
+            "asgi": {"version": self._config.asgi_version, "spec_version": "2.3"},
+            "http_version": "1.1",
+            "server": get_local_addr(line),
+            "client": get_remote_addr(line),
+            "scheme": "https" if is_ssl(line) else "http",
+            "root_path": self._config.root_path,
+            "state": self._state,
+            "method": "", "path": "", "raw_path": b"", "query_string": b"", "headers": (),
+        }  # fmt: skip
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; a head is held until its end, so that it must have one."""
-        self._unset_keepalive_if_required()
         try:
-            self.parser.feed_data(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserError:
-            self.send_400_response("Invalid HTTP request received.")
+            text = b"Invalid HTTP request received."
+            kind = (b"content-type", b"text/plain; charset=utf-8")
+            self._refuse(400, [kind, (_LENGTH, b"%d" % len(text))], text)
         except httptools.HttpParserUpgrade as upgrade:
-            if self._should_upgrade():
-                self.handle_websocket_upgrade()
+            if self._wants_socket():
+                self._become_socket()
             else:
                 self._read_on(data[upgrade.args[0] :])
         if self._head_bytes is not None:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT:
-                self._refuse_head()
-
-    def on_message_begin(self) -> None:
-        """The parser's: a request begins."""
-        super().on_message_begin()
-        self._head_bytes = 0
-
-    def on_headers_complete(self) -> None:
-        """The parser's: a request's head is here; as uvicorn's own, but with an `Answering`."""
-        self._head_bytes = None
-        parser, scope = self.parser, self.scope
-        version = parser.get_http_version()
-        scope["method"] = parser.get_method().decode("ascii")
-        if version != "1.1":
-            scope["http_version"] = version
-        if parser.should_upgrade() and self._should_upgrade():
-            return
-        url = httptools.parse_url(self.url)
-        raw_path: bytes = url.path
-        path = raw_path.decode("ascii")
-        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
-        scope["raw_path"] = raw_path
-        scope["query_string"] = url.query or b""
-        before, self.cycle = (
-            self.cycle,
-            Answering(
-                scope=scope,
-                transport=self.transport,
-                flow=self.flow,
-                logger=self.logger,
-                access_logger=self.access_logger,
-                access_log=False,
-                default_headers=self.server_state.default_headers,
-                message_event=asyncio.Event(),
-                expect_100_continue=self.expect_100_continue,
-                keep_alive=version != "1.0" and parser.should_keep_alive(),
-                on_response=self.on_response_complete,
-            ),
-        )
-        self._cycles = [one for one in self._cycles if not one.response_complete]
-        self._cycles.append(self.cycle)
-        app = self._relaying if raw_path.startswith(_ROLLOUTS) else self.app
-        if before is None or before.response_complete:
-            self._start_asgi_task(self.cycle, cast(ASGI3Application, app))
-        else:  # asked before the answer to the last request was whole
-            self.flow.pause_reading()
-            self.pipeline.appendleft((self.cycle, cast(ASGI3Application, app)))
-
-    def on_body(self, body: bytes) -> None:
-        """The parser's: a part of a request's body is here."""
-        cycle = self.cycle
-        if cycle.response_complete or (self.parser.should_upgrade() and self._should_upgrade()):
-            return
-        assert isinstance(cycle, Answering)
-        cycle.parts.append(body)
-        cycle.parts_bytes += len(body)
-        if cycle.parts_bytes > HIGH_WATER_LIMIT:
-            self.flow.pause_reading()
-        cycle.message_event.set()
-
-    def on_message_complete(self) -> None:
-        """The parser's: a request's end is here, unless its body is still to be read."""
-        if not self.parser.should_upgrade() or self._should_upgrade():
-            super().on_message_complete()
+                said = f"a request's head has at most {HEAD_LIMIT} bytes"
+                refusal = Refusal(431, "head_too_large", said)
+                self._refuse(refusal.status, *problem(refusal))
 
     def eof_received(self) -> None:
         """Take the agent's leaving; its connection closes on our return."""
-        self._left()
+        self._leave()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take the connection's end."""
-        self._left()
-        super().connection_lost(exc)
+        self._server.connections.discard(self)
+        self._leave()
+        self.resume_writing()
+        self._let_go()
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP, but not in the middle of an answer."""
-        self._refuse(lambda: super(Door, self).send_400_response(msg))
+    def shutdown(self) -> None:
+        """End the connection, after the answers that are asked for already."""
+        if self._calls:
+            self._calls[-1].keep_alive = False
+        else:
+            self.transport.close()
 
-    def _refuse_head(self) -> None:
-        refusal = Refusal(431, "head_too_large", f"a request's head has at most {HEAD_LIMIT} bytes")
-        headers, body = problem(refusal)
-        lines = [*map(b": ".join, headers), b"connection: close", b"", body]
-        self._refuse(
-            lambda: self.transport.write(STATUS_LINE[refusal.status] + b"\r\n".join(lines))
-        )
+    # the parser's
 
-    def _refuse(self, say: Callable[[], object]) -> None:
-        answering = any(one.response_started and not one.response_complete for one in self._cycles)
-        self._left()
+    def on_message_begin(self) -> None:
+        """The parser's: a request begins."""
+        self._url = b""
+        self._headers = []
+        self._head_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        """The parser's: a part of the target is here."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """The parser's: a header, or after the body a trailer."""
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The parser's: a request's head is here."""
+        self._head_bytes = None
+        parser, headers = self._parser, self._headers
+        self._upgrades = parser.should_upgrade()
+        if not self._upgrades:
+            self._headers = _DROPPED
+        elif self._wants_socket():
+            return
+        version = parser.get_http_version()
+        url = httptools.parse_url(self._url)
+        raw_path: bytes = url.path
+        path = raw_path.decode("ascii")
+        scope = self._scope.copy()
+        scope["method"] = method = parser.get_method().decode("ascii")
+        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
+        scope["raw_path"] = raw_path
+        scope["query_string"] = url.query or b""
+        scope["headers"] = headers
+        if version != "1.1":
+            scope["http_version"] = version
+        app = self._relaying
+        if not raw_path.startswith(_ROLLOUTS):
+            app, scope["state"] = self._app, self._state.copy()
+        call = Answering(self, app, scope)
+        call.bodiless = method == "HEAD"
+        call.keep_alive = version != "1.0" and parser.should_keep_alive()
+        call.expects = dict(headers).get(b"expect", b"").lower() == b"100-continue"
+        self._reading = call
+        self._calls.append(call)
+        if len(self._calls) == 1:
+            self.loop.create_task(call.run())
+        else:  # asked before the answer to the last request was whole
+            self.hold()
+
+    def on_body(self, body: bytes) -> None:
+        """The parser's: a part of a request's body is here."""
+        call = cast(Answering, self._reading)
+        if not call.complete and call.hear(body) > HIGH_WATER_LIMIT:
+            self.hold()
+
+    def on_message_complete(self) -> None:
+        """The parser's: a request's end is here, unless its body is still to be read."""
+        if not self._upgrades:
+            call = cast(Answering, self._reading)
+            call.more_body = False
+            call.tell()
+
+    # what the connection takes
+
+    def hold(self) -> None:
+        """Read nothing more for now."""
+        if not self._held:
+            self._held = True
+            self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Read again."""
+        if self._held:
+            self._held = False
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        """The transport's: its buffer is full."""
+        self.write_paused = True
+
+    def resume_writing(self) -> None:
+        """The transport's: there is room again."""
+        self.write_paused = False
+        _wake(self._writing)
+
+    async def drain(self) -> None:
+        """Wait until there is room, or nobody who would read."""
+        await _woken(self._writing, self.loop)
+
+    # one call after the other
+
+    def answered(self) -> None:
+        """The call under way is: begin the next one, or rest."""
+        del self._calls[0]
+        if self.transport.is_closing():
+            return
+        self.go_on()
+        if self._calls:
+            self.loop.create_task(self._calls[0].run())
+            return
+        self._idle_since = self.loop.time()
+        if self._timer is None:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Close the connection once it has been at rest for long; until then look again."""
+        self._timer = None
+        if self._calls or self._head_bytes is not None:
+            return
+        due = self._idle_since + self._config.timeout_keep_alive
+        if self.loop.time() < due:
+            self._timer = self.loop.call_at(due, self._rest)
+        else:
+            self.transport.close()
+
+    def _leave(self) -> None:
+        """Tell every call at once that its agent is gone."""
+        for call in self._calls:
+            call.gone = True
+            call.tell()
+
+    def _let_go(self) -> None:
+        """Of what knows us, or would wake us."""
+        self._parser = self._reading = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _refuse(self, status: int, headers: Pairs, body: bytes) -> None:
+        """Answer what is no request, but not in the middle of another answer."""
+        answering = any(call.begun for call in self._calls)
+        self._leave()
         self._head_bytes = None
         if not answering:
-            say()
+            lines = [*map(b": ".join, headers), b"connection: close", b"", body]
+            self.transport.write(STATUS_LINE[status] + b"\r\n".join(lines))
         self.transport.close()
 
-    def _left(self) -> None:
-        """Tell every call under way at once: until the connection's end is told to uvicorn, and
-        for all but the newest call after that, it would write where nothing can be written."""
-        for cycle in self._cycles:
-            if not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
+    # other protocols
+
+    def _wants_socket(self) -> bool:
+        named = dict(self._headers)
+        tokens = [token.strip().lower() for token in named.get(_CONNECTION, b"").split(b",")]
+        wanted = named[b"upgrade"].lower() if b"upgrade" in tokens and b"upgrade" in named else b""
+        return wanted == b"websocket" and self._config.ws_protocol_class is not None
+
+    def _become_socket(self) -> None:
+        self._server.connections.discard(self)
+        first = b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)
+        lines = [first, *map(b": ".join, self._headers), b"", b""]
+        serve = cast(Callable[..., Any], self._config.ws_protocol_class)
+        end = serve(config=self._config, server_state=self._server, app_state=self._state)
+        self._let_go()
+        end.connection_made(self.transport)
+        end.data_received(b"\r\n".join(lines))
+        self.transport.set_protocol(end)
 
     def _read_on(self, data: bytes) -> None:
-        framing = [b": ".join(pair) for pair in self.headers if pair[0] in _FRAMING]
-        self.parser = httptools.HttpRequestParser(_AfterHead(self))
+        framing = [b": ".join(pair) for pair in self._headers if pair[0] in _FRAMING]
+        self._upgrades = False
+        self._parser = httptools.HttpRequestParser(_AfterHead(self))
         self.data_received(b"\r\n".join((b"POST / HTTP/1.1", *framing, b"", b"")) + data)
 
 
@@ -208,71 +338,118 @@ class _AfterHead:
         self._to.on_message_complete()
 
 
-class Answering(RequestResponseCycle):
-    """One answer on its way out: uvicorn's, that joins its head instead of checking each header.
+class Answering:
+    """One answer on its way out, and the body of its request on its way in.
 
-    Names arrive in lower case, as ASGI asks for. A start that says ``held`` goes out with the body
-    that follows at once, in one write. A request's body is kept in the parts it came in.
+    Names of headers arrive in lower case, as ASGI asks for. A start that carries a ``whole`` body
+    is all of an answer, and goes out in one write. A request's body is kept in the parts it
+    came in.
+
+    ``gone``: the agent. ``begun``, ``complete``: the answer. ``more_body``: of the request.
+    ``bodiless``: the answer to a HEAD. ``expects``: to be told that the body may be sent.
     """
 
-    _held = b""
+    __slots__ = (
+        "_app", "_chunked", "_door", "_left", "_news", "_parts", "_parts_bytes", "_scope",
+        "_waiting", "begun", "bodiless", "complete", "expects", "gone", "keep_alive", "more_body",
+    )  # fmt: skip
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.parts: list[bytes] = []
-        self.parts_bytes = 0
+    def __init__(self, door: Door, app: Application, scope: Scope) -> None:
+        self._door = door
+        self._app = app
+        self._scope = scope
+        self._parts: list[bytes] = []
+        self._parts_bytes = 0
+        self.more_body = True
+        self._news = False  # something that `receive` has not told yet
+        self._waiting: list[asyncio.Future[None]] = []  # for news
+        self.gone = self.begun = self.complete = self._chunked = False
+        self._left = 0  # bytes that the answer's body still lacks
+        self.bodiless = self.expects = False
+        self.keep_alive = True
 
-    async def send(self, message: Any) -> None:
+    async def run(self) -> None:
+        """Have the application answer."""
+        tasks, task = self._door.tasks, cast("asyncio.Task[Any]", asyncio.current_task())
+        tasks.add(task)
+        try:
+            await self._app(self._scope, self.receive, self.send)
+        except BaseException as error:
+            _log.error("Exception in ASGI application\n", exc_info=error)
+            await self._break_off()
+        else:
+            if not self.complete and not self.gone:
+                part = "completing" if self.begun else "starting"
+                _log.error("ASGI callable returned without %s response.", part)
+                await self._break_off()
+        finally:
+            tasks.discard(task)
+
+    async def send(self, message: Message) -> None:
         """Take a message of the application.
 
         Raises:
             RuntimeError: it comes out of order, or would be read as another one.
         """
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self.disconnected:
+        door = self._door
+        if door.write_paused and not self.gone:
+            await door.drain()
+        if self.gone:
             return
         kind = message["type"]
-        if not self.response_started and kind == "http.response.start":
-            head = self._begin(message["status"], [*self.default_headers, *message["headers"]])
-            if message.get("held"):
-                self._held = head
+        if kind == "http.response.body" and self.begun and not self.complete:
+            self._go_on(b"", message.get("body", b""), message.get("more_body", False))
+        elif kind == "http.response.start" and not self.begun:
+            head = self._begin(message["status"], message["headers"])
+            if "whole" in message:
+                self._go_on(head, message["whole"], False)
             else:
-                self.transport.write(head)
-        elif self.response_started and not self.response_complete and kind == "http.response.body":
-            self._go_on(message.get("body", b""), message.get("more_body", False))
+                door.transport.write(head)
         else:
             raise RuntimeError(f"{kind!r} out of order")
 
-    async def receive(self) -> Any:
+    async def receive(self) -> Message:
         """Hand on what came of the request, or that its agent is gone."""
-        if self.waiting_for_100_continue and not self.transport.is_closing():
-            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            self.waiting_for_100_continue = False
-        if not self.disconnected and not self.response_complete:
-            self.flow.resume_reading()
-            await self.message_event.wait()
-            self.message_event.clear()
-        if self.disconnected or self.response_complete:
+        door = self._door
+        if self.expects and not door.transport.is_closing():
+            self.expects = False
+            door.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not (self.gone or self.complete):
+            door.go_on()
+            if not self._news:
+                await _woken(self._waiting, door.loop)
+            self._news = False
+        if self.gone or self.complete:
             return {"type": "http.disconnect"}
-        parts, self.parts, self.parts_bytes = self.parts, [], 0
+        parts, self._parts, self._parts_bytes = self._parts, [], 0
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
-    def _begin(self, status: int, headers: list[tuple[bytes, bytes]]) -> bytes:
-        self.response_started = True
-        self.waiting_for_100_continue = False
+    def hear(self, part: bytes) -> int:
+        """Take a part of the request's body; the bytes that wait to be received."""
+        self._parts.append(part)
+        self._parts_bytes += len(part)
+        self.tell()
+        return self._parts_bytes
+
+    def tell(self) -> None:
+        """There is something new to be received."""
+        self._news = True
+        if self._waiting:
+            _wake(self._waiting)
+
+    def _begin(self, status: int, headers: Pairs) -> bytes:
+        self.begun = True
+        self.expects = False
+        named = dict(headers)
         lines = [*map(b": ".join, headers)]
-        seen = dict(headers)
-        self.chunked_encoding = seen.get(_CODING, b"").lower() == b"chunked"
-        if _LENGTH in seen and not self.chunked_encoding:
-            self.expected_content_length = int(seen[_LENGTH])
-        elif (
-            not self.chunked_encoding and self.scope["method"] != "HEAD" and status not in _NO_BODY
-        ):
-            self.chunked_encoding = True
+        self._chunked = named.get(_CODING, b"").lower() == b"chunked"
+        if _LENGTH in named and not self._chunked:
+            self._left = int(named[_LENGTH])
+        elif not (self._chunked or self.bodiless or status in _NO_BODY):
+            self._chunked = True
             lines.append(b"transfer-encoding: chunked")
-        if b"close" in seen.get(_CONNECTION, b"").lower():
+        if b"close" in named.get(_CONNECTION, b"").lower():
             self.keep_alive = False
         elif not self.keep_alive:
             lines.append(b"connection: close")
@@ -282,27 +459,56 @@ class Answering(RequestResponseCycle):
             raise RuntimeError("a header holds a line break")
         return STATUS_LINE[status] + head
 
-    def _go_on(self, body: bytes, more_body: bool) -> None:
-        held, self._held = self._held, b""
-        if self.scope["method"] == "HEAD":
-            self.expected_content_length = 0
-            self.transport.write(held)
-        elif self.chunked_encoding:
+    def _go_on(self, head: bytes, body: bytes, more_body: bool) -> None:
+        if self.bodiless:
+            self._left = 0
+            body = b""
+        elif self._chunked:
             framed = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            self.transport.write(held + (framed if more_body else framed + b"0\r\n\r\n"))
+            body = framed if more_body else framed + b"0\r\n\r\n"
         else:
-            if len(body) > self.expected_content_length:
+            if len(body) > self._left:
                 raise RuntimeError("the body is longer than its content-length")
-            self.expected_content_length -= len(body)
-            self.transport.write(held + body if held else body)
+            self._left -= len(body)
+        self._door.transport.write(head + body)
         if not more_body:
             self._end()
 
     def _end(self) -> None:
-        if self.expected_content_length:
+        if self._left:
             raise RuntimeError("the body is shorter than its content-length")
-        self.response_complete = True
-        self.message_event.set()
+        self.complete = True
+        self.tell()
         if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
+            self._door.transport.close()
+        self._door.answered()
+
+    async def _break_off(self) -> None:
+        """Say that nothing can be said; what was begun is cut."""
+        if self.begun:
+            self._door.transport.close()
+            return
+        said = b"Internal Server Error"
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (_LENGTH, b"%d" % len(said)),
+            (_CONNECTION, b"close"),
+        ]
+        await self.send({
+            "type": "http.response.start", "status": 500, "headers": headers, "whole": said,
+        })  # fmt: skip
+
+
+def _wake(waiting: list[asyncio.Future[None]]) -> None:
+    for waiter in waiting:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+async def _woken(waiting: list[asyncio.Future[None]], loop: asyncio.AbstractEventLoop) -> None:
+    waiter = loop.create_future()
+    waiting.append(waiter)
+    try:
+        await waiter
+    finally:
+        waiting.remove(waiter)

@@ -210,8 +210,7 @@ class _Flight:
     _body_over = False  # the request outgrew its limit on the way
     _started = False  # the agent has the answer's head
     _received = 0  # bytes of the answer's body
-    _head: Message | None = None  # held until all of the answer may go
-    _last = b""
+    _whole: Message | None = None  # an answer that goes out in one write
     _committed: asyncio.Future[None] | None = None
     _committed_bytes = -1
 
@@ -394,10 +393,9 @@ class _Flight:
         """An answer that is all here: it is recorded, then sent whole, as one write."""
         self._tap.feed(whole, self._house.clock())
         self._received = len(whole)
-        self._head = {
-            "type": "http.response.start", "status": status, "headers": headers, "held": True,
+        self._whole = {
+            "type": "http.response.start", "status": status, "headers": headers, "whole": whole,
         }  # fmt: skip
-        self._last = whole
         return Ending.COMPLETE, None
 
     async def _body(self, response: httpx.Response, length: int | None) -> None:
@@ -468,9 +466,8 @@ class _Flight:
         if refusal is not None and not self._started:
             await _refuse(refusal, self._send)
         elif ending is Ending.COMPLETE:
-            if self._head is not None:
-                await self._send(self._head)
-            await self._send({"type": "http.response.body", "body": self._last, "more_body": False})
+            last = {"type": "http.response.body", "body": b"", "more_body": False}
+            await self._send(self._whole or last)
         # else: returning without the last message makes the server cut the agent's
         # connection too, as the provider's was
 
