@@ -206,6 +206,7 @@ class Application:
                 task.cancel()
             await self._transport.aclose()
             await self._recorder.stop()
+            self._metrics.sample()
             with contextlib.suppress(StorageError):
                 await asyncio.to_thread(self._database.retire, self._worker)
             if self._traces is not None:
@@ -215,13 +216,13 @@ class Application:
     async def _pulse(self) -> None:
         while True:
             await asyncio.sleep(_HEARTBEAT_S)
-            self._metrics.sample()
             await asyncio.to_thread(self._beat)
 
     async def _listen_to_loop(self) -> None:
         """Time how long another thread's call waits for this loop, as a chunk that comes does."""
         while True:
             await asyncio.sleep(_LISTEN_S)
+            self._metrics.sample()
             called = await asyncio.to_thread(time.perf_counter)
             self._metrics.late(time.perf_counter() - called)
 

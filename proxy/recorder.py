@@ -12,18 +12,18 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from classifier.records import Ending, Exchange
 from proxy.store.database import AwayError, BadRowError, Batch, Gap
 
 log = logging.getLogger("truezero.recorder")
 
-_NOTED_S = 0.005  # a call that takes less is written once, when it ends
+_NOTED_S = 0.005  # a call that takes less is written once, when it ends; twice that at most
 _GROUP = 2000  # items one commit takes at most, so that no waiter stands behind a long one
 _BACKLOG = 50_000  # exchanges kept in memory where they cannot be spilled, about 1 kB each
 _MENDED = 500  # kept exchanges that one commit takes, so that calls ending now wait for little
@@ -76,16 +76,33 @@ class Turn:
 Observer = Callable[[Turn], None]
 
 
-class _Item(NamedTuple):
-    exchange: Exchange
-    ended: bool
-    done: asyncio.Future[None]
-    put_at: float
+@dataclass(slots=True)
+class _Load:
+    """What the loop hands to the thread: exchanges, and whom each of them keeps waiting.
+
+    ``put_at`` is when those that ended came.
+    """
+
+    opened: list[Exchange] = field(default_factory=list)
+    ended: list[Exchange] = field(default_factory=list)
+    put_at: list[float] = field(default_factory=list)
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
+
+    def take(self, more: _Load) -> None:
+        """Add what came later."""
+        self.opened += more.opened
+        self.ended += more.ended
+        self.put_at += more.put_at
+        self.waiting += more.waiting
+
+    def lasting(self) -> list[Exchange]:
+        """The exchanges, without the beginnings of those that ended here too."""
+        ended = {exchange.id for exchange in self.ended}
+        return [each for each in self.opened if each.id not in ended] + self.ended
 
 
-class _Noted(NamedTuple):
-    noun: Callable[[], Exchange]
-    done: asyncio.Future[None]
+# How to tell of a call that began, who waits for that, and behind how many looks it was noted.
+_Noted = tuple[Callable[[], Exchange], asyncio.Future[None], int]
 
 
 class Recorder:
@@ -102,13 +119,15 @@ class Recorder:
         self._worker = worker
         self._spill = spill
         self._observers: list[Observer] = []
-        self._queue: SimpleQueue[list[_Item] | None] = SimpleQueue()
-        self._fresh: list[_Item] = []  # not handed to the thread yet
-        self._noted: dict[str, _Noted] = {}  # calls that began just now
+        self._queue: SimpleQueue[_Load | None] = SimpleQueue()
+        self._fresh = _Load()  # not handed to the thread yet
+        self._noted: dict[str, _Noted] = {}  # calls that began just now, oldest first
+        self._look = 0  # how often they were looked through
+        self._looking = False  # whether they will be
         self._handing: asyncio.Handle | None = None
-        self._handed = self._taken = 0  # items, over the life of the process
+        self._handed = self._taken = 0  # exchanges, over the life of the process
         self._writing = threading.Thread(target=self._run, name="recorder", daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop  # from `start` on
         self._mender = threading.Thread()  # writes what was kept, while the database fails
         self._stopping = threading.Event()
         self._kept = threading.Lock()  # over the fields below, which both threads change
@@ -160,24 +179,45 @@ class Recorder:
         Whoever waits for that says `hurry`. A call that ends before is written once, whole.
         """
         self._open.add(exchange_id)
-        if not self._noted:
-            self._clock().call_later(_NOTED_S, self.hurry)
-        noted = self._noted[exchange_id] = _Noted(noun, self._clock().create_future())
-        return noted.done
+        done = self._loop.create_future()
+        self._noted[exchange_id] = noun, done, self._look
+        if not self._looking:
+            self._looking = True
+            self._loop.call_later(_NOTED_S, self._look_through)
+        return done
+
+    def _look_through(self) -> None:
+        """Have written what was noted before the last look; look again while anything is noted."""
+        old = [name for name, (_, _, look) in self._noted.items() if look < self._look]
+        self._write_down([self._noted.pop(name) for name in old])
+        self._look += 1
+        self._looking = bool(self._noted)
+        if self._looking:
+            self._loop.call_later(_NOTED_S, self._look_through)
 
     def hurry(self) -> None:
         """Have what was only noted written now."""
-        if self._noted:
-            noted, self._noted = self._noted, {}
-            for each in noted.values():
-                self._put(_Item(each.noun(), False, each.done, time.perf_counter()))
+        noted, self._noted = self._noted, {}
+        self._write_down(noted.values())
+
+    def _write_down(self, noted: Collection[_Noted]) -> None:
+        for noun, done, _ in noted:
+            self._fresh.opened.append(noun())
+            self._fresh.waiting.append(done)
+        if noted:
+            self._hand_over_soon()
 
     def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
         """Write a finished call; done once it is durable, or known not to be for now."""
         self._open.discard(exchange.id)
         noted = self._noted.pop(exchange.id, None)
-        done = self._clock().create_future() if noted is None else noted.done
-        self._put(_Item(exchange, True, done, time.perf_counter()))
+        done = self._loop.create_future() if noted is None else noted[1]
+        fresh = self._fresh
+        fresh.ended.append(exchange)
+        fresh.put_at.append(time.perf_counter())
+        fresh.waiting.append(done)
+        if self._handing is None:
+            self._hand_over_soon()
         return done
 
     def missing(self, rollout_id: str) -> int:
@@ -193,72 +233,67 @@ class Recorder:
     @property
     def waiting(self) -> int:
         """Exchanges that are queued or kept for later."""
-        return self._handed - self._taken + len(self._fresh) + self._spilled + len(self._backlog)
+        queued = self._handed - self._taken + len(self._fresh.waiting)
+        return queued + self._spilled + len(self._backlog)
 
-    def _clock(self) -> asyncio.AbstractEventLoop:
-        assert self._loop is not None, "the recorder has not been started"
-        return self._loop
-
-    def _put(self, item: _Item) -> None:
-        """Hand it to the thread once the loop has seen to all that came with it.
+    def _hand_over_soon(self) -> None:
+        """Hand over once the loop has seen to all that came with it.
 
         One thread woken for all of it is the half of what recording costs.
         """
-        self._fresh.append(item)
         if self._handing is None:
-            self._handing = self._clock().call_soon(self._hand_over)
+            self._handing = self._loop.call_soon(self._hand_over)
 
     def _hand_over(self) -> None:
         self._handing = None
-        if self._fresh:
-            self._handed += len(self._fresh)
-            self._queue.put(self._fresh)
-            self._fresh = []
+        load, self._fresh = self._fresh, _Load()
+        if load.waiting:
+            self._handed += len(load.waiting)
+            self._queue.put(load)
 
     # the recorder's own thread
 
     def _run(self) -> None:
         stopping = False
         while not stopping:
-            items, stopping = self._take()
+            load, stopping = self._take()
             began = time.perf_counter()
-            if (items or self._gaps) and not self._kept_instead(items):
-                self._commit(items)
-            self._release(items)
-            if items and self._observers:
-                self._tell(items, began, time.perf_counter())
+            if (load.waiting or self._gaps) and not self._kept_instead(load):
+                self._commit(load)
+            self._release(load)
+            if load.waiting and self._observers:
+                self._tell(load, began, time.perf_counter())
 
-    def _kept_instead(self, items: list[_Item]) -> bool:
+    def _kept_instead(self, load: _Load) -> bool:
         """While the database fails: kept first, released then, so that a verdict knows."""
         with self._kept:
             if self.failing:
-                self._keep(_ends_last(items))
+                self._keep(load.lasting())
             return self.failing
 
-    def _take(self) -> tuple[list[_Item], bool]:
-        """What is queued, waiting for the first; an empty list is time to try again."""
-        items: list[_Item] = []
+    def _take(self) -> tuple[_Load, bool]:
+        """What is queued, waiting for the first; an empty one is time to try again."""
+        load = _Load()
         try:
             more = self._queue.get(timeout=_RETRY_S if self._gaps else None)
             while more is not None:
-                items += more
-                self._taken += len(more)
-                if len(items) >= _GROUP:
-                    return items, False
+                load.take(more)
+                self._taken += len(more.waiting)
+                if len(load.waiting) >= _GROUP:
+                    return load, False
                 more = self._queue.get_nowait()
         except Empty:
-            return items, False
-        return items, True
+            return load, False
+        return load, True
 
-    def _commit(self, items: list[_Item]) -> None:
-        batch = _batch([item.exchange for item in items], self._gaps)
+    def _commit(self, load: _Load) -> None:
         try:
-            self._write(batch)
+            self._write(Batch(opened=load.opened, recorded=load.ended, gaps=dict(self._gaps)))
         except Exception as error:  # whatever it is: without this thread agents wait for ever
             log.error("the database cannot be written: %s", type(error).__name__)
             with self._kept:
                 self.failing = True
-                self._keep(_ends_last(items))
+                self._keep(load.lasting())
             self._mender = threading.Thread(target=self._mend, name="mender", daemon=True)
             self._mender.start()
 
@@ -380,11 +415,11 @@ class Recorder:
 
     # those who watch and those who wait
 
-    def _tell(self, items: list[_Item], began: float, now: float) -> None:
-        ended = [item for item in items if item.ended and self._is_news(item.exchange.id)]
+    def _tell(self, load: _Load, began: float, now: float) -> None:
+        ended, put_at = self._news(load)
         turn = Turn(
-            ended=[item.exchange for item in ended],
-            waited_s=[now - item.put_at for item in ended],
+            ended=ended,
+            waited_s=[now - at for at in put_at],
             took_s=now - began,
         )
         for observe in self._observers:
@@ -393,17 +428,25 @@ class Recorder:
             except Exception as error:  # watching never hurts writing
                 log.error("what happened cannot be told: %s", type(error).__name__)
 
-    def _is_news(self, exchange_id: str) -> bool:
-        if exchange_id in self._told or exchange_id in self._told_before:
-            return False
-        self._told.add(exchange_id)
+    def _news(self, load: _Load) -> tuple[Sequence[Exchange], Sequence[float]]:
+        """The calls whose end was not told before, and when they came."""
+        news = {exchange.id for exchange in load.ended} - self._told - self._told_before
+        self._told |= news
         if len(self._told) >= _REMEMBERED:
             self._told, self._told_before = set(), self._told
-        return True
+        if len(news) == len(load.ended):
+            return load.ended, load.put_at
+        ended, put_at = [], []
+        for exchange, at in zip(load.ended, load.put_at, strict=True):
+            if exchange.id in news:
+                news.remove(exchange.id)
+                ended.append(exchange)
+                put_at.append(at)
+        return ended, put_at
 
-    def _release(self, items: list[_Item]) -> None:
-        if items and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(_wake, [item.done for item in items])
+    def _release(self, load: _Load) -> None:
+        if load.waiting and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_wake, load.waiting)
 
 
 def recover(writer: Writer, spill: Spill, *, worker: str) -> int:
@@ -435,12 +478,6 @@ def _batch(exchanges: Sequence[Exchange], gaps: Mapping[str, Gap]) -> Batch:
         recorded=[exchange for exchange in exchanges if exchange.ending is not None],
         gaps=dict(gaps),
     )
-
-
-def _ends_last(items: Sequence[_Item]) -> list[Exchange]:
-    """The exchanges of one turn, without the beginnings of those that ended in it."""
-    ended = {item.exchange.id for item in items if item.ended}
-    return [item.exchange for item in items if item.ended or item.exchange.id not in ended]
 
 
 def _wake(futures: list[asyncio.Future[None]]) -> None:

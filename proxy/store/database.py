@@ -261,7 +261,7 @@ class Database:
                 rollouts=[*new.items()],
                 gaps=[(rollout, gap.since, gap.count) for rollout, gap in batch.gaps.items()],
                 opened=[open_row(exchange, worker) for exchange in begun],
-                recorded=[exchange_row(exchange) for exchange in recorded.values()],
+                recorded=list(map(exchange_row, recorded.values())),
                 told=[_failure(exchange) for exchange in recorded.values() if exchange.cause],
                 closed=[(exchange_id,) for exchange_id in recorded.keys() & self._open_ids],
             )

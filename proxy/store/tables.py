@@ -228,25 +228,26 @@ OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.colum
 def exchange_row(e: Exchange) -> tuple[Any, ...]:
     """An exchange as the values of EXCHANGE_COLUMNS, in their order."""
     t, u, c = e.timing, e.usage, e.cause
+    # `_value_` is what an enum's `value` looks up by two calls of Python's, four times an exchange.
     return (
-        e.rollout_id, e.id, t.started_at, e.kind.value, e.method, e.role, e.upstream, e.api,
-        e.model, e.answered_model, e.status, e.ending.value if e.ending else None, e.streamed,
+        e.rollout_id, e.id, t.started_at, e.kind._value_, e.method, e.role, e.upstream, e.api,
+        e.model, e.answered_model, e.status, e.ending._value_ if e.ending else None, e.streamed,
         t.first_byte_s, t.first_token_s, t.duration_s,
         u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens,
-        u.reasoning_tokens, u.total_tokens, u.input_total, u.output_total, u.source.value,
+        u.reasoning_tokens, u.total_tokens, u.input_total, u.output_total, u.source._value_,
         u.cost_usd, e.finish_reason, e.tool_calls, e.output_seen, e.has_tools,
-        *((c.subcategory.value, c.reason, c.transient, c.rule, c.code, c.retry_after_s)
+        *((c.subcategory._value_, c.reason, c.transient, c.rule, c.code, c.retry_after_s)
           if c else (None,) * 6),
         e.provider_request_id, e.request_bytes, e.response_bytes, e.request_digest, e.sdk_retry,
-        e.attribution.value, e.key_digest, e.injected, e.deaf,
+        e.attribution._value_, e.key_digest, e.injected, e.deaf,
     )  # fmt: skip
 
 
 def open_row(e: Exchange, worker: str) -> tuple[Any, ...]:
     """A call in flight as the values of OPEN_COLUMNS, in their order."""
     return (
-        e.id, e.rollout_id, worker, e.timing.started_at, e.kind.value, e.method, e.role,
-        e.upstream, e.api, e.model, e.attribution.value, e.key_digest,
+        e.id, e.rollout_id, worker, e.timing.started_at, e.kind._value_, e.method, e.role,
+        e.upstream, e.api, e.model, e.attribution._value_, e.key_digest,
     )  # fmt: skip
 
 

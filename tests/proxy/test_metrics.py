@@ -170,6 +170,27 @@ def test_only_answered_inference_calls_are_timed() -> None:
     assert value(samples, f"{name}_bucket", le="5.0") == 1
 
 
+def test_a_time_on_a_bound_is_within_it() -> None:
+    samples = after(*(exchange(took=took, at=took) for took in (5.0, 2.5, 5.1, 1000.0)))
+    name = "truezero_exchange_duration_seconds_bucket"
+    within = {le: value(samples, name, le=le) for le in ("1.0", "2.5", "5.0", "10.0", "+Inf")}
+    assert within == {"1.0": 0, "2.5": 1, "5.0": 2, "10.0": 3, "+Inf": 4}
+
+
+def test_what_was_told_before_is_added_to_and_never_told_twice() -> None:
+    counting = metrics()
+    turn = Turn(ended=[exchange(took=3.0)], waited_s=[0.001], took_s=0.002)
+    counting.observe(turn)
+    counting.sample()
+    assert value(counting, "truezero_exchanges_total") == 1
+    counting.observe(turn)
+    samples = told(counting)
+    assert value(samples, "truezero_exchanges_total") == 2
+    assert value(samples, "truezero_exchange_duration_seconds_sum") == 6.0
+    assert value(samples, "truezero_overhead_seconds_count", part="commit") == 2
+    assert value(samples, "truezero_recorder_turn_seconds_count") == 2
+
+
 def test_the_first_token_is_timed_in_streams_only() -> None:
     timing = replace(exchange().timing, first_token_s=0.3)
     samples = after(exchange(timing=timing, streamed=True), exchange(timing=timing, streamed=False))

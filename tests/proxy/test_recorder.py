@@ -112,6 +112,21 @@ async def test_a_call_that_is_over_before_it_was_noted_is_written_once(
     assert [(batch.opened, batch.recorded) for batch in shelf.batches] == [([], [ENDED])]
 
 
+async def test_a_call_that_has_only_begun_is_not_written_with_an_older_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_NOTED_S", 3600)
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        older = recorder.opened("x", lambda: BEGUN)
+        recorder._look_through()
+        younger = recorder.opened("y", lambda: replace(BEGUN, id="y"))
+        recorder._look_through()
+        await asyncio.wait_for(older, 5)
+        assert [batch.opened for batch in shelf.batches] == [[BEGUN]]
+        assert not younger.done()
+
+
 async def test_what_was_noted_when_the_service_stops_is_written() -> None:
     shelf = Shelf()
     async with recording(shelf) as recorder:
