@@ -14,32 +14,27 @@ import random
 import resource
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
 import uvicorn
-from fastapi import FastAPI, Request
-from fastapi_offline import FastAPIOffline
 
 from proxy import traces
-from proxy.api import keys, numbers, problems, routes
 from proxy.api.guard import Doors, Guard
-from proxy.bounds import Pace, Places
-from proxy.control import Desk
+from proxy.aside import aside
+from proxy.bounds import Places
 from proxy.door import Door
 from proxy.keys import Keyring
 from proxy.logs import Log
 from proxy.metrics import SHARED, Metrics
-from proxy.minting import Mint
-from proxy.overview import Overview
-from proxy.prices import PriceTable
-from proxy.processes import LEAVING, OneProcess, Processes
+from proxy.processes import OneProcess, Processes
 from proxy.reach import Reach
 from proxy.recorder import Observer, Recorder, recover
 from proxy.refusals import Refusal, problem
@@ -55,8 +50,9 @@ from proxy.store.rows import place
 from proxy.store.spill import Spill, left_behind
 from proxy.upgrades import Dialer, serving
 from proxy.upstreams import Upstream
-from proxy.web import pages
-from truezero.models import Fault
+
+if TYPE_CHECKING:
+    from proxy.control_plane import ControlPlane
 
 log = logging.getLogger("truezero")
 
@@ -98,7 +94,7 @@ class Application:
             self._database, worker=self._worker, spill=_spill(self._place, self._worker)
         )
         secret = self._database.secret("keyring")
-        keyring = Keyring(secret)
+        self._keyring = keyring = Keyring(secret)
         token = settings.admin_token.get_secret_value().encode() if settings.admin_token else None
         self._doors = Doors(settings.control_port or None)
         self._guard = Guard(
@@ -107,21 +103,8 @@ class Application:
             time.time,
             urlsplit(settings.public_url or "").hostname,
         )
-        upstreams = settings.allow_list()
+        self._upstreams = upstreams = settings.allow_list()
         self._standings = _standings(self._database)
-        desk = Desk(
-            database=self._database,
-            recorder=self._recorder,
-            keyring=keyring,
-            upstreams=upstreams,
-            prices=PriceTable(upstreams),
-            policy=settings.policy,
-            proof_required=token is not None,
-            new_id=_new_id,
-            wall=time.time,
-            changed=self._standings.changed,
-            leaving=LEAVING.is_set,
-        )
         reach = Reach.of(upstreams)
         self._transport = _upstream_client(settings.http_client, reach)
         house = House(
@@ -136,7 +119,7 @@ class Application:
             limits=_limits(settings),
             stall_s=settings.stall_s,
             proof_required=token is not None,
-            admits=desk.admits if settings.require_registration else None,
+            admits=self._admits if settings.require_registration else None,
             real_keys=settings.real_keys(environment),
             signers=signers(environment, time.monotonic),
             standing=self._standings,
@@ -158,20 +141,16 @@ class Application:
             self._recorder.tell(observer)
         if self._traces is not None:
             self._recorder.tell(self._traces.observe)
-        mint = Mint(desk=desk, keyring=keyring, new_id=_new_id, wall=time.time)
-        pace = Pace(settings.registrations_per_s or None, time.monotonic)
-        self._control = _control_plane(desk, mint, settings, pace, self._lifespan)
-        self._control.include_router(numbers.router(self._metrics.exposition))
-        overview = Overview(desk=desk, upstreams=upstreams, wall=time.time, leaving=LEAVING.is_set)
-        version = metadata.version("truezero")
-        address = _address(settings)
-        self._control.include_router(
-            pages.router(overview, desk, self._guard, address, version=version)
-        )
+        self._made: ControlPlane | None = None
+        self._making_one = threading.Lock()
+        self._making: asyncio.Task[ControlPlane] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Agents' calls and sockets go to the relays, everything else to the control plane."""
-        agents = scope["type"] != "lifespan" and self._doors.lets_agents_in(scope)
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        agents = self._doors.lets_agents_in(scope)
         if scope["type"] == "http":
             if agents and self._relay.claims(scope):
                 await self._relay(scope, receive, send)
@@ -185,17 +164,58 @@ class Application:
         elif agents and self._sockets.claims(scope):
             await self._sockets(scope, receive, send)
             return
-        await self._control(scope, receive, send)  # type: ignore[arg-type]  # dicts both
+        control_plane = await self._control_plane()
+        await control_plane.app(scope, receive, send)  # type: ignore[arg-type]  # dicts both
 
-    def openapi(self) -> dict[str, Any]:
-        """The control plane's description, as `/openapi.json` gives it."""
-        return self._control.openapi()
+    def control_plane(self) -> ControlPlane:
+        """The control plane; made at the first asking."""
+        with self._making_one:
+            if self._made is None:
+                self._made = self._make_control_plane()
+                gc.freeze()  # it too lives as long as the process
+            return self._made
+
+    def _make_control_plane(self) -> ControlPlane:
+        # Loaded here: FastAPI and the rest are half of a start, and no agent's call needs them.
+        from proxy import control_plane  # noqa: PLC0415
+
+        near = control_plane.Neighbours(
+            database=self._database,
+            recorder=self._recorder,
+            keyring=self._keyring,
+            upstreams=self._upstreams,
+            guard=self._guard,
+            metrics=self._metrics,
+            new_id=_new_id,
+            changed=self._standings.changed,
+        )
+        return control_plane.build(self._settings, near)
+
+    async def _control_plane(self) -> ControlPlane:
+        """The control plane, which whoever asks before it is there waits for."""
+        if self._made is not None:
+            return self._made
+        if self._making is None:
+            self._making = asyncio.create_task(aside(self.control_plane))
+        return await asyncio.shield(self._making)
+
+    async def _admits(self, rollout_id: str) -> None:
+        await (await self._control_plane()).desk.admits(rollout_id)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """The server's own questions: whether we have begun, and whether we have ended."""
+        await receive()
+        async with self._lifespan():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
 
     @asynccontextmanager
-    async def _lifespan(self, _app: object) -> AsyncIterator[None]:
+    async def _lifespan(self) -> AsyncIterator[None]:
         self._recorder.start()
         await asyncio.to_thread(self._beat)
-        tasks = [asyncio.create_task(work) for work in (self._pulse(), self._listen_to_loop())]
+        work = (self._pulse(), self._listen_to_loop(), self._control_plane())
+        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in work]
         gc.collect()
         gc.freeze()  # what lives as long as the process is not searched for garbage again
         gc.set_threshold(*GC_THRESHOLDS)
@@ -372,39 +392,10 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _control_plane(
-    desk: Desk, mint: Mint, settings: Settings, pace: Pace, lifespan: Any
-) -> FastAPI:
-    version = metadata.version("truezero")
-    app = FastAPIOffline(
-        title="truezero",
-        version=version,
-        summary="Tells an agent's honest zero from a provider failure, by watching the wire.",
-        redoc_url=None,
-        static_url="/static/docs",
-        lifespan=lifespan,
-    )
-    problems.install(app)
-    address = _address(settings)
-    app.include_router(routes.router(desk, pace, address, version=version))
-    app.include_router(keys.router(mint, pace, address))
-    return app
-
-
-def _address(settings: Settings) -> routes.Address:
-    """How agents reach us: as they were told to, else as the runner does, at their own port."""
-
-    def address(request: Request) -> str:
-        if settings.public_url:
-            return settings.public_url.rstrip("/")
-        url = request.base_url
-        return str(url.replace(port=settings.port) if settings.control_port else url).rstrip("/")
-
-    return address
-
-
 def _standings(database: Database) -> Standings:
     def look_up(rollout_id: str) -> Standing | None:
+        from truezero.models import Fault  # noqa: PLC0415  the REST contract, 12 ms of a start
+
         with _away():
             row = database.rollout_row(rollout_id)
         if row is None:

@@ -10,7 +10,7 @@ import json
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import httpx
 import orjson
@@ -20,7 +20,9 @@ from proxy.wire import table
 from proxy.wire.deaf import Deaf
 from proxy.wire.dialect import Payload
 from proxy.wire.encoding import decoder
-from truezero.models import FaultKind
+
+if TYPE_CHECKING:
+    from truezero.models import FaultKind
 
 Scope = dict[str, Any]
 Message = dict[str, Any]

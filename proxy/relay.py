@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
 
@@ -28,7 +28,9 @@ from proxy.standing import Standings
 from proxy.tap import STALL_S, Call, Tap
 from proxy.upstreams import Auth, Upstream
 from proxy.wire.deaf import Deaf
-from truezero.models import FaultKind
+
+if TYPE_CHECKING:
+    from truezero.models import FaultKind
 
 Scope = dict[str, Any]
 Message = dict[str, Any]

@@ -9,12 +9,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from classifier.records import Kind
 from proxy.addressing import AGENT, Target
 from proxy.refusals import Refusal
 from proxy.wire import table
-from truezero.models import Fault, FaultKind
+
+if TYPE_CHECKING:
+    from truezero.models import Fault, FaultKind
 
 log = logging.getLogger("truezero")
 

@@ -62,7 +62,7 @@ def test_the_readme_lists_every_route(tmp_path: Path) -> None:
     database = str(tmp_path / "t.db")
     Database(database).prepare()
     app = Application(load({"database_url": database}, {}), {})
-    paths = app.openapi()["paths"]
+    paths = app.control_plane().app.openapi()["paths"]
     routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     assert set(re.findall(r"^\| `([A-Z]+ [^`]+)`", between("rest"), re.MULTILINE)) == routes
 

@@ -77,7 +77,7 @@ class House:
 
 def routes_of(app: Application) -> Iterator[tuple[str, Iterable[str]]]:
     """Every route of the control plane, pages and documentation included."""
-    left = list(app._control.routes)
+    left = list(app.control_plane().app.routes)
     while left:
         route: Any = left.pop()
         if hasattr(route, "original_router"):
@@ -113,7 +113,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         }
         described = {
             (method.upper(), filled(path))
-            for path, methods in app.openapi()["paths"].items()
+            for path, methods in app.control_plane().app.openapi()["paths"].items()
             for method in methods
         }
         with running(app) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:

@@ -1,0 +1,103 @@
+"""The control plane, put together: REST, keys, numbers, pages and documentation as one application.
+
+It decides nothing, and moves no byte of an agent's: agents are served while it is still being made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+
+from fastapi import FastAPI, Request
+from fastapi_offline import FastAPIOffline
+
+from proxy.api import keys, numbers, problems, routes
+from proxy.api.guard import Guard
+from proxy.bounds import Pace
+from proxy.control import Desk, Recording
+from proxy.keys import Keyring
+from proxy.metrics import Metrics
+from proxy.minting import Mint
+from proxy.overview import Overview
+from proxy.prices import PriceTable
+from proxy.processes import LEAVING
+from proxy.settings import Settings
+from proxy.store.database import Database
+from proxy.upstreams import Upstream
+from proxy.web import pages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """What the control plane is given of the service around it.
+
+    ``changed`` is told when what a rollout's key opens, or its drill, is another than before.
+    """
+
+    database: Database
+    recorder: Recording
+    keyring: Keyring
+    upstreams: Mapping[str, Upstream]
+    guard: Guard
+    metrics: Metrics
+    new_id: Callable[[], str]
+    changed: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """The application that answers, and the desk behind it."""
+
+    app: FastAPI
+    desk: Desk
+
+
+def build(settings: Settings, near: Neighbours) -> ControlPlane:
+    """Make all of it; takes a third of a second where FastAPI is not loaded yet."""
+    desk = Desk(
+        database=near.database,
+        recorder=near.recorder,
+        keyring=near.keyring,
+        upstreams=near.upstreams,
+        prices=PriceTable(near.upstreams),
+        policy=settings.policy,
+        proof_required=settings.admin_token is not None,
+        new_id=near.new_id,
+        wall=time.time,
+        changed=near.changed,
+        leaving=LEAVING.is_set,
+    )
+    mint = Mint(desk=desk, keyring=near.keyring, new_id=near.new_id, wall=time.time)
+    pace = Pace(settings.registrations_per_s or None, time.monotonic)
+    overview = Overview(desk=desk, upstreams=near.upstreams, wall=time.time, leaving=LEAVING.is_set)
+    version, address = metadata.version("truezero"), _address(settings)
+    app = FastAPIOffline(
+        title="truezero",
+        version=version,
+        summary="Tells an agent's honest zero from a provider failure, by watching the wire.",
+        redoc_url=None,
+        static_url="/static/docs",
+    )
+    problems.install(app)
+    for router in (
+        routes.router(desk, pace, address, version=version),
+        keys.router(mint, pace, address),
+        numbers.router(near.metrics.exposition),
+        pages.router(overview, desk, near.guard, address, version=version),
+    ):
+        app.include_router(router)
+    return ControlPlane(app=app, desk=desk)
+
+
+def _address(settings: Settings) -> routes.Address:
+    """How agents reach us: as they were told to, else as the runner does, at their own port."""
+
+    def address(request: Request) -> str:
+        if settings.public_url:
+            return settings.public_url.rstrip("/")
+        url = request.base_url
+        return str(url.replace(port=settings.port) if settings.control_port else url).rstrip("/")
+
+    return address
