@@ -216,9 +216,9 @@ class Application:
         await asyncio.to_thread(self._beat)
         work = (self._pulse(), self._listen_to_loop(), self._control_plane())
         tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in work]
-        gc.collect()
         gc.freeze()  # what lives as long as the process is not searched for garbage again
         gc.set_threshold(*GC_THRESHOLDS)
+        gc.enable()
         try:
             yield
         finally:
@@ -307,6 +307,7 @@ def serve(settings: Settings) -> None:
         lines.announce(f"its control plane answers on {_url(control)} only")
     try:
         if settings.workers > 1:
+            gc.enable()
             with _sharing_numbers(os.environ):
                 Processes(config, sockets=listeners).run()
         else:

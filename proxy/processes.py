@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -59,6 +60,7 @@ class Worker(Process):
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         """Run in the worker's process."""
+        gc.disable()  # as in `truezero.cli.serve`, until it serves
         threading.Thread(target=_end_with_parent, daemon=True).start()
         super().target(sockets)
 

@@ -5,6 +5,7 @@ It judges nothing itself, and loads the service only where a command runs it.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from truezero.client import Client, ServiceError
+import truezero  # its Client and ServiceError are loaded where they are first used
 
 if TYPE_CHECKING:
     from truezero import models
@@ -91,6 +92,7 @@ def serve(
         "config": config,
     }
     _as_environment(flags)
+    gc.disable()  # what a start makes is kept: to look for garbage in it takes a seventh of a start
     service = _service()
     try:
         service.app.serve(_settings())
@@ -162,7 +164,7 @@ def run(
     try:
         with running.service(url, token, running.say) as client:
             done = running.run(job, client)
-    except (ServiceError, StartError) as error:
+    except (truezero.ServiceError, StartError) as error:
         _fail(str(error), 1)
     if as_json:
         typer.echo(json.dumps(running.record(done)), err=True)
@@ -228,7 +230,7 @@ def drill(
             done = drills.run(plan, client)
     except drills.DrillError as error:
         _fail(str(error), error.code)
-    except (ServiceError, StartError) as error:
+    except (truezero.ServiceError, StartError) as error:
         _fail(str(error), 1)
     if as_json:
         typer.echo(json.dumps([drills.record(one) for one in done], indent=2))
@@ -266,7 +268,7 @@ def doctor(
     except ValueError as error:
         _fail(str(error), 2)
     found = []
-    with Client(url, token) as client:
+    with truezero.Client(url, token) as client:
         for check in practice.examine(client, wanted, os.environ):
             found.append(check)
             if not as_json:
@@ -329,13 +331,13 @@ def watch(
             _show_events(client, name)
 
 
-def _print_events(client: Client, batch_name: str) -> None:
+def _print_events(client: truezero.Client, batch_name: str) -> None:
     for event in client.events(batch_name):
         typer.echo(json.dumps({"id": event.id, "event": event.kind, **event.data}))
         sys.stdout.flush()
 
 
-def _show_events(client: Client, batch_name: str) -> None:
+def _show_events(client: truezero.Client, batch_name: str) -> None:
     from truezero import report  # noqa: PLC0415
 
     def standing() -> tuple[models.BatchSummary, models.Breaker]:
@@ -451,13 +453,13 @@ def _write(out: Path, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def _asking(url: str | None, token: str | None) -> Iterator[Client]:
+def _asking(url: str | None, token: str | None) -> Iterator[truezero.Client]:
     """A service of our version; where it fails us, one sentence and exit 1."""
     try:
-        with Client(url, token) as client:
+        with truezero.Client(url, token) as client:
             client.greet()
             yield client
-    except ServiceError as error:
+    except truezero.ServiceError as error:
         _fail(str(error), 1)
 
 
