@@ -91,8 +91,8 @@ class Tap:
         stall_s: silence in seconds after which a call that its agent left was stalled.
     """
 
-    __slots__ = ("_answer", "_call", "_deaf", "_first_byte", "_first_token", "_headers", "_last",
-                 "_request", "_request_id", "_retry", "_route", "_salt", "_size", "_skim",
+    __slots__ = ("_answer", "_call", "_deaf", "_first_byte_s", "_first_token_s", "_headers",
+                 "_last", "_request", "_request_id", "_retry", "_route", "_salt", "_size", "_skim",
                  "_stall_s", "_stated", "_status", "_traceparent")  # fmt: skip
 
     def __init__(
@@ -119,8 +119,8 @@ class Tap:
         self._stated: dict[str, float] = _UNSTATED
         self._request_id: str | None = None
         self._status: int | None = None
-        self._first_byte: float | None = None
-        self._first_token: float | None = None
+        self._first_byte_s: float | None = None
+        self._first_token_s: float | None = None
         self._last = call.began  # when the newest byte came
         self._size = 0
         self._skim: Callable[[bytes], object] | None = None
@@ -158,7 +158,8 @@ class Tap:
         """Take the answer's head; header names in lower case, ``at`` monotonic seconds."""
         self._status = status
         self._headers = headers
-        self._first_byte = self._last = at
+        self._last = at
+        self._first_byte_s = at - self._call.began
         try:
             said = dress.named(headers)
             self._request_id = _request_id(said)
@@ -202,8 +203,8 @@ class Tap:
             return False
         self._skim = answer.skim
         reading = answer.reading
-        if reading.output and self._first_token is None:
-            self._first_token = at
+        if reading.output and self._first_token_s is None:
+            self._first_token_s = at - self._call.began
         return reading.ended and not had_ended
 
     def _deafen(self, why: str) -> None:
@@ -266,38 +267,39 @@ class Tap:
     # -- the record --------------------------------------------------------------------
 
     def _exchange(self, ending: Ending, at: float, heard: Heard, cause: Cause | None) -> Exchange:
-        call, asked, (reading, whole, _) = self._call, self._request.asked(), heard
+        call, route, answer = self._call, self._route, self._answer
+        asked, (reading, whole, _) = self._request.asked(), heard
         followed = self._followed(reading)
-        return Exchange(
-            id=call.id,
-            rollout_id=call.rollout_id,
-            upstream=call.upstream,
-            api=self._answer.api,
-            timing=self._timing(at),
-            kind=self._route.kind,
-            method=call.method,
-            role=call.role,
-            model=self._route.model or asked.model,
-            answered_model=reading.model,
-            status=self._status,
-            ending=ending,
-            streamed=self._streamed(asked),
-            usage=self._usage(reading, whole),
-            finish_reason=reading.finish_reason,
-            tool_calls=len(reading.calls) if followed else None,
-            output_seen=reading.output if followed or reading.output else None,
-            has_tools=asked.has_tools,
-            cause=cause,
-            provider_request_id=self._request_id,
-            request_bytes=self._request.size,
-            response_bytes=self._size,
-            request_digest=self._digest(ending, cause),
-            sdk_retry=self._retry,
-            attribution=call.attribution,
-            key_digest=call.key_digest,
-            injected=call.injected,
-            deaf=self._deaf,
-            traceparent=None if self._traceparent is None else _trace(self._traceparent),
+        return Exchange(  # by position: see the nouns
+            call.id,
+            call.rollout_id,
+            call.upstream,
+            answer.api,
+            Timing(call.started_at, self._first_byte_s, self._first_token_s, at - call.began),
+            route.kind,
+            call.method,
+            call.role,
+            route.model or asked.model,
+            reading.model,
+            self._status,
+            ending,
+            self._streamed(asked),
+            self._usage(reading, whole),
+            reading.finish_reason,
+            len(reading.calls) if followed else None,
+            reading.output if followed or reading.output else None,  # output seen
+            asked.has_tools,
+            cause,
+            self._request_id,
+            self._request.size,
+            self._size,
+            self._digest(ending, cause),
+            self._retry,
+            call.attribution,
+            call.key_digest,
+            call.injected,
+            self._deaf,
+            None if self._traceparent is None else _trace(self._traceparent),
         )
 
     def _followed(self, reading: Reading) -> bool:
@@ -305,16 +307,6 @@ class Tap:
         if self._deaf is not None:
             return False
         return reading.understood or self._answer.error is not None or (self._status or 0) >= 400
-
-    def _timing(self, at: float) -> Timing:
-        began = self._call.began
-        first_byte, first_token = self._first_byte, self._first_token
-        return Timing(
-            started_at=self._call.started_at,
-            first_byte_s=None if first_byte is None else first_byte - began,
-            first_token_s=None if first_token is None else first_token - began,
-            duration_s=at - began,
-        )
 
     def _streamed(self, asked: Asked) -> bool | None:
         if self._answer.framed:
@@ -335,16 +327,16 @@ class Tap:
                 source = UsageSource.HEADER
         spent, made = self._answer.dialect.totals(reading)
         return Usage(
-            input_tokens=reading.input_tokens,
-            output_tokens=reading.output_tokens,
-            cached_input_tokens=reading.cached_input_tokens,
-            cache_write_tokens=reading.cache_write_tokens,
-            reasoning_tokens=reading.reasoning_tokens,
-            total_tokens=reading.total_tokens,
-            input_total=spent,
-            output_total=made,
-            source=source,
-            cost_usd=reading.cost_usd,
+            reading.input_tokens,
+            reading.output_tokens,
+            reading.cached_input_tokens,
+            reading.cache_write_tokens,
+            reading.reasoning_tokens,
+            reading.total_tokens,
+            spent,
+            made,
+            source,
+            reading.cost_usd,
         )
 
     def _digest(self, ending: Ending, cause: Cause | None) -> str | None:

@@ -39,7 +39,7 @@ _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _ERROR_KEYS = frozenset(("error", "errors", "base_resp", "detail"))
 _ERROR_TYPES = ("error", "response.failed")
 _UNFINISHED = ("error", "ERROR", "TIMEOUT")  # finish reasons that name a failure
-_ERROR_HOLDERS = frozenset(("type", "finish_reason", "response", "delta"))
+_ERROR_HOLDERS = _ERROR_KEYS | {"type", "finish_reason", "response", "delta"}
 _UNHEARD = Reading()  # of an answer that is no stream (yet); nobody writes to it
 
 
@@ -146,21 +146,19 @@ class AnswerReader:
 
     def _sniff(self, chunk: bytes) -> None:
         """Tell a stream from a body by its first bytes: content types are often wrong."""
-        self._keep(chunk)
-        if len(self._pending) > 1:
-            self._pending = [b"".join(self._pending)]
-        start = self._pending[0].lstrip()[:8]
-        if len(start) < _SNIFFED:
-            return
-        if self._is_sse(start):
-            self._begin(SseFeeder(self._limits.line_bytes), AnswerReader._take_events)
-        elif start[:1] == b"[" and self._route.streams:
-            self._begin(JsonArrayFeeder(self._limits.line_bytes), AnswerReader._take_documents)
-        else:
+        if self._pending:
+            chunk = b"".join((*self._pending, chunk))
+            self._pending, self._pending_size = [], 0
+        start = chunk.lstrip()[:8]
+        if len(start) >= _SNIFFED:
             self._take = AnswerReader._keep
-            return
-        pending, self._pending = self._pending[0], []
-        self._take(self, pending)
+            if start[:1] == b"[" and self._route.streams:
+                self._begin(JsonArrayFeeder(self._limits.line_bytes), AnswerReader._take_documents)
+            elif self._is_sse(start):
+                self._begin(SseFeeder(self._limits.line_bytes), AnswerReader._take_events)
+            self._take(self, chunk)
+        else:
+            self._keep(chunk)
 
     def _is_sse(self, start: bytes) -> bool:
         if self._type == _SSE:
@@ -325,19 +323,20 @@ def _json(data: bytes) -> object:
 
 def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
     """Whether a payload may hold an error, cheaply."""
-    if event == "error" or not _ERROR_KEYS.isdisjoint(payload):
+    if event == "error":
         return True
     if not _ERROR_HOLDERS.isdisjoint(payload) and _holds_error(payload):
         return True
-    if "choices" in payload:
-        for choice in parts(payload["choices"]):
-            if choice.get("error") or choice.get("finish_reason") in _UNFINISHED:
-                return True
+    for choice in parts(payload.get("choices")):
+        if choice.get("error") or choice.get("finish_reason") in _UNFINISHED:
+            return True
     return False
 
 
 def _holds_error(payload: dict[str, object]) -> bool:
-    if payload.get("type") in _ERROR_TYPES or payload.get("finish_reason") in _UNFINISHED:
+    if not _ERROR_KEYS.isdisjoint(payload) or payload.get("type") in _ERROR_TYPES:
+        return True
+    if payload.get("finish_reason") in _UNFINISHED:
         return True
     response, delta = part(payload.get("response")), part(payload.get("delta"))
     if response.get("error") or part(response.get("status_details")).get("error"):

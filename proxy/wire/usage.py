@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from proxy.wire.dialect import COUNT_LIMIT, Reading, count
+from proxy.wire.dialect import COUNT_LIMIT, Payload, Reading, count
 
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
@@ -22,6 +22,9 @@ class Row(NamedTuple):
 
     field: str
     places: tuple[str, ...]
+
+
+Fields = tuple[tuple[str, str], ...]  # keys, and the reading's field that each of them states
 
 
 class Table:
@@ -41,23 +44,20 @@ class Table:
         for field, place in places:
             key, _, inner = place.partition(".")
             if inner:
-                inside.setdefault(key, []).append((field, inner))
+                inside.setdefault(key, []).append((inner, field))
             else:
                 counts.append((key, field))
         self.counts = tuple(counts)
-        self.inside = tuple((key, Table(deeper)) for key, deeper in inside.items())
+        self.inside = tuple((key, tuple(fields)) for key, fields in inside.items())
         self.keys = frozenset((*(key for key, _ in counts), *inside))
 
 
-Plan = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Table], ...]]
-
-
 @lru_cache(maxsize=512)
-def _plan(table: Table, stated: frozenset[str]) -> Plan:
+def _plan(table: Table, stated: frozenset[str]) -> tuple[Fields, tuple[tuple[str, Fields], ...]]:
     """The part of a table that concerns a usage object with these of its keys."""
     return (
         tuple(count for count in table.counts if count[0] in stated),
-        tuple(deeper for deeper in table.inside if deeper[0] in stated),
+        tuple(holder for holder in table.inside if holder[0] in stated),
     )
 
 
@@ -182,8 +182,17 @@ def take(reading: Reading, table: Table, usage: object) -> None:
         number = value if type(value) is int and 0 <= value < COUNT_LIMIT else count(value)
         if number is not None:
             setattr(reading, field, number)
-    for key, deeper in inside:
-        take(reading, deeper, usage[key])
+    for key, fields in inside:
+        holder = usage[key]
+        if isinstance(holder, dict):
+            _take_inside(reading, fields, holder)
+
+
+def _take_inside(reading: Reading, fields: Fields, holder: Payload) -> None:
+    for key, field in fields:
+        value = holder.get(key)
+        if value is not None and (number := count(value)) is not None:
+            setattr(reading, field, number)
 
 
 _COSTS = frozenset(("cost", "cost_in_usd_ticks"))
@@ -216,11 +225,12 @@ _HEADERS = {
     b"x-litellm-total-tokens": "total_tokens",
     b"x-litellm-response-cost": "cost_usd",
 }
+_STATING = frozenset(_HEADERS)
 
 
 def in_headers(said: Mapping[bytes, bytes]) -> dict[str, float]:
     """What an answer's headers state, by the reading's field; names in lower case."""
-    if _HEADERS.keys().isdisjoint(said):
+    if _STATING.isdisjoint(said):
         return {}
     stated = ((field, _number(said.get(name))) for name, field in _HEADERS.items())
     return {field: number for field, number in stated if number is not None}
