@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
@@ -18,10 +18,10 @@ from classifier.records import Cause, Ending, Exchange
 from classifier.verdicts import Subcategory
 from proxy import asking
 from proxy import headers as dress
-from proxy.addressing import OFTEN, Addresses, Target, is_data_plane
+from proxy.addressing import Addresses, Target, is_data_plane
 from proxy.bounds import Places
 from proxy.faults import StandIn, resetting
-from proxy.http1.lean import LeanRequest
+from proxy.http1.lean import LeanRequest, pairs
 from proxy.keys import Keyring
 from proxy.refusals import Refusal, problem
 from proxy.standing import Standings
@@ -312,10 +312,11 @@ class _Flight:
             )
         return LeanRequest(
             method,
-            _url(upstream.origin, forwarded),
+            upstream.origin,
+            forwarded,
             headers,
-            _Upload(self, body) if more else httpx.ByteStream(body),
-            {"timeout": house.limits.timeout, "target": forwarded},
+            _Upload(self, body) if more else body,
+            house.limits.timeout,
         )
 
     async def _body_part(self) -> tuple[bytes, bool]:
@@ -358,7 +359,7 @@ class _Flight:
     # the way down
 
     async def _answer(self, response: httpx.Response) -> tuple[Ending, Refusal | None]:
-        status, raw = response.status_code, response.headers.raw
+        status, raw = response.status_code, pairs(response)
         if status not in _STATUSES:
             return Ending.CUT_UPSTREAM, self._refusal(
                 502, "upstream_disconnected", f"the upstream answered with status {status}"
@@ -580,17 +581,6 @@ def _call(house: House, target: Target, scope: Scope, *, injected: bool) -> Call
         request_headers=headers,
         injected=injected,
     )
-
-
-def _url(origin: str, forwarded: bytes) -> httpx.URL:
-    return (_url_again if len(forwarded) < OFTEN else _new_url)(origin, forwarded)
-
-
-def _new_url(origin: str, forwarded: bytes) -> httpx.URL:
-    return httpx.URL(origin + forwarded.decode("ascii"))
-
-
-_url_again = lru_cache(maxsize=4096)(_new_url)
 
 
 def _length(headers: dress.Pairs) -> int | None:

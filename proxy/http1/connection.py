@@ -13,7 +13,8 @@ from typing import cast
 import httptools
 import httpx
 
-from proxy.http1.exchange import Exchange, Pairs
+from proxy.http1.exchange import Exchange
+from proxy.http1.lean import Pairs
 from proxy.http1.message import Message, Upload
 
 _HEAD_LIMIT = 64 * 1024  # bytes of one answer's head, interim answers included
@@ -58,9 +59,7 @@ class Connection(asyncio.Protocol):
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
 
-    async def ask(
-        self, message: Message, *, read_s: float | None, write_s: float | None
-    ) -> Exchange:
+    async def ask(self, message: Message, read_s: float | None, write_s: float | None) -> Exchange:
         """Send a request and return once the answer's head is here.
 
         Arguments:
@@ -74,15 +73,20 @@ class Connection(asyncio.Protocol):
         self._headers = exchange.headers
         try:
             if message.upload is not None:
-                pouring = self._pour(message.upload, exchange, write_s)
+                pouring = self._pour(message.head, message.upload, exchange, write_s)
                 await self._interruptibly(exchange, pouring)
             else:
-                self._write_whole(message)
+                if len(message.body) <= _ONE_WRITE:
+                    self._transport.write(message.head + message.body)
+                else:
+                    self._transport.writelines((message.head, message.body))
                 exchange.sent = True
                 if write_s is not None and self._drained is not None:
                     await self._interruptibly(exchange, self._drain(write_s))
-            if exchange.status is None:
-                await exchange.head()
+            while exchange.status is None:
+                if exchange.error is not None:
+                    raise exchange.error
+                await exchange.arrival()
         except BaseException:
             if exchange.connection is not None:  # else it may serve another question already
                 self.abort()
@@ -114,7 +118,7 @@ class Connection(asyncio.Protocol):
         self.abort()
         if exchange is not None:
             exchange.error = error
-            if not self.may_repeat(exchange.message):  # else what still comes is sent again
+            if exchange.message is None or not self.may_repeat(exchange.message):
                 exchange.interrupt_upload()
             exchange.wake()
 
@@ -130,16 +134,12 @@ class Connection(asyncio.Protocol):
 
     # up
 
-    def _write_whole(self, message: Message) -> None:
-        if len(message.body) <= _ONE_WRITE:
-            self._transport.write(message.head + message.body)
-        else:
-            self._transport.writelines((message.head, message.body))
-
-    async def _pour(self, upload: Upload, exchange: Exchange, write_s: float | None) -> None:
+    async def _pour(
+        self, head: bytes, upload: Upload, exchange: Exchange, write_s: float | None
+    ) -> None:
         """Send a body as it arrives; what another attempt sent of it comes first."""
         again, upload.kept = upload.kept or [], [] if self.reused else None
-        self._transport.write(exchange.message.head)
+        self._transport.write(head)
         sent = 0
         for part in again:
             sent += self._write_part(upload, exchange, part, sent)
@@ -217,9 +217,17 @@ class Connection(asyncio.Protocol):
         if self._upgraded:
             self._pieces.append(data)
         else:
-            self._parse(data)
-        if self._exchange is None:
-            return
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._upgraded, self._complete = True, False
+                self._pieces.append(data[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                self._reusable = False
+                if not self._complete:
+                    self._hand_over(exchange)
+                    self.fail(httpx.RemoteProtocolError("the peer does not speak HTTP/1.1"))
+                    return
         if self._pieces:
             self._hand_over(exchange)
         if headless and not self._head_came(exchange):
@@ -238,22 +246,9 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
         self._lost(self)
 
-    def _parse(self, data: bytes) -> None:
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._upgraded, self._complete = True, False
-            self._pieces.append(data[upgrade.args[0] :])
-        except httptools.HttpParserError:
-            self._reusable = False
-            exchange = self._exchange
-            if exchange is not None and not self._complete:
-                self._hand_over(exchange)
-                self.fail(httpx.RemoteProtocolError("the peer does not speak HTTP/1.1"))
-
     def _hand_over(self, exchange: Exchange) -> None:
         pieces = self._pieces
-        if pieces and not exchange.message.wants_no_body:
+        if pieces and not exchange.bodiless:
             part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             if exchange.arrived(part) and not self.held_back:
                 self.held_back = True
@@ -329,10 +324,10 @@ class Connection(asyncio.Protocol):
             exchange.headers.clear()
             return
         exchange.status = status
-        exchange.message = exchange.message.answered
+        exchange.message = None
         self._headers = _DROPPED
         self._reusable = self._parser.should_keep_alive()
-        if exchange.message.wants_no_body:
+        if exchange.bodiless:
             # The parser cannot know that no body follows, so it can serve no second answer.
             self._complete, self._reusable = True, False
 

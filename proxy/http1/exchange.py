@@ -6,14 +6,13 @@ It knows no framing and no socket, only the line that brings it its bytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Protocol
 
 import httpx
 
+from proxy.http1.lean import Answer, Pairs
 from proxy.http1.message import Message
-
-Pairs = list[tuple[bytes, bytes]]
 
 _UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before the provider is held back
 
@@ -36,8 +35,12 @@ class Line(Protocol):
         """Send bytes of another protocol, after an upgrade."""
 
 
-class Exchange(httpx.AsyncByteStream):
-    """One question under way: the answer's head, then its body as an async iterator of bytes."""
+class Exchange(Answer):
+    """One question under way: the answer's head, then its body as an async iterator of bytes.
+
+    ``message``: what was asked, until the answer begins: a stream may last for minutes.
+    ``bodiless``: an answer to HEAD has no body, whatever its head says.
+    """
 
     status: int | None = None
     error: httpx.TransportError | None = None
@@ -56,7 +59,8 @@ class Exchange(httpx.AsyncByteStream):
         read_s: float | None,
     ) -> None:
         self.connection: Line | None = connection
-        self.message = message
+        self.message: Message | None = message
+        self.bodiless = message.wants_no_body
         self.headers: Pairs = []
         self._loop = loop
         self._read_s = read_s
@@ -77,7 +81,7 @@ class Exchange(httpx.AsyncByteStream):
                 raise self.error
             if self.ended:
                 raise StopAsyncIteration
-            await self._arrival()
+            await self.arrival()
         chunk = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
         self._unread = 0
@@ -92,17 +96,15 @@ class Exchange(httpx.AsyncByteStream):
             parts[:] = [b"".join(parts)]
         return parts[0] if parts else b""
 
-    async def aclose(self) -> None:
+    def leave(self) -> None:
         """Stop listening; a provider that is not done is cut off at once."""
         if self.connection is not None:
             self.connection.abort()
 
-    async def head(self) -> None:
-        """Return once status and headers are known."""
-        while self.status is None:
-            if self.error is not None:
-                raise self.error
-            await self._arrival()
+    def arrival(self) -> Awaitable[None]:
+        """What is done when something came, or never will."""
+        waiter = self._waiter = self._loop.create_future()
+        return waiter if self._read_s is None else self._in_time(waiter, self._read_s)
 
     def arrived(self, part: bytes) -> bool:
         """Put a part of the body where the reader finds it; True where too much waits there."""
@@ -123,12 +125,8 @@ class Exchange(httpx.AsyncByteStream):
             self.interrupted = True
             task.cancel()
 
-    async def _arrival(self) -> None:
-        waiter = self._waiter = self._loop.create_future()
-        if self._read_s is None:
-            await waiter
-            return
-        timer = self._loop.call_later(self._read_s, self._too_silent)
+    async def _in_time(self, waiter: asyncio.Future[None], read_s: float) -> None:
+        timer = self._loop.call_later(read_s, self._too_silent)
         try:
             await waiter
         finally:

@@ -1,4 +1,4 @@
-"""httpx's request and response for one who hands them on: nothing is parsed before it is asked for.
+"""httpx's request and response for one who hands them on: nothing is made before it is asked for.
 
 It checks nothing: what is put in goes out, and what came in is there.
 """
@@ -35,25 +35,64 @@ class LeanHeaders(httpx.Headers):
 
 
 class LeanRequest(httpx.Request):
-    """A request made of what is there already: a tenth of the time that httpx's own takes.
+    """A request in the parts it is sent from; what httpx has beside them is made when asked for.
 
     Arguments:
-        stream: a `httpx.ByteStream` or an asynchronous one.
+        origin: scheme, host and port, as ``https://api.example.com``.
+        target: path and query, raw.
+        pairs: the headers.
+        body: in memory, or still arriving.
+        timeout: httpx's dict: connect, read and write, seconds.
     """
 
     def __init__(
         self,
         method: str,
-        url: httpx.URL,
-        headers: Pairs,
-        stream: httpx.ByteStream | httpx.AsyncByteStream,
-        extensions: Mapping[str, Any],
+        origin: str,
+        target: bytes,
+        pairs: Pairs,
+        body: bytes | httpx.AsyncByteStream,
+        timeout: Mapping[str, float | None],
     ) -> None:
         self.method = method
-        self.url = url
-        self.headers = LeanHeaders(headers)
-        self.stream = stream
-        self.extensions = extensions  # type: ignore[assignment]
+        self.origin = origin
+        self.target = target
+        self.pairs = pairs
+        self.body = body
+        self.timeout = timeout
+
+    @cached_property
+    def url(self) -> httpx.URL:  # type: ignore[override]
+        """Where it goes."""
+        return httpx.URL(self.origin + self.target.decode("ascii"))
+
+    @cached_property
+    def headers(self) -> LeanHeaders:  # type: ignore[override]
+        """What it says."""
+        return LeanHeaders(self.pairs)
+
+    @cached_property
+    def stream(self) -> httpx.ByteStream | httpx.AsyncByteStream:  # type: ignore[override]
+        """What follows the headers."""
+        body = self.body
+        return httpx.ByteStream(body) if isinstance(body, bytes) else body
+
+    @cached_property
+    def extensions(self) -> dict[str, Any]:  # type: ignore[override]
+        """What httpx's transports look for."""
+        return {"timeout": self.timeout, "target": self.target}
+
+
+class Answer(httpx.AsyncByteStream):
+    """An answer's body as it arrives."""
+
+    def leave(self) -> None:
+        """Stop listening; a provider that is not done is cut off at once."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        self.leave()
 
 
 class LeanResponse(httpx.Response):
@@ -71,20 +110,33 @@ class LeanResponse(httpx.Response):
     _num_bytes_downloaded = 0
 
     def __init__(
-        self,
-        status_code: int,
-        headers: Pairs,
-        stream: httpx.AsyncByteStream,
-        extensions: dict[str, Any],
+        self, status_code: int, pairs: Pairs, stream: Answer, extensions: dict[str, Any]
     ) -> None:
         self.status_code = status_code
-        self.headers = LeanHeaders(headers)
+        self.pairs = pairs
         self.stream = stream
         self.extensions = extensions
 
+    @cached_property
+    def headers(self) -> LeanHeaders:  # type: ignore[override]
+        """What it says."""
+        return LeanHeaders(self.pairs)
+
     async def aclose(self) -> None:
         """Stop listening; without httpx's book-keeping about which request this answers."""
-        if not self.is_closed:
-            self.is_closed = True
-            if isinstance(self.stream, httpx.AsyncByteStream):
-                await self.stream.aclose()
+        self.is_closed = True
+        stream: httpx.SyncByteStream | httpx.AsyncByteStream = self.stream
+        if isinstance(stream, Answer):
+            stream.leave()
+        elif isinstance(stream, httpx.AsyncByteStream):  # put in its place by httpx's client
+            await stream.aclose()
+
+
+_LEAN = (LeanRequest, LeanResponse)
+
+
+def pairs(message: httpx.Request | httpx.Response) -> Pairs:
+    """The headers of a request or an answer as they are, whoever made it."""
+    if isinstance(message, _LEAN):
+        return message.pairs
+    return message.headers.raw

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import httpx
 
+from proxy.http1.lean import LeanRequest, pairs
+
 # A body that may have to be sent a second time (see `Upload.kept`) is kept up to this size.
 _KEPT_BYTES = 4 * 1024 * 1024
 
@@ -78,17 +80,9 @@ class Message(NamedTuple):
         """Whether it could be sent again from the start."""
         return self.upload is None or self.upload.kept is not None
 
-    @property
-    def answered(self) -> Message:
-        """What is left to be known of it once its answer began: a stream may last for minutes."""
-        return _HEAD_ANSWERED if self.wants_no_body else _ANSWERED
-
-
-_ANSWERED, _HEAD_ANSWERED = Message(b"", b"", None, False), Message(b"", b"", None, True)
-
 
 def compose(
-    request: httpx.Request, *, prefix: bytes = b"", more: tuple[tuple[bytes, bytes], ...] = ()
+    request: httpx.Request, prefix: bytes = b"", more: tuple[tuple[bytes, bytes], ...] = ()
 ) -> Message:
     """Lay out a request.
 
@@ -99,51 +93,53 @@ def compose(
     Raises:
         httpx.LocalProtocolError: the request cannot be told from another one on the wire.
     """
-    method, pairs = request.method, request.headers.raw
-    target: bytes = request.extensions.get("target") or request.url.raw_path
-    lines = [b"%b %b%b HTTP/1.1" % (method.encode("ascii"), prefix, target)]
-    lines += map(b": ".join, pairs)
-    if more:
-        lines += map(b": ".join, more)
+    method = request.method
+    body: bytes | httpx.AsyncByteStream
+    if isinstance(request, LeanRequest):
+        target, body = request.target, request.body
+    else:
+        target = request.extensions.get("target") or request.url.raw_path
+        body = _body(request)
+    first = b"%b %b%b HTTP/1.1" % (method.encode("ascii"), prefix, target)
+    lines = [first, *map(b": ".join, pairs(request)), *map(b": ".join, more)]
     head = b"\r\n".join(lines)
-    _check_lines(lines[0], head, len(lines) - 1)
+    # No header value or target may end its line early: that would smuggle in another.
+    if not head.count(b"\n") == head.count(b"\r") == len(lines) - 1 or first.count(b" ") != 2:
+        raise httpx.LocalProtocolError("a line break or blank where none may be")
     length, chunked = _framing(head)
+    if not isinstance(body, bytes):
+        if length is None and not chunked:
+            head += _CHUNKED
+        return Message(head + b"\r\n\r\n", b"", Upload(body, length), method == "HEAD")
+    if chunked:
+        body = b"%x\r\n%b\r\n%b" % (len(body), body, _LAST_CHUNK) if body else _LAST_CHUNK
+    elif length is None:
+        if body or method in _EXPECT_A_BODY:
+            head += b"%b %d" % (_LENGTH, len(body))
+    elif length != len(body):
+        raise httpx.LocalProtocolError("the body is not as long as its content-length says")
+    return Message(head + b"\r\n\r\n", body, None, method == "HEAD")
+
+
+def _body(request: httpx.Request) -> bytes | httpx.AsyncByteStream:
     stream = request.stream
     if isinstance(stream, httpx.ByteStream):
-        body = b"".join(stream)
-        if chunked:
-            body = b"%x\r\n%b\r\n%b" % (len(body), body, _LAST_CHUNK) if body else _LAST_CHUNK
-        elif length is None:
-            if body or method in _EXPECT_A_BODY:
-                head += b"%b %d" % (_LENGTH, len(body))
-        elif length != len(body):
-            raise httpx.LocalProtocolError("the body is not as long as its content-length says")
-        return Message(head + b"\r\n\r\n", body, None, method == "HEAD")
+        return b"".join(stream)
     if not isinstance(stream, httpx.AsyncByteStream):
         raise httpx.LocalProtocolError("a body must be in memory, or arrive asynchronously")
-    if length is None and not chunked:
-        head += _CHUNKED
-    return Message(head + b"\r\n\r\n", b"", Upload(stream, length), method == "HEAD")
-
-
-def _check_lines(first: bytes, head: bytes, breaks: int) -> None:
-    """No header value or target may end its line early: that would smuggle in another."""
-    if not head.count(b"\n") == head.count(b"\r") == breaks or first.count(b" ") != 2:
-        raise httpx.LocalProtocolError("a line break or blank where none may be")
+    return stream
 
 
 def _framing(head: bytes) -> tuple[int | None, bool]:
     """The content-length that the head names, and whether it says chunked."""
     lowered = head.lower()
     chunked = _CODING in lowered
-    named = lowered.count(_LENGTH)
+    _, named, rest = lowered.partition(_LENGTH)
     if not named:
         return None, chunked
-    if chunked or named > 1:
+    if chunked or _LENGTH in rest:
         raise httpx.LocalProtocolError("the head frames its body twice")
-    start = lowered.index(_LENGTH) + len(_LENGTH)
-    end = lowered.find(b"\r", start)
-    value = lowered[start : end if end >= 0 else None].strip()
+    value = rest.partition(b"\r")[0].strip()
     if not value.isdigit():
         raise httpx.LocalProtocolError("content-length is no number")
     return int(value), False

@@ -16,12 +16,12 @@ import httpx
 from proxy.http1.connection import Connection
 from proxy.http1.dial import Dialer, route
 from proxy.http1.exchange import Exchange
-from proxy.http1.lean import LeanResponse
-from proxy.http1.message import Message, compose
+from proxy.http1.lean import LeanRequest, LeanResponse
+from proxy.http1.message import compose
 from proxy.http1.pool import Shelf
 from proxy.reach import Reach
 
-_Key = tuple[bytes, bytes, int | None]
+_Key = str | tuple[bytes, bytes, int | None]
 _Limits = Mapping[str, float | None]
 
 _DIED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
@@ -62,10 +62,35 @@ class Http1Transport(httpx.AsyncBaseTransport):
             httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError: no byte was sent.
             httpx.TransportError: it broke afterwards.
         """
-        origin = self._origin(request.url)
-        message = compose(request, prefix=origin.prefix, more=origin.more)
-        limits: _Limits = request.extensions.get("timeout", _NO_LIMITS)
-        return _answer(await self._ask(origin, message, limits))
+        key: _Key
+        if isinstance(request, LeanRequest):
+            key, limits = request.origin, request.timeout
+        else:
+            url = request.url
+            key = (url.raw_scheme, url.raw_host, url.port)
+            limits = request.extensions.get("timeout", _NO_LIMITS)
+        origin = self._origins.get(key)
+        if origin is None:
+            origin = self._origins[key] = _Origin(request.url)
+        message = compose(request, origin.prefix, origin.more)
+        read_s, write_s = limits.get("read"), limits.get("write")
+        exchange: Exchange | None = None
+        connection = origin.shelf.take()
+        if connection is not None:
+            try:
+                exchange = await connection.ask(message, read_s, write_s)
+            except _DIED:
+                if not connection.may_repeat(message):
+                    raise
+        if exchange is None:
+            connection = await self._connect(origin, limits.get("connect"))
+            exchange = await connection.ask(message, read_s, write_s)
+        extensions: dict[str, Any] = {}
+        if exchange.ended:
+            extensions["whole"] = exchange.unread()
+        elif exchange.status == 101:
+            extensions["network_stream"] = _Upgraded(exchange)
+        return LeanResponse(exchange.status or 0, exchange.headers, exchange, extensions)
 
     async def aclose(self) -> None:
         """Close every connection; calls in flight fail."""
@@ -75,18 +100,6 @@ class Http1Transport(httpx.AsyncBaseTransport):
             connection.fail(httpx.ReadError("the transport was closed"))
         await asyncio.sleep(0)  # so that the loop is done with them
 
-    async def _ask(self, origin: _Origin, message: Message, limits: _Limits) -> Exchange:
-        read_s, write_s = limits.get("read"), limits.get("write")
-        connection = origin.shelf.take()
-        if connection is not None:
-            try:
-                return await connection.ask(message, read_s=read_s, write_s=write_s)
-            except _DIED:
-                if not connection.may_repeat(message):
-                    raise
-        connection = await self._connect(origin, limits.get("connect"))
-        return await connection.ask(message, read_s=read_s, write_s=write_s)
-
     async def _connect(self, origin: _Origin, connect_s: float | None) -> Connection:
         def protocol() -> Connection:
             return Connection(origin.shelf.keep, self._open.discard)
@@ -95,13 +108,6 @@ class Http1Transport(httpx.AsyncBaseTransport):
         if not connection.closed:
             self._open.add(connection)
         return connection
-
-    def _origin(self, url: httpx.URL) -> _Origin:
-        key = (url.raw_scheme, url.raw_host, url.port)
-        origin = self._origins.get(key)
-        if origin is None:
-            origin = self._origins[key] = _Origin(url)
-        return origin
 
 
 class _Origin:
@@ -114,16 +120,6 @@ class _Origin:
         in_the_open = via is not None and not self.route.secure
         self.prefix = b"http://" + url.netloc if in_the_open else b""
         self.more = via.headers if via is not None and in_the_open else ()
-
-
-def _answer(exchange: Exchange) -> LeanResponse:
-    """A response whose stream is the exchange itself."""
-    extensions: dict[str, Any] = {}
-    if exchange.ended:
-        extensions["whole"] = exchange.unread()
-    elif exchange.status == 101:
-        extensions["network_stream"] = _Upgraded(exchange)
-    return LeanResponse(exchange.status or 0, exchange.headers, exchange, extensions)
 
 
 class _Upgraded:
