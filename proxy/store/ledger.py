@@ -21,6 +21,12 @@ from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
 
 Rows = Sequence[tuple[Any, ...]]
 
+# Without an adapter the driver tries a protocol and drops an error for each None and each bool,
+# which it then binds as it is: a fifth of a commit.
+_SAME: dict[None, None] = {}
+sqlite3.register_adapter(type(None), _SAME.get)
+sqlite3.register_adapter(bool, int)
+
 EVENTS_CHANNEL = "truezero_events"  # on which PostgreSQL tells that there are some
 ROLLOUT_COLUMNS = ("id", "created_at")
 GAP_COLUMNS = ("id", "created_at", "gaps")
