@@ -25,7 +25,7 @@ from classifier.records import (
 from proxy import headers as dress
 from proxy.wire import table, usage
 from proxy.wire.answer import AnswerReader, Heard, Limits
-from proxy.wire.asked import Asked, RequestReader
+from proxy.wire.asked import RequestReader
 from proxy.wire.deaf import Deaf
 from proxy.wire.dialect import Reading, word
 from proxy.wire.errors import retry_after, stated_type
@@ -134,19 +134,20 @@ class Tap:
 
     def opened(self) -> Exchange:
         """The exchange as known when its request's head was read: ``ending`` is None."""
-        call, route, asked = self._call, self._route, self._request.asked()
+        call, route = self._call, self._route
+        model, streamed, has_tools = self._request.asked()
         return Exchange(
             id=call.id,
             rollout_id=call.rollout_id,
             upstream=call.upstream,
             api=self._answer.api,
-            timing=Timing(started_at=call.started_at),
+            timing=Timing(call.started_at),
             kind=route.kind,
             method=call.method,
             role=call.role,
-            model=route.model or asked.model,
-            streamed=route.streams or asked.streamed,
-            has_tools=asked.has_tools,
+            model=route.model or model,
+            streamed=route.streams or streamed,
+            has_tools=has_tools,
             request_bytes=self._request.size,
             sdk_retry=self._retry,
             attribution=call.attribution,
@@ -165,7 +166,8 @@ class Tap:
             self._request_id = _request_id(said)
             self._stated = usage.in_headers(said)
             self._answer.head(status, headers, said)
-            if status == 200 and self._request.asked().streamed and not self._retry:
+            _, asked_to_stream, _ = self._request.asked()
+            if status == 200 and asked_to_stream and not self._retry:
                 # No SDK sends a request again once its stream began: its body may go.
                 self._request.let_go()
         except Deaf as deaf:
@@ -231,29 +233,26 @@ class Tap:
             return self._exchange(ending, at, _NOTHING, None)
 
     def _finish(self, ending: Ending, at: float) -> Exchange:
-        answer = self._answer
+        answer, status = self._answer, self._status
         heard = answer.end()
         _, whole, flaw = heard
-        if whole and self._status is not None and (answer.framed or ending not in _BROKEN):
+        if whole and status is not None and (answer.framed or ending not in _BROKEN):
             ending = Ending.COMPLETE
-        if self._deaf is not None or self._route.kind is not Kind.INFERENCE:
-            flaw = None
-        return self._exchange(ending, at, heard, self._cause(ending, at, flaw))
+        fine = ending is Ending.COMPLETE and status is not None and 200 <= status < 300
+        if fine and flaw is None and answer.error is None:
+            return self._exchange(ending, at, heard, None)
+        # A flaw is only weighed where status and end say that all is well.
+        weighed = fine and self._deaf is None and self._route.kind is Kind.INFERENCE
+        return self._exchange(ending, at, heard, self._cause(ending, at, flaw if weighed else None))
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
-        """Why it failed; a flaw is only weighed where status and end say that all is well."""
-        answer, status, call = self._answer, self._status, self._call
-        if ending is Ending.COMPLETE and status is not None and 200 <= status < 300:
-            if answer.error is None and flaw is None:
-                return None
-        else:
-            flaw = None
+        answer, call = self._answer, self._call
         return classify(
             Answer(
                 upstream=call.upstream,
                 api=answer.api,
                 kind=self._route.kind,
-                status=status,
+                status=self._status,
                 ending=ending,
                 error=answer.error,
                 flaw=flaw,
@@ -268,8 +267,14 @@ class Tap:
 
     def _exchange(self, ending: Ending, at: float, heard: Heard, cause: Cause | None) -> Exchange:
         call, route, answer = self._call, self._route, self._answer
-        asked, (reading, whole, _) = self._request.asked(), heard
-        followed = self._followed(reading)
+        model, streamed, has_tools = self._request.asked()
+        reading, whole, _ = heard
+        # Whether the answer was understood to where it went: no output then means none.
+        followed = self._deaf is None and (
+            reading.understood or answer.error is not None or (self._status or 0) >= 400
+        )
+        # Only a call that failed is sent again, so only then is the body's digest taken.
+        well = cause is None and ending is Ending.COMPLETE and not self._retry
         return Exchange(  # by position: see the nouns
             call.id,
             call.rollout_id,
@@ -279,21 +284,21 @@ class Tap:
             route.kind,
             call.method,
             call.role,
-            route.model or asked.model,
+            route.model or model,
             reading.model,
             self._status,
             ending,
-            self._streamed(asked),
+            self._streamed(streamed),
             self._usage(reading, whole),
             reading.finish_reason,
             len(reading.calls) if followed else None,
             reading.output if followed or reading.output else None,  # output seen
-            asked.has_tools,
+            has_tools,
             cause,
             self._request_id,
             self._request.size,
             self._size,
-            self._digest(ending, cause),
+            None if well else self._digest(),
             self._retry,
             call.attribution,
             call.key_digest,
@@ -302,18 +307,12 @@ class Tap:
             None if self._traceparent is None else _trace(self._traceparent),
         )
 
-    def _followed(self, reading: Reading) -> bool:
-        """Whether the answer was understood to where it went: no output then means none."""
-        if self._deaf is not None:
-            return False
-        return reading.understood or self._answer.error is not None or (self._status or 0) >= 400
-
-    def _streamed(self, asked: Asked) -> bool | None:
+    def _streamed(self, asked: bool | None) -> bool | None:
         if self._answer.framed:
             return True
         if self._status == 200 and self._size and self._deaf is None:
             return False
-        return self._route.streams or asked.streamed
+        return self._route.streams or asked
 
     def _usage(self, reading: Reading, whole: bool) -> Usage:
         source = UsageSource.ABSENT
@@ -339,10 +338,7 @@ class Tap:
             reading.cost_usd,
         )
 
-    def _digest(self, ending: Ending, cause: Cause | None) -> str | None:
-        """Only a call that failed is sent again, so only then is the body's digest taken."""
-        if cause is None and ending is Ending.COMPLETE and not self._retry:
-            return None
+    def _digest(self) -> str | None:
         line = self._call.method.encode() + b" " + self._call.path + b"\n"
         return self._request.digest(self._salt, line)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import orjson
 
@@ -15,16 +14,10 @@ from proxy.wire.deaf import Deaf
 from proxy.wire.dialect import Payload, model_name, part
 from proxy.wire.encoding import decoder
 
-
-class Asked(NamedTuple):
-    """What was asked; None is unknown, for a body that is no JSON object."""
-
-    model: str | None = None
-    streamed: bool | None = None
-    has_tools: bool | None = None
-
-
-UNKNOWN = Asked()
+# The model asked for, whether as a stream, and whether tools are offered; None is unknown, for
+# a body that is no JSON object.
+Asked = tuple[str | None, bool | None, bool | None]
+UNKNOWN: Asked = (None, None, None)
 
 
 class RequestReader:
@@ -99,9 +92,7 @@ def asked(body: bytes) -> Asked:
         return UNKNOWN
     if not isinstance(payload, dict):
         return UNKNOWN
-    return Asked(
-        model_name(payload.get("model")), payload.get("stream") is True, _has_tools(payload)
-    )
+    return model_name(payload.get("model")), payload.get("stream") is True, _has_tools(payload)
 
 
 # ``functions`` is OpenAI's before tools; ``toolConfig`` holds them at Converse; Code Assist

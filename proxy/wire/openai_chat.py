@@ -13,9 +13,9 @@ from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 # Once output was seen: counts, an error, a finish reason, or a tool call's name.
 # "message" is how an error field without an error object says it (llama.cpp).
 _TELLING = re.compile(
-    rb'"(?:usage|error|errors|x_groq|timings|base_resp|message)": ?[^n ]'
-    rb'|"finish_reason": ?"[^"]|"name": ?"[^"]'
-    rb'|"(?:usage|error|errors|x_groq|timings|base_resp|message|finish_reason|name)"\s+:'
+    rb'"(?=[befmntux])'  # at which most quotes fail: half the time of a search
+    rb'(?:(?:usage|errors?|x_groq|timings|base_resp|message)"(?:: ?[^n ]|\s+:)'
+    rb'|(?:finish_reason|name)"(?:: ?"[^"]|\s+:))'
 )
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal", "thinking")
 _CALLED = frozenset(("tool_calls", "function_call"))
