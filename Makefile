@@ -10,11 +10,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INTEGRATIONS := $(VENV)/integrations
 PEERS := $(VENV)/peers
+HOT_TESTS := $(addprefix tests/proxy/,http1 wire $(addprefix test_,$(addsuffix .py, \
+	addressing bounds headers include_usage keys recorder relay sockets smuggling tap wire_faults)))
+COMPILED := $(VENV)/compiled
 LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check fuzz sbom bench peers soak integrations manifests corpus screenshots image lock
+.PHONY: help demo serve test check compiled testcompiled fuzz sbom bench peers soak integrations manifests corpus screenshots image lock
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +36,16 @@ check: $(READY) ## style, types, and whether a pinned package is known to be vul
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m deploy.audit
+
+compiled: $(READY) ## a copy in .venv/compiled whose hot path is C; needs a C compiler, takes a minute
+	rm -rf $(COMPILED)
+	mkdir $(COMPILED)
+	tar -c --exclude='./.*' --exclude=./benchmarks/results . | tar -x -C $(COMPILED)
+	cd $(COMPILED) && TRUEZERO_COMPILE=1 $(abspath $(BIN))/python setup.py --quiet build_ext --inplace
+
+testcompiled: compiled ## the tests of the hot path, on that copy
+	cd $(COMPILED) && $(abspath $(BIN))/python -m pytest -n auto --maxprocesses 8 --dist loadfile \
+		-m "not reaches_in" $(HOT_TESTS) $(ARGS)
 
 fuzz: $(READY) ## what nobody sane would send, for --minutes 5; by coverage too where atheris is
 	$(BIN)/python -m tests.fuzz $(ARGS)

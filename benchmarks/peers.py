@@ -114,4 +114,9 @@ def _portkey() -> str | None:
 
 
 STANDS: dict[str, Stand] = {"litellm": litellm, "portkey": portkey}
-HINTS = {"nginx": "Debian: apt-get install nginx", "litellm": "make peers", "portkey": "make peers"}
+HINTS = {
+    "nginx": "Debian: apt-get install nginx",
+    "compiled": "make compiled",
+    "litellm": "make peers",
+    "portkey": "make peers",
+}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree import ElementTree as Xml
 
-WIDTH, LEFT, RIGHT = 760, 110, 90
+WIDTH, LEFT, RIGHT = 760, 140, 90
 BAR, GAP, TITLE, SCALE, BETWEEN = 22, 8, 34, 24, 18
 
 # Both grounds are transparent; the colours hold 4.5:1 on white and on the dark of code hosts.
@@ -73,7 +73,7 @@ def _draw(group: Xml.Element, panel: Panel, ours: str) -> None:
 
 def _bar(group: Xml.Element, y: int, panel: Panel, name: str, value: float, ours: str) -> None:
     end = _x(panel, value)
-    kind = "ours" if name == ours else "bar"
+    kind = "ours" if name.startswith(ours) else "bar"
     size = {"width": f"{float(end) - LEFT:.1f}", "height": f"{BAR}", "rx": "3"}
     Xml.SubElement(group, "rect", {"class": kind, "x": f"{LEFT}", "y": f"{y}", **size})
     _text(group, LEFT - 10, y + 16, name, "", "end")

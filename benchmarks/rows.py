@@ -13,7 +13,8 @@ Numbers = dict[str, float | None]
 Round = dict[str, Numbers]  # subject → numbers
 Rounds = dict[str, list[Round]]  # figure → rounds
 
-SUBJECTS = ("truezero", "nginx", "litellm", "portkey", "direct")
+OURS = ("truezero", "compiled")
+SUBJECTS = (*OURS, "nginx", "litellm", "portkey", "direct")
 GATEWAYS = ("nginx", "litellm", "portkey")
 
 
@@ -150,12 +151,15 @@ def summary(
     """Medians of one number for each subject, and of its comparisons inside the rounds."""
     names = {name: None for each in rounds for name in each}
     medians = {name: _median(r.get(name, {}).get(number) for r in rounds) for name in names}
-    compared = {peer: _median(_compared(r, number, peer, how) for r in rounds) for peer in against}
-    return {"medians": medians, "compared": compared, "how": how}
+    compared, compiled = (
+        {peer: _median(_compared(r, one, number, peer, how) for r in rounds) for peer in against}
+        for one in OURS
+    )
+    return {"medians": medians, "compared": compared, "compiled": compiled, "how": how}
 
 
-def _compared(measured: Round, number: str, peer: str, how: str) -> float | None:
-    ours = measured.get("truezero", {}).get(number)
+def _compared(measured: Round, one: str, number: str, peer: str, how: str) -> float | None:
+    ours = measured.get(one, {}).get(number)
     theirs = measured.get(peer, {}).get(number)
     if ours is None or theirs is None or (how == "×" and theirs <= 0):
         return None
@@ -177,15 +181,22 @@ def summarised(rounds: Rounds) -> dict[str, dict[str, object]]:
 
 
 def value(found: Mapping[str, object], kind: str, name: str) -> float | None:
-    """A median (``medians``) or a comparison (``compared``) of one row; None where unknown."""
+    """A median (``medians``) of one row, or a comparison (``compared``, and that of what is
+    ``compiled``); None where unknown."""
     known = found[kind]
     assert isinstance(known, Mapping)
     number = known.get(name)
     return None if number is None else float(number)
 
 
-def reached(goal: Goal, found: Mapping[str, object]) -> bool | None:
+def told(goal: Goal, found: Mapping[str, object], one: str = "truezero") -> float | None:
+    """The number of a row that a goal asks for, of truezero or of its compiled copy."""
+    if not goal.peer:
+        return value(found, "medians", one)
+    return value(found, "compared" if one == "truezero" else one, goal.peer)
+
+
+def reached(goal: Goal, found: Mapping[str, object], one: str = "truezero") -> bool | None:
     """Whether a row's numbers reach a goal; None where what it asks for was not measured."""
-    kind, name = ("compared", goal.peer) if goal.peer else ("medians", "truezero")
-    number = value(found, kind, name)
+    number = told(goal, found, one)
     return None if number is None else number <= goal.most

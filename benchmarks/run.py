@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks import machine, peers, subjects
 from benchmarks.figures import FIGURES, OWN_FIGURES, Figure
 from benchmarks.load import Bench
-from benchmarks.rows import ROWS, SUBJECTS, Numbers, Round, Rounds, summarised, summary, value
+from benchmarks.rows import OURS, ROWS, SUBJECTS, Numbers, Round, Rounds, summarised, summary, value
 from benchmarks.subjects import Stage, Stand, Subject
 
 __all__ = ["Round", "Rounds", "save", "say", "summary"]
@@ -177,7 +177,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=4, help="of load, each round")
     parser.add_argument("--exchanges", type=int, default=1_000_000, help="of the hour")
     parser.add_argument("--only", nargs="*", choices=NAMES, default=NAMES)
-    parser.add_argument("--without", nargs="*", choices=list(peers.STANDS), default=[])
+    parser.add_argument("--without", nargs="*", choices=["compiled", *peers.STANDS], default=[])
     parser.add_argument("--python", type=Path, help="interpreter that serves truezero")
     return parser.parse_args()
 
@@ -203,28 +203,33 @@ def main() -> None:
             exchanges=asked.exchanges,
         )
         slow = [name for name in peers.STANDS if name not in asked.without]
-        beside_nginx(run, bench, asked.only, asked.rounds)
-        beside_the_slow(run, bench, asked.only, slow)
+        fast = [name for name in subjects.STANDS if name not in asked.without]
+        beside_nginx(run, bench, asked.only, asked.rounds, fast)
+        beside_the_slow(run, bench, asked.only, slow, [one for one in OURS if one in fast])
         alone(run, bench, asked.only, asked.rounds)
     table(run.rounds)
     say(f"\nwritten to {run.file}; for docs: python -m benchmarks.report {run.file}")
 
 
-def beside_nginx(run: Run, bench: Bench, names: Sequence[str], rounds: int) -> None:
+def beside_nginx(
+    run: Run, bench: Bench, names: Sequence[str], rounds: int, fast: Sequence[str]
+) -> None:
     figures = {name: figure for name, figure in FIGURES.items() if name in names}
-    with standing(bench.stage, list(subjects.STANDS) if figures else []) as everyone:
+    with standing(bench.stage, fast if figures else []) as everyone:
         for name, figure in figures.items():
             run.keep(
                 name, measure(run, bench, everyone, figure, min(rounds, figure.rounds or rounds))
             )
 
 
-def beside_the_slow(run: Run, bench: Bench, names: Sequence[str], slow: Sequence[str]) -> None:
+def beside_the_slow(
+    run: Run, bench: Bench, names: Sequence[str], slow: Sequence[str], own: Sequence[str]
+) -> None:
     """LiteLLM and Portkey in rounds of their own, so that they disturb none of the others."""
     figures = {name: figure for name, figure in FIGURES.items() if name in names and figure.slow}
     with (
         standing(bench.stage, slow if figures else []) as there,
-        standing(bench.stage, ["truezero"] if there else []) as ours,
+        standing(bench.stage, own if there else []) as ours,
     ):
         for name, figure in figures.items() if ours else ():
             run.keep(name, measure(run, bench, [*ours, *there], figure, SLOW_ROUNDS))

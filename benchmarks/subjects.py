@@ -18,6 +18,8 @@ from pathlib import Path
 from benchmarks import machine
 
 CHAT = "/v1/chat/completions"
+ROOT = Path(__file__).parent.parent
+COMPILED = ROOT / ".venv" / "compiled"
 
 # Debian's package as a bare relay: nothing buffered, nothing logged, connections kept.
 _NGINX = """
@@ -100,20 +102,37 @@ def _let_workers_in(home: str) -> None:
 @contextlib.contextmanager
 def truezero(stage: Stage) -> Iterator[Subject]:
     """``truezero serve`` as it comes, one worker, on an SQLite file of its own."""
+    with _serving("truezero", stage, ROOT) as subject:
+        yield subject
+
+
+@contextlib.contextmanager
+def compiled(stage: Stage) -> Iterator[Subject]:
+    """The same from the copy that ``make compiled`` makes.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    if not COMPILED.is_dir():
+        raise FileNotFoundError("compiled")
+    with _serving("compiled", stage, COMPILED) as subject:
+        yield subject
+
+
+@contextlib.contextmanager
+def _serving(name: str, stage: Stage, code: Path) -> Iterator[Subject]:
     port = machine.free_port()
     with tempfile.TemporaryDirectory() as home, Path(home, "log").open("wb") as log:
         serve = machine.running(
             serve_command(port, stage.python),
             core=stage.core,
             log=log,
-            env=serve_env(stage, Path(home)),
+            env=serve_env(stage, Path(home), code),
             cwd=Path(home),
         )
         with serve as process:
             machine.wait_for_port(port, process)
-            yield Subject(
-                name="truezero", port=port, path=f"/r/bench/openai{CHAT}", pid=process.pid
-            )
+            yield Subject(name=name, port=port, path=f"/r/bench/openai{CHAT}", pid=process.pid)
 
 
 def serve_command(port: int, python: Path | None = None) -> list[str]:
@@ -125,11 +144,11 @@ def serve_command(port: int, python: Path | None = None) -> list[str]:
     return [*base, "serve", "--port", str(port), "--log-level", "warning"]
 
 
-def serve_env(stage: Stage, home: Path) -> dict[str, str]:
+def serve_env(stage: Stage, home: Path, code: Path = ROOT) -> dict[str, str]:
     """Settings: the provider and the database; none is taken from the caller's."""
     return {
         **clean_env(),
-        "PYTHONPATH": python_path(stage.python),
+        "PYTHONPATH": python_path(stage.python, code),
         "TRUEZERO_UPSTREAM_OPENAI": f"http://127.0.0.1:{stage.provider_port}",
         "TRUEZERO_DATABASE_URL": f"sqlite:///{home / 'bench.db'}",
     }
@@ -140,12 +159,12 @@ def clean_env() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("TRUEZERO_")}
 
 
-def python_path(python: Path | None) -> str:
+def python_path(python: Path | None, code: Path = ROOT) -> str:
     """Where an interpreter finds the code; another one borrows this environment's packages."""
-    root = str(Path(__file__).parent.parent)
-    return root if python is None else os.pathsep.join([root, sysconfig.get_path("purelib")])
+    borrowed = [] if python is None else [sysconfig.get_path("purelib")]
+    return os.pathsep.join([str(code), *borrowed])
 
 
 Stand = Callable[[Stage], contextlib.AbstractContextManager[Subject]]
 
-STANDS: dict[str, Stand] = {"nginx": nginx, "truezero": truezero}
+STANDS: dict[str, Stand] = {"nginx": nginx, "truezero": truezero, "compiled": compiled}

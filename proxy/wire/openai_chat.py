@@ -111,7 +111,7 @@ def _timings(reading: Reading, timings: Payload) -> None:
     reading.output_total = read.output_tokens
 
 
-CHAT = Dialect(
+CHAT: Dialect = Dialect(
     name="openai.chat",
     read=_read,
     totals=usage.inclusive,

@@ -789,6 +789,7 @@ class Resting(Connection):
         self.closed = True
 
 
+@pytest.mark.reaches_in
 async def test_connections_too_long_at_rest_are_closed() -> None:
     shelf = Shelf(idle_s=0.1)
     old, young = Resting(), Resting()
@@ -803,6 +804,7 @@ async def test_connections_too_long_at_rest_are_closed() -> None:
     assert not young.closed
 
 
+@pytest.mark.reaches_in
 async def test_too_many_at_rest_close_the_oldest() -> None:
     shelf = Shelf(limit=2)
     connections = [Resting() for _ in range(3)]
