@@ -9,16 +9,14 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TextIO
 
 import orjson
-import structlog
-from structlog.stdlib import ProcessorFormatter
-from structlog.typing import EventDict, Processor
 
 from classifier.records import Exchange
 from proxy.recorder import Observer, Turn
@@ -29,7 +27,8 @@ _OURS = ("truezero", "uvicorn", "uvicorn.error")
 _WHOLE = 4096  # PIPE_BUF of Linux, in characters of ASCII
 _FRAMES = 12  # the innermost ones say where it happened
 
-_stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+Facts = dict[str, Any]
+Renderer = Callable[[Facts], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +45,7 @@ class Log:
     def install(self) -> None:
         """Route every logger of the process here; may be called again."""
         handler = logging.StreamHandler(self.out)
-        handler.setFormatter(
-            ProcessorFormatter(
-                foreign_pre_chain=[
-                    structlog.processors.add_log_level,
-                    structlog.stdlib.add_logger_name,
-                    _stamp,
-                    _whence,
-                    _tersely,
-                ],
-                processors=[ProcessorFormatter.remove_processors_meta, self._renderer()],
-            )
-        )
+        handler.setFormatter(_Lines(self._renderer()))
         root = logging.getLogger()
         root.handlers[:] = [handler]
         # Libraries tell URLs and headers at the lower levels.
@@ -76,7 +64,7 @@ class Log:
 
         def observe(turn: Turn) -> None:
             head = _head("exchange")
-            for piece in _pieces(str(render(out, "info", head | _facts(e))) for e in turn.ended):
+            for piece in _pieces(render(head | _facts(e)) for e in turn.ended):
                 out.write(piece)
                 out.flush()
 
@@ -84,19 +72,25 @@ class Log:
 
     def announce(self, event: str, **facts: Any) -> None:
         """Say something that is wanted at every level."""
-        self.out.write(f"{self._renderer()(self.out, 'info', _head(event) | facts)!s}\n")
+        self.out.write(f"{self._renderer()(_head(event) | facts)}\n")
         self.out.flush()
 
-    def _renderer(self) -> Processor:
+    def _renderer(self) -> Renderer:
         if self.style == "json" or (self.style is None and not self.out.isatty()):
-            return structlog.processors.JSONRenderer(serializer=_as_json)
-        return structlog.dev.ConsoleRenderer(
-            colors=self.out.isatty(), repr_native_str=False, sort_keys=False
-        )
+            return _as_json
+        return _for_eyes(self.out)
 
 
-def _head(event: str) -> dict[str, Any]:
-    return dict(_stamp(None, "info", {"event": event, "level": "info"}))
+def _for_eyes(out: TextIO) -> Renderer:
+    from structlog.dev import ConsoleRenderer  # noqa: PLC0415  20 ms, and few starts have eyes on them
+
+    render = ConsoleRenderer(colors=out.isatty(), repr_native_str=False, sort_keys=False)
+    return lambda facts: str(render(out, facts["level"], facts))
+
+
+def _head(event: str, level: str = "info", **more: str) -> Facts:
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return {"event": event, "level": level, **more, "timestamp": now}
 
 
 def _pieces(lines: Iterable[str]) -> Iterator[str]:
@@ -149,8 +143,8 @@ def _printable(text: str | None) -> str | None:
     return text.encode("unicode_escape").decode("ascii")
 
 
-def _as_json(line: Mapping[str, Any], **_options: Any) -> str:
-    return orjson.dumps(line, default=str).decode()
+def _as_json(facts: Facts) -> str:
+    return orjson.dumps(facts, default=str).decode()
 
 
 def _number(level: str) -> int:
@@ -160,24 +154,25 @@ def _number(level: str) -> int:
 # --- what other loggers say --------------------------------------------------------------
 
 
-def _whence(_logger: object, _name: str, event: EventDict) -> EventDict:
-    """An exception's type and frames in place of its message, which may hold what was asked."""
-    info = event.pop("exc_info", None)
-    if info and info[0] is not None:
-        event["raised"] = info[0].__name__
-        event["at"] = _frames(info[2])
-    return event
+class _Lines(logging.Formatter):
+    """One line for each record: of an exception its type and frames, and not its message."""
+
+    def __init__(self, render: Renderer) -> None:
+        super().__init__()
+        self._render = render
+
+    def format(self, record: logging.LogRecord) -> str:
+        """What a record says, without the further lines in which asyncio tells messages."""
+        event = record.getMessage().strip().partition("\n")[0]
+        facts = _head(event, record.levelname.lower(), logger=record.name)
+        if record.exc_info and record.exc_info[0] is not None:
+            facts |= {"raised": record.exc_info[0].__name__, "at": _frames(record.exc_info[2])}
+        return self._render(facts)
 
 
 def _frames(trace: TracebackType | None) -> str:
     frames = traceback.extract_tb(trace)[-_FRAMES:]
     return " > ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames)
-
-
-def _tersely(_logger: object, _name: str, event: MutableMapping[str, Any]) -> EventDict:
-    """One line only: asyncio's further lines hold an exception's message."""
-    event["event"] = str(event["event"]).strip().partition("\n")[0]
-    return event
 
 
 def _is_of_a_cut_answer(record: logging.LogRecord) -> bool:
