@@ -155,8 +155,12 @@ def serve_env(stage: Stage, home: Path, code: Path = ROOT) -> dict[str, str]:
 
 
 def clean_env() -> dict[str, str]:
-    """The environment without settings of truezero's."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TRUEZERO_")}
+    """The environment without settings of truezero's.
+
+    Modules are compiled once, as pip leaves them, and not at every start.
+    """
+    left_out = ("TRUEZERO_", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
 
 
 def python_path(python: Path | None, code: Path = ROOT) -> str:

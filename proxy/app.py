@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping, Se
 from contextlib import asynccontextmanager
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
@@ -199,6 +199,12 @@ class Application:
             self._making = asyncio.create_task(aside(self.control_plane))
         return await asyncio.shield(self._making)
 
+    async def _prepare_control_plane(self) -> None:
+        try:
+            await self._control_plane()
+        except Exception:  # whatever it is: who asks is told 500, and agents are served
+            log.exception("the control plane cannot be made")
+
     async def _admits(self, rollout_id: str) -> None:
         await (await self._control_plane()).desk.admits(rollout_id)
 
@@ -214,8 +220,8 @@ class Application:
     async def _lifespan(self) -> AsyncIterator[None]:
         self._recorder.start()
         await asyncio.to_thread(self._beat)
-        work = (self._pulse(), self._listen_to_loop(), self._control_plane())
-        tasks: list[asyncio.Task[Any]] = [asyncio.create_task(each) for each in work]
+        work = (self._pulse(), self._listen_to_loop(), self._prepare_control_plane())
+        tasks = [asyncio.create_task(each) for each in work]
         gc.freeze()  # what lives as long as the process is not searched for garbage again
         gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import socket
@@ -19,6 +18,8 @@ from types import FrameType
 import uvicorn
 from uvicorn.supervisors import multiprocess
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
+
+from proxy.start import lighten
 
 # Set by the first signal: streams that have no end of their own end then.
 LEAVING = threading.Event()
@@ -60,7 +61,7 @@ class Worker(Process):
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         """Run in the worker's process."""
-        gc.disable()  # as in `truezero.cli.serve`, until it serves
+        lighten()
         threading.Thread(target=_end_with_parent, daemon=True).start()
         super().target(sockets)
 

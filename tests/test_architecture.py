@@ -65,6 +65,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.signing": Room.MACHINERY,
     "proxy.sockets": Room.MACHINERY,
     "proxy.store": Room.MACHINERY,
+    "proxy.start": Room.MACHINERY,
     "proxy.traces": Room.MACHINERY,
     "proxy.transport": Room.MACHINERY,
     "proxy.upgrades": Room.MACHINERY,

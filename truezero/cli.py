@@ -5,7 +5,6 @@ It judges nothing itself, and loads the service only where a command runs it.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -92,7 +91,9 @@ def serve(
         "config": config,
     }
     _as_environment(flags)
-    gc.disable()  # what a start makes is kept: to look for garbage in it takes a seventh of a start
+    from proxy.start import lighten  # noqa: PLC0415  before the service is loaded
+
+    lighten()
     service = _service()
     try:
         service.app.serve(_settings())
