@@ -183,7 +183,7 @@ class Door(asyncio.Protocol):
         app = self._relaying
         if not raw_path.startswith(_ROLLOUTS):
             app, scope["state"] = self._app, self._state.copy()
-        call = Answering(self, app, scope)
+        call = scope["answering"] = Answering(self, app, scope)
         call.bodiless = method == "HEAD"
         call.keep_alive = version != "1.0" and parser.should_keep_alive()
         call.expects = dict(headers).get(b"expect", b"").lower() == b"100-continue"
@@ -263,8 +263,7 @@ class Door(asyncio.Protocol):
     def _leave(self) -> None:
         """Tell every call at once that its agent is gone."""
         for call in self._calls:
-            call.gone = True
-            call.tell()
+            call.leave()
 
     def _let_go(self) -> None:
         """Of what knows us, or would wake us."""
@@ -345,13 +344,17 @@ class Answering:
     is all of an answer, and goes out in one write. A request's body is kept in the parts it
     came in.
 
+    As ``scope["answering"]`` it lets an application do without a task that waits for the agent's
+    leaving, and pass parts on without being woken for each.
+
     ``gone``: the agent. ``begun``, ``complete``: the answer. ``more_body``: of the request.
     ``bodiless``: the answer to a HEAD. ``expects``: to be told that the body may be sent.
     """
 
     __slots__ = (
         "_app", "_chunked", "_door", "_left", "_news", "_parts", "_parts_bytes", "_scope",
-        "_waiting", "begun", "bodiless", "complete", "expects", "gone", "keep_alive", "more_body",
+        "_waiting", "_when_gone", "begun", "bodiless", "complete", "expects", "gone", "keep_alive",
+        "more_body",
     )  # fmt: skip
 
     def __init__(self, door: Door, app: Application, scope: Scope) -> None:
@@ -365,6 +368,7 @@ class Answering:
         self._waiting: list[asyncio.Future[None]] = []  # for news
         self.gone = self.begun = self.complete = self._chunked = False
         self._left = 0  # bytes that the answer's body still lacks
+        self._when_gone: Callable[[], None] | None = None
         self.bodiless = self.expects = False
         self.keep_alive = True
 
@@ -372,8 +376,9 @@ class Answering:
         """Have the application answer."""
         tasks, task = self._door.tasks, cast("asyncio.Task[Any]", asyncio.current_task())
         tasks.add(task)
+        scope, self._scope = self._scope, {}  # which knows us
         try:
-            await self._app(self._scope, self.receive, self.send)
+            await self._app(scope, self.receive, self.send)
         except BaseException as error:
             _log.error("Exception in ASGI application\n", exc_info=error)
             await self._break_off()
@@ -425,8 +430,41 @@ class Answering:
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
+    def pass_on(self, part: bytes) -> bool:
+        """Send a part of the answer's body now; False, where it must wait or nobody reads it."""
+        door = self._door
+        if door.write_paused or self.gone:
+            return False
+        if self._chunked:
+            door.transport.write(b"%x\r\n%b\r\n" % (len(part), part))
+        else:
+            self._go_on(b"", part, True)
+        return True
+
+    def watch(self, when_gone: Callable[[], None] | None) -> None:
+        """Have this called when the agent is gone; what is still to come of the request is lost.
+
+        None: no more. At most one is called, once.
+        """
+        self._when_gone = when_gone
+        if when_gone is not None:
+            self._parts, self._parts_bytes = [], 0
+            self._door.go_on()
+            if self.gone:
+                when_gone()
+
+    def leave(self) -> None:
+        """The agent is gone."""
+        if not self.gone:
+            self.gone = True
+            self.tell()
+            if self._when_gone is not None:
+                self._when_gone()
+
     def hear(self, part: bytes) -> int:
         """Take a part of the request's body; the bytes that wait to be received."""
+        if self._when_gone is not None:
+            return 0
         self._parts.append(part)
         self._parts_bytes += len(part)
         self.tell()

@@ -20,8 +20,9 @@ from proxy import asking
 from proxy import headers as dress
 from proxy.addressing import Addresses, Target, is_data_plane
 from proxy.bounds import Places
+from proxy.door import Answering
 from proxy.faults import StandIn, resetting
-from proxy.http1.lean import LeanRequest, pairs
+from proxy.http1.lean import Answer, LeanRequest, pairs
 from proxy.keys import Keyring
 from proxy.refusals import Refusal, problem
 from proxy.standing import Standings
@@ -36,9 +37,6 @@ Scope = dict[str, Any]
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-# A call shorter than this needs nobody watching whether its agent is still there.
-_WATCH_AFTER_S = 0.05
 
 _NO_BODY = frozenset({204, 304})
 _STATUSES = range(200, 600)
@@ -201,7 +199,7 @@ class Relay:
 class _Flight:
     """One call under way: the state that its steps share."""
 
-    _watcher: asyncio.TimerHandle | asyncio.Task[None] | None = None
+    _enough: asyncio.TimerHandle | None = None  # of reading on without the agent
     _opened: asyncio.Future[None] | None = None
     _asked = False  # the usage was asked for, and the agent had not
     _blame: Cause | None = None  # why nothing was sent
@@ -212,6 +210,9 @@ class _Flight:
     _body_over = False  # the request outgrew its limit on the way
     _started = False  # the agent has the answer's head
     _received = 0  # bytes of the answer's body
+    _length: int | None = None  # as its head states
+    _fed = 0  # bytes of the next chunk that were heard already
+    _ends = False  # the answer, with them
     _whole: Message | None = None  # an answer that goes out in one write
     _committed: asyncio.Future[None] | None = None
     _committed_bytes = -1
@@ -229,6 +230,7 @@ class _Flight:
         self._house = house
         self._target = target
         self._scope = scope
+        self._answering: Answering = scope["answering"]
         self._receive = receive
         self._send = send
         self._call = _call(house, target, scope, injected=injected)
@@ -402,14 +404,32 @@ class _Flight:
         return Ending.COMPLETE, None
 
     async def _body(self, response: httpx.Response, length: int | None) -> None:
-        feed, clock = self._tap.feed, self._house.clock
-        async for chunk in response.stream:  # type: ignore[union-attr]
-            terminal = feed(chunk, clock())
-            self._received += len(chunk)
-            if terminal or self._received == length:
+        stream, self._length = response.stream, length
+        if isinstance(stream, Answer):
+            stream.through(self._pass_on)
+        async for chunk in stream:  # type: ignore[union-attr]
+            fed, ends = self._fed, self._ends
+            self._fed, self._ends = 0, False
+            if fed < len(chunk):
+                ends = self._hear(chunk[fed:]) or ends
+            if ends:
                 self._record(Ending.COMPLETE)
                 await self._durable()
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    def _pass_on(self, chunk: bytes) -> bool:
+        """Hand a chunk on as it comes, without a turn of the loop; False where it has to wait,
+        for room or for its record."""
+        self._ends = self._hear(chunk)
+        if self._ends or not self._answering.pass_on(chunk):
+            self._fed = len(chunk)
+            return False
+        return True
+
+    def _hear(self, chunk: bytes) -> bool:
+        """Count a chunk; whether it is the answer's last."""
+        self._received += len(chunk)
+        return self._tap.feed(chunk, self._house.clock()) or self._received == self._length
 
     def _unasked(self, status: int, headers: dress.Pairs) -> asking.Unasked | None:
         """How to give the agent its own answer, where more was asked for than it did."""
@@ -489,19 +509,12 @@ class _Flight:
     # is the agent still there?
 
     def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._watcher = loop.call_later(_WATCH_AFTER_S, self._start_watching)
+        self._answering.watch(self._agent_left)
 
-    def _start_watching(self) -> None:
-        self._watcher = asyncio.get_running_loop().create_task(self._see_agent_leave())
-
-    async def _see_agent_leave(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    def _agent_left(self) -> None:
         self._left = True
-        if self._task is None or self._drains():
-            return
-        self._task.cancel()
+        if self._task is not None and not self._drains():
+            self._task.cancel()
 
     def _drains(self) -> bool:
         """Read on without the agent, where that is wanted and anything is still to come."""
@@ -515,7 +528,7 @@ class _Flight:
         self._drain_to = self._received + limits.drain_bytes
         self._send = self._to_nobody
         loop = asyncio.get_running_loop()
-        self._watcher = loop.call_later(limits.drain_s, self._task.cancel)
+        self._enough = loop.call_later(limits.drain_s, self._task.cancel)
         return True
 
     async def _to_nobody(self, _message: Message) -> None:
@@ -524,9 +537,9 @@ class _Flight:
             raise _AgentLeft
 
     def _stop_watching(self) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
-            self._watcher = None
+        self._answering.watch(None)
+        if self._enough is not None:
+            self._enough.cancel()
 
 
 def _read_on(as_left: Exchange, exchange: Exchange) -> Exchange:

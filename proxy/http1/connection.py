@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
             return
         if self._complete:
             self._finish(exchange)
-        exchange.wake()
+            exchange.wake()
 
     def eof_received(self) -> None:
         """The transport's: the server will say no more; it closes itself on our return."""
@@ -261,9 +261,11 @@ class Connection(asyncio.Protocol):
         ):
             self.fail(httpx.RemoteProtocolError("the answer's head is too long"))
             return False
-        if exchange.status is not None:
-            exchange.interrupt_upload()
-        return exchange.status is not None
+        if exchange.status is None:
+            return False
+        exchange.interrupt_upload()
+        exchange.wake()
+        return True
 
     def _finish(self, exchange: Exchange) -> None:
         """The answer is whole: offer the connection for the next question."""

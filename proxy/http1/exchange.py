@@ -6,7 +6,7 @@ It knows no framing and no socket, only the line that brings it its bytes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
 import httpx
@@ -48,7 +48,8 @@ class Exchange(Answer):
     sent = False  # the request is
     interrupted = False  # the upload was stopped by what the server did
     uploader: asyncio.Task[object] | None = None
-    _waiter: asyncio.Future[None] | None = None
+    _waiter: asyncio.Future[None] | None = None  # of a reader that has nothing to read
+    _pass_on: Callable[[bytes], bool] | None = None
     _unread = 0
 
     def __init__(
@@ -106,15 +107,25 @@ class Exchange(Answer):
         waiter = self._waiter = self._loop.create_future()
         return waiter if self._read_s is None else self._in_time(waiter, self._read_s)
 
+    def through(self, pass_on: Callable[[bytes], bool]) -> None:
+        """Have each part that comes while its reader waits handed over at once."""
+        if self._read_s is None:  # else silence is timed by the reader's waiting
+            self._pass_on = pass_on
+
     def arrived(self, part: bytes) -> bool:
-        """Put a part of the body where the reader finds it; True where too much waits there."""
+        """Give the reader a part of the body; True where too much waits for it."""
+        waiter = self._waiter
+        if waiter is not None:  # so that nothing else is unread
+            if self._pass_on is not None and self._pass_on(part):
+                return False
+            self.wake()
         self._parts.append(part)
         self._unread += len(part)
         return self._unread > _UNREAD_LIMIT
 
     def wake(self) -> None:
         """Let the reader look again."""
-        waiter = self._waiter
+        waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 

@@ -5,7 +5,7 @@ It checks nothing: what is put in goes out, and what came in is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -85,6 +85,14 @@ class LeanRequest(httpx.Request):
 
 class Answer(httpx.AsyncByteStream):
     """An answer's body as it arrives."""
+
+    def through(self, pass_on: Callable[[bytes], bool]) -> None:
+        """Have each part that comes while its reader waits handed over at once.
+
+        Arguments:
+            pass_on: returns False for a part that it cannot take now: it is read as ever.
+        """
+        raise NotImplementedError
 
     def leave(self) -> None:
         """Stop listening; a provider that is not done is cut off at once."""
