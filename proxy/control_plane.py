@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from fastapi import FastAPI, Request
-from fastapi_offline import FastAPIOffline
+from fastapi.staticfiles import StaticFiles
 
 from proxy.api import keys, numbers, problems, routes
 from proxy.api.guard import Guard
@@ -73,13 +73,15 @@ def build(settings: Settings, near: Neighbours) -> ControlPlane:
     pace = Pace(settings.registrations_per_s or None, time.monotonic)
     overview = Overview(desk=desk, upstreams=near.upstreams, wall=time.time, leaving=LEAVING.is_set)
     version, address = metadata.version("truezero"), _address(settings)
-    app = FastAPIOffline(
+    app = FastAPI(
         title="truezero",
         version=version,
         summary="Tells an agent's honest zero from a provider failure, by watching the wire.",
+        docs_url=None,  # a page of ours, which keeps to its origin as all do
         redoc_url=None,
-        static_url="/static/docs",
     )
+    # Of that package only the files of Swagger UI are used.
+    app.mount("/static/docs", StaticFiles(packages=[("fastapi_offline", "static")]))
     problems.install(app)
     for router in (
         routes.router(desk, pace, address, version=version),

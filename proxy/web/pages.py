@@ -299,6 +299,10 @@ def _keep_session(answer: Response, session: str, request: Request) -> None:
 
 
 def _rest(routes: APIRouter) -> None:
+    @routes.get("/docs")
+    async def docs() -> Response:
+        return shown.docs()
+
     @routes.get("/ui/static/{name}")
     async def static(name: Name) -> Response:
         file = shown.static(name)

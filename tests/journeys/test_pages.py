@@ -171,6 +171,15 @@ def test_a_page_is_whole_and_readable_by_all(
     assert page.evaluate("document.documentElement.scrollWidth") == 380, "it fits a narrow window"
 
 
+def test_the_documentation_works_within_its_policy(shown: Shown, reader: Opener) -> None:
+    """A complaint of the browser's about the policy, or a request elsewhere, fails it."""
+    page = reader(shown.url).opens("/docs")
+    page.locator("#operations-rollouts-rollouts_rollouts_get").get_by_role("button").first.click()
+    page.get_by_role("button", name="Try it out").click()
+    page.get_by_role("button", name="Execute").click()
+    expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("200")
+
+
 def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> None:
     tab = reader(shown.url, java_script_enabled=False)
     page = tab.opens("/")

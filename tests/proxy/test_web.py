@@ -219,7 +219,7 @@ def test_markup_in_a_name_stays_text(service: Service) -> None:
 
 def test_pages_keep_to_their_origin_and_hold_no_script_or_style(service: Service) -> None:
     play(service, "dead", DEAD)
-    for path in (*PAGES, "/ui/sign-in", "/ui/nowhere"):
+    for path in (*PAGES, "/docs", "/ui/sign-in", "/ui/nowhere"):
         answer = service.http.get(path, headers=BROWSER)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
