@@ -579,20 +579,20 @@ class _Upload(httpx.AsyncByteStream):
 
 def _call(house: House, target: Target, scope: Scope, *, injected: bool) -> Call:
     headers = scope["headers"]
-    return Call(
-        id=house.new_id(),
-        rollout_id=target.rollout_id,
-        upstream=target.upstream.name,
-        method=scope["method"],
-        path=target.path,
-        query=target.query,
-        role=target.role,
-        attribution=target.attribution,
-        key_digest=dress.key_digest(dress.shown_key(headers), house.salt),
-        started_at=house.wall(),
-        began=house.clock(),
-        request_headers=headers,
-        injected=injected,
+    return Call(  # by position: a third of the time
+        house.new_id(),
+        target.rollout_id,
+        target.upstream.name,
+        scope["method"],
+        target.path,
+        house.wall(),
+        house.clock(),
+        headers,
+        target.query,
+        target.role,
+        target.attribution,
+        dress.key_digest(dress.shown_key(headers), house.salt),
+        injected,
     )
 
 

@@ -33,7 +33,7 @@ from proxy.wire.errors import retry_after, stated_type
 Headers = Sequence[tuple[bytes, bytes]]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Call:
     """One call as the relay sends it.
 
@@ -47,13 +47,13 @@ class Call:
     upstream: str
     method: str
     path: bytes
+    started_at: float
+    began: float
+    request_headers: Headers = ()
     query: bytes = b""
     role: str = "agent"
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None
-    started_at: float
-    began: float
-    request_headers: Headers = ()
     injected: bool = False
 
 
@@ -76,7 +76,6 @@ _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generat
                 b"x-litellm-call-id")  # fmt: skip
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip
-_UNSTATED: dict[str, float] = {}
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
 _NOTHING: Heard = (Reading(), False, None)
 
@@ -108,15 +107,15 @@ class Tap:
         self._stall_s = stall_s
         self._route = table.route(call.method, call.path)
         said = dress.named(call.request_headers)
-        encodings: list[bytes] = []
+        encodings: Sequence[bytes] = ()
         if b"content-encoding" in said:
-            encodings += [v for name, v in call.request_headers if name == b"content-encoding"]
+            encodings = [v for name, v in call.request_headers if name == b"content-encoding"]
         self._request = RequestReader(encodings, limits.request_bytes)
         self._retry = _retry(said.get(b"x-stainless-retry-count"))
         self._traceparent = said.get(b"traceparent")
         self._answer = AnswerReader(self._route, limits)
         self._headers: Headers = ()
-        self._stated: dict[str, float] = _UNSTATED
+        self._stated: Mapping[str, float] = usage.UNSTATED
         self._request_id: str | None = None
         self._status: int | None = None
         self._first_byte_s: float | None = None

@@ -92,7 +92,8 @@ def asked(body: bytes) -> Asked:
         return UNKNOWN
     if not isinstance(payload, dict):
         return UNKNOWN
-    return model_name(payload.get("model")), payload.get("stream") is True, _has_tools(payload)
+    tools = not _TOOLED.isdisjoint(payload) and _has_tools(payload)
+    return model_name(payload.get("model")), payload.get("stream") is True, tools
 
 
 # ``functions`` is OpenAI's before tools; ``toolConfig`` holds them at Converse; Code Assist
@@ -101,8 +102,6 @@ _TOOLED = frozenset(("tools", "functions", "toolConfig", "request"))
 
 
 def _has_tools(payload: Payload) -> bool:
-    if _TOOLED.isdisjoint(payload):
-        return False
     return _tools(payload) or _tools(part(payload.get("request")))
 
 

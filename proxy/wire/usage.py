@@ -226,17 +226,18 @@ _HEADERS = {
     b"x-litellm-response-cost": "cost_usd",
 }
 _STATING = frozenset(_HEADERS)
+UNSTATED: Mapping[str, float] = {}
 
 
-def in_headers(said: Mapping[bytes, bytes]) -> dict[str, float]:
+def in_headers(said: Mapping[bytes, bytes]) -> Mapping[str, float]:
     """What an answer's headers state, by the reading's field; names in lower case."""
     if _STATING.isdisjoint(said):
-        return {}
+        return UNSTATED
     stated = ((field, _number(said.get(name))) for name, field in _HEADERS.items())
     return {field: number for field, number in stated if number is not None}
 
 
-def fill(reading: Reading, stated: dict[str, float]) -> None:
+def fill(reading: Reading, stated: Mapping[str, float]) -> None:
     """Fill from headers what the body left open, each field by itself."""
     for field, number in stated.items():
         if getattr(reading, field) is None:
