@@ -67,6 +67,13 @@ class Event(NamedTuple):
     data: dict[str, Any]
 
 
+class _Seen(NamedTuple):
+    """A rollout as it was read, and whether a verdict on it may be kept."""
+
+    rollout: Rollout
+    kept: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Summed:
     """A batch summed up, and the stamp of the state it was in."""
@@ -281,10 +288,14 @@ class Desk:
         """
         if settled:
             await self._settle(rollout_id, timeout_s)
-        rollout = await self._rollout(rollout_id)
-        if policy == SEED.name:
-            return codec.encode_verdict(await self._ask(self._judge, rollout, SEED))
-        return codec.encode_verdict(await self._judged(rollout))
+        return await self._ask(self._verdict, rollout_id, policy)
+
+    def _verdict(self, rollout_id: str, policy: str | None) -> dict[str, Any]:
+        seen = self._seen(rollout_id)
+        by_seed = policy == SEED.name
+        return codec.encode_verdict(
+            self._judge(seen.rollout, SEED) if by_seed else self._judge_and_keep(seen)
+        )
 
     async def stored_result(self, rollout_id: str) -> dict[str, Any]:
         """The record a runner stores.
@@ -292,14 +303,17 @@ class Desk:
         Raises:
             Refusal: 404 for an unknown rollout, 409 before its outcome is known.
         """
-        rollout = await self._rollout(rollout_id)
-        if rollout.outcome is None:
+        return await self._ask(self._result, rollout_id)
+
+    def _result(self, rollout_id: str) -> dict[str, Any]:
+        seen = self._seen(rollout_id)
+        if seen.rollout.outcome is None:
             raise Refusal(
                 409,
                 "no_outcome",
                 f"rollout {rollout_id!r} has no outcome yet: POST /rollouts/{{id}}/outcome",
             )
-        return codec.encode_result(result(rollout, await self._judged(rollout)))
+        return codec.encode_result(result(seen.rollout, self._judge_and_keep(seen)))
 
     async def exchanges(
         self, rollout_id: str, *, after: str | None = None, limit: int = _PAGE
@@ -337,13 +351,13 @@ class Desk:
     ) -> AsyncIterator[list[dict[str, Any]]]:
         while rows:
             for row in rows:
-                rollout = await self._rollout(row["id"])
-                yield await self._ask(self._records, rollout)
+                yield await self._ask(self._records, row["id"])
             after = (rows[-1]["created_at"], rows[-1]["id"])
             rows = await self._ask(self._database.rollouts_page, filters, after=after, limit=_PAGE)
 
-    def _records(self, rollout: Rollout) -> list[dict[str, Any]]:
+    def _records(self, rollout_id: str) -> list[dict[str, Any]]:
         """A rollout, its outcome and its calls, as an export has them."""
+        rollout = self._seen(rollout_id).rollout
         records = [{"record": "rollout", **codec.encode_rollout(rollout)}]
         if rollout.outcome is not None:
             owner = {"record": "outcome", "rollout_id": rollout.id}
@@ -526,22 +540,30 @@ class Desk:
         ):
             await asyncio.sleep(_SETTLE_POLL_S)
 
-    async def _rollout(self, rollout_id: str) -> Rollout:
+    def _seen(self, rollout_id: str) -> _Seen:
+        """A rollout as it stands.
+
+        Raises:
+            Refusal: 404 for an unknown rollout.
+            StorageError: the database does not answer, and nothing else is known of it.
+        """
         try:
-            found = await self._ask(self._database.rollout, rollout_id)
-        except Refusal:
+            found = self._database.rollout(rollout_id)
+            up_s = self._database.up_s()
+        except StorageError:
             if not self._recorder.missing(rollout_id):
                 raise
-            found = None  # what is known is enough: that evidence is missing
+            up_s = found = None  # what is known is enough: that evidence is missing
         missing = self._recorder.missing(rollout_id)
+        kept = up_s is None or up_s >= 2 * LATELY_S  # longer than the doubt below is said
         if found is None:
             if not missing:
                 raise _unknown(rollout_id)
-            return Rollout(id=rollout_id, gaps=missing)
+            return _Seen(Rollout(id=rollout_id, gaps=missing), kept)
         row, rollout = found
-        elsewhere = await self._ask(self._database.lately_back)
+        elsewhere = up_s is not None and up_s < LATELY_S
         gaps = rollout.gaps + missing + elsewhere
-        return replace(rollout, gaps=gaps, outcome=_outcome(row))
+        return _Seen(replace(rollout, gaps=gaps, outcome=_outcome(row)), kept)
 
     def _encoded(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
         """Exchanges as REST gives them, with what they cost."""
@@ -550,17 +572,14 @@ class Desk:
             for exchange in exchanges
         ]
 
-    async def _judged(self, rollout: Rollout) -> Verdict:
+    def _judge_and_keep(self, seen: _Seen) -> Verdict:
         """Judge, with what earlier attempts of the same task say of a retry, and keep it."""
-        return await self._ask(self._judge_and_keep, rollout)
-
-    def _judge_and_keep(self, rollout: Rollout) -> Verdict:
+        rollout = seen.rollout
         verdict = self._judge(rollout, self._policy)
         if rollout.task is not None and rollout.attempt:
             earlier = self._database.earlier_causes(rollout.batch, rollout.task, rollout.attempt)
             verdict = in_itself(verdict, rollout, self._policy, earlier)
-        # Said, and kept when it can be: longer than such a doubt lasts, for it is an answer here.
-        if self._recorder.failing or self._database.lately_back(2 * LATELY_S):
+        if self._recorder.failing or not seen.kept:  # said now, and kept when it can be
             return verdict
         now = self._wall()
         self._database.store_verdict(

@@ -16,18 +16,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Engine,
     RowMapping,
+    Select,
     Table,
     and_,
     case,
+    column,
     create_engine,
     delete,
     event,
@@ -51,6 +54,7 @@ from proxy.store.ledger import EVENTS_CHANNEL, Bell, Commit, Engines, SqliteLedg
 from proxy.store.locks import Lock, hold
 from proxy.store.migrations import UnfitError
 from proxy.store.tables import (
+    EXCHANGE_COLUMNS,
     breakers,
     events,
     exchange_of,
@@ -80,7 +84,7 @@ _BUSY_MS = 5000  # how long a writer waits for another process on the same file
 _RECORDING_BUSY_MS = 500  # the same for the recorder, behind which agents wait
 _ENDED = "ended."  # before the name of a session, in the table of what the deployment knows
 _KNOWN_S = 3600.0  # a rollout known to be there is written anew after it: it may have been pruned
-LATELY_S = 5.0  # services try again every half second, and write what they kept
+LATELY_S = 5.0  # services may hold calls so long after PostgreSQL came up: they try twice a second
 _WORKER_STALE_S = 30.0  # a worker unseen for so long is dead
 _AWAKE_S = 15.0  # who was not seen for so long knows nothing of others
 
@@ -442,24 +446,23 @@ class Database:
             row = _rollout_row(connection, rollout_id)
             if row is None:
                 return None
-            done = connection.execute(select(exchanges).where(exchanges.c.rollout_id == rollout_id))
-            seen = {found.id: found for found in map(exchange_of, done)}
+            done = connection.execute(_EXCHANGES.where(exchanges.c.rollout_id == rollout_id))
+            seen = {found.id: found for found in map(exchange_of, done.all())}
             for found in _open_rows(connection, rollout_id):
                 seen.setdefault(found["id"], open_exchange_of(found))
         ordered = sorted(seen.values(), key=lambda e: (e.timing.started_at, e.id))
         return row, _rollout_of(row, tuple(ordered))
 
-    def lately_back(self, within_s: float = LATELY_S) -> bool:
-        """Whether PostgreSQL came up so lately that a service may hold calls which it lacks.
+    def up_s(self) -> float | None:
+        """For how many seconds PostgreSQL has been up; None for SQLite.
 
-        By the server's clock, so that services' own do not matter; of SQLite each service knows
-        by itself.
+        By the server's clock, so that services' own do not matter.
         """
         if self.is_sqlite:
-            return False
+            return None
         up_for = func.extract("epoch", func.now() - func.pg_postmaster_start_time())
         with self._reading.connect() as connection:
-            return float(connection.scalar(select(up_for)) or 0) < within_s
+            return float(connection.scalar(select(up_for)) or 0)
 
     def in_flight(self, rollout_id: str) -> int:
         """How many of a rollout's calls are open in any process."""
@@ -473,7 +476,7 @@ class Database:
         with self._reading.connect() as connection:
             if _rollout_row(connection, rollout_id) is None:
                 return None
-            query = select(exchanges).where(
+            query = _EXCHANGES.where(
                 exchanges.c.rollout_id == rollout_id, exchanges.c.id > (after or "")
             )
             done = connection.execute(query.order_by(exchanges.c.id).limit(limit)).all()
@@ -494,13 +497,14 @@ class Database:
             if row["batch"] is not None and not row["provisional"]:
                 hold(connection, Lock.BREAKERS, row["batch"])
             hold(connection, Lock.VERDICT, row["rollout_id"])
+            if row["provisional"]:
+                connection.execute(_provisional(connection.dialect.name), row)
+                return
             key = verdicts.c.rollout_id == row["rollout_id"]
             before = connection.execute(select(verdicts).where(key)).mappings().one_or_none()
-            if row["provisional"] and before is not None and not before["provisional"]:
-                return  # it was read before the outcome came; the final one stands
             connection.execute(delete(verdicts).where(key))
-            connection.execute(insert(verdicts).values(**row))
-            if row["provisional"] or (before is not None and not before["provisional"]):
+            connection.execute(insert(verdicts), row)
+            if before is not None and not before["provisional"]:
                 return
             told = {name: row[name] for name in ("health", "subcategory", "fingerprint")}
             _tell(connection, "verdict_given", row["given_at"], told, row)
@@ -680,6 +684,9 @@ def _not_all_seen() -> ColumnElement[bool]:
     return or_(ended != verdicts.c.calls, in_flight.exists(), unreported, missing)
 
 
+# As the driver gives them: `exchange_of` knows their types.
+_EXCHANGES = cast(Select[Any], select(*map(column, EXCHANGE_COLUMNS))).select_from(exchanges)
+
 # Under the names that `classifier.scores.Entry` has, in its order.
 ENTRY_COLUMNS = (
     rollouts.c.id,
@@ -768,11 +775,27 @@ def _secret(connection: Connection, name: str) -> str | None:
 
 def _add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert a row where none stands under its key; whether it was inserted."""
-    # Its engine has loaded the dialect; the other one would take 15 ms of a start.
-    dialect = import_module(f"sqlalchemy.dialects.{connection.dialect.name}")
-    done = connection.execute(dialect.insert(table).values(**row).on_conflict_do_nothing())
-    added: bool = done.rowcount == 1
+    adding = _insert(connection.dialect.name)(table).values(**row).on_conflict_do_nothing()
+    added: bool = connection.execute(adding).rowcount == 1
     return added
+
+
+@cache
+def _insert(dialect: str) -> Callable[[Table], Any]:
+    """The dialect's own insert: its engine has loaded it; another would take 15 ms of a start."""
+    made: Callable[[Table], Any] = import_module(f"sqlalchemy.dialects.{dialect}").insert
+    return made
+
+
+@cache
+def _provisional(dialect: str) -> Any:
+    """Keeps a verdict; a final one stands, for this was read before the outcome came."""
+    adding = _insert(dialect)(verdicts)
+    return adding.on_conflict_do_update(
+        index_elements=["rollout_id"],
+        set_={name: adding.excluded[name] for name in verdicts.columns.keys()},  # noqa: SIM118
+        where=verdicts.c.provisional.is_(True),
+    )
 
 
 def _rollout_row(connection: Connection, rollout_id: str, *, changing: bool = False) -> Row | None:

@@ -262,42 +262,9 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         retry_after_s, provider_request_id, request_bytes, response_bytes, request_digest,
         sdk_retry, attribution, key_digest, injected, deaf,
     ) = row  # fmt: skip
-    return Exchange(
-        id=exchange_id,
-        rollout_id=rollout_id,
-        upstream=upstream,
-        api=api,
-        timing=Timing(
-            started_at=started_at,
-            first_byte_s=first_byte_s,
-            first_token_s=first_token_s,
-            duration_s=duration_s,
-        ),
-        kind=_KINDS[kind],
-        method=method,
-        role=role,
-        model=model,
-        answered_model=answered_model,
-        status=status,
-        ending=_ENDINGS[ending],
-        streamed=_FLAGS[streamed],
-        usage=Usage(
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cached_input_tokens=cached_input_tokens,
-            cache_write_tokens=cache_write_tokens,
-            reasoning_tokens=reasoning_tokens,
-            total_tokens=total_tokens,
-            input_total=input_total,
-            output_total=output_total,
-            source=_SOURCES[usage_source],
-            cost_usd=cost_usd,
-        ),
-        finish_reason=finish_reason,
-        tool_calls=tool_calls,
-        output_seen=_FLAGS[output_seen],
-        has_tools=_FLAGS[has_tools],
-        cause=Cause(
+    cause = None
+    if subcategory:
+        cause = Cause(
             subcategory=Subcategory(subcategory),
             transient=bool(transient),
             rule=rule,
@@ -305,18 +272,20 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
             code=error_code,
             retry_after_s=retry_after_s,
         )
-        if subcategory
-        else None,
-        provider_request_id=provider_request_id,
-        request_bytes=request_bytes,
-        response_bytes=response_bytes,
-        request_digest=request_digest,
-        sdk_retry=sdk_retry,
-        attribution=_ATTRIBUTIONS[attribution],
-        key_digest=key_digest,
-        injected=bool(injected),
-        deaf=deaf,
-    )
+    return Exchange(  # by position: in two thirds of the time that names take
+        exchange_id, rollout_id, upstream, api,
+        Timing(started_at, first_byte_s, first_token_s, duration_s),
+        _KINDS[kind], method, role, model, answered_model, status, _ENDINGS[ending],
+        _FLAGS[streamed],
+        Usage(
+            input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
+            reasoning_tokens, total_tokens, input_total, output_total, _SOURCES[usage_source],
+            cost_usd,
+        ),
+        finish_reason, tool_calls, _FLAGS[output_seen], _FLAGS[has_tools], cause,
+        provider_request_id, request_bytes, response_bytes, request_digest, sdk_retry,
+        _ATTRIBUTIONS[attribution], key_digest, bool(injected), deaf,
+    )  # fmt: skip
 
 
 def open_exchange_of(row: RowMapping) -> Exchange:
