@@ -13,7 +13,6 @@ import os
 import random
 import resource
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping, Sequence
@@ -26,7 +25,7 @@ from urllib.parse import urlsplit
 import httpx
 import uvicorn
 
-from proxy import traces
+from proxy import shared, traces
 from proxy.api.guard import Doors, Guard
 from proxy.aside import aside
 from proxy.bounds import Places
@@ -350,8 +349,8 @@ def _shared_numbers(environment: Mapping[str, str]) -> Path | None:
 @contextlib.contextmanager
 def _sharing_numbers(environment: MutableMapping[str, str]) -> Iterator[None]:
     """A folder in which worker processes add up their numbers; started anew with the service."""
-    with tempfile.TemporaryDirectory(prefix="truezero-metrics-") as folder:
-        environment[SHARED] = folder
+    with shared.folder() as folder:
+        environment[SHARED] = str(folder)
         try:
             yield
         finally:

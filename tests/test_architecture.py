@@ -62,6 +62,7 @@ ROOMS: Mapping[str, Room] = {
     "proxy.processes": Room.MACHINERY,
     "proxy.recorder": Room.MACHINERY,
     "proxy.relay": Room.MACHINERY,
+    "proxy.shared": Room.MACHINERY,
     "proxy.signing": Room.MACHINERY,
     "proxy.sockets": Room.MACHINERY,
     "proxy.store": Room.MACHINERY,
