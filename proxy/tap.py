@@ -315,7 +315,7 @@ class Tap:
 
     def _usage(self, reading: Reading, whole: bool) -> Usage:
         source = UsageSource.ABSENT
-        if _has_counts(reading):
+        if reading.input_tokens is not None or _has_counts(reading):
             final = whole or reading.finish_reason is not None
             source = UsageSource.PROVIDER if final else UsageSource.PARTIAL
         if self._stated:
@@ -359,6 +359,4 @@ def _request_id(said: Mapping[bytes, bytes]) -> str | None:
 
 
 def _has_counts(reading: Reading) -> bool:
-    if reading.input_tokens is not None or reading.output_tokens is not None:
-        return True  # nearly always; the rest are rare
     return any(getattr(reading, field) is not None for field in _COUNTS)

@@ -150,19 +150,23 @@ class AnswerReader:
             chunk = b"".join((*self._pending, chunk))
             self._pending, self._pending_size = [], 0
         start = chunk.lstrip()[:8]
-        if len(start) >= _SNIFFED:
-            self._take = AnswerReader._keep
-            if start[:1] == b"[" and self._route.streams:
-                self._begin(JsonArrayFeeder(self._limits.line_bytes), AnswerReader._take_documents)
-            elif self._is_sse(start):
-                self._begin(SseFeeder(self._limits.line_bytes), AnswerReader._take_events)
-            self._take(self, chunk)
-        else:
+        if len(start) < _SNIFFED:
             self._keep(chunk)
+            return
+        self._take = AnswerReader._keep
+        if start[:1] != b"{":  # as most bodies begin, and no stream that bytes tell
+            self._frame(start)
+        self._take(self, chunk)
+
+    def _frame(self, start: bytes) -> None:
+        if start[:1] == b"[" and self._route.streams:
+            self._begin(JsonArrayFeeder(self._limits.line_bytes), AnswerReader._take_documents)
+        elif self._is_sse(start):
+            self._begin(SseFeeder(self._limits.line_bytes), AnswerReader._take_events)
 
     def _is_sse(self, start: bytes) -> bool:
         if self._type == _SSE:
-            return start[:1] not in (b"{", b"[", b"<")
+            return start[:1] not in (b"[", b"<")
         return self._status == 200 and start.startswith(_SSE_STARTS)
 
     def _keep(self, chunk: bytes) -> None:

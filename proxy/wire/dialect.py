@@ -60,7 +60,7 @@ class Reading:
 
     def finished(self, reason: object) -> None:
         """Take a finish reason; null and ``""`` say that the answer goes on."""
-        told = name(reason) if reason else None
+        told = reason[:NAME_LIMIT] if isinstance(reason, str) else name(reason or None)
         if told:
             try:
                 self.finish_reason = _known_word(told)
