@@ -11,7 +11,7 @@ READY := $(VENV)/.ready
 INTEGRATIONS := $(VENV)/integrations
 PEERS := $(VENV)/peers
 HOT_TESTS := $(addprefix tests/proxy/,http1 wire $(addprefix test_,$(addsuffix .py, \
-	addressing bounds headers include_usage keys recorder relay sockets smuggling tap wire_faults)))
+	addressing bounds door headers include_usage keys metrics recorder relay sockets smuggling tap wire_faults)))
 COMPILED := $(VENV)/compiled
 LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet

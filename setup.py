@@ -17,7 +17,8 @@ _HOT = (
         "connection", "exchange", "message", "pool", "transport",
     )),
     *(f"proxy/{name}.py" for name in (
-        "addressing", "asking", "bounds", "headers", "keys", "recorder", "relay", "sockets", "tap",
+        "addressing", "asking", "bounds", "door", "headers", "keys", "metrics", "recorder", "relay",
+        "sockets", "tap",
     )),
     *(f"proxy/store/{name}.py" for name in ("ledger", "tables")),
 )  # fmt: skip

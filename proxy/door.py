@@ -169,7 +169,7 @@ class Door(asyncio.Protocol):
         elif self._wants_socket():
             return
         version = parser.get_http_version()
-        url = httptools.parse_url(self._url)
+        url: Any = httptools.parse_url(self._url)  # its types know no URL without a query
         raw_path: bytes = url.path
         path = raw_path.decode("ascii")
         scope = self._scope.copy()
