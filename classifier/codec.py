@@ -6,8 +6,9 @@ It changes no value: what is written and read again is equal, and unknown keys a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from enum import Enum
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from classifier.diagnostics import result_fields
@@ -295,19 +296,24 @@ def encode_verdict(verdict: Verdict) -> Json:
     }
 
 
-_VERDICT = frozenset(f.name for f in fields(Verdict))
+# All of a verdict but the provider's wait, which is its last field.
+_VERDICT = tuple(f.name for f in fields(Verdict))[:-1]
+_IN_ORDER = itemgetter(*_VERDICT)
+_UNSAID = asdict(Verdict(rollout_id="", batch=None, health=Health.HEALTHY, rule="", policy=""))
+for _required in ("rollout_id", "batch", "health", "rule", "policy"):
+    del _UNSAID[_required]
 
 
 def decode_verdict(source: Mapping[str, object]) -> Verdict:
     """What ``encode_verdict`` wrote: a verdict as it was stored, without the provider's wait."""
-    kept: dict[str, Any] = {name: source[name] for name in _VERDICT & source.keys()}
-    subcategory, layer, retry = (kept.get(name) for name in ("subcategory", "layer", "retry"))
+    kept: dict[str, Any] = {**_UNSAID, **source}
+    subcategory, layer, retry = kept["subcategory"], kept["layer"], kept["retry"]
     kept["health"] = Health(kept["health"])
     kept["subcategory"] = Subcategory(subcategory) if subcategory else None
     kept["layer"] = Layer(layer) if layer else None
-    kept["retry"] = Retry(**retry) if retry else Retry(eligible=False, after_s=None, reason="")
+    kept["retry"] = Retry(**retry)
     kept["warnings"], kept["evidence"] = tuple(kept["warnings"]), tuple(kept["evidence"])
-    return Verdict(**kept)
+    return Verdict(*_IN_ORDER(kept))  # by position: a batch may have thousands
 
 
 def encode_result(result: Result) -> Json:

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import ClassVar, Self, TypeVar
 
-from classifier.verdicts import Health, Verdict
+from classifier.verdicts import Health, Verdict, noun
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic(ABC):
     """One thing wrong with one measurement.
 
     A kind is a frozen dataclass with ``@declare`` above it. ``field`` is the place in a
     result that it owns, ``category`` the health it belongs to.
     """
+
+    __slots__ = ()
 
     field: ClassVar[str]
     category: ClassVar[str]
@@ -65,7 +66,10 @@ def diagnose(verdict: Verdict) -> tuple[Diagnostic, ...]:
 def result_fields(diagnostics: Iterable[Diagnostic]) -> dict[str, dict[str, object] | None]:
     """Every kind's result field, None where the kind does not apply."""
     fields: dict[str, dict[str, object] | None] = dict.fromkeys(_registry)
-    return fields | {diagnostic.field: asdict(diagnostic) for diagnostic in diagnostics}
+    return fields | {
+        found.field: asdict(found)  # type: ignore[call-overload]  # every kind is a dataclass
+        for found in diagnostics
+    }
 
 
 def summaries(verdicts: Iterable[Verdict]) -> list[str]:
@@ -103,7 +107,7 @@ def _told(verdict: Verdict) -> str:
 
 
 @declare
-@dataclass(frozen=True, slots=True, kw_only=True)
+@noun
 class ApiErrorInfo(Diagnostic):
     """A provider failure that the wire proves; counts are of logical calls."""
 
@@ -161,7 +165,7 @@ class ApiErrorInfo(Diagnostic):
 
 
 @declare
-@dataclass(frozen=True, slots=True, kw_only=True)
+@noun
 class SuspectedApiErrorInfo(Diagnostic):
     """A provider failure that only the absence of any sign of a model suggests."""
 
@@ -207,7 +211,7 @@ class SuspectedApiErrorInfo(Diagnostic):
 
 
 @declare
-@dataclass(frozen=True, slots=True, kw_only=True)
+@noun
 class UndecidedInfo(Diagnostic):
     """Evidence is missing, so that neither health nor failure is proven."""
 
@@ -237,7 +241,7 @@ class UndecidedInfo(Diagnostic):
 
 
 @declare
-@dataclass(frozen=True, slots=True, kw_only=True)
+@noun
 class NotJudgedInfo(Diagnostic):
     """No prompt was executed: the runner's own error says why."""
 

@@ -7,19 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar, dataclass_transform
 
-from classifier.verdicts import Subcategory
-
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def _noun(cls: type[T]) -> type[T]:
-    """A frozen dataclass to the type checker, and at run time one that is made in a third of
-    the time: a verdict makes thousands, and freezing sets each field by a call. Made by
-    position it takes a third of that again: the interpreter puts names into a dict first."""
-    return dataclass(slots=True, unsafe_hash=True)(cls)
+from classifier.verdicts import Subcategory, noun
 
 
 class Ending(StrEnum):
@@ -68,7 +57,7 @@ class Flaw(StrEnum):
     TRUNCATED = "truncated"  # neither a finish reason nor the dialect's terminal event
 
 
-@_noun
+@noun
 class Usage:
     """Token counts of one exchange; ``None`` is unknown, 0 is the provider's own zero.
 
@@ -89,7 +78,7 @@ class Usage:
     cost_usd: float | None = None  # as the provider states it, US dollars
 
 
-@_noun
+@noun
 class Timing:
     """When it happened: ``started_at`` in seconds since the epoch, the rest since then."""
 
@@ -156,7 +145,7 @@ class Cause:
     retry_after_s: float | None = None
 
 
-@_noun
+@noun
 class Exchange:
     """One call of an agent and what came of it. ``ending`` is None while in flight."""
 

@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def noun(cls: type[T]) -> type[T]:
+    """A frozen dataclass to the type checker, and at run time one that is made in a third of
+    the time: a verdict makes thousands, and freezing sets each field by a call. Made by
+    position it takes a third of that again: the interpreter puts names into a dict first."""
+    return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 class Subcategory(StrEnum):
@@ -47,7 +58,7 @@ class Layer(StrEnum):
     ZERO_SIGNAL = "zero_signal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@noun
 class Retry:
     """Whether to run the rollout again; ``after_s`` is the least wait in seconds."""
 
@@ -56,7 +67,7 @@ class Retry:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@noun
 class Verdict:
     """One rollout's judgement, with the rule that fired and the exchanges that prove it.
 

@@ -196,6 +196,25 @@ def test_the_first_outcome_stands(database: Database) -> None:
     assert database.report("r1", '{"a":2}', now=2.0) == '{"a":1}'
 
 
+def test_a_provisional_verdict_gives_way_and_a_final_one_stands(database: Database) -> None:
+    database.register(Registration(id="r1", batch="b"), now=1.0)
+    blank = dict.fromkeys(metadata.tables["verdicts"].columns.keys())
+    judged = blank | {
+        "rollout_id": "r1", "batch": "b", "health": "undecided", "scoreable": "no", "calls": 0,
+        "given_at": 1.0, "verdict": "{}",
+    }  # fmt: skip
+
+    def health(found: str, *, provisional: bool) -> object:
+        database.store_verdict(judged | {"health": found, "provisional": provisional})
+        (row,) = database.rollouts_page({}, after=None, limit=2)
+        return row["health"]
+
+    assert health("undecided", provisional=True) == "undecided"
+    assert health("healthy", provisional=True) == "healthy"
+    assert health("api_error", provisional=False) == "api_error"
+    assert health("healthy", provisional=True) == "api_error"
+
+
 def test_secrets_are_made_once_for_all_processes(database: Database) -> None:
     one, two = database, Database(database.url)
     assert one.secret("salt") == two.secret("salt") != one.secret("keyring")
