@@ -33,6 +33,7 @@ _NDJSON = frozenset((b"application/x-ndjson", b"application/ndjson", b"applicati
                      b"application/json-lines", b"application/stream+json"))  # fmt: skip
 _SSE_STARTS = (b"data", b"event", b":", b"id:", b"retry", b"error:", b"\xef\xbb\xbf")
 _SNIFFED = 6  # bytes that tell a stream from a body
+_TYPE_BYTES = 80  # of a content type; one that is longer is none we know
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 
 # Where in a payload errors are found; the rest of a successful answer is not searched.
@@ -101,7 +102,7 @@ class AnswerReader:
             Deaf: its content encoding is unknown.
         """
         self._status = status
-        self._type = _media_type(said.get(b"content-type", b""))
+        self._type = _media_type(said.get(b"content-type", b"")[:_TYPE_BYTES])
         if self._type == _EVENT_STREAM:
             self._begin(EventStreamFeeder(self._limits.line_bytes), AnswerReader._take_messages)
         elif self._type in _NDJSON:

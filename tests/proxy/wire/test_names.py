@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from classifier.records import Exchange
-from proxy.wire import table
+from proxy.wire import dialect, table
 from proxy.wire.dialect import Reading, model_name, word
 from tests.proxy.wire.hearing import heard
 from tests.proxy.wire.samples import chat, dump
@@ -43,6 +43,17 @@ def test_a_text_or_a_key_is_no_name_of_a_model(text: str) -> None:
 @pytest.mark.parametrize("text", [PROMPT, "a" * 65, "", "größer", *KEYS])
 def test_a_text_or_a_key_is_no_word(text: str) -> None:
     assert word(text) is None
+
+
+def test_a_text_is_not_remembered_as_names_are() -> None:
+    before = dialect._known_model.cache_info().currsize, dialect._known_word.cache_info().currsize
+    reading = Reading()
+    for text in (PROMPT, *KEYS):
+        reading.named(text)
+        reading.finished(text)
+    assert reading.finish_reason == "unfit"
+    after = dialect._known_model.cache_info().currsize, dialect._known_word.cache_info().currsize
+    assert after == before
 
 
 def said() -> Exchange:
