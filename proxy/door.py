@@ -12,6 +12,7 @@ import logging
 import urllib.parse
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import Any, cast
 
 import httptools
@@ -19,9 +20,9 @@ from uvicorn.config import Config
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
+from proxy.addressing import OFTEN
 from proxy.refusals import Refusal, problem
 
 Scope = dict[str, Any]
@@ -97,9 +98,9 @@ class Door(asyncio.Protocol):
             "type": "http",
             "asgi": {"version": self._config.asgi_version, "spec_version": "2.3"},
             "http_version": "1.1",
-            "server": get_local_addr(line),
-            "client": get_remote_addr(line),
-            "scheme": "https" if is_ssl(line) else "http",
+            "server": _place(line.get_extra_info("sockname")),
+            "client": _place(line.get_extra_info("peername")),
+            "scheme": "http" if line.get_extra_info("sslcontext") is None else "https",
             "root_path": self._config.root_path,
             "state": self._state,
             "method": "", "path": "", "raw_path": b"", "query_string": b"", "headers": (),
@@ -169,14 +170,13 @@ class Door(asyncio.Protocol):
         elif self._wants_socket():
             return
         version = parser.get_http_version()
-        url: Any = httptools.parse_url(self._url)  # its types know no URL without a query
-        raw_path: bytes = url.path
-        path = raw_path.decode("ascii")
+        parts = _parts if len(self._url) < OFTEN else _parts.__wrapped__
+        path, raw_path, query = parts(self._url)
         scope = self._scope.copy()
         scope["method"] = method = parser.get_method().decode("ascii")
-        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
+        scope["path"] = path
         scope["raw_path"] = raw_path
-        scope["query_string"] = url.query or b""
+        scope["query_string"] = query
         scope["headers"] = headers
         if version != "1.1":
             scope["http_version"] = version
@@ -374,7 +374,9 @@ class Answering:
 
     async def run(self) -> None:
         """Have the application answer."""
-        tasks, task = self._door.tasks, cast("asyncio.Task[Any]", asyncio.current_task())
+        door = self._door
+        task = cast("asyncio.Task[Any]", asyncio.current_task(door.loop))
+        tasks = door.tasks
         tasks.add(task)
         scope, self._scope = self._scope, {}  # which knows us
         try:
@@ -535,6 +537,19 @@ class Answering:
         await self.send({
             "type": "http.response.start", "status": 500, "headers": headers, "whole": said,
         })  # fmt: skip
+
+
+def _place(address: Any) -> tuple[str, int] | None:
+    """Host and port of a socket's address; an IPv6 one has more."""
+    return address[:2] if isinstance(address, tuple) else None
+
+
+@lru_cache(maxsize=1024)
+def _parts(url: bytes) -> tuple[str, bytes, bytes]:
+    """Path, decoded and raw, and query of a request's target."""
+    parts: Any = httptools.parse_url(url)  # its types know no URL without a query
+    path = parts.path.decode("ascii")
+    return urllib.parse.unquote(path) if "%" in path else path, parts.path, parts.query or b""
 
 
 def _wake(waiting: list[asyncio.Future[None]]) -> None:

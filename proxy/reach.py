@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -79,6 +80,7 @@ class Reach:
         return left
 
 
+@lru_cache(maxsize=1024)  # every connection asks
 def is_guarded(address: str) -> bool:
     """Whether an address, as a resolver gives it, is one of those; so is one that is none."""
     try:

@@ -32,12 +32,13 @@ class Connection(asyncio.Protocol):
     """A connection that asks, and afterwards offers itself to ``keep`` for the next question.
 
     ``closed``: no use any more. ``reused``: this is not its first question. ``heard``: bytes
-    that came in answer to the current one, up to its head.
+    that came in answer to the current one, up to its head. ``loop``: the one it lives on.
     """
 
     def __init__(
         self, keep: Callable[[Connection], None], lost: Callable[[Connection], None]
     ) -> None:
+        self.loop = asyncio.get_running_loop()
         self.closed = False
         self.reused = False
         self.heard = 0
@@ -68,7 +69,7 @@ class Connection(asyncio.Protocol):
         Raises:
             httpx.TransportError: there will be no answer; the connection is gone.
         """
-        exchange = self._exchange = Exchange(self, message, self._loop, read_s)
+        exchange = self._exchange = Exchange(self, message, self.loop, read_s)
         self.heard = 0
         self._headers = exchange.headers
         try:
@@ -190,7 +191,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The transport's: its buffer is full."""
-        self._drained = self._loop.create_future()
+        self._drained = self.loop.create_future()
 
     def resume_writing(self) -> None:
         """The transport's: there is room again."""
@@ -203,7 +204,6 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The transport's: here it is."""
         self._transport = cast(asyncio.Transport, transport)
-        self._loop = asyncio.get_running_loop()
 
     def data_received(self, data: bytes) -> None:
         """The transport's: bytes came."""
@@ -234,7 +234,9 @@ class Connection(asyncio.Protocol):
             return
         if self._complete:
             self._finish(exchange)
-            exchange.wake()
+        elif not headless:
+            return
+        exchange.wake()
 
     def eof_received(self) -> None:
         """The transport's: the server will say no more; it closes itself on our return."""
@@ -263,8 +265,8 @@ class Connection(asyncio.Protocol):
             return False
         if exchange.status is None:
             return False
-        exchange.interrupt_upload()
-        exchange.wake()
+        if exchange.uploader is not None:
+            exchange.interrupt_upload()
         return True
 
     def _finish(self, exchange: Exchange) -> None:

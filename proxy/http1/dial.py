@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import itertools
 import socket
 import ssl
@@ -30,12 +29,16 @@ _PROXY_HEAD_LIMIT = 64 * 1024
 
 # A provider that vanished without a FIN is noticed after some minutes, although no read
 # timeout is set; the same values as in anthropic-sdk-python's `_base_client.py`.
-_ALIVE = (
-    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 60),
-    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 60),
-    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 5),
-    (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+_ALIVE = tuple(
+    (level, getattr(socket, name), value)
+    for level, name, value in (
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 60),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 60),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 5),
+        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+    )
+    if hasattr(socket, name)  # not every system has them all
 )
 
 
@@ -208,6 +211,8 @@ async def _addresses(host: str, port: int) -> Sequence[Address]:
 
 def _interleaved(addresses: Sequence[Address]) -> list[Address]:
     """RFC 8305 §4: the families in turn, beginning with the one the system prefers."""
+    if len(addresses) == 1:
+        return list(addresses)
     first = [each for each in addresses if each[0] == addresses[0][0]]
     second = [each for each in addresses if each[0] != addresses[0][0]]
     pairs = itertools.zip_longest(first, second)
@@ -251,10 +256,11 @@ async def _connected(address: Address) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)
-        for level, name, value in _ALIVE:
-            if hasattr(socket, name):
-                with contextlib.suppress(OSError):
-                    sock.setsockopt(level, getattr(socket, name), value)
+        for option in _ALIVE:
+            try:
+                sock.setsockopt(*option)
+            except OSError:  # what is refused is done without
+                continue
         await asyncio.get_running_loop().sock_connect(sock, where)
     except BaseException:
         sock.close()

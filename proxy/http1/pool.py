@@ -33,7 +33,7 @@ class Shelf:
 
     def keep(self, connection: Connection) -> None:
         """Lay a connection down until it is needed, the server closes it, or it is too old."""
-        loop = asyncio.get_running_loop()
+        loop = connection.loop
         connection.idle_since = loop.time()
         self._idle.append(connection)
         if len(self._idle) > self._limit:
