@@ -296,6 +296,10 @@ def encode_verdict(verdict: Verdict) -> Json:
     }
 
 
+# A look-up costs a third of an enum's call.
+_HEALTHS = {member.value: member for member in Health}
+_SUBCATEGORIES = {member.value: member for member in Subcategory}
+_LAYERS = {member.value: member for member in Layer}
 # All of a verdict but the provider's wait, which is its last field.
 _VERDICT = tuple(f.name for f in fields(Verdict))[:-1]
 _IN_ORDER = itemgetter(*_VERDICT)
@@ -308,9 +312,9 @@ def decode_verdict(source: Mapping[str, object]) -> Verdict:
     """What ``encode_verdict`` wrote: a verdict as it was stored, without the provider's wait."""
     kept: dict[str, Any] = {**_UNSAID, **source}
     subcategory, layer, retry = kept["subcategory"], kept["layer"], kept["retry"]
-    kept["health"] = Health(kept["health"])
-    kept["subcategory"] = Subcategory(subcategory) if subcategory else None
-    kept["layer"] = Layer(layer) if layer else None
+    kept["health"] = _HEALTHS[kept["health"]]
+    kept["subcategory"] = _SUBCATEGORIES[subcategory] if subcategory else None
+    kept["layer"] = _LAYERS[layer] if layer else None
     kept["retry"] = Retry(**retry)
     kept["warnings"], kept["evidence"] = tuple(kept["warnings"]), tuple(kept["evidence"])
     return Verdict(*_IN_ORDER(kept))  # by position: a batch may have thousands

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import orjson
 
 from classifier import breakers, codec
-from classifier.diagnostics import diagnose
+from classifier.diagnostics import Diagnostic, diagnose
 from classifier.outcomes import result
 from classifier.policy import SEED, Policy
 from classifier.records import Exchange, ExecutionStatus, Outcome, Rollout
@@ -687,10 +687,15 @@ def _outcome(row: Row) -> Outcome | None:
 
 
 def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> _Summed:
-    told = {row[0]: orjson.loads(row[_TOLD]) for row in rows if row[_TOLD]}
-    wrong = {name: diagnose(codec.decode_verdict(verdict)) for name, verdict in told.items()}
-    entries = [Entry._make((*row[:_SKIPPED], wrong.get(row[0], ()))) for row in rows]
-    advice = {name: verdict["retry"] for name, verdict in told.items()}
+    advice: dict[str, Any] = {}
+    entries: list[Entry] = []
+    for row in rows:
+        wrong: tuple[Diagnostic, ...] = ()
+        if row[_TOLD]:
+            told = orjson.loads(row[_TOLD])
+            wrong = diagnose(codec.decode_verdict(told))
+            advice[row[0]] = told["retry"]
+        entries.append(Entry._make((*row[:_SKIPPED], wrong)))
     return _Summed(
         stamp=stamp,
         rollouts=len(rows),
