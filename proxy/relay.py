@@ -29,6 +29,7 @@ from proxy.standing import Standings
 from proxy.tap import STALL_S, Call, Tap
 from proxy.upstreams import Auth, Upstream
 from proxy.wire.deaf import Deaf
+from proxy.wire.usage_request import with_usage
 
 if TYPE_CHECKING:
     from truezero.models import FaultKind
@@ -296,7 +297,7 @@ class _Flight:
         if signer is not None and dress.shows_key(headers):
             signer = None
         body, more = await self._body_part()
-        asks = (more or asking.may_stream(body)) and asking.may_ask(
+        asks = (more or self._tap.asked_to_stream()) and asking.may_ask(
             upstream, method, target.path, headers
         )
         self._arriving = more
@@ -305,7 +306,7 @@ class _Flight:
             body, more = await self._all_of_body(body), False
         elif not more:
             self._watch()
-        if asks and (asked := asking.asking(body)) is not None:
+        if asks and self._tap.asked_to_stream() and (asked := with_usage(body)) is not None:
             self._asked = True
             body, headers = asked, dress.with_length(headers, len(asked))
         if signer is not None:

@@ -131,6 +131,10 @@ class Tap:
         """Take a piece of the request's body, as it was sent."""
         self._request.feed(chunk)
 
+    def asked_to_stream(self) -> bool:
+        """Whether the request's body, as far as it came, asks for a stream."""
+        return self._request.asked()[1] is True
+
     def opened(self) -> Exchange:
         """The exchange as known when its request's head was read: ``ending`` is None."""
         call, route = self._call, self._route
@@ -165,8 +169,7 @@ class Tap:
             self._request_id = _request_id(said)
             self._stated = usage.in_headers(said)
             self._answer.head(status, headers, said)
-            _, asked_to_stream, _ = self._request.asked()
-            if status == 200 and asked_to_stream and not self._retry:
+            if status == 200 and self.asked_to_stream() and not self._retry:
                 # No SDK sends a request again once its stream began: its body may go.
                 self._request.let_go()
         except Deaf as deaf:
