@@ -259,6 +259,16 @@ def test_a_kept_connection_that_went_stale_is_repeated_once(
     assert [exchange.ending for exchange in relay.book.wait_for(2)] == [Ending.COMPLETE] * 2
 
 
+def test_a_slow_agent_gets_every_chunk_of_a_stream(provider: Provider, relay: Relaying) -> None:
+    chunk = answers.data({"choices": [{"index": 0, "delta": {"content": "x" * 60_000}}]})
+    stream = answers.streamed(*[chunk] * 200, b"data: [DONE]\n\n")
+    provider.plays(stream)
+    with httpx.stream("POST", relay.base() + CHAT, json=STREAM) as answer:
+        time.sleep(0.3)
+        assert b"".join(answer.iter_raw()) == stream.content
+    assert relay.book.only.ending is Ending.COMPLETE
+
+
 @pytest.mark.parametrize("reset", [True, False])
 def test_a_stream_cut_midway_is_cut_for_the_agent_too(
     provider: Provider, relay: Relaying, reset: bool

@@ -16,6 +16,7 @@ import pytest
 
 from proxy.http1 import Http1Transport, dial
 from proxy.http1.connection import Connection
+from proxy.http1.lean import Answer
 from proxy.http1.pool import Shelf
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Heard, Reset, Silence, Stay, Step, hear, playing, reset, serving
@@ -455,6 +456,38 @@ async def test_a_provider_is_held_back_while_nobody_reads(transport: Http1Transp
         await asyncio.sleep(0.3)
         assert sent < whole / 2
         assert len(await read(response)) == whole
+
+
+async def passed(transport: Http1Transport, **limits: float) -> tuple[list[bytes], bytes]:
+    """The parts of an answer that were handed over as they came, and what was read of it.
+
+    The second of its three parts is not taken."""
+    handed: list[bytes] = []
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await hear(reader, Heard())
+        for part in (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", b"one", b"two", b"end"):
+            writer.write(part)
+            await asyncio.sleep(0.05)
+
+    def take(part: bytes) -> bool:
+        handed.append(part)
+        return part != b"two"
+
+    async with serving(handler) as port:
+        asked = request(f"http://127.0.0.1:{port}/", timeout=limits)
+        response = await transport.handle_async_request(asked)
+        assert isinstance(response.stream, Answer)
+        response.stream.through(take)
+        return handed, await read(response)
+
+
+async def test_a_part_is_handed_over_as_it_comes_or_read(transport: Http1Transport) -> None:
+    assert await passed(transport) == ([b"one", b"two", b"end"], b"two")
+
+
+async def test_where_silence_is_timed_every_part_is_read(transport: Http1Transport) -> None:
+    assert await passed(transport, read=2.0) == ([], b"onetwoend")
 
 
 async def test_a_connection_held_back_to_its_end_is_used_again(transport: Http1Transport) -> None:
