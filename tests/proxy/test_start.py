@@ -10,11 +10,15 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from proxy import control_plane
+from proxy.app import Application
+from proxy.settings import load
+from proxy.store.database import Database
 from tests.proxy.test_api import Service, problem, serving
 
 # What the first calls of agents need none of; each was a part of what a start took.
@@ -115,6 +119,28 @@ def test_a_control_plane_that_cannot_be_made_is_not_ready_and_agents_are_served(
 
 def asked(service: Service, path: str) -> httpx.Response:
     return service.http.get(path, timeout=10)
+
+
+async def test_the_service_describes_itself_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = str(tmp_path / "t.db")
+    Database(database).prepare()
+    app = Application(load({"database_url": database}, {}), {}).control_plane().app
+    loop, threads = threading.get_ident(), []
+    real = app.openapi
+
+    def describing() -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return real()
+
+    monkeypatch.setattr(app, "openapi", describing)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as http:
+        answer = await http.get("/openapi.json")
+    assert "/rollouts/{rollout_id}/verdict" in answer.json()["paths"]
+    assert len(threads) == 1
+    assert loop not in threads
 
 
 def test_garbage_is_looked_for_once_the_service_has_started(tmp_path: Path) -> None:
