@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import metadata
 
 from classifier.records import Exchange
@@ -43,7 +43,7 @@ class PriceTable:
     @property
     def version(self) -> str:
         """Which table it is, as stored beside what it priced."""
-        return f"genai-prices {metadata.version('genai-prices')}"
+        return _version()
 
     def total(self, exchanges: Iterable[Exchange]) -> float | None:
         """What these calls cost together; None where one that used tokens has no price."""
@@ -78,6 +78,12 @@ class PriceTable:
     def _url(self, name: str) -> str | None:
         known = BUILT_IN.get(name) or self._upstreams.get(name)
         return known.url if known else None
+
+
+@cache
+def _version() -> str:
+    """Looked up once: what was installed is read as a mail is, which took 0.5 ms a verdict."""
+    return f"genai-prices {metadata.version('genai-prices')}"
 
 
 @lru_cache(maxsize=1024)
