@@ -225,11 +225,16 @@ class Connection(asyncio.Protocol):
             except httptools.HttpParserError:
                 self._reusable = False
                 if not self._complete:
-                    self._hand_over(exchange)
+                    exchange.arrived(b"".join(self._pieces))
                     self.fail(httpx.RemoteProtocolError("the peer does not speak HTTP/1.1"))
                     return
-        if self._pieces:
-            self._hand_over(exchange)
+        pieces = self._pieces
+        if pieces:
+            part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pieces.clear()
+            if exchange.arrived(part) and not self.held_back:
+                self.held_back = True
+                self._transport.pause_reading()
         if headless and not self._head_came(exchange):
             return
         if self._complete:
@@ -247,15 +252,6 @@ class Connection(asyncio.Protocol):
         self._over(exc)
         self.resume_writing()
         self._lost(self)
-
-    def _hand_over(self, exchange: Exchange) -> None:
-        pieces = self._pieces
-        if pieces and not exchange.bodiless:
-            part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-            if exchange.arrived(part) and not self.held_back:
-                self.held_back = True
-                self._transport.pause_reading()
-        pieces.clear()
 
     def _head_came(self, exchange: Exchange) -> bool:
         if self.heard > _HEAD_LIMIT and (

@@ -114,8 +114,9 @@ class Exchange(Answer):
 
     def arrived(self, part: bytes) -> bool:
         """Give the reader a part of the body; True where too much waits for it."""
-        waiter = self._waiter
-        if waiter is not None:  # so that nothing else is unread
+        if self.bodiless or not part:
+            return False
+        if self._waiter is not None:  # so that nothing else is unread
             if self._pass_on is not None and self._pass_on(part):
                 return False
             self.wake()
