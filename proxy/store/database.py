@@ -39,11 +39,13 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    type_coerce,
     update,
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.pool import QueuePool
+from sqlalchemy.types import NULLTYPE
 
 from classifier.breakers import Admission, BreakerState, Phase
 from classifier.breakers import at as breaker_at
@@ -539,8 +541,10 @@ class Database:
             why it was not admitted, and an unhealthy one's verdict as JSON text.
         """
         told = case((verdicts.c.health != "healthy", verdicts.c.verdict))
+        columns = (*ENTRY_COLUMNS, rollouts.c.skipped, told)
         query = (
-            select(*ENTRY_COLUMNS, rollouts.c.skipped, told)
+            # As the driver gives them: a summary only asks of a flag whether it is set.
+            select(*(type_coerce(each, NULLTYPE) for each in columns))
             .select_from(rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id))
             .where(rollouts.c.batch == batch)
         )
