@@ -6,7 +6,7 @@ COPY requirements.lock requirements-dev.lock ./
 # COMPILE=1 makes the hot path C: a quarter less CPU for each call (docs/self-hosting.md).
 ARG COMPILE=
 RUN [ -z "$COMPILE" ] || { apt-get update -qq \
- && apt-get install -qq -y --no-install-recommends gcc libc6-dev > /dev/null; }
+ && apt-get install -qq -y --no-install-recommends gcc libc6-dev >/dev/null; }
 # What builds the wheel is pinned too: its lines of the lock, hashes included. What compiles reads
 # the types of all that is imported.
 RUN awk '/^[a-z]/ {keep = /^(setuptools|mypy|mypy-extensions|ast-serialize|librt|pathspec)==/} keep' \

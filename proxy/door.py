@@ -31,6 +31,9 @@ Pairs = list[tuple[bytes, bytes]]
 Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
 HEAD_LIMIT = 64 * 1024  # bytes of one request's head, give or take one read
+# So many may be asked before the answer to the first is whole; behind them nothing is read, not
+# even that the agent is gone.
+_PIPELINED = 8
 
 _LENGTH, _CODING, _CONNECTION = b"content-length", b"transfer-encoding", b"connection"
 _FRAMING = frozenset({_LENGTH, _CODING})
@@ -191,7 +194,7 @@ class Door(asyncio.Protocol):
         self._calls.append(call)
         if len(self._calls) == 1:
             self.loop.create_task(call.run())
-        else:  # asked before the answer to the last request was whole
+        elif len(self._calls) > _PIPELINED:
             self.hold()
 
     def on_body(self, body: bytes) -> None:
