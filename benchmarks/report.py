@@ -44,7 +44,7 @@ NAMES = {
 _HEAD = """# What the relay costs
 
 Measured by `make bench`, written by `python -m benchmarks.report`; the numbers with every round are
-in [benchmarks.json](benchmarks.json). Take your own: `make peers bench`.
+in [benchmarks.json](benchmarks.json). Take your own: `make peers compiled bench`.
 
 ![CPU time of an exchange and of a chunk, beside other proxies](benchmarks.svg)
 """

@@ -13,6 +13,7 @@ import os
 import random
 import resource
 import socket
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, MutableMapping, Sequence
@@ -306,8 +307,7 @@ def serve(settings: Settings) -> None:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=int(settings.grace_s),
     )
-    version = metadata.version("truezero")
-    lines.announce(f"truezero listens on {_url(listeners[0])} (version {version})")
+    lines.announce(f"truezero listens on {_url(listeners[0])} (version {_version()})")
     for control in listeners[1:]:
         lines.announce(f"its control plane answers on {_url(control)} only")
     try:
@@ -455,6 +455,12 @@ async def _answer(refusal: Refusal, send: Send) -> None:
     start: Message = {"type": "http.response.start", "status": refusal.status, "headers": headers}
     await send(start)
     await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _version() -> str:
+    """What runs, and whether its hot path is C (setup.py)."""
+    compiled = not str(sys.modules[Relay.__module__].__file__).endswith(".py")
+    return metadata.version("truezero") + (", compiled" if compiled else "")
 
 
 def _raise_descriptor_limit() -> None:
