@@ -103,7 +103,10 @@ def _litellm() -> str | None:
     python = LITELLM.with_name("python")
     if not LITELLM.exists():
         return None
-    ask = "import importlib.metadata as m; print(m.version('litellm'))"
+    ask = (
+        "import platform, importlib.metadata as m;"
+        "print(m.version('litellm'), 'on CPython', platform.python_version())"
+    )
     said = subprocess.run([python, "-c", ask], capture_output=True, check=True)
     return said.stdout.decode().strip()
 

@@ -6,7 +6,6 @@ Ratios are taken inside a round and their median told; a single absolute figure 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import json
 import random
@@ -176,6 +175,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of load, each round")
     parser.add_argument("--exchanges", type=int, default=1_000_000, help="of the hour")
+    parser.add_argument(
+        "--verdicts", type=int, nargs="*", default=[VERDICTS], help="exchanges in their databases"
+    )
     parser.add_argument("--only", nargs="*", choices=NAMES, default=NAMES)
     parser.add_argument("--without", nargs="*", choices=["compiled", *peers.STANDS], default=[])
     parser.add_argument("--python", type=Path, help="interpreter that serves truezero")
@@ -207,6 +209,8 @@ def main() -> None:
         beside_nginx(run, bench, asked.only, asked.rounds, fast)
         beside_the_slow(run, bench, asked.only, slow, [one for one in OURS if one in fast])
         alone(run, bench, asked.only, asked.rounds)
+        if "verdicts" in asked.only:
+            verdicts(run, bench.stage, asked.verdicts)
     table(run.rounds)
     say(f"\nwritten to {run.file}; for docs: python -m benchmarks.report {run.file}")
 
@@ -245,15 +249,16 @@ def alone(run: Run, bench: Bench, names: Sequence[str], rounds: int) -> None:
                 continue
             say(f"  {figure.name}, round {n + 1}: {_listed(numbers)}")
             run.keep(name, [{"truezero": numbers}])
-    if "verdicts" in names:
-        verdicts(run)
 
 
-def verdicts(run: Run) -> None:
-    """What the desk takes, in this process (`benchmarks.verdicts`)."""
-    from benchmarks.verdicts import measure as measure_verdicts  # noqa: PLC0415  it reads this one
-
-    for name, rounds in asyncio.run(measure_verdicts([VERDICTS], 10_000)).items():
+def verdicts(run: Run, stage: Stage, sizes: Sequence[int]) -> None:
+    """What the desk takes, in a process of its own (`benchmarks.verdicts`)."""
+    asked = f"asyncio.run(measure({[*sizes]}, 10_000))"
+    code = f"import asyncio, json; from benchmarks.verdicts import measure; json.dump({asked}, out)"
+    command = [str(stage.python or sys.executable), "-c", f"import sys; out = sys.stdout; {code}"]
+    env = subjects.clean_env() | {"PYTHONPATH": subjects.python_path(stage.python)}
+    said = subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True).stdout
+    for name, rounds in json.loads(said).items():
         run.keep(name, rounds)
 
 

@@ -172,7 +172,6 @@ class Application:
         with self._making_one:
             if self._made is None:
                 self._made = self._make_control_plane()
-                gc.freeze()  # it too lives as long as the process
             return self._made
 
     def _make_control_plane(self) -> ControlPlane:
@@ -202,6 +201,7 @@ class Application:
     async def _prepare_control_plane(self) -> None:
         try:
             await self._control_plane()
+            gc.freeze()  # it too lives as long as the process
         except Exception:  # whatever it is: who asks is told 500, and agents are served
             log.exception("the control plane cannot be made")
 
@@ -222,12 +222,15 @@ class Application:
         await asyncio.to_thread(self._beat)
         work = (self._pulse(), self._listen_to_loop(), self._prepare_control_plane())
         tasks = [asyncio.create_task(each) for each in work]
+        before = gc.get_threshold()
         gc.freeze()  # what lives as long as the process is not searched for garbage again
         gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
         try:
             yield
         finally:
+            gc.unfreeze()  # tests have several services in one process
+            gc.set_threshold(*before)
             for task in tasks:
                 task.cancel()
             await self._transport.aclose()
