@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.request import urlopen
 
 from benchmarks import machine
 
@@ -132,7 +133,14 @@ def _serving(name: str, stage: Stage, code: Path) -> Iterator[Subject]:
         )
         with serve as process:
             machine.wait_for_port(port, process)
+            _wait_until_ready(port)
             yield Subject(name=name, port=port, path=f"/r/bench/openai{CHAT}", pid=process.pid)
+
+
+def _wait_until_ready(port: int) -> None:
+    """Agents are served before the control plane is there, which takes memory too."""
+    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as answer:
+        answer.read()
 
 
 def serve_command(port: int, python: Path | None = None) -> list[str]:
