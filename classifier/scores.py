@@ -200,7 +200,7 @@ def scores(batch: Sequence[Slot]) -> Scores:
         score_effective=_mean(known),
         score_worst=_mean([*known, *[0.0] * unscored]),
         score_best=_mean([*known, *[1.0] * unscored]),
-        score_first=_mean(_known(slot.attempts[0].score for slot in batch)),
+        score_first=_mean(_known(slot.attempts[0].score for slot in batch) if retried else known),
         score_retried=_mean(_known(entry.score for entry in filled)),
         retried=len(retried),
         retried_after_score=tuple(slot.name for slot in retried if _scored_before(slot)),
@@ -227,10 +227,6 @@ def check(batch: Sequence[Slot]) -> Check:
 def _found(entry: Entry, name: str) -> list[str]:
     if entry.diagnostics:
         return [diagnostic.check_line(name) for diagnostic in entry.diagnostics]
-    return _open(entry, name)
-
-
-def _open(entry: Entry, name: str) -> list[str]:
     if entry.provisional:
         return [f"{name}: not finished: its runner has not reported, or calls are in flight"]
     if entry.scoreable == "unknown" and entry.health == Health.HEALTHY:
