@@ -115,6 +115,7 @@ class Cluster:
         )
 
     def __enter__(self) -> Self:
+        self.server.settle()  # another test may have started it anew just now
         with self._stack:
             starting = [threading.Thread(target=service.start) for service in self.services]
             for thread in starting:  # all of them at once, as compose starts them

@@ -53,6 +53,7 @@ class Server:
         self._folder = Path(tempfile.mkdtemp(prefix="truezero-postgres-"))
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
+        self._started = 0.0
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:  # which PostgreSQL refuses to run as
             user = _unprivileged()
@@ -65,10 +66,15 @@ class Server:
         command = ("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8")
         self._run(*command, "--locale=C.UTF-8", "--no-sync")
         self.start()
-        time.sleep(2 * LATELY_S)  # before that no service keeps a verdict
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until it has been up for so long that services keep verdicts."""
+        time.sleep(max(0.0, self._started + 2 * LATELY_S - time.monotonic()))
 
     def start(self) -> None:
         """Start, and return when it answers."""
+        self._started = time.monotonic()
         settings = [word for setting in self._settings for word in ("-c", setting)]
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
