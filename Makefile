@@ -5,9 +5,13 @@ UV ?= uv
 IMAGE ?= truezero
 ARGS ?=
 
+# Tests start hundreds of processes: what Python compiled once is kept, whatever a shell says.
+export PYTHONDONTWRITEBYTECODE =
+
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := $(abspath $(BIN))/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 INTEGRATIONS := $(VENV)/integrations
 PEERS := $(VENV)/peers
 HOT_TESTS := $(addprefix tests/proxy/,http1 wire $(addprefix test_,$(addsuffix .py, \
@@ -17,10 +21,11 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check compiled testcompiled fuzz sbom bench peers soak integrations manifests corpus screenshots image lock
+.PHONY: help demo serve test test-slow slow test-steady check compiled testcompiled fuzz sbom bench peers soak \
+	agents integrations manifests corpus screenshots image lock
 
 help: ## print these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## agents against a provider that fails in known ways, and the verdicts
 	$(BIN)/truezero demo $(ARGS)
@@ -28,8 +33,17 @@ demo: $(READY) ## agents against a provider that fails in known ways, and the ve
 serve: $(READY) ## the proxy on 127.0.0.1:8383
 	$(BIN)/truezero serve $(ARGS)
 
-test: $(READY) ## every test
-	$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile $(ARGS)
+test: $(READY) ## what a change needs; ARGS=--durations=20 lists the slowest
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: $(READY) ## kills by the hundred, clusters; the compiled copy; real harnesses
+	$(MAKE) --keep-going slow testcompiled integrations
+
+slow: $(READY)
+	$(PYTEST) -m slow $(ARGS)
+
+test-steady: $(READY) ## each file of make test 20 times while every core is busy, for hours
+	$(BIN)/python -m tests.steady $(ARGS)
 
 check: $(READY) ## style, types, and whether a pinned package is known to be vulnerable
 	$(BIN)/ruff check .
@@ -44,10 +58,10 @@ compiled: $(READY) ## a copy in .venv/compiled whose hot path is C; needs a C co
 	cd $(COMPILED) && TRUEZERO_COMPILE=1 $(abspath $(BIN))/python setup.py --quiet build_ext --inplace
 
 testcompiled: compiled ## the tests of the hot path, on that copy
-	cd $(COMPILED) && $(abspath $(BIN))/python -m pytest -n auto --maxprocesses 8 --dist loadfile \
-		-m "not reaches_in" $(HOT_TESTS) $(ARGS)
+	cd $(COMPILED) && $(PYTEST) -m "not reaches_in" $(HOT_TESTS) $(ARGS)
 
 fuzz: $(READY) ## what nobody sane would send, for --minutes 5; by coverage too where atheris is
+	HYPOTHESIS_PROFILE=many $(PYTEST) -q -m hypothesis
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
 sbom: ## what the image installs, as CycloneDX, into sbom.cdx.json

@@ -11,9 +11,11 @@ from hypothesis import settings
 
 from tests import postgres
 
-# How long an example takes says something of the machine, not of the code.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# How long an example takes says something of the machine, not of the code. The few are the same
+# ones each time, so that what fails, fails of the change; `make fuzz` looks for new ones.
+settings.register_profile("few", deadline=None, max_examples=25, derandomize=True)
+settings.register_profile("many", deadline=None, max_examples=500, derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 
 
 @pytest.fixture(scope="session")
