@@ -6,11 +6,14 @@ It knows no service: it is given bytes with names.
 from __future__ import annotations
 
 import base64
+import itertools
 import re
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 _WORD: Final = "Qx9{}7Vk"  # found in any case; what stands around it differs by form
+_ESCAPED: Final = re.compile(rb"(?:%|\\+x|\\+u00)([0-9a-f]{2})", re.IGNORECASE)
 
 
 class Canary(NamedTuple):
@@ -56,27 +59,50 @@ class Leak(NamedTuple):
 
 
 def leaks(places: Iterable[tuple[str, bytes]], words: Iterable[str] = WORDS) -> list[Leak]:
-    """Every canary in these places, once each, in any of the forms of ``forms``."""
-    patterns = [(word, form, pattern) for word in words for form, pattern in forms(word)]
-    return [
-        Leak(place, word, form, held[max(0, found.start() - 80) : found.end() + 20])
-        for place, held in places
-        for word, form, pattern in patterns
-        if (found := pattern.search(held))
-    ]
+    """Every canary in these places, once each, in the first of ``forms`` that it is found in."""
+    sought = [(word, tuple(forms(word))) for word in dict.fromkeys(words)]
+    found: list[Leak] = []
+    for place, held in places:
+        views = _views(held)
+        for word, ways in sought:
+            found += itertools.islice(_found(place, word, ways, views), 1)
+    return found
 
 
-def forms(word: str) -> Iterator[tuple[str, re.Pattern[bytes]]]:
+class View(StrEnum):
+    """What is done to bytes before a form is looked for in them."""
+
+    PLAIN = "as they are"
+    LOWER = "in lower case"
+    UNESCAPED = "in lower case, %41, \\x41 and \\u0041 undone"
+
+
+Form = tuple[str, View, bytes]
+
+
+def forms(word: str) -> Iterator[Form]:
     """A word as it stands, in any case (URL- and JSON-escaping leave it), and encoded."""
     raw = word.encode()
-    yield "plain", re.compile(re.escape(raw), re.IGNORECASE)
-    yield "escaped", re.compile(b"".join(b"(?:%%|\\\\x|\\\\u00)%02x" % byte for byte in raw), re.I)
-    yield "utf-16", re.compile(re.escape(raw.decode().encode("utf-16-le")[:-1]), re.IGNORECASE)
-    yield "hex", re.compile(raw.hex().encode(), re.IGNORECASE)
-    yield "backwards", re.compile(re.escape(raw[::-1]), re.IGNORECASE)
+    yield "plain", View.LOWER, raw.lower()
+    yield "escaped", View.UNESCAPED, raw.lower()
+    yield "utf-16", View.LOWER, word.lower().encode("utf-16-le")[:-1]
+    yield "hex", View.LOWER, raw.hex().encode()
+    yield "backwards", View.LOWER, raw[::-1].lower()
     for case, said in (("", raw), (" lower", raw.lower()), (" upper", raw.upper())):
         for shift in range(3):
-            yield f"base64+{shift}{case}", re.compile(re.escape(_base64(said, shift)))
+            yield f"base64+{shift}{case}", View.PLAIN, _base64(said, shift)
+
+
+def _views(held: bytes) -> dict[View, bytes]:
+    unescaped = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), held)
+    return {View.PLAIN: held, View.LOWER: held.lower(), View.UNESCAPED: unescaped.lower()}
+
+
+def _found(place: str, word: str, ways: Iterable[Form], views: dict[View, bytes]) -> Iterator[Leak]:
+    for form, view, needle in ways:
+        held = views[view]
+        if (at := held.find(needle)) >= 0:
+            yield Leak(place, word, form, held[max(0, at - 80) : at + len(needle) + 20])
 
 
 def _base64(said: bytes, shift: int) -> bytes:

@@ -13,8 +13,9 @@ import re
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +50,21 @@ _FURTHER_SECRETS: Final = (
 )  # fmt: skip
 _ENDLESS: Final = ("/events", "/ui/live")
 _WAY: Final = "x-way"
+_COMMANDS: Final = """
+import json, os, sys
+from truezero.cli import main
+for output, *words in json.loads(sys.argv[1]):
+    file = os.open(output, os.O_WRONLY | os.O_CREAT)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    sys.argv = ["truezero", *words]
+    try:
+        main()
+    except SystemExit:
+        pass
+    sys.stdout.flush()
+    sys.stderr.flush()
+"""
 
 
 @dataclass
@@ -65,7 +81,8 @@ class House:
 
     def __post_init__(self) -> None:
         bearer = {"authorization": f"Bearer {ADMIN}"}
-        self.runner = httpx.Client(base_url=self.service.url, headers=bearer, timeout=20)
+        self.runner = httpx.Client(base_url=self.service.url, headers=bearer, timeout=60)
+        self.agent = httpx.Client(timeout=60)
 
     # -- traffic ----------------------------------------------------------------------------
 
@@ -87,12 +104,11 @@ class House:
             (number, way, rollout, next(upstreams), next(kinds).decode())
             for number, (way, rollout) in enumerate(zip(played, rollouts, strict=False))
         ]
-        with httpx.Client(timeout=10) as agent, ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda call: self._call(agent, *call), calls))
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda call: self._call(*call), calls))
 
     def _call(
         self,
-        agent: httpx.Client,
         number: int,
         way: Way,
         rollout: dict[str, Any],
@@ -106,7 +122,7 @@ class House:
         url = f"{base(rollout, upstream)}{way.path}?{_query()}"
         body = json.dumps(asked(way)).encode()
         self.sent += 1
-        _send(agent, way.method, url, content=body, headers={**headers, _WAY: str(number)})
+        _send(self.agent, way.method, url, content=body, headers={**headers, _WAY: str(number)})
 
     def say_without_keys(self) -> None:
         """Calls whose key is the service's own, minted, or signed by it."""
@@ -114,13 +130,13 @@ class House:
         self.provider.plays(way.answer)
         for rollout in self.rollouts:
             bare = f"{self.service.url}/openai{way.path}"
-            _post(bare, json=asked(way), headers={"x-api-key": rollout["key"]})
-            _post(bare, json=asked(way), headers={"x-api-key": rollout["key"] + "x"})
+            self._post(bare, json=asked(way), headers={"x-api-key": rollout["key"]})
+            self._post(bare, json=asked(way), headers={"x-api-key": rollout["key"] + "x"})
             for upstream in (*UPSTREAMS, "bedrock", "vertex", AWAY):
-                _post(base(rollout, upstream) + way.path, json=asked(way), timeout=20)
+                self._post(base(rollout, upstream) + way.path, json=asked(way))
             signed = {name.decode(): key(name.decode()) for name in SIGNATURE_HEADERS}
             signed["authorization"] = f"AWS4-HMAC-SHA256 Credential={key('aws')}/20260101/r/s, S=x"
-            _post(base(rollout, "bedrock") + way.path, json=asked(way), headers=signed)
+            self._post(base(rollout, "bedrock") + way.path, json=asked(way), headers=signed)
 
     def say_nonsense(self) -> None:
         """What is refused, and providers that speak no HTTP."""
@@ -132,14 +148,14 @@ class House:
             f"/openai/v1/{QUERY.word}", "/r/r1/openai/v1/../" + QUERY.word, f"/{QUERY.word}",
             f"/rollouts/{QUERY.word}/verdict?policy={QUERY.word}", f"/key/info?key={key('info')}",
         ):  # fmt: skip
-            for agent in (httpx, self.runner):
+            for agent in (self.agent, self.runner):
                 url = self.service.url + path
                 _send(agent, "POST", url, json=asked(way), headers={"x-api-key": "tz-" + KEYS.word})
                 _send(agent, "GET", url, headers={"x-truezero-role": QUERY.word})
         for _ in range(8):
-            _post(base(rollout, BABBLING) + way.path, json=asked(way))
+            self._post(base(rollout, BABBLING) + way.path, json=asked(way))
         large = b"x" * (1 << 20)
-        _post(base(rollout, "openai") + way.path, content=HEADER.word.encode() + large)
+        self._post(base(rollout, "openai") + way.path, content=HEADER.word.encode() + large)
 
     def talk(self) -> None:
         """Sockets, and upgrades that are refused."""
@@ -158,6 +174,9 @@ class House:
                 with contextlib.suppress(TimeoutError):
                     while socket.recv(timeout=0.2):
                         pass
+
+    def _post(self, url: str, **said: Any) -> None:
+        _send(self.agent, "POST", url, **said)
 
     # -- what is left -------------------------------------------------------------------------
 
@@ -226,24 +245,26 @@ class House:
     def printed(self) -> Iterator[tuple[str, bytes]]:
         """What the commands say."""
         exported = self.service.home / "export.jsonl"
-        yield self._said("export", "--out", str(exported))
-        yield "file export.jsonl", exported.read_bytes()
         commands = (
-            ["export"], ["verdict", "r0"], ["verdict", "r0", "--json"], ["batch", BATCH],
-            ["batch", BATCH, "--json"], ["check", BATCH], ["check", BATCH, "--json"],
-            ["classify", str(exported)],
+            ["export", "--out", str(exported)], ["export"], ["verdict", "r0"],
+            ["verdict", "r0", "--json"], ["batch", BATCH], ["batch", BATCH, "--json"],
+            ["check", BATCH], ["check", BATCH, "--json"], ["classify", str(exported)],
         )  # fmt: skip
-        with ThreadPoolExecutor(3) as pool:
-            yield from pool.map(lambda words: self._said(*words), commands)
+        for words, said in zip(commands, self._said(commands), strict=True):
+            yield f"command {words[0]}", said
+        yield "file export.jsonl", exported.read_bytes()
 
-    def _said(self, *words: str) -> tuple[str, bytes]:
+    def _said(self, commands: Sequence[Sequence[str]]) -> Iterator[bytes]:
+        """What each of these commands writes to either stream, all run by one process."""
         own = {"TRUEZERO_URL": self.service.url, "TRUEZERO_ADMIN_TOKEN": ADMIN}
-        done = subprocess.run(
-            [sys.executable, "-m", "truezero", *words],
-            env={**self.environment, **own},
-            capture_output=True, check=False, timeout=60, cwd=ROOT,
-        )  # fmt: skip
-        return f"command {words[0]}", done.stdout + done.stderr
+        with tempfile.TemporaryDirectory() as folder:
+            outputs = [Path(folder, str(number)) for number in range(len(commands))]
+            told = [[str(out), *words] for out, words in zip(outputs, commands, strict=True)]
+            subprocess.run(
+                [sys.executable, "-c", _COMMANDS, json.dumps(told)],
+                env={**self.environment, **own}, check=True, timeout=300, cwd=ROOT,
+            )  # fmt: skip
+            yield from [output.read_bytes() for output in outputs]
 
     # -- trouble ------------------------------------------------------------------------------
 
@@ -268,14 +289,10 @@ class House:
                 database.execute(f"DROP TABLE {table}")
 
 
-def _send(agent: Any, method: str, url: str, **said: Any) -> None:
+def _send(agent: httpx.Client, method: str, url: str, **said: Any) -> None:
     """Make a call, whose answer may be cut on purpose."""
     with contextlib.suppress(httpx.HTTPError):
         agent.request(method, url, **said)
-
-
-def _post(url: str, **said: Any) -> None:
-    _send(httpx, "POST", url, **said)
 
 
 def base(rollout: dict[str, Any], upstream: str) -> str:

@@ -36,8 +36,6 @@ from tests.privacy.ways import ECHO, SOCKETS, Way, known, one_path_a_row, spoken
 from tests.proxy.test_signing import Account
 from tests.proxy.test_traces import collecting
 
-pytestmark = pytest.mark.timeout(300)  # for the first of them, which runs it all
-
 MARKED = "marked-model-7"  # planted where it may be kept, to see that the search looks there
 
 _BABBLE = (
@@ -67,16 +65,27 @@ class Left:
         return [*self.kept, *self.spilled, *self.broken, *self.ended]
 
 
-@pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Left]:
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(False, id="every failure in every dialect"),
+        pytest.param(True, id="every failure in every row", marks=pytest.mark.slow),
+    ],
+)
+def left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Left]:
     """What a service has left that heard every way there is, was in trouble, and has ended."""
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        yield _heard(stack, patch, tmp_path_factory.mktemp("privacy"))
+        folder = tmp_path_factory.mktemp("privacy")
+        yield _heard(stack, patch, folder, ways(every=request.param))
 
 
-def _heard(stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path) -> Left:
+def _heard(
+    stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path, everything: list[Way]
+) -> Left:
     house = _opened(stack, patch, folder)
-    left, everything = Left(), list(ways())
+    left = Left()
     house.register()
     house.say([Way(name="marked", answer=answers.chat(), model=MARKED), *everything])
     left.sent = house.sent

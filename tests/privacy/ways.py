@@ -45,6 +45,7 @@ _FURTHER: Final = (
 )  # fmt: skip
 PATHS: Final = tuple(dict.fromkeys((*(s.path for s in SAMPLES), *POSTS, *_FURTHER)))
 SOCKETS: Final = ("/v1/responses", "/v1/realtime")
+_TURNS: Final = 8  # rows of a dialect until each failure was had again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +78,43 @@ def asked(way: Way) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def ways() -> Iterator[Way]:
-    """All of them: every sample of an answer, every sample of an error, every row's failures."""
+def ways(*, every: bool = True) -> list[Way]:
+    """Every sample of an answer, every sample of an error, and failures; none of them twice.
+
+    Arguments:
+        every: whether each row of the table has every failure; else each dialect has every one,
+            and a further row of it some, in turn.
+    """
+    found: dict[Way, Way] = {}
+    for way in (*_samples(), *_errors(), *_rows(every=every), *_odd()):
+        found.setdefault(replace(way, name=""), way)
+    return list(found.values())
+
+
+def _samples() -> Iterator[Way]:
     for sample in SAMPLES:
         yield Way(name=f"{sample.name} as it is", **_sampled(sample, _natural))
         yield Way(name=f"{sample.name} all text", **_sampled(sample, _everything))
+
+
+def _errors() -> Iterator[Way]:
     for number, error in enumerate(ERRORS):
         for name, change in (("natural", _natural), ("all text", _everything)):
             body = change(error.body) if not isinstance(error.body, str) else ECHO
             yield Way(
                 name=f"error {number} {name}", answer=_erring(error.status, body, error.event)
             )
-    for path in one_path_a_row():
-        for name, answer in {**_fine(path), **FAILURES}.items():
+
+
+def _rows(*, every: bool) -> Iterator[Way]:
+    failures, heard = [*FAILURES.items()], set[str]()
+    for number, path in enumerate(one_path_a_row()):
+        dialect = table.route("POST", path.encode()).dialect.name
+        whole = every or dialect not in heard
+        heard.add(dialect)
+        failing = failures if whole else failures[number % _TURNS :: _TURNS]
+        for name, answer in (*_fine(path).items(), *failing):
             yield Way(name=f"{path}: {name}", path=path, answer=answer, streamed="stream" in name)
-    yield from _odd()
 
 
 def one_path_a_row() -> list[str]:
