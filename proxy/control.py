@@ -547,15 +547,20 @@ class Desk:
             Refusal: 404 for an unknown rollout.
             StorageError: the database does not answer, and nothing else is known of it.
         """
+        # Asked before and after: what was kept may be written while the database is read, and a
+        # call that ends meanwhile may be kept.
+        missing = self._recorder.missing(rollout_id)
         try:
             found = self._database.rollout(rollout_id)
             up_s = self._database.up_s()
+            missing = max(missing, self._recorder.missing(rollout_id))
         except StorageError:
-            if not self._recorder.missing(rollout_id):
+            missing = max(missing, self._recorder.missing(rollout_id))
+            if not missing:
                 raise
             up_s = found = None  # what is known is enough: that evidence is missing
-        missing = self._recorder.missing(rollout_id)
-        kept = up_s is None or up_s >= 2 * LATELY_S  # longer than the doubt below is said
+        long_up = up_s is None or up_s >= 2 * LATELY_S  # longer than the doubt below is said
+        kept = long_up and not missing  # it says so until it is written, and no longer
         if found is None:
             if not missing:
                 raise _unknown(rollout_id)
