@@ -297,6 +297,7 @@ def compare(cluster: Cluster, seen: Seen, provider: Provider) -> Found:
     """Look for each attempt in the database, and for each rollout's verdict at a service."""
     engine = create_engine(cluster.database)
     wait_until_buried(engine)
+    cluster.server.settle()  # until then any verdict may be undecided
     facts = select(*(exchanges.c[name] for name in ("id", "rollout_id", "ending", "status")))
     with engine.connect() as connection:
         rows = connection.execute(facts).all()
