@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from sqlalchemy.exc import OperationalError
 
 from classifier.policy import Policy
