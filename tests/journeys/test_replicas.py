@@ -15,13 +15,15 @@ from typing import Any
 import httpx
 import pytest
 
+from proxy.standing import TTL_S
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Hang, Provider
 from tests.journeys.service import Service
-from tests.journeys.test_durability import ASK, CHAT, Agent
+from tests.journeys.test_durability import ASK, CHAT, PATIENCE_S, Agent
 from tests.postgres import Server
 
+_HTTP = httpx.Client(verify=False, timeout=PATIENCE_S)  # for plain HTTP, by any thread
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
 
@@ -52,7 +54,8 @@ def replicas(home: list[Service], provider: Provider) -> list[Service]:
 
 def call(service: Service, rollout: str, key: str = "sk-1") -> httpx.Response:
     headers = {"authorization": f"Bearer {key}"}
-    return httpx.post(service.base(rollout, "openai") + CHAT, json=ASK, headers=headers)
+    url = service.base(rollout, "openai") + CHAT
+    return _HTTP.post(url, json=ASK, headers=headers)
 
 
 def test_a_verdict_is_exact_at_every_replica_after_every_call(
@@ -89,10 +92,10 @@ def test_a_call_in_flight_elsewhere_keeps_a_verdict_unsettled(
 ) -> None:
     provider.plays(answers.chat_stream().stopping_after(1, Hang()))
     agent = Agent(replicas[0], rollout)
-    assert agent.heard.wait(10)
+    assert agent.heard.wait(PATIENCE_S)
     began = time.monotonic()
     verdict = replicas[1].verdict(rollout, wait="settled", timeout_s="1")
-    assert time.monotonic() - began >= 1
+    assert time.monotonic() - began >= 1  # it did wait, for all that it was told to
     (exchange,) = replicas[2].exchanges(rollout)
     assert exchange["ending"] is None
     assert verdict["total_requests"] == 1
@@ -141,7 +144,7 @@ def test_a_key_revoked_at_one_opens_nothing_anywhere_after_a_second(
 
     assert [opened(service) for service in replicas] == [200] * 3
     httpx.post(f"{replicas[0].url}/key/delete", json={"keys": [key]}).raise_for_status()
-    time.sleep(1.0)
+    time.sleep(TTL_S)  # what is promised after it holds however late it is asked
     assert [opened(service) for service in replicas] == [403] * 3
 
 
@@ -150,27 +153,30 @@ def test_events_of_all_replicas_come_to_a_stream_open_at_one(
 ) -> None:
     heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     url = f"{replicas[1].url}/batches/live/events"
-    listener = threading.Thread(target=_listen, args=(url, heard.put), daemon=True)
+    alive = threading.Event()
+    listener = threading.Thread(target=_listen, args=(url, heard.put, alive), daemon=True)
     listener.start()
     for place, service in enumerate(replicas):
         service.register(id=f"live-{place}", batch="live")
-    time.sleep(1)  # until the stream is open
+    assert alive.wait(PATIENCE_S)
     provider.plays(DOWN)
     for place, service in enumerate(replicas):
         call(service, f"live-{place}")
-        assert heard.get(timeout=5)["rollout_id"] == f"live-{place}"
+        assert heard.get(timeout=PATIENCE_S)["rollout_id"] == f"live-{place}"
 
 
-def _listen(url: str, tell: Callable[[dict[str, Any]], None]) -> None:
-    with httpx.stream("GET", url, timeout=30) as answer:
+def _listen(url: str, tell: Callable[[dict[str, Any]], None], alive: threading.Event) -> None:
+    """Tell of each event; ``alive`` is set with the first sign of life, from which on they come."""
+    with httpx.stream("GET", url, timeout=PATIENCE_S) as answer:
         for line in answer.iter_lines():
+            alive.set()
             if line.startswith("data:"):
                 tell(json.loads(line.removeprefix("data:")))
 
 
 def decided(service: Service, rollout: str) -> dict[str, Any]:
     """A verdict once every service had the time to write what it had kept."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while (found := service.verdict(rollout))["health"] == "undecided":
         assert time.monotonic() < deadline, "it stays undecided"
         time.sleep(0.1)
@@ -189,7 +195,7 @@ def test_what_it_could_not_write_survives_a_kill_while_postgresql_is_gone(
         for _ in range(5):
             assert call(service, "done").is_success
         provider.plays(answers.chat_stream().stopping_after(1, Hang()))
-        assert Agent(service, "under-way").heard.wait(10)
+        assert Agent(service, "under-way").heard.wait(PATIENCE_S)
         service.kill()
         assert list(tmp_path.glob("truezero-spill/*.spill"))
         postgres_server.start()

@@ -28,6 +28,8 @@ from tests.fakes.talker import (
 )
 from tests.journeys.service import Service
 
+PATIENCE_S = 60.0
+
 
 @contextmanager
 def agent(
@@ -61,7 +63,7 @@ def test_two_turns_on_a_socket_are_two_exchanges_and_healthy(
     with agent(talking, rollout) as socket:
         for messages in (RESPONSES_TOOLS, RESPONSES):
             socket.send(create())
-            assert [socket.recv(timeout=5) for _ in messages] == messages
+            assert [socket.recv(timeout=PATIENCE_S) for _ in messages] == messages
         # the agent has its last message, so all of it can be read
         first, second = calls(talking, rollout)
     assert (first["tool_calls"], second["tool_calls"]) == (1, 0)
@@ -101,7 +103,7 @@ def test_a_dead_account_on_a_socket_is_an_api_error(
     talker.script = answering([event("error", status=429, error=error)])
     with agent(talking, rollout) as socket:
         socket.send(create())
-        socket.recv(timeout=5)
+        socket.recv(timeout=PATIENCE_S)
     verdict = talking.verdict(rollout)
     assert (verdict["health"], verdict["fingerprint"]) == ("api_error", "quota:429")
 
@@ -154,7 +156,7 @@ def test_a_service_that_stops_lets_the_response_under_way_end(
         end.recv()
         for message in RESPONSES[:6]:
             end.send(message)
-        stopped.wait(10)
+        stopped.wait(PATIENCE_S)
         for message in RESPONSES[6:]:
             end.send(message)
         end.recv()
@@ -163,19 +165,19 @@ def test_a_service_that_stops_lets_the_response_under_way_end(
     with Service(tmp_path, talker.url) as service:
         with agent(service, rollout) as socket:
             socket.send(create())
-            got = [socket.recv(timeout=5) for _ in range(6)]
+            got = [socket.recv(timeout=PATIENCE_S) for _ in range(6)]
             ending = threading.Thread(target=service.stop)
             ending.start()
             with pytest.raises(TimeoutError):
                 socket.recv(timeout=0.5)
             stopped.set()
-            got += [socket.recv(timeout=5) for _ in RESPONSES[6:]]
+            got += [socket.recv(timeout=PATIENCE_S) for _ in RESPONSES[6:]]
             assert got == RESPONSES
             with pytest.raises(ConnectionClosed) as closed:
-                socket.recv(timeout=5)
+                socket.recv(timeout=PATIENCE_S)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1001
-            ending.join(30)
+            ending.join(PATIENCE_S)
         service.start()
         (call,) = calls(service, rollout)
     assert (call["ending"], call["output_tokens"]) == ("complete", 5)
@@ -195,7 +197,7 @@ def test_a_service_that_is_killed_has_lost_the_response_under_way(
         with agent(service, rollout) as socket:
             socket.send(create())
             for _ in range(6):
-                socket.recv(timeout=5)
+                socket.recv(timeout=PATIENCE_S)
             service.kill()
         service.start()
         (call,) = calls(service, rollout)
@@ -208,6 +210,6 @@ def test_no_path_and_no_message_is_in_the_log(talker: Talker, tmp_path: Path, ro
     with Service(tmp_path, talker.url, LOG_LEVEL="debug") as service:
         with agent(service, rollout, "/v1/responses?key=sk-secret") as socket:
             socket.send(create(instructions="sk-secret"))
-            assert [socket.recv(timeout=5) for _ in RESPONSES] == RESPONSES
+            assert [socket.recv(timeout=PATIENCE_S) for _ in RESPONSES] == RESPONSES
         assert "sk-secret" not in service.log()
         assert "zero is true" not in service.log()
