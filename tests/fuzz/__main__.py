@@ -17,6 +17,8 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import Final
 
+from hypothesis import settings
+
 from tests.fuzz.peers import SIDES
 from tests.fuzz.pure import PROPERTIES, prepared
 from tests.fuzz.rounds import described, side
@@ -69,6 +71,8 @@ def main() -> int:
     parser.add_argument("only", nargs="*", help="names of what to fuzz  [default: everything]")
     options = parser.parse_args()
     logging.getLogger().setLevel(logging.ERROR)
+    settings.register_profile("anew", derandomize=False)  # each round, in CI too
+    settings.load_profile("anew")
     with ExitStack() as stack:
         rounds = [one for one in opened(stack) if not options.only or one[0] in options.only]
         pure = [name for name, _ in rounds if name in PROPERTIES]

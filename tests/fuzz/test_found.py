@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import socket
-import time
+import threading
 
 import pytest
 
 from classifier.records import Ending
 from tests.fakes import answers
-from tests.fakes.provider import Pause, Provider
+from tests.fakes.provider import Provider, Wait
 from tests.fakes.relaying import relaying
 
 ASK = b"GET /r/r1/openai/v1/models HTTP/1.1\r\nhost: h\r\n\r\n"
@@ -20,7 +20,8 @@ BEHIND = {"garbage": b"\x00garbage\r\n\r\n", "its end": b"", "another call": ASK
 def test_a_call_whose_connection_ends_under_it_was_left_by_its_agent(
     behind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow = answers.whole({}).stopping_after(0, Pause(0.3))
+    left = threading.Event()
+    slow = answers.whole({}).stopping_after(0, Wait(left))
     with (
         Provider(slow) as provider,
         relaying(provider.url) as relay,
@@ -30,14 +31,16 @@ def test_a_call_whose_connection_ends_under_it_was_left_by_its_agent(
         provider.wait_for(1)
         agent.sendall(BEHIND[behind])
         agent.shutdown(socket.SHUT_WR)
-        time.sleep(0.5)
-        endings = {each.ending for each in relay.book.wait_for(1)}
+        relay.book.wait_for(1)
+        left.set()
+    endings = {each.ending for each in relay.book.exchanges}
     assert endings == {Ending.LEFT_BY_AGENT}
     assert "Exception in ASGI" not in caplog.text
 
 
 def test_no_refusal_is_written_into_an_answer_under_way() -> None:
-    begun = answers.streamed(b"data: 1\n\n", b"data: 2\n\n").stopping_after(1, Pause(0.3))
+    going = threading.Event()
+    begun = answers.streamed(b"data: 1\n\n", b"data: 2\n\n").stopping_after(1, Wait(going))
     with (
         Provider(begun) as provider,
         relaying(provider.url) as relay,
@@ -48,6 +51,8 @@ def test_no_refusal_is_written_into_an_answer_under_way() -> None:
         while b"data: 1" not in heard:
             heard += agent.recv(65536)
         agent.sendall(BEHIND["garbage"])
+        relay.book.wait_for(1)  # the garbage ended the call
+        going.set()
         while more := agent.recv(65536):
             heard += more
     assert heard.count(b"HTTP/1.1 ") == 1

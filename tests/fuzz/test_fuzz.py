@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from tests.fuzz.peers import SIDES
 from tests.fuzz.pure import PROPERTIES, prepared
 from tests.fuzz.rounds import described, side
 
-pytestmark = pytest.mark.timeout(300)
+EXAMPLES = settings().max_examples  # of the profile: few or many
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_it_holds_for_any_bytes(name: str) -> None:
-    prepared(name, 150)()
+    prepared(name, 2 * EXAMPLES)()
 
 
 @pytest.mark.parametrize("name", SIDES)
 def test_each_side_survives_any_peer(name: str) -> None:
-    with side(name, 40) as one:
+    with side(name, EXAMPLES) as one:
         one()
 
 
 @pytest.mark.parametrize("shown", [True, False], ids=["with the token", "without"])
 def test_every_route_answers_as_described_whatever_it_is_asked(shown: bool) -> None:
-    with described(12 if shown else 3, shown=shown) as one:
+    with described(EXAMPLES // (4 if shown else 8), shown=shown) as one:
         one()
