@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from http import HTTPStatus
+from pathlib import Path
 from typing import Self, TypeAlias, assert_never
 
 
@@ -310,6 +311,7 @@ async def _take(step: Step, reader: asyncio.StreamReader, writer: asyncio.Stream
             await _while_here(reader, asyncio.Event().wait())
         case Cut(reset=reset):
             if reset:
+                await _until_read(writer)
                 _linger_zero(writer)
                 writer.transport.abort()
             return False
@@ -345,6 +347,27 @@ async def _end(reader: asyncio.StreamReader) -> None:
 async def _set(event: threading.Event) -> None:
     while not event.is_set():
         await asyncio.sleep(0.002)
+
+
+async def _until_read(writer: asyncio.StreamWriter, patience_s: float = 5.0) -> None:
+    """Return when the caller has taken all that reached it: a RST throws the rest away.
+
+    One that reads nothing is waited for so long at most.
+    """
+    here, there = (writer.get_extra_info(name)[1] for name in ("sockname", "peername"))
+    deadline = time.monotonic() + patience_s
+    while _unread(at=there, of=here) and time.monotonic() < deadline:
+        await asyncio.sleep(0.002)
+
+
+def _unread(*, at: int, of: int) -> int:
+    """How many bytes wait at the port ``at`` that came from ``of``; 0 where Linux does not say."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, local, remote, _, queues, *_ = line.split()
+            if (int(local.partition(":")[2], 16), int(remote.partition(":")[2], 16)) == (at, of):
+                return int(queues.partition(":")[2], 16)
+    return 0
 
 
 def _linger_zero(writer: asyncio.StreamWriter) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.fakes.provider import Answer, Cut, Pause, Provider
+from tests.fakes.provider import Answer, Cut, Provider
 from tests.journeys.agents import UPSTREAM, Seen, ask
 from tests.journeys.service import Service
 
@@ -147,7 +147,7 @@ def test_a_failure_inside_a_stream_is_no_success(
 def test_a_stream_that_is_cut_breaks_for_the_agent_too(
     service: Service, provider: Provider, rollout: str, api: Api, answer: Answer, reset: bool
 ) -> None:
-    provider.plays(answer.stopping_after(3, Pause(0.1), Cut(reset)))
+    provider.plays(answer.stopping_after(3, Cut(reset)))
     direct, through = both_ways(service, provider, api, rollout, stream=True)
     assert through.said == direct.said
     assert through.said
@@ -165,7 +165,7 @@ def test_a_stream_that_is_cut_breaks_for_the_agent_too(
 def test_a_whole_answer_that_stops_halfway_is_a_cut(
     service: Service, provider: Provider, rollout: str
 ) -> None:
-    provider.plays(answers.chat().in_pieces(100).stopping_after(2, Pause(0.05), Cut()))
+    provider.plays(answers.chat().in_pieces(100).stopping_after(2, Cut()))
     direct, through = both_ways(service, provider, Api.CHAT, rollout, stream=False)
     assert (through.said, through.error) == ((), direct.error)
     assert direct.error is not None

@@ -29,7 +29,7 @@ from tests.corpus_score import (
 from tests.fakes.provider import Answer, Provider
 from tests.journeys.service import Service
 
-_HTTP = httpx.Client(timeout=20)
+_HTTP = httpx.Client(timeout=60)
 
 
 @pytest.fixture(scope="module")
