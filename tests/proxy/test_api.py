@@ -4,25 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+import sqlite3
+import ssl
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+import psycopg
 import pytest
 
 from proxy.app import Application
 from proxy.settings import load
 from proxy.store.database import Database
+from proxy.store.tables import metadata
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
+from tests.proxy.conftest import Services
 
 CHAT = "/v1/chat/completions"
 ASK = {"model": "gpt-5", "messages": []}
+
+
+# Reading the certificates of all authorities, 20 ms a client, is for who asks over TLS.
+PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+PATIENCE_S = 60.0
+
+# What a service needs to know itself by stays; all else is what tests left behind.
+_LEFT_BEHIND = [
+    t.name for t in reversed(metadata.sorted_tables) if t.name not in ("server", "workers")
+]
 
 
 @dataclass
@@ -31,6 +48,8 @@ class Service:
 
     http: httpx.Client
     provider: Provider
+    database: str = ""
+    app: Application | None = None
 
     def call(self, rollout: str = "r1", **headers: str) -> httpx.Response:
         path = f"/r/{quote(rollout, safe='~')}/openai{CHAT}"
@@ -41,26 +60,64 @@ class Service:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
+    def anew(self) -> Service:
+        """The same for another test: its database empty, its provider healthy, its client new.
+
+        What the process remembers of the rows that go is forgotten with them.
+        """
+        assert self.app is not None
+        self.http.close()
+        recorder, deadline = self.app._recorder, time.monotonic() + PATIENCE_S
+        while recorder.in_flight or recorder.waiting:
+            assert time.monotonic() < deadline, "a call of the test before does not end"
+            time.sleep(0.005)
+        empty(self.database)
+        self.app._database._known.clear()
+        self.app._standings._seen.clear()
+        self.app.control_plane().desk._summed_up.clear()
+        self.provider.requests.clear()
+        self.provider.plays(answers.healthy)
+        return replace(self, http=client(str(self.http.base_url)))
+
+
+def client(url: str, **how: Any) -> httpx.Client:
+    """A client that waits as long as a busy machine may take."""
+    return httpx.Client(base_url=url, verify=PLAIN, timeout=PATIENCE_S, **how)
+
+
+def empty(database: str) -> None:
+    """Delete what tests left behind, beside SQLAlchemy, whose statements some tests listen to."""
+    if "://" in database:
+        with psycopg.connect(database.replace("+psycopg", "")) as rows:
+            for table in _LEFT_BEHIND:
+                rows.execute(f"DELETE FROM {table}".encode())
+        return
+    with closing(sqlite3.connect(database, timeout=PATIENCE_S)) as file, file:
+        file.execute("BEGIN IMMEDIATE")
+        for table in _LEFT_BEHIND:
+            file.execute(f"DELETE FROM {table}")
+
 
 @contextlib.contextmanager
-def serving(folder: Path, **settings: str) -> Iterator[Service]:
+def serving(
+    folder: Path, *, upstreams: Sequence[str] = ("OPENAI",), **settings: str
+) -> Iterator[Service]:
     database = settings.pop("DATABASE_URL", str(folder / "t.db"))
     Database(database).prepare()
     with Provider(answers.healthy) as provider:
         environment = {
             "TRUEZERO_DATABASE_URL": database,
-            "TRUEZERO_UPSTREAM_OPENAI": provider.url,
+            **{f"TRUEZERO_UPSTREAM_{name}": provider.url for name in upstreams},
             **{f"TRUEZERO_{name}": value for name, value in settings.items()},
         }
         app = Application(load({}, environment), environment)
-        with running(app) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
-            yield Service(http, provider)
+        with running(app) as port, client(f"http://127.0.0.1:{port}") as http:
+            yield Service(http, provider, database, app)
 
 
 @pytest.fixture
-def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
-    with serving(tmp_path, DATABASE_URL=database_url) as running_service:
-        yield running_service
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
 
 
 def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
@@ -90,9 +147,9 @@ def test_an_id_is_made_where_none_is_given(service: Service) -> None:
     assert one != two
 
 
-def test_the_public_address_can_differ_from_the_runners(tmp_path: Path) -> None:
-    with serving(tmp_path, PUBLIC_URL="http://host.docker.internal:8383/") as service:
-        got = service.http.post("/rollouts", json={"id": "r"}).json()
+def test_the_public_address_can_differ_from_the_runners(services: Services) -> None:
+    service = services(PUBLIC_URL="http://host.docker.internal:8383/")
+    got = service.http.post("/rollouts", json={"id": "r"}).json()
     assert got["base_urls"]["openai"] == "http://host.docker.internal:8383/r/r/openai/v1"
 
 
@@ -310,48 +367,48 @@ def test_waiting_for_calls_in_flight(service: Service) -> None:
     assert verdict["total_requests"] == 1
 
 
-def test_registration_can_be_required(tmp_path: Path) -> None:
-    with serving(tmp_path, REQUIRE_REGISTRATION="1") as service:
-        problem(service.call("new"), 401, "unregistered_rollout")
-        problem(service.http.get("/rollouts/new/verdict"), 404, "unknown_rollout")
-        service.http.post("/rollouts", json={"id": "new"})
-        assert service.call("new").status_code == 200
+def test_registration_can_be_required(services: Services) -> None:
+    service = services(REQUIRE_REGISTRATION="1")
+    problem(service.call("new"), 401, "unregistered_rollout")
+    problem(service.http.get("/rollouts/new/verdict"), 404, "unknown_rollout")
+    service.http.post("/rollouts", json={"id": "new"})
+    assert service.call("new").status_code == 200
 
 
-def test_a_token_guards_the_whole_control_plane(tmp_path: Path) -> None:
-    with serving(tmp_path, ADMIN_TOKEN="t0ken") as service:
-        routes = service.http.get("/openapi.json", headers={"authorization": "Bearer t0ken"})
-        for path in [*routes.json()["paths"], "/docs", "/openapi.json", "/nowhere", "/"]:
-            if path in ("/healthz", "/readyz"):
-                continue
-            answer = service.http.get(path.replace("{rollout_id}", "r1"))
-            problem(answer, 401, "unauthorized")
-            assert answer.headers["www-authenticate"].startswith("Bearer")
-        for shown in ("Bearer wrong", "t0ken", "Basic t0ken", "Bearer t0ken2"):
-            answer = service.http.get("/rollouts", headers={"authorization": shown})
-            problem(answer, 401, "unauthorized")
-        assert service.http.get("/healthz").status_code == 200
+def test_a_token_guards_the_whole_control_plane(services: Services) -> None:
+    service = services(ADMIN_TOKEN="t0ken")
+    routes = service.http.get("/openapi.json", headers={"authorization": "Bearer t0ken"})
+    for path in [*routes.json()["paths"], "/docs", "/openapi.json", "/nowhere", "/"]:
+        if path in ("/healthz", "/readyz"):
+            continue
+        answer = service.http.get(path.replace("{rollout_id}", "r1"))
+        problem(answer, 401, "unauthorized")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+    for shown in ("Bearer wrong", "t0ken", "Basic t0ken", "Bearer t0ken2"):
+        answer = service.http.get("/rollouts", headers={"authorization": shown})
+        problem(answer, 401, "unauthorized")
+    assert service.http.get("/healthz").status_code == 200
 
 
-def test_with_a_token_an_agent_needs_the_base_url_it_was_given(tmp_path: Path) -> None:
-    with serving(tmp_path, ADMIN_TOKEN="t0ken") as service:
-        admin = {"authorization": "Bearer t0ken"}
-        got = service.http.post("/rollouts", json={"id": "r1"}, headers=admin).json()
-        url = got["base_urls"]["openai"]
-        assert "/r/r1~" in url
-        assert httpx.post(f"{url}/chat/completions", json=ASK).status_code == 200
-        problem(service.call("r1"), 403, "unproven_rollout")
-        problem(service.call("other"), 403, "unproven_rollout")
-        keyed = service.http.post(
-            f"/openai{CHAT}", json=ASK, headers={"authorization": f"Bearer {got['key']}"}
-        )
-        assert keyed.status_code == 200
-        verdict = service.http.get("/rollouts/r1/verdict", headers=admin).json()
-        assert verdict["total_requests"] == 2
-        forged = service.http.get(
-            "/rollouts/r1/verdict", headers={"authorization": f"Bearer {got['key']}"}
-        )
-        problem(forged, 401, "unauthorized")
+def test_with_a_token_an_agent_needs_the_base_url_it_was_given(services: Services) -> None:
+    service = services(ADMIN_TOKEN="t0ken")
+    admin = {"authorization": "Bearer t0ken"}
+    got = service.http.post("/rollouts", json={"id": "r1"}, headers=admin).json()
+    url = got["base_urls"]["openai"]
+    assert "/r/r1~" in url
+    assert httpx.post(f"{url}/chat/completions", json=ASK).status_code == 200
+    problem(service.call("r1"), 403, "unproven_rollout")
+    problem(service.call("other"), 403, "unproven_rollout")
+    keyed = service.http.post(
+        f"/openai{CHAT}", json=ASK, headers={"authorization": f"Bearer {got['key']}"}
+    )
+    assert keyed.status_code == 200
+    verdict = service.http.get("/rollouts/r1/verdict", headers=admin).json()
+    assert verdict["total_requests"] == 2
+    forged = service.http.get(
+        "/rollouts/r1/verdict", headers={"authorization": f"Bearer {got['key']}"}
+    )
+    problem(forged, 401, "unauthorized")
 
 
 @pytest.mark.parametrize(
@@ -374,9 +431,9 @@ def test_a_page_elsewhere_can_change_nothing(service: Service) -> None:
     assert service.http.post("/rollouts", json={}, headers=here).status_code == 201
 
 
-def test_the_public_name_is_answered_too(tmp_path: Path) -> None:
-    with serving(tmp_path, PUBLIC_URL="http://proxy.internal:8383") as service:
-        answer = service.http.get("/rollouts", headers={"host": "proxy.internal:8383"})
+def test_the_public_name_is_answered_too(services: Services) -> None:
+    service = services(PUBLIC_URL="http://proxy.internal:8383")
+    answer = service.http.get("/rollouts", headers={"host": "proxy.internal:8383"})
     assert answer.status_code == 200
 
 
