@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
 from proxy.app import Application
@@ -16,7 +14,8 @@ from proxy.settings import load
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.relaying import running
-from tests.proxy.test_api import Service, problem, serving
+from tests.proxy.conftest import Services
+from tests.proxy.test_api import PATIENCE_S, Service, client, problem
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
@@ -24,9 +23,8 @@ CHAT = "/v1/chat/completions"
 
 
 @pytest.fixture
-def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
-    with serving(tmp_path, DATABASE_URL=database_url, BREAKER_THRESHOLD="3") as running_service:
-        yield running_service
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="3")
 
 
 def play(
@@ -150,10 +148,10 @@ def test_a_canary_decides_after_a_reset(service: Service) -> None:
     assert "status" in play(service, "held"), "registering again asks again"
 
 
-def test_a_threshold_of_zero_turns_breakers_off(tmp_path: Path) -> None:
-    with serving(tmp_path, BREAKER_THRESHOLD="0") as service:
-        for number in range(8):
-            assert "status" in play(service, f"dead-{number}", DEAD)
+def test_a_threshold_of_zero_turns_breakers_off(services: Services) -> None:
+    service = services(BREAKER_THRESHOLD="0")
+    for number in range(8):
+        assert "status" in play(service, f"dead-{number}", DEAD)
 
 
 def test_repeating_an_outcome_feeds_the_breaker_once(service: Service) -> None:
@@ -164,15 +162,15 @@ def test_repeating_an_outcome_feeds_the_breaker_once(service: Service) -> None:
     assert service.get("/batches/b/breaker")["lanes"][0]["streak"] == 1
 
 
-def test_every_process_sees_the_same_breaker(service: Service, database_url: str) -> None:
+def test_every_process_sees_the_same_breaker(service: Service) -> None:
     environment = {
-        "TRUEZERO_DATABASE_URL": database_url,
+        "TRUEZERO_DATABASE_URL": service.database,
         "TRUEZERO_UPSTREAM_OPENAI": service.provider.url,
         "TRUEZERO_BREAKER_THRESHOLD": "3",
     }
     with (
         running(Application(load({}, environment), environment)) as port,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}") as http,
+        client(f"http://127.0.0.1:{port}") as http,
     ):
         other = Service(http, service.provider)
         for number, where in enumerate((service, other, service)):
@@ -189,14 +187,14 @@ def test_only_one_of_many_at_once_is_the_canary(service: Service) -> None:
 
     def register(number: int) -> None:
         facts = {"id": f"c{number}", "batch": "b", "model": "gpt-5", "upstream": "openai"}
-        with httpx.Client(base_url=service.http.base_url) as http:
+        with client(str(service.http.base_url)) as http:
             admitted.append(http.post("/rollouts", json=facts).json()["admitted"])
 
     threads = [threading.Thread(target=register, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert sorted(admitted) == [False] * 7 + [True]
 
 
@@ -224,14 +222,25 @@ def test_a_batch_id_may_hold_a_slash(service: Service) -> None:
     assert service.get("/batches/a%2Fb/check")["valid"] is True
 
 
-def told(service: Service, batch: str, count: int, **params: int) -> list[tuple[int, str, Any]]:
-    """The next events of a batch."""
+def told(
+    service: Service,
+    batch: str,
+    count: int,
+    *,
+    once_heard: Callable[[], object] = lambda: None,
+    **params: int,
+) -> list[tuple[int, str, Any]]:
+    """The next events of a batch; ``once_heard`` is called when the first sign of life came."""
     found: list[tuple[int, str, Any]] = []
     fields: dict[str, str] = {}
     with service.http.stream("GET", f"/batches/{batch}/events", params=params) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
+        heard = False
         for line in answer.iter_lines():
-            if line:
+            if line == ": alive" and not heard:
+                heard = True
+                once_heard()
+            elif line:
                 name, _, value = line.partition(": ")
                 fields[name] = value
             elif "event" in fields:
@@ -272,8 +281,5 @@ def test_a_doomed_rollout_is_told_while_it_runs(service: Service) -> None:
 
 def test_a_watcher_without_a_number_hears_what_comes(service: Service) -> None:
     play(service, "before", DEAD)
-    later = threading.Timer(0.5, play, (service, "after", DEAD))
-    later.start()
-    (first,) = told(service, "b", 1)
-    later.join()
+    (first,) = told(service, "b", 1, once_heard=lambda: play(service, "after", DEAD))
     assert first[2]["rollout_id"] == "after"

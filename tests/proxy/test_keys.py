@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +17,9 @@ from proxy.addressing import AGENT, Target
 from proxy.refusals import Refusal
 from proxy.standing import TTL_S, AwayError, Standing, Standings
 from proxy.upstreams import BUILT_IN
-from tests.fakes import answers
-from tests.fakes.provider import Provider
-from tests.proxy.test_api import ASK, CHAT, Service, problem, serving
+from tests.proxy.clocks import HandTurned
+from tests.proxy.conftest import Services
+from tests.proxy.test_api import ASK, CHAT, PLAIN, Service, problem, serving
 from truezero.models import Fault
 
 ENDED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
@@ -29,19 +27,14 @@ REAL_KEYS = {"KEY_OPENAI": "sk-real", "KEY_ANTHROPIC": "sk-ant-real", "KEY_GEMIN
 
 
 @pytest.fixture
-def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
-    with serving(tmp_path, DATABASE_URL=database_url) as running_service:
-        yield running_service
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
 
 
-@contextlib.contextmanager
-def holding(folder: Path, **settings: str) -> Iterator[Service]:
+@pytest.fixture
+def holding(services: Services) -> Service:
     """A service that holds the real keys of three providers, all one fake."""
-    with Provider(answers.healthy) as provider:
-        names = ("OPENAI", "ANTHROPIC", "GEMINI")
-        upstreams = {f"UPSTREAM_{name}": provider.url for name in names}
-        with serving(folder, **REAL_KEYS, **upstreams, **settings) as service:
-            yield Service(service.http, provider)
+    return services(upstreams=("OPENAI", "ANTHROPIC", "GEMINI"), **REAL_KEYS)
 
 
 def register(service: Service, **facts: Any) -> dict[str, Any]:
@@ -81,29 +74,27 @@ def calls(service: Service, rollout: str) -> int:
     ],
 )  # fmt: skip
 def test_a_key_is_taken_where_each_provider_has_its_own_and_becomes_the_real_one(
-    tmp_path: Path, upstream: str, path: str, shown: str, sent: tuple[str, str]
+    holding: Service, upstream: str, path: str, shown: str, sent: tuple[str, str]
 ) -> None:
-    with holding(tmp_path) as service:
-        registered = register(service, id="r")
-        value = registered["key"]
-        value = f"Bearer {value}" if shown == "authorization" else value
-        answer = service.http.post(f"/{upstream}{path}", json=ASK, headers={shown: value})
-        assert answer.status_code == 200, answer.text
-        (seen,) = service.provider.requests
-        assert seen.header(sent[0]) == sent[1]
-        assert not any("tz-" in header for _, header in seen.headers)
-        assert calls(service, "r") == 1
+    registered = register(holding, id="r")
+    value = registered["key"]
+    value = f"Bearer {value}" if shown == "authorization" else value
+    answer = holding.http.post(f"/{upstream}{path}", json=ASK, headers={shown: value})
+    assert answer.status_code == 200, answer.text
+    (seen,) = holding.provider.requests
+    assert seen.header(sent[0]) == sent[1]
+    assert not any("tz-" in header for _, header in seen.headers)
+    assert calls(holding, "r") == 1
 
 
-def test_a_key_opens_only_the_upstream_its_rollout_was_registered_for(tmp_path: Path) -> None:
-    with holding(tmp_path) as service:
-        bound = register(service, upstream="OpenAI")
-        assert by_key(service, bound["key"]).status_code == 200
-        other = by_key(service, bound["key"], "anthropic", "/v1/messages")
-        assert "'openai'" in problem(other, 403, "upstream_not_allowed")["detail"]
-        assert calls(service, bound["id"]) == 1
-        free = register(service)
-        assert by_key(service, free["key"], "anthropic", "/v1/messages").status_code == 200
+def test_a_key_opens_only_the_upstream_its_rollout_was_registered_for(holding: Service) -> None:
+    bound = register(holding, upstream="OpenAI")
+    assert by_key(holding, bound["key"]).status_code == 200
+    other = by_key(holding, bound["key"], "anthropic", "/v1/messages")
+    assert "'openai'" in problem(other, 403, "upstream_not_allowed")["detail"]
+    assert calls(holding, bound["id"]) == 1
+    free = register(holding)
+    assert by_key(holding, free["key"], "anthropic", "/v1/messages").status_code == 200
 
 
 def test_a_key_ends_with_its_rollout(service: Service) -> None:
@@ -122,15 +113,15 @@ def test_a_key_shown_beside_the_path_ends_too(service: Service) -> None:
     problem(service.call("r", authorization=key), 403, "rollout_ended")
 
 
-def test_the_secret_in_a_base_url_ends_too(tmp_path: Path) -> None:
-    with serving(tmp_path, ADMIN_TOKEN="s3cret-token") as service:
-        service.http.headers["authorization"] = "Bearer s3cret-token"
-        registered = register(service)
-        url = registered["base_urls"]["openai"] + "/chat/completions"
-        assert httpx.post(url, json=ASK).status_code == 200
-        end(service, registered["id"])
-        problem(httpx.post(url, json=ASK), 403, "rollout_ended")
-        assert calls(service, registered["id"]) == 1
+def test_the_secret_in_a_base_url_ends_too(services: Services) -> None:
+    service = services(ADMIN_TOKEN="s3cret-token")
+    service.http.headers["authorization"] = "Bearer s3cret-token"
+    registered = register(service)
+    url = registered["base_urls"]["openai"] + "/chat/completions"
+    assert httpx.post(url, json=ASK, verify=PLAIN).status_code == 200
+    end(service, registered["id"])
+    problem(httpx.post(url, json=ASK, verify=PLAIN), 403, "rollout_ended")
+    assert calls(service, registered["id"]) == 1
 
 
 def test_the_bare_path_of_a_single_user_goes_on(service: Service) -> None:
@@ -145,31 +136,35 @@ def test_an_agents_own_key_is_none_of_ours(service: Service) -> None:
     assert service.call("r", authorization="Bearer sk-own").status_code == 200
 
 
-def test_another_process_sees_an_end_within_the_ttl(
-    service: Service, tmp_path: Path, database_url: str
-) -> None:
+def test_another_process_sees_an_end_within_the_ttl(service: Service, tmp_path: Path) -> None:
+    """Its clock is turned by hand: what it looked up stands for the TTL and no longer."""
     one = service
-    with serving(tmp_path, DATABASE_URL=database_url) as other:
+    with serving(tmp_path, DATABASE_URL=service.database) as other:
+        assert other.app is not None
+        clock = HandTurned()
+        other.app._standings._clock = clock
         registered = register(one)
         assert by_key(other, registered["key"]).status_code == 200
         end(one, registered["id"])
-        time.sleep(TTL_S + 0.1)
+        clock.now += TTL_S - 0.01
+        assert by_key(other, registered["key"]).status_code == 200, "as it was looked up"
+        clock.now += 0.02
         problem(by_key(other, registered["key"]), 403, "rollout_ended")
 
 
-def test_a_key_opens_no_control_route(tmp_path: Path) -> None:
-    with serving(tmp_path, ADMIN_TOKEN="s3cret-token") as service:
-        operator = {"authorization": "Bearer s3cret-token"}
-        made = service.http.post("/key/generate", json={}, headers=operator).json()
-        service.http.headers["authorization"] = f"Bearer {made['key']}"
-        for method, path in (
-            ("POST", "/key/generate"),
-            ("GET", f"/key/info?key={made['key']}"),
-            ("POST", "/key/delete"),
-            ("GET", "/rollouts"),
-            ("POST", f"/rollouts/{made['rollout_id']}/outcome"),
-        ):
-            problem(service.http.request(method, path, json={}), 401, "unauthorized")
+def test_a_key_opens_no_control_route(services: Services) -> None:
+    service = services(ADMIN_TOKEN="s3cret-token")
+    operator = {"authorization": "Bearer s3cret-token"}
+    made = service.http.post("/key/generate", json={}, headers=operator).json()
+    service.http.headers["authorization"] = f"Bearer {made['key']}"
+    for method, path in (
+        ("POST", "/key/generate"),
+        ("GET", f"/key/info?key={made['key']}"),
+        ("POST", "/key/delete"),
+        ("GET", "/rollouts"),
+        ("POST", f"/rollouts/{made['rollout_id']}/outcome"),
+    ):
+        problem(service.http.request(method, path, json={}), 401, "unauthorized")
 
 
 # --- LiteLLM's way --------------------------------------------------------------------------
@@ -209,7 +204,7 @@ def test_a_key_needs_nothing_said_about_it(service: Service) -> None:
 def test_the_base_urls_that_come_with_a_key_work(service: Service) -> None:
     made = generate(service)
     url = made["base_urls"]["openai"] + "/chat/completions"
-    assert httpx.post(url, json=ASK).status_code == 200
+    assert httpx.post(url, json=ASK, verify=PLAIN).status_code == 200
     assert calls(service, made["rollout_id"]) == 1
 
 

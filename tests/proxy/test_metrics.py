@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -10,11 +11,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -28,13 +30,15 @@ from classifier.records import Ending, Exchange, Kind, Timing, Usage
 from classifier.verdicts import Subcategory
 from proxy.metrics import Metrics
 from proxy.recorder import Recorder, Turn
-from proxy.store.database import Census
+from proxy.store.database import Batch, Census
 from tests.builders import calls, exchange
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider
 from tests.journeys.service import Service as Process
-from tests.proxy.test_api import Service, problem, serving
+from tests.proxy.clocks import HandTurned
+from tests.proxy.conftest import Services
+from tests.proxy.test_api import PATIENCE_S, PLAIN, Service, client, problem
 from tests.proxy.test_batches import DEAD, DOWN, play
 from tests.proxy.test_recorder import ENDED, Shelf, recording
 
@@ -98,13 +102,15 @@ def after(*exchanges: Exchange) -> Samples:
 
 
 def scraped(service: Service | Process) -> Samples:
-    http = service.http if isinstance(service, Service) else httpx.Client(base_url=service.url)
-    answer = http.get("/metrics")
+    with client(str(service.http.base_url)) as http:  # a connection of its own, to any worker
+        answer = http.get("/metrics")
     assert answer.status_code == 200, answer.text
     return told(answer.text)
 
 
-def eventually(ask: Callable[[], float | None], wanted: float, timeout_s: float = 10) -> None:
+def eventually(
+    ask: Callable[[], float | None], wanted: float, timeout_s: float = PATIENCE_S
+) -> None:
     """Who waited for a commit goes on before it is counted."""
     deadline = time.monotonic() + timeout_s
     while (got := ask()) != wanted:
@@ -113,9 +119,8 @@ def eventually(ask: Callable[[], float | None], wanted: float, timeout_s: float 
 
 
 @pytest.fixture
-def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
-    with serving(tmp_path, DATABASE_URL=database_url, BREAKER_THRESHOLD="2") as running_service:
-        yield running_service
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="2")
 
 
 # --- calls ---------------------------------------------------------------------------------
@@ -305,32 +310,49 @@ async def test_who_watches_badly_hurts_nobody() -> None:
     assert len(turns) == 2
 
 
-async def test_a_call_waits_as_long_as_its_commit_takes() -> None:
-    shelf, turns = Shelf(), list[Turn]()
+async def test_a_call_waits_as_long_as_its_commit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = threading.Event()
+
+    class Telling(Shelf):
+        def write(self, batch: Batch, *, worker: str) -> None:
+            began.set()
+            super().write(batch, worker=worker)
+
+    shelf, turns, clock = Telling(), list[Turn](), HandTurned(20.0)
+    monkeypatch.setattr("proxy.recorder.time", SimpleNamespace(perf_counter=clock))
     async with recording(shelf) as recorder:
         recorder.tell(turns.append)
         shelf.gate.clear()
-        threading.Timer(0.2, shelf.gate.set).start()
-        await recorder.recorded(ENDED)
+        done = recorder.recorded(ENDED)
+        while not began.is_set():
+            await asyncio.sleep(0.005)
+        clock.now += 0.2
+        shelf.gate.set()
+        await done
     (waited_s,) = turns[0].waited_s
-    assert 0.15 < waited_s < 5
-    assert 0.15 < turns[0].took_s < 5
+    assert waited_s == pytest.approx(0.2)
+    assert turns[0].took_s == pytest.approx(0.2)
 
 
 # --- over HTTP -------------------------------------------------------------------------------
 
 
 def test_calls_through_the_proxy_are_told(service: Service) -> None:
+    before = scraped(service)
+
+    def more(name: str, **labels: str) -> float:
+        """By how much a counter grew; the service has counted for other tests."""
+        return (value(scraped(service), name, **labels) or 0) - (value(before, name, **labels) or 0)
+
     for _ in range(3):
         service.call()
     service.provider.plays(answers.FAILURES[Api.CHAT][Fault.QUOTA])
     service.call()
-    eventually(lambda: value(scraped(service), "truezero_exchanges_total", subcategory="none"), 3)
-    eventually(lambda: value(scraped(service), "truezero_exchanges_total", subcategory="quota"), 1)
-    samples = scraped(service)
-    assert (value(samples, "truezero_tokens_total", kind="input") or 0) > 0
-    assert value(samples, "truezero_overhead_seconds_count", part="commit") == 4
-    assert value(samples, "truezero_calls_in_flight") == 0
+    eventually(lambda: more("truezero_exchanges_total", subcategory="none"), 3)
+    eventually(lambda: more("truezero_exchanges_total", subcategory="quota"), 1)
+    assert more("truezero_tokens_total", kind="input") > 0
+    assert more("truezero_overhead_seconds_count", part="commit") == 4
+    assert value(scraped(service), "truezero_calls_in_flight") == 0
 
 
 def test_every_name_is_told_and_no_other(service: Service) -> None:
@@ -368,13 +390,13 @@ def test_verdicts_and_breakers_are_told_as_they_stand(service: Service) -> None:
     assert value(samples, "truezero_breakers", phase="half_open") == 1
 
 
-def test_the_numbers_are_the_operators(tmp_path: Path) -> None:
-    with serving(tmp_path, ADMIN_TOKEN="t0ken") as service:
-        problem(service.http.get("/metrics"), 401, "unauthorized")
-        agent = {"Authorization": "Bearer tz-abc"}
-        problem(service.http.get("/metrics", headers=agent), 401, "unauthorized")
-        operator = {"Authorization": "Bearer t0ken"}
-        assert service.http.get("/metrics", headers=operator).status_code == 200
+def test_the_numbers_are_the_operators(services: Services) -> None:
+    service = services(ADMIN_TOKEN="t0ken")
+    problem(service.http.get("/metrics"), 401, "unauthorized")
+    agent = {"Authorization": "Bearer tz-abc"}
+    problem(service.http.get("/metrics", headers=agent), 401, "unauthorized")
+    operator = {"Authorization": "Bearer t0ken"}
+    assert service.http.get("/metrics", headers=operator).status_code == 200
 
 
 # --- several processes -------------------------------------------------------------------------
@@ -402,8 +424,12 @@ def test_two_workers_tell_the_sum_whichever_is_asked(
 
 def called_at_once(process: Process, count: int) -> int:
     url = process.base("r", "openai") + "/v1/chat/completions"
+
+    def call(_: int) -> httpx.Response:
+        return httpx.post(url, json={"model": "m"}, verify=PLAIN, timeout=PATIENCE_S)
+
     with ThreadPoolExecutor(count) as threads:
-        for answer in threads.map(lambda _: httpx.post(url, json={"model": "m"}), range(count)):
+        for answer in threads.map(call, range(count)):
             assert answer.status_code == 200
     return count
 

@@ -6,8 +6,8 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +24,8 @@ from proxy.store.tables import exchanges
 from proxy.web import shown
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.test_api import Service, serving
+from tests.proxy.conftest import Services
+from tests.proxy.test_api import PATIENCE_S, Service
 from tests.proxy.test_store import FULL
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
@@ -77,20 +78,27 @@ class Asked:
             self.statements.append((statement, values, on_a_loop()))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_asked_unasked() -> Iterator[None]:
+    """The heart of a service does not beat while its statements are listened to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("proxy.app._HEARTBEAT_S", 3600.0)
+        yield
+
+
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path) as running_service:
-        running_service.http.post(
-            "/rollouts", json={"id": "r1", "batch": "b", "task": "t", "attempt": 0}
-        )
-        for number in range(CALLS):
-            running_service.call("r1")
-            running_service.call(f"alone-{number}")
-        running_service.provider.plays(DEAD)
-        running_service.call("r2")
-        seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 1.0}}
-        running_service.http.post("/rollouts/r1/outcome", json=seen)
-        yield running_service
+def service(services: Services) -> Service:
+    """One to which each question is put for the first time."""
+    asked = services()
+    asked.http.post("/rollouts", json={"id": "r1", "batch": "b", "task": "t", "attempt": 0})
+    for number in range(CALLS):
+        asked.call("r1")
+        asked.call(f"alone-{number}")
+    asked.provider.plays(DEAD)
+    asked.call("r2")
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 1.0}}
+    asked.http.post("/rollouts/r1/outcome", json=seen)
+    return asked
 
 
 @pytest.fixture
@@ -109,9 +117,9 @@ def asked() -> Iterator[Asked]:
     event.remove(Engine, "before_cursor_execute", listener.hears)
 
 
-def scans(folder: Path, statement: str, values: Any) -> list[str]:
+def scans(file: str, statement: str, values: Any) -> list[str]:
     """The steps of a statement's plan that walk through a whole table or index."""
-    with sqlite3.connect(folder / "t.db") as connection:
+    with closing(sqlite3.connect(file)) as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
     return [step for *_, step in plan if step.startswith("SCAN ") and "CONSTANT" not in step]
 
@@ -191,16 +199,16 @@ def test_what_reads_for_long_keeps_no_call_from_being_recorded(database: Databas
         for _ in range(2):
             counted.append(connection.scalar(select(func.count()).select_from(exchanges)) or 0)
             reads.set()
-            may_end.wait(10)
+            may_end.wait(PATIENCE_S)
 
     reader = threading.Thread(target=database.read, args=(question,))
     reader.start()
-    assert reads.wait(10)
+    assert reads.wait(PATIENCE_S)
     later = [replace(FULL, id=f"later-{n}", ending=Ending.COMPLETE) for n in range(3)]
     database.write(Batch(recorded=later), worker="w")
     recorded = database.rollout("r1")
     may_end.set()
-    reader.join(10)
+    reader.join(PATIENCE_S)
     assert recorded is not None
     assert len(recorded[1].exchanges) == 4
     assert counted[0] == 1
@@ -210,22 +218,20 @@ def test_what_reads_for_long_keeps_no_call_from_being_recorded(database: Databas
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_no_question_walks_through_all_exchanges(
-    service: Service, asked: Asked, tmp_path: Path, path: str
-) -> None:
+def test_no_question_walks_through_all_exchanges(service: Service, asked: Asked, path: str) -> None:
     service.http.get(path)
-    walked = [step for said in asked.statements for step in scans(tmp_path, *said[:2])]
+    walked = [step for said in asked.statements for step in scans(service.database, *said[:2])]
     assert [step for step in walked if step.startswith(("SCAN exchanges", "SCAN events"))] == []
 
 
 @pytest.mark.parametrize("path", [*LISTS, *ONE])
 def test_a_list_walks_through_no_more_rollouts_than_its_page_shows(
-    service: Service, asked: Asked, tmp_path: Path, path: str
+    service: Service, asked: Asked, path: str
 ) -> None:
     service.http.get(path)
     for said, values, _ in asked.statements:
         page_in_order = "LIMIT" in said and "WHERE" not in said
-        walked = scans(tmp_path, said, values)
+        walked = scans(service.database, said, values)
         assert walked == (["SCAN rollouts USING INDEX rollouts_created"] if page_in_order else [])
 
 
@@ -238,15 +244,16 @@ def test_a_list_walks_through_no_more_rollouts_than_its_page_shows(
     ],
 )
 def test_a_later_page_begins_where_the_one_before_ended(
-    asked: Asked, tmp_path: Path, filters: dict[str, str], index: str
+    asked: Asked, services: Services, filters: dict[str, str], index: str
 ) -> None:
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
+    file = services().database
+    database = Database(file)
     database.rollouts_page(filters, after=(1.0, "r"), limit=10)
     ((said, values, _),) = [
         one for one in asked.statements if one[0].startswith("SELECT rollouts.id")
     ]
-    with sqlite3.connect(tmp_path / "t.db") as connection:
+    database.close()
+    with closing(sqlite3.connect(file)) as connection:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {said}", values)]
     assert plan[0] == f"SEARCH rollouts USING INDEX {index}"
     assert not any("TEMP B-TREE" in step for step in plan)
@@ -254,13 +261,13 @@ def test_a_later_page_begins_where_the_one_before_ended(
 
 @pytest.mark.parametrize("named", [{}, {"batch": "b"}, {"rollout_id": "r1"}])
 def test_a_page_that_listens_looks_at_no_more_than_its_news(
-    asked: Asked, tmp_path: Path, named: dict[str, str]
+    asked: Asked, services: Services, named: dict[str, str]
 ) -> None:
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
+    file = services().database
+    database = Database(file)
     asked.statements.clear()
     database.read(overview.pulse, **named)
     database.close()
     told = [said for said in asked.statements if said[0].startswith("SELECT")]
-    walked = [step for said in told for step in scans(tmp_path, *said[:2])]
+    walked = [step for said in told for step in scans(file, *said[:2])]
     assert [step for step in walked if not step.startswith("SCAN open_calls")] == []

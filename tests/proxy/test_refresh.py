@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
+from contextlib import closing
 
 import pytest
 
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.test_api import Service, serving
+from tests.proxy.conftest import Services
+from tests.proxy.test_api import Service
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path) as running_service:
-        yield running_service
+def service(services: Services) -> Service:
+    return services()
 
 
-def given_at(service: Service, folder: Path) -> float:
-    with sqlite3.connect(folder / "t.db") as connection:
+def given_at(service: Service) -> float:
+    with closing(sqlite3.connect(service.database)) as connection:
         (found,) = connection.execute("SELECT given_at FROM verdicts").fetchone()
     return float(found)
 
 
-def test_a_list_does_not_judge_again_what_has_not_changed(service: Service, tmp_path: Path) -> None:
+def test_a_list_does_not_judge_again_what_has_not_changed(service: Service) -> None:
     service.call()
     service.get("/rollouts")
-    before = given_at(service, tmp_path)
+    before = given_at(service)
     service.get("/rollouts")
-    assert given_at(service, tmp_path) == before
+    assert given_at(service) == before
 
 
 def test_a_list_judges_again_after_another_call(service: Service) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +13,8 @@ import pytest
 
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.test_api import CHAT, Service, problem, serving
+from tests.proxy.conftest import Services
+from tests.proxy.test_api import CHAT, PLAIN, Service, problem
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 LIMITED = answers.FAILURES[Api.CHAT][Fault.RATE_LIMIT]
@@ -24,15 +24,13 @@ PROMPT, KEY = "what nobody may read", "sk-what-nobody-may-see"
 
 
 @pytest.fixture
-def service(tmp_path: Path, database_url: str) -> Iterator[Service]:
-    with serving(tmp_path, DATABASE_URL=database_url, BREAKER_THRESHOLD="2") as running_service:
-        yield running_service
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="2")
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path, ADMIN_TOKEN=TOKEN) as running_service:
-        yield running_service
+def guarded(services: Services) -> Service:
+    return services(ADMIN_TOKEN=TOKEN)
 
 
 def play(service: Service, name: str, answer: object = None, **facts: Any) -> None:
@@ -257,7 +255,7 @@ def test_what_is_not_there_is_a_page_too(service: Service) -> None:
 @pytest.mark.parametrize("query", [{}, {"batch": "b"}, {"rollout": "r1"}])
 def test_a_page_is_told_of_each_call(service: Service, query: dict[str, str]) -> None:
     service.http.post("/rollouts", json={"id": "r1", "batch": "b"})
-    with service.http.stream("GET", "/ui/live", params=query, timeout=10) as stream:
+    with service.http.stream("GET", "/ui/live", params=query) as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.iter_lines()
         while next(lines) != ": alive":
@@ -265,7 +263,7 @@ def test_a_page_is_told_of_each_call(service: Service, query: dict[str, str]) ->
         caller = threading.Thread(
             target=httpx.post,
             args=(str(service.http.base_url).rstrip("/") + f"/r/r1/openai{CHAT}",),
-            kwargs={"json": {"model": "gpt-5", "messages": []}},
+            kwargs={"json": {"model": "gpt-5", "messages": []}, "verify": PLAIN},
         )
         caller.start()
         assert next(line for line in lines if line.startswith("event")) == "event: changed"
