@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from prometheus_client.mmap_dict import MmapedDict
 from websockets.sync.client import connect
 
 from proxy.settings import Settings, SettingsError, load
@@ -15,7 +19,8 @@ from tests.fakes import answers
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.talker import Talker
 from tests.journeys.service import Service
-from tests.proxy.test_api import problem
+from tests.proxy.test_api import PATIENCE_S, PLAIN, client, problem
+from tests.proxy.test_metrics import Samples, eventually, told, value
 from tests.proxy.test_sockets import UPGRADE
 
 CHAT = "/v1/chat/completions"
@@ -30,47 +35,64 @@ CONTROL = (
 )  # fmt: skip
 
 
+class Ports(NamedTuple):
+    """A service, a client of its control port, its agents' provider, how many workers it has."""
+
+    service: Service
+    control: httpx.Client
+    provider: Provider
+    workers: int
+
+
 @contextmanager
-def two_ports(home: Path, **settings: str) -> Iterator[tuple[Service, httpx.Client]]:
-    """A service, and a client of its control port."""
+def two_ports(home: Path, **settings: str) -> Iterator[Ports]:
     port = closed_port()
     with (
         Provider(answers.healthy) as provider,
         Service(home, provider.url, CONTROL_PORT=str(port), **settings) as service,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as control,
+        client(f"http://127.0.0.1:{port}") as control,
     ):
-        yield service, control
+        yield Ports(service, control, provider, int(settings["WORKERS"]))
 
 
 @pytest.fixture(scope="module", params=["1", "2"])
 def ports(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Service, httpx.Client]]:
+) -> Iterator[Ports]:
     home = tmp_path_factory.mktemp("ports")
-    with two_ports(home, WORKERS=request.param, ADMIN_TOKEN="t0ken") as running:
-        yield running
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(home))  # where workers add up their numbers
+        with two_ports(home, WORKERS=request.param, ADMIN_TOKEN="t0ken") as running:
+            yield running
+    assert not list(home.glob("truezero-metrics-*")), "which go with them"
+
+
+def ask(url: str, **how: Any) -> httpx.Response:
+    """A GET on a connection of its own, which any worker may take."""
+    return httpx.get(url, verify=PLAIN, timeout=PATIENCE_S, **how)
+
+
+def send(url: str, **how: Any) -> httpx.Response:
+    """The same as a POST."""
+    return httpx.post(url, verify=PLAIN, timeout=PATIENCE_S, **how)
 
 
 @pytest.mark.parametrize("path", CONTROL)
-def test_the_agents_port_answers_nothing_of_the_control_plane(
-    ports: tuple[Service, httpx.Client], path: str
-) -> None:
+def test_the_agents_port_answers_nothing_of_the_control_plane(ports: Ports, path: str) -> None:
     """Not to the operator either: a leaked token is worth nothing where agents are."""
-    service, _ = ports
+    service = ports.service
     for headers in ({}, TOKEN, {**TOKEN, "host": "localhost:1", "accept": "text/html"}):
-        problem(httpx.get(service.url + path, headers=headers), 404, "agents_only")
+        problem(ask(service.url + path, headers=headers), 404, "agents_only")
 
 
 @pytest.mark.parametrize("path", ["/rollouts", "/key/generate", "/rollouts/r1/outcome"])
-def test_nothing_is_changed_through_the_agents_port(
-    ports: tuple[Service, httpx.Client], path: str
-) -> None:
-    service, _ = ports
-    problem(httpx.post(service.url + path, json={}, headers=TOKEN), 404, "agents_only")
+def test_nothing_is_changed_through_the_agents_port(ports: Ports, path: str) -> None:
+    service = ports.service
+    problem(send(service.url + path, json={}, headers=TOKEN), 404, "agents_only")
 
 
-def test_the_control_port_answers_no_agent(ports: tuple[Service, httpx.Client]) -> None:
-    service, control = ports
+def test_the_control_port_answers_no_agent(ports: Ports) -> None:
+    service, control, *_ = ports
     registered = control.post("/rollouts", json={"id": "here"}, headers=TOKEN).json()
     path = registered["base_urls"]["openai"].removeprefix(service.url) + "/chat/completions"
     assert control.post(path, json=ASK).status_code == 401
@@ -81,55 +103,132 @@ def test_the_control_port_answers_no_agent(ports: tuple[Service, httpx.Client]) 
     assert control.get("/rollouts/here/exchanges", headers=TOKEN).json()["items"] == []
 
 
-def test_registration_at_the_one_port_leads_agents_to_the_other(
-    ports: tuple[Service, httpx.Client],
-) -> None:
-    service, control = ports
+def test_registration_at_the_one_port_leads_agents_to_the_other(ports: Ports) -> None:
+    service, control, *_ = ports
     registered = control.post("/rollouts", json={"id": "led"}, headers=TOKEN).json()
     base = registered["base_urls"]["openai"]
     assert base.startswith(f"{service.url}/r/led~")
-    assert httpx.post(base + "/chat/completions", json=ASK).status_code == 200
+    assert send(base + "/chat/completions", json=ASK).status_code == 200
     minted = control.post("/key/generate", json={"key_alias": "k"}, headers=TOKEN).json()
     assert minted["base_urls"]["openai"].startswith(f"{service.url}/r/k~")
     verdict = control.get("/rollouts/led/verdict", headers=TOKEN).json()
     assert (verdict["health"], verdict["total_requests"]) == ("healthy", 1)
 
 
-def test_both_ports_say_that_the_process_lives(ports: tuple[Service, httpx.Client]) -> None:
-    service, control = ports
-    assert httpx.get(service.url + "/healthz").status_code == 200
+def test_both_ports_say_that_the_process_lives(ports: Ports) -> None:
+    service, control, *_ = ports
+    assert ask(service.url + "/healthz").status_code == 200
     assert control.get("/healthz").status_code == 200
     assert control.get("/readyz").status_code == 200
     problem(control.get("/rollouts"), 401, "unauthorized")
 
 
-def test_the_log_tells_both_addresses(ports: tuple[Service, httpx.Client]) -> None:
-    service, control = ports
+def test_the_log_tells_both_addresses(ports: Ports) -> None:
+    service, control, *_ = ports
     said = service.log()
     assert f"truezero listens on {service.url}" in said
     assert str(control.base_url).rstrip("/") in said
 
 
-def test_sockets_are_opened_at_the_agents_port_only(tmp_path: Path) -> None:
+class Unguarded(NamedTuple):
+    """A service without a token, its control port, a provider of sockets, its first page."""
+
+    service: Service
+    control: str
+    talker: Talker
+    newcomers: str
+
+
+@pytest.fixture(scope="module")
+def unguarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unguarded]:
     port = closed_port()
+    control = f"http://127.0.0.1:{port}"
     with (
         Talker() as talker,
-        Service(tmp_path, talker.url, CONTROL_PORT=str(port)) as service,
+        Service(tmp_path_factory.mktemp("open"), talker.url, CONTROL_PORT=str(port)) as service,
     ):
-        path = "/r/r1/openai/v1/responses"
-        with connect(service.url.replace("http", "ws") + path, proxy=None) as agent:
-            agent.send("{}")
-            assert agent.recv(5) == "{}"
-        answer = httpx.get(f"http://127.0.0.1:{port}{path}", headers=UPGRADE)
-        assert answer.status_code == 403
-        assert len(talker.upgrades) == 1
+        page = ask(control, headers={"accept": "text/html"}).text
+        yield Unguarded(service, control, talker, page)
 
 
-def test_without_a_token_the_dashboard_shows_agents_address(tmp_path: Path) -> None:
-    with two_ports(tmp_path) as (service, control):
-        html = control.get("/", headers={"accept": "text/html"}).text
-        assert f"curl {service.url}/r/my-first-rollout" in html
-        problem(httpx.get(service.url + "/"), 404, "agents_only")
+def test_sockets_are_opened_at_the_agents_port_only(unguarded: Unguarded) -> None:
+    service = unguarded.service
+    path = "/r/r1/openai/v1/responses"
+    with connect(service.url.replace("http", "ws") + path, proxy=None) as agent:
+        agent.send("{}")
+        assert agent.recv(PATIENCE_S) == "{}"
+    assert ask(unguarded.control + path, headers=UPGRADE).status_code == 403
+    assert len(unguarded.talker.upgrades) == 1
+
+
+def test_without_a_token_the_dashboard_shows_agents_address(unguarded: Unguarded) -> None:
+    assert f"curl {unguarded.service.url}/r/my-first-rollout" in unguarded.newcomers
+    problem(ask(unguarded.service.url + "/"), 404, "agents_only")
+
+
+# --- what several processes count and say ----------------------------------------------------
+
+
+def agent_of(ports: Ports, rollout: str) -> str:
+    """Where its agent asks for chat completions."""
+    registered = ports.control.post("/rollouts", json={"id": rollout}, headers=TOKEN).json()
+    return f"{registered['base_urls']['openai']}/chat/completions"
+
+
+def calls_at_once(url: str, count: int = 8) -> list[httpx.Response]:
+    """As many calls, each on a connection of its own."""
+    with ThreadPoolExecutor(count) as threads:
+        made = list(threads.map(lambda _: send(url, json=ASK), range(count)))
+    assert [answer.status_code for answer in made] == [200] * count
+    return made
+
+
+def test_every_worker_keeps_to_the_level_of_the_log(ports: Ports) -> None:
+    url = agent_of(ports, "logged")
+    made = {answer.headers["x-truezero-exchange"] for answer in calls_at_once(url)}
+
+    def said() -> set[str]:
+        whole = ports.service.log().rpartition("\n")[0]
+        lines = [json.loads(line) for line in whole.splitlines()]
+        exchanges = [line for line in lines if line["event"] == "exchange"]
+        return {line["exchange"] for line in exchanges if line["rollout"] == "logged"}
+
+    eventually(lambda: len(said()), len(made))
+    assert said() == made
+
+
+def test_the_sum_of_all_workers_is_told_whichever_is_asked(ports: Ports) -> None:
+    url, before = agent_of(ports, "counted"), len(ports.provider.requests)
+    calls_at_once(url)
+    for _ in range(125):  # the kernel shares connections out as it likes
+        if ports.workers == 1 or len(counted_by(ports.service.home)) == ports.workers:
+            break
+        calls_at_once(url)
+    else:
+        raise AssertionError("one worker takes no call")
+    made = len(ports.provider.requests)
+    assert made % 8 == before % 8, "each call reached the provider once"
+
+    def scraped() -> Samples:
+        return told(ask(str(ports.control.base_url.join("/metrics")), headers=TOKEN).text)
+
+    eventually(lambda: value(scraped(), "truezero_exchanges_total"), made)
+    for _ in range(12):
+        samples = scraped()
+        assert value(samples, "truezero_exchanges_total", upstream="openai") == made
+        assert value(samples, "truezero_overhead_seconds_count", part="commit") == made
+
+
+def counted_by(folder: Path) -> set[str]:
+    """Workers that counted a call: the process ids in their files' names."""
+    return {
+        file.stem.rpartition("_")[2]
+        for file in folder.glob("truezero-metrics-*/counter_*.db")
+        if any(
+            "truezero_exchanges" in key and count
+            for key, count, *_ in MmapedDict.read_all_values_from_file(str(file))  # type: ignore[no-untyped-call]
+        )
+    }
 
 
 # --- settings --------------------------------------------------------------------------------

@@ -6,23 +6,19 @@ import asyncio
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 import yaml
-from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import OperationalError
 
@@ -34,11 +30,9 @@ from proxy.store.database import Batch, Census
 from tests.builders import calls, exchange
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.fakes.provider import Provider
-from tests.journeys.service import Service as Process
 from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services
-from tests.proxy.test_api import PATIENCE_S, PLAIN, Service, client, problem
+from tests.proxy.test_api import PATIENCE_S, Service, problem
 from tests.proxy.test_batches import DEAD, DOWN, play
 from tests.proxy.test_recorder import ENDED, Shelf, recording
 
@@ -101,9 +95,8 @@ def after(*exchanges: Exchange) -> Samples:
     return told(counting)
 
 
-def scraped(service: Service | Process) -> Samples:
-    with client(str(service.http.base_url)) as http:  # a connection of its own, to any worker
-        answer = http.get("/metrics")
+def scraped(service: Service) -> Samples:
+    answer = service.http.get("/metrics")
     assert answer.status_code == 200, answer.text
     return told(answer.text)
 
@@ -402,90 +395,58 @@ def test_the_numbers_are_the_operators(services: Services) -> None:
 # --- several processes -------------------------------------------------------------------------
 
 
-def test_two_workers_tell_the_sum_whichever_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where workers add up their numbers
-    with (
-        Provider(answers.healthy) as provider,
-        Process(tmp_path, provider.url, WORKERS="2") as process,
-    ):
-        made = 0
-        while len(counted_by(tmp_path)) < 2:  # the kernel shares connections out as it likes
-            assert made < 1000
-            made += called_at_once(process, 8)
-        eventually(lambda: value(scraped(process), "truezero_exchanges_total"), made)
-        for _ in range(12):
-            samples = scraped(process)
-            assert value(samples, "truezero_exchanges_total", upstream="openai") == made
-            assert value(samples, "truezero_overhead_seconds_count", part="commit") == made
-    assert not list(tmp_path.glob("truezero-metrics-*"))
-
-
-def called_at_once(process: Process, count: int) -> int:
-    url = process.base("r", "openai") + "/v1/chat/completions"
-
-    def call(_: int) -> httpx.Response:
-        return httpx.post(url, json={"model": "m"}, verify=PLAIN, timeout=PATIENCE_S)
-
-    with ThreadPoolExecutor(count) as threads:
-        for answer in threads.map(call, range(count)):
-            assert answer.status_code == 200
-    return count
-
-
-def counted_by(folder: Path) -> set[str]:
-    """Workers that counted a call: the process ids in their files' names."""
-    return {
-        file.stem.rpartition("_")[2]
-        for file in folder.glob("truezero-metrics-*/counter_*.db")
-        if any(
-            "truezero_exchanges" in key and count
-            for key, count, *_ in MmapedDict.read_all_values_from_file(str(file))  # type: ignore[no-untyped-call]
-        )
-    }
-
-
+# Forks, as uvicorn does not: an interpreter for each would take a second.
 COUNTS = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
+from types import SimpleNamespace
 from proxy.metrics import SHARED, Metrics
 from proxy.recorder import Turn
 from proxy.store.database import Census
 from tests.builders import exchange
-from tests.proxy.test_metrics import Quiet
-counting = Metrics(
-    Quiet(in_flight=int(sys.argv[1])), census=lambda: Census(verdicts={}, breakers={}),
-    version="1", shared=Path(os.environ[SHARED]),
-)
-counting.observe(Turn(ended=[exchange()] * 10, waited_s=[], took_s=0.1))
-counting.sample()
-if len(sys.argv) > 2:
-    print(counting.exposition()[0].decode())
-else:
-    print("ready", flush=True)
-    sys.stdin.read()
+
+def counting(in_flight):
+    counting = Metrics(
+        SimpleNamespace(failing=False, gaps_counted=0, in_flight=in_flight, waiting=0),
+        census=lambda: Census(verdicts={}, breakers={}), version="1",
+        shared=Path(os.environ[SHARED]),
+    )
+    counting.observe(Turn(ended=[exchange()] * 10, waited_s=[], took_s=0.1))
+    counting.sample()
+    return counting
+
+def forked(work):
+    child = os.fork()
+    if not child:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    return child
+
+def lives():
+    kept = counting(5)
+    os.write(says, b".")
+    signal.pause()
+
+def tells():
+    print(counting(1).exposition()[0].decode())
+
+hears, says = os.pipe()
+other = forked(lives)
+os.read(hears, 1)
+os.waitpid(forked(tells), 0)
+os.kill(other, signal.SIGKILL)
+os.waitpid(other, 0)
+print("---", flush=True)
+os.waitpid(forked(tells), 0)
 """
 
 
-def counted(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", COUNTS, *arguments],
-        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder)},
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 def test_what_a_dead_worker_counted_stays_and_what_it_had_in_flight_goes(tmp_path: Path) -> None:
-    with counted(tmp_path, "5") as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "ready\n"
-        beside = counted(tmp_path, "1", "tell").communicate()[0]
-        other.send_signal(signal.SIGKILL)
-    alone = counted(tmp_path, "1", "tell").communicate()[0]
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COUNTS]
+    said = subprocess.check_output(command, env=environment, cwd=ROOT, text=True)
+    beside, alone = said.split("---")
     assert value(beside, "truezero_exchanges_total") == 20
     assert value(beside, "truezero_calls_in_flight") == 6
     assert value(alone, "truezero_exchanges_total") == 30
