@@ -65,3 +65,13 @@ def on_both(request: pytest.FixtureRequest, services: Services) -> Callable[...,
     if request.param == "sqlite":
         return services
     return partial(services, server=request.getfixturevalue("postgres_server"))
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with a row of every shape; whoever writes to it takes a copy."""
+    from tests.proxy.filled import fill
+
+    file = tmp_path_factory.mktemp("filled") / "filled.db"
+    fill(str(file)).close()
+    return file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -28,10 +29,8 @@ from tests.proxy.test_store import BARE
 
 
 @pytest.fixture
-def full(tmp_path: Path) -> str:
-    url = str(tmp_path / "full.db")
-    fill(url).close()
-    return url
+def full(filled: Path, tmp_path: Path) -> str:
+    return str(shutil.copy(filled, tmp_path / "full.db"))
 
 
 def written(url: str, batch: str | None = None) -> bytes:

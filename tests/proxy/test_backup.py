@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -14,15 +15,13 @@ from proxy.store import backup
 from proxy.store.database import Batch, Database
 from proxy.store.migrations import HEAD, UnfitError
 from proxy.store.spill import Spill
-from tests.proxy.filled import contents, fill
+from tests.proxy.filled import contents
 from tests.proxy.test_store import FULL
 
 
 @pytest.fixture
-def full(tmp_path: Path) -> Path:
-    file = tmp_path / "full.db"
-    fill(str(file)).close()
-    return file
+def full(filled: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(filled, tmp_path / "full.db"))
 
 
 def test_a_backup_holds_every_row_and_is_served_at_once(full: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -32,10 +33,8 @@ class Killed(Exception):
 
 
 @pytest.fixture
-def full(tmp_path: Path) -> str:
-    url = str(tmp_path / "full.db")
-    fill(url).close()
-    return url
+def full(filled: Path, tmp_path: Path) -> str:
+    return str(shutil.copy(filled, tmp_path / "full.db"))
 
 
 @pytest.fixture
