@@ -37,9 +37,7 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 PATIENCE_S = 60.0
 
 # What a service needs to know itself by stays; all else is what tests left behind.
-_LEFT_BEHIND = [
-    t.name for t in reversed(metadata.sorted_tables) if t.name not in ("server", "workers")
-]
+_NEEDED = ("server", "workers")
 
 
 @dataclass
@@ -85,16 +83,21 @@ def client(url: str, **how: Any) -> httpx.Client:
     return httpx.Client(base_url=url, verify=PLAIN, timeout=PATIENCE_S, **how)
 
 
-def empty(database: str) -> None:
-    """Delete what tests left behind, beside SQLAlchemy, whose statements some tests listen to."""
+def empty(database: str, *, but: Sequence[str] = _NEEDED) -> None:
+    """Delete what tests left behind, beside SQLAlchemy, whose statements some tests listen to.
+
+    Arguments:
+        but: tables that are kept.
+    """
+    names = [table.name for table in reversed(metadata.sorted_tables) if table.name not in but]
     if "://" in database:
         with psycopg.connect(database.replace("+psycopg", "")) as rows:
-            for table in _LEFT_BEHIND:
+            for table in names:
                 rows.execute(f"DELETE FROM {table}".encode())
         return
     with closing(sqlite3.connect(database, timeout=PATIENCE_S)) as file, file:
         file.execute("BEGIN IMMEDIATE")
-        for table in _LEFT_BEHIND:
+        for table in names:
             file.execute(f"DELETE FROM {table}")
 
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
+from typer.testing import CliRunner
 
 from proxy.store import copying
 from proxy.store.copying import Compared
@@ -24,6 +24,7 @@ from proxy.store.database import Batch, Database
 from proxy.store.migrations import HEAD, UnfitError
 from tests.proxy.filled import contents, fill, run
 from tests.proxy.test_store import FULL
+from truezero.cli import app
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -101,33 +102,59 @@ def test_a_copy_that_died_at_any_commit_goes_on_where_it_was(
         assert contents(target) == whole
 
 
+# Copies in a process of its own each time it reads a line, which says at which commit of
+# exchanges to tell the process's number; the copy goes on, and waits behind the commit after.
+KILLABLE = """
+import itertools, os, signal, sys
+from proxy.store import copying
+copying.CHUNK = 100
+
+def copy(tells_at):
+    commits = itertools.count(1)
+    def told(table, rows):
+        if table != "exchanges":
+            return
+        commit = next(commits)
+        if commit == tells_at:
+            print(os.getpid(), flush=True)
+        if commit > tells_at:
+            signal.pause()
+    copying.copy(*sys.argv[1:], told)
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        copy(int(line))
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
 def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(
     tmp_path: Path, target: str
 ) -> None:
     source = str(tmp_path / "large.db")
-    fill(source, calls=2500).close()
-    command = [sys.executable, "-m", "truezero", "db", "copy", "--from", source, "--to", target]
-    for calls in (1, 5000, 11000):
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
-            while copied(Path(target)) < calls and process.poll() is None:
-                time.sleep(0.005)
-            process.send_signal(signal.SIGKILL)
-        assert process.returncode == -signal.SIGKILL
-        with pytest.raises(UnfitError, match="the half of a copy"):
-            Database(target).prepare()
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    fill(source, calls=250).close()
+    command = [sys.executable, "-c", KILLABLE, source, target]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    held = 0
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as process:
+        for commit in (1, 3, 6):
+            print(commit, file=process.stdin, flush=True)
+            copier = int(process.stdout.readline())
+            assert copier > 1, "it ended before it could be killed"
+            os.kill(copier, signal.SIGKILL)
+            assert int(process.stdout.readline()) == -signal.SIGKILL
+            held, before = len(contents(target)["exchanges"]), held
+            assert held - before in (100 * commit, 100 * (commit + 1))
+            with pytest.raises(UnfitError, match="the half of a copy"):
+                Database(target).prepare()
+        process.stdin.close()
+    assert 1000 <= held <= 1300
+    done = CliRunner().invoke(app, ["db", "copy", "--from", source, "--to", target])
+    assert done.exit_code == 0, done.stderr
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["same"] * 8
     assert contents(target) == contents(source)
-
-
-def copied(file: Path) -> int:
-    """How many exchanges a database has, of which another process may know."""
-    try:
-        with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as raw:
-            found: int = raw.execute("SELECT count(*) FROM exchanges").fetchone()[0]
-            return found
-    except sqlite3.OperationalError:
-        return 0
 
 
 def test_what_is_written_meanwhile_is_in_none_or_in_all_of_it(full: str, target: str) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from proxy.store import pruning
 from proxy.store.database import Batch, Database, Registration
 from proxy.store.pruning import Pruned
 from proxy.store.tables import events, exchanges, rollouts, verdicts
+from tests import postgres
+from tests.proxy.test_api import empty
 from tests.proxy.test_store import BARE, FULL
 from truezero.cli import app
 
@@ -27,9 +30,22 @@ OLD = NOW - 100 * DAY  # in August
 LIMIT = NOW - 80 * DAY  # 1 September
 
 
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = opened_since_long(database_url)
+@pytest.fixture(scope="module")
+def kept_url(postgres_server: postgres.Server) -> Iterator[str]:
+    """One database for all tests that leave its months alone: making one costs 0.2 s of CPU."""
+    with postgres_server.database() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """An empty one."""
+    if request.param == "postgresql":
+        url = str(request.getfixturevalue("kept_url"))
+        empty(url, but=())
+    else:
+        url = str(tmp_path / "t.db")
+    opened = opened_since_long(url)
     yield opened
     opened.close()
 
