@@ -139,6 +139,8 @@ def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     held = 0
     with subprocess.Popen(command, cwd=ROOT, **pipes) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         for commit in (1, 3, 6):
             print(commit, file=process.stdin, flush=True)
             copier = int(process.stdout.readline())

@@ -23,7 +23,6 @@ from tests.proxy.test_api import ASK, CHAT, PLAIN, Service, problem, serving
 from truezero.models import Fault
 
 ENDED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
-REAL_KEYS = {"KEY_OPENAI": "sk-real", "KEY_ANTHROPIC": "sk-ant-real", "KEY_GEMINI": "goog-real"}
 
 
 @pytest.fixture
@@ -34,7 +33,10 @@ def service(on_both: Callable[..., Service]) -> Service:
 @pytest.fixture
 def holding(services: Services) -> Service:
     """A service that holds the real keys of three providers, all one fake."""
-    return services(upstreams=("OPENAI", "ANTHROPIC", "GEMINI"), **REAL_KEYS)
+    return services(
+        upstreams=("OPENAI", "ANTHROPIC", "GEMINI"),
+        KEY_OPENAI="sk-real", KEY_ANTHROPIC="sk-ant-real", KEY_GEMINI="goog-real",
+    )  # fmt: skip
 
 
 def register(service: Service, **facts: Any) -> dict[str, Any]:
