@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,9 @@ from typing import Any, Self
 
 import httpx
 
-ROOT = Path(__file__).parent.parent.parent
+from tests import forked
+
+ROOT = forked.ROOT
 UPSTREAMS = ("OPENAI", "ANTHROPIC", "GEMINI")
 
 
@@ -39,8 +40,8 @@ class Service:
         }
         self._port = int(settings.get("PORT", 0)) or _free_port()
         self.url = f"http://127.0.0.1:{self._port}"
-        self.http = httpx.Client(base_url=self.url, timeout=20)
-        self._process: subprocess.Popen[bytes] | None = None
+        self.http = httpx.Client(base_url=self.url, timeout=60)
+        self._process: forked.Process | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -53,13 +54,10 @@ class Service:
     def start(self) -> None:
         """Start, and return when it answers."""
         with (self.home / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "truezero", "serve", "--port", str(self._port)],
-                cwd=self.home,
-                env=self._environment(),
-                stdout=log,
-                stderr=log,
-            )
+            self._process = forked.start(
+                "serve", "--port", str(self._port),
+                cwd=self.home, env=self._environment(), stdout=log, stderr=log,
+            )  # fmt: skip
         self._wait_until_alive()
 
     @property
@@ -73,7 +71,7 @@ class Service:
         assert self._process is not None, "the service is not running"
         self._process.send_signal(how)
 
-    def wait(self, timeout_s: float = 35) -> int:
+    def wait(self, timeout_s: float = 120) -> int:
         """Return its exit code once it has ended."""
         assert self._process is not None, "the service is not running"
         return self._process.wait(timeout_s)
@@ -127,7 +125,7 @@ class Service:
             with contextlib.suppress(httpx.TransportError):
                 if self.http.get("/healthz").is_success:
                     return
-            time.sleep(0.05)
+            time.sleep(0.02)
         raise AssertionError(f"the service does not answer:\n{self.log()}")
 
     def _running(self) -> bool:
@@ -138,13 +136,16 @@ class Service:
             return
         self._process.send_signal(how)
         try:
-            self._process.wait(35)
+            self._process.wait(120)
         finally:
             self._process.kill()
             self._process = None
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that no client is given as its own, so that a service can come back to it."""
+    while True:
+        port = random.randrange(15_000, 30_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import subprocess
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 import truezero
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Provider, closed_port
 from tests.truezero.driving import Accounts, call, service
 from truezero import AsyncClient, AsyncRollout, Client, Rollout, ServiceError, Skipped
 
-LANE = {"model": "gpt-5", "upstream": "openai"}
+_numbers = itertools.count(1)
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[tuple[str, Provider, Accounts]]:
-    with service(tmp_path, BREAKER_THRESHOLD="3") as running:
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[str, Provider, Accounts]]:
+    with service(tmp_path_factory.mktemp("service"), BREAKER_THRESHOLD="3") as running:
         yield running
 
 
 @pytest.fixture
 def url(world: tuple[str, Provider, Accounts]) -> str:
     return world[0]
+
+
+@pytest.fixture
+def name() -> str:
+    """Of a batch of the test's own: all tests share one service."""
+    return f"b{next(_numbers)}"
 
 
 @pytest.fixture
@@ -41,8 +49,10 @@ def reported(url: str, rollout_id: str) -> httpx.Response:
     return httpx.get(f"{url}/rollouts/{rollout_id}/result")
 
 
-def test_a_block_says_where_to_point_an_agent_and_what_came_of_it(client: Client) -> None:
-    with client.batch("b", model="gpt-5", upstream="openai") as batch:
+def test_a_block_says_where_to_point_an_agent_and_what_came_of_it(
+    client: Client, name: str
+) -> None:
+    with client.batch(name, model="gpt-5", upstream="openai") as batch:
         with batch.rollout("task-1", attempt=0) as rollout:
             assert rollout.env["OPENAI_BASE_URL"] == rollout.base_urls["openai"]
             assert rollout.key.startswith("tz-")
@@ -55,16 +65,16 @@ def test_a_block_says_where_to_point_an_agent_and_what_came_of_it(client: Client
         assert batch.check().valid
 
 
-def test_a_reward_without_a_model_is_taken_away(client: Client) -> None:
-    with client.batch("b").rollout("t") as rollout:
+def test_a_reward_without_a_model_is_taken_away(client: Client, name: str) -> None:
+    with client.batch(name).rollout("t") as rollout:
         call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
         rollout.finish(rewards={"reward": 1.0})
     assert rollout.result.rewards is None
     assert rollout.verdict.subcategory == "auth"
 
 
-def test_a_verdict_can_be_looked_at_before_the_end(client: Client) -> None:
-    with client.batch("b").rollout("t") as rollout:
+def test_a_verdict_can_be_looked_at_before_the_end(client: Client, name: str) -> None:
+    with client.batch(name).rollout("t") as rollout:
         for _ in range(2):
             call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
         assert rollout.peek().doomed
@@ -89,9 +99,9 @@ def test_a_verdict_can_be_looked_at_before_the_end(client: Client) -> None:
     ],
 )
 def test_an_exception_becomes_the_status_it_means_and_goes_on(
-    client: Client, error: Exception, status: str, told: str
+    client: Client, error: Exception, status: str, told: str, name: str
 ) -> None:
-    rollout = client.batch("b").rollout("t")
+    rollout = client.batch(name).rollout("t")
     with pytest.raises(type(error)), rollout:
         raise error
     assert (rollout.result.status, rollout.result.error) == (status, told)
@@ -99,11 +109,11 @@ def test_an_exception_becomes_the_status_it_means_and_goes_on(
     assert rollout.verdict.health == health
 
 
-def test_a_runners_own_exception_can_mean_a_status(client: Client) -> None:
+def test_a_runners_own_exception_can_mean_a_status(client: Client, name: str) -> None:
     class OutOfDisk(truezero.EnvironmentError):
         pass
 
-    rollout = client.batch("b").rollout("t")
+    rollout = client.batch(name).rollout("t")
     with pytest.raises(OutOfDisk), rollout:
         raise OutOfDisk
     assert rollout.result.status == "environment_error"
@@ -111,33 +121,33 @@ def test_a_runners_own_exception_can_mean_a_status(client: Client) -> None:
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
 def test_what_is_broken_off_passes_on_and_reports_nothing(
-    client: Client, url: str, stop: type[BaseException]
+    client: Client, url: str, stop: type[BaseException], name: str
 ) -> None:
-    rollout = client.batch("b").rollout("t")
+    rollout = client.batch(name).rollout("t")
     with pytest.raises(stop), rollout:
         raise stop
     assert not rollout.finished
     assert reported(url, rollout.id).json()["code"] == "no_outcome"
 
 
-def test_an_outcome_once_reported_stands(client: Client) -> None:
-    rollout = client.batch("b").rollout("t")
+def test_an_outcome_once_reported_stands(client: Client, name: str) -> None:
+    rollout = client.batch(name).rollout("t")
     with pytest.raises(ZeroDivisionError), rollout:
         rollout.finish(rewards=1.0, tool_calls=1)
         _ = 1 / 0
     assert rollout.result.status == "success"
 
 
-def test_a_loop_reports_its_steps_and_its_reason(client: Client, url: str) -> None:
-    with client.batch("b").rollout("t") as rollout:
+def test_a_loop_reports_its_steps_and_its_reason(client: Client, url: str, name: str) -> None:
+    with client.batch(name).rollout("t") as rollout:
         loop = rollout.loop(5, agent_done=lambda status: status == 200)
         loop.run(lambda _step: call(rollout.env["OPENAI_BASE_URL"]))
     assert rollout.result.termination_reason == "agent_stop"
     assert reported(url, rollout.id).json()["prompts_executed"] == 1
 
 
-def test_a_lane_that_is_stopped_is_skipped_on_entry(client: Client) -> None:
-    batch = client.batch("b", model="gpt-5", upstream="openai")
+def test_a_lane_that_is_stopped_is_skipped_on_entry(client: Client, name: str) -> None:
+    batch = client.batch(name, model="gpt-5", upstream="openai")
     for number in range(3):
         with batch.rollout(f"t{number}") as rollout:
             call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
@@ -161,14 +171,19 @@ async def solve_async(key: str, rollout: AsyncRollout) -> float:
 
 
 def run(
-    url: str, kind: str, keys: dict[str, str], concurrency: int = 8, max_wait_s: float = 300
+    url: str,
+    name: str,
+    kind: str,
+    keys: dict[str, str],
+    concurrency: int = 8,
+    max_wait_s: float = 300,
 ) -> truezero.BatchRun:
     """The tasks by either client, each with the key that says how it goes."""
     waits: list[float] = []
 
     def sync() -> truezero.BatchRun:
         with Client(url, sleep=waits.append) as client:
-            batch = client.batch("b", model="gpt-5", upstream="openai")
+            batch = client.batch(name, model="gpt-5", upstream="openai")
             return batch.run(
                 keys,
                 lambda task, r: solve(keys[task], r),
@@ -177,7 +192,7 @@ def run(
             )
 
     async def later() -> truezero.BatchRun:
-        async with AsyncClient(url) as client, client.batch("b", model="gpt-5") as batch:
+        async with AsyncClient(url) as client, client.batch(name, model="gpt-5") as batch:
             return await batch.run(
                 keys,
                 lambda task, r: solve_async(keys[task], r),
@@ -193,8 +208,10 @@ both = pytest.mark.parametrize("kind", ["sync", "async"])
 
 
 @both
-def test_a_run_returns_results_in_order_and_what_the_batch_stands_on(url: str, kind: str) -> None:
-    done = run(url, kind, {"a": "sk-good", "b": "sk-dead", "c": "sk-good"})
+def test_a_run_returns_results_in_order_and_what_the_batch_stands_on(
+    url: str, kind: str, name: str
+) -> None:
+    done = run(url, name, kind, {"a": "sk-good", "b": "sk-dead", "c": "sk-good"})
     assert [ran.task for ran in done.results] == ["a", "b", "c"]
     assert [ran.verdict and ran.verdict.health for ran in done.results] == [
         "healthy", "api_error", "healthy",
@@ -207,51 +224,51 @@ def test_a_run_returns_results_in_order_and_what_the_batch_stands_on(url: str, k
 
 @both
 def test_what_is_transient_is_run_again_until_it_comes_through(
-    world: tuple[str, Provider, Accounts], kind: str
+    world: tuple[str, Provider, Accounts], kind: str, name: str
 ) -> None:
     url, _provider, accounts = world
     accounts.outages = 1
-    done = run(url, kind, {"t": "sk-flaky"})
+    done = run(url, name, kind, {"t": "sk-flaky"})
     (ran,) = done.results
     assert (ran.attempts, ran.verdict and ran.verdict.health) == (2, "healthy")
-    listed = httpx.get(f"{url}/rollouts", params={"batch": "b"}).json()["items"]
+    listed = httpx.get(f"{url}/rollouts", params={"batch": name}).json()["items"]
     assert [item["attempt"] for item in listed] == [0, 1]
     assert done.summary.score_retried == 1.0
 
 
 @both
-def test_attempts_go_on_counting_in_a_second_run(url: str, kind: str) -> None:
-    run(url, kind, {"t": "sk-down"}, max_wait_s=0)
-    (again,) = run(url, kind, {"t": "sk-good"}).results
+def test_attempts_go_on_counting_in_a_second_run(url: str, kind: str, name: str) -> None:
+    run(url, name, kind, {"t": "sk-down"}, max_wait_s=0)
+    (again,) = run(url, name, kind, {"t": "sk-good"}).results
     assert again.attempts == 1
-    listed = httpx.get(f"{url}/rollouts", params={"batch": "b", "task": "t"}).json()["items"]
+    listed = httpx.get(f"{url}/rollouts", params={"batch": name, "task": "t"}).json()["items"]
     assert [item["attempt"] for item in listed] == [0, 1]
 
 
-def test_a_wait_that_is_too_long_is_left_to_the_runner(url: str) -> None:
-    (ran,) = run(url, "sync", {"t": "sk-down"}, max_wait_s=0).results
+def test_a_wait_that_is_too_long_is_left_to_the_runner(url: str, name: str) -> None:
+    (ran,) = run(url, name, "sync", {"t": "sk-down"}, max_wait_s=0).results
     assert (ran.attempts, ran.verdict and ran.verdict.retry.eligible) == (1, True)
 
 
 @both
-def test_an_open_breaker_skips_the_rest(url: str, kind: str) -> None:
-    done = run(url, kind, {f"t{n}": "sk-dead" for n in range(6)}, concurrency=1)
+def test_an_open_breaker_skips_the_rest(url: str, kind: str, name: str) -> None:
+    done = run(url, name, kind, {f"t{n}": "sk-dead" for n in range(6)}, concurrency=1)
     assert [ran.skipped is None for ran in done.results] == [True] * 3 + [False] * 3
     assert "breaker open on auth:401" in str(done.results[-1].skipped)
     assert (done.summary.total, done.summary.skipped) == (6, 3)
 
 
-def test_what_flies_when_the_breaker_opens_is_let_finish(client: Client) -> None:
+def test_what_flies_when_the_breaker_opens_is_let_finish(client: Client, name: str) -> None:
     opened = threading.Event()
 
     def fly(task: str, rollout: Rollout) -> float:
         if task == "slow":
-            assert opened.wait(20)
+            assert opened.wait(60)
             return float(call(rollout.env["OPENAI_BASE_URL"]) == 200)
         call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
         return 0.0
 
-    batch = client.batch("b", model="gpt-5", upstream="openai")
+    batch = client.batch(name, model="gpt-5", upstream="openai")
     tasks = ["slow", "d0", "d1", "d2", "late"]
 
     def watch() -> None:
@@ -269,7 +286,9 @@ def test_what_flies_when_the_breaker_opens_is_let_finish(client: Client) -> None
 
 
 @both
-def test_what_a_function_raises_is_the_status_of_its_task_only(url: str, kind: str) -> None:
+def test_what_a_function_raises_is_the_status_of_its_task_only(
+    url: str, kind: str, name: str
+) -> None:
     def broken(task: str, _rollout: Rollout) -> float:
         if task == "bad":
             raise truezero.AgentError("exit code 3")
@@ -280,11 +299,11 @@ def test_what_a_function_raises_is_the_status_of_its_task_only(url: str, kind: s
 
     async def later() -> truezero.BatchRun:
         async with AsyncClient(url) as client:
-            return await client.batch("b").run(["bad", "good"], broken_async)
+            return await client.batch(name).run(["bad", "good"], broken_async)
 
     if kind == "sync":
         with Client(url) as client:
-            done = client.batch("b").run(["bad", "good"], broken)
+            done = client.batch(name).run(["bad", "good"], broken)
     else:
         done = asyncio.run(later())
     bad, good = done.results
@@ -295,11 +314,10 @@ def test_what_a_function_raises_is_the_status_of_its_task_only(url: str, kind: s
 
 
 @both
-def test_a_service_that_goes_away_ends_the_run_with_an_error(tmp_path: Path, kind: str) -> None:
-    with service(tmp_path) as (url, _provider, _accounts):
-        pass
+def test_a_service_that_goes_away_ends_the_run_with_an_error(kind: str, name: str) -> None:
+    url = f"http://127.0.0.1:{closed_port()}"
     with pytest.raises(ServiceError, match="no truezero service answers"):
-        run(url, kind, {"t": "sk-good"})
+        run(url, name, kind, {"t": "sk-good"})
 
 
 class Away(httpx.BaseTransport, httpx.AsyncBaseTransport):
@@ -323,7 +341,9 @@ class Away(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
 
 @both
-def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(url: str, kind: str) -> None:
+def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(
+    url: str, kind: str, name: str
+) -> None:
     started: list[str] = []
     tasks = [f"t{n}" for n in range(8)]
 
@@ -332,11 +352,11 @@ def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(url: str, k
 
     async def later() -> None:
         async with AsyncClient(url, transport=Away(5)) as client:
-            await client.batch("b").run(tasks, note, concurrency=1)
+            await client.batch(name).run(tasks, note, concurrency=1)
 
     def sync() -> None:
         with Client(url, transport=Away(5)) as client:
-            client.batch("b").run(tasks, lambda task, _r: started.append(task), concurrency=1)
+            client.batch(name).run(tasks, lambda task, _r: started.append(task), concurrency=1)
 
     with pytest.raises(ServiceError):
         asyncio.run(later()) if kind == "async" else sync()
@@ -344,7 +364,7 @@ def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(url: str, k
 
 
 @both
-def test_nothing_is_announced_once_the_service_has_gone(url: str, kind: str) -> None:
+def test_nothing_is_announced_once_the_service_has_gone(url: str, kind: str, name: str) -> None:
     away = Away(2)
     tasks = [f"t{n}" for n in range(50)]
 
@@ -353,25 +373,25 @@ def test_nothing_is_announced_once_the_service_has_gone(url: str, kind: str) -> 
 
     async def later() -> None:
         async with AsyncClient(url, transport=away) as client:
-            await client.batch("b").run(tasks, note, concurrency=2)
+            await client.batch(name).run(tasks, note, concurrency=2)
 
     def sync() -> None:
         with Client(url, transport=away) as client:
-            client.batch("b").run(tasks, lambda _task, _r: None, concurrency=2)
+            client.batch(name).run(tasks, lambda _task, _r: None, concurrency=2)
 
     with pytest.raises(ServiceError):
         asyncio.run(later()) if kind == "async" else sync()
     assert away._left > -10, "asked again and again although nobody was there"
 
 
-def test_two_tasks_of_one_name_are_refused(client: Client) -> None:
+def test_two_tasks_of_one_name_are_refused(client: Client, name: str) -> None:
     with pytest.raises(ValueError, match="two are called 't'"):
-        client.batch("b").run(["t", "t"], lambda _task, _rollout: None)
+        client.batch(name).run(["t", "t"], lambda _task, _rollout: None)
 
 
-def test_tasks_can_be_anything_that_has_a_name(client: Client) -> None:
+def test_tasks_can_be_anything_that_has_a_name(client: Client, name: str) -> None:
     tasks = [{"id": "one", "reward": 0.5}]
-    done = client.batch("b").run(
+    done = client.batch(name).run(
         tasks,
         lambda task, _rollout: {"reward": float(str(task["reward"]))},
         name=lambda task: str(task["id"]),
@@ -380,16 +400,16 @@ def test_tasks_can_be_anything_that_has_a_name(client: Client) -> None:
 
 
 def test_a_bar_is_drawn_where_it_is_asked_for(
-    client: Client, capsys: pytest.CaptureFixture[str]
+    client: Client, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    client.batch("b").run(["t"], lambda _task, _rollout: None, progress=True)
+    client.batch(name).run(["t"], lambda _task, _rollout: None, progress=True)
     assert "1/1" in capsys.readouterr().err
     client.batch("c").run(["t"], lambda _task, _rollout: None)
     assert capsys.readouterr() == ("", "")
 
 
-async def test_the_async_block_reports_as_the_other_does(url: str) -> None:
-    async with AsyncClient(url) as client, client.batch("b") as batch:
+async def test_the_async_block_reports_as_the_other_does(url: str, name: str) -> None:
+    async with AsyncClient(url) as client, client.batch(name) as batch:
         rollout = batch.rollout("t")
         with pytest.raises(TimeoutError):
             async with rollout:
@@ -404,15 +424,15 @@ async def test_the_async_block_reports_as_the_other_does(url: str) -> None:
         assert summary.rollouts == 2
         assert not (await batch.check()).valid
         assert (await batch.breaker()).threshold == 3
-        lines = [json.loads(line) async for line in client.export(batch="b")]
+        lines = [json.loads(line) async for line in client.export(batch=name)]
         assert {line["record"] for line in lines} == {"rollout", "outcome", "exchange"}
 
 
-async def test_a_cancelled_task_reports_nothing(url: str) -> None:
+async def test_a_cancelled_task_reports_nothing(url: str, name: str) -> None:
     entered = asyncio.Event()
 
     async with AsyncClient(url) as client:
-        rollout = client.batch("b").rollout("t")
+        rollout = client.batch(name).rollout("t")
 
         async def forever() -> None:
             async with rollout:
@@ -427,8 +447,8 @@ async def test_a_cancelled_task_reports_nothing(url: str) -> None:
         assert reported(url, rollout.id).json()["code"] == "no_outcome"
 
 
-def test_events_are_told_as_they_happen(client: Client) -> None:
-    batch = client.batch("b")
+def test_events_are_told_as_they_happen(client: Client, name: str) -> None:
+    batch = client.batch(name)
     events = batch.events(after=0)
     with batch.rollout("t", id="r1") as rollout:
         for _ in range(2):
@@ -441,11 +461,11 @@ def test_events_are_told_as_they_happen(client: Client) -> None:
             break
 
 
-async def test_events_can_be_awaited(url: str) -> None:
+async def test_events_can_be_awaited(url: str, name: str) -> None:
     async with AsyncClient(url) as client:
-        async with client.batch("b").rollout("t") as rollout:
+        async with client.batch(name).rollout("t") as rollout:
             await asyncio.to_thread(call, rollout.env["OPENAI_BASE_URL"], "sk-dead")
-        async for event in client.events("b", after=0):
+        async for event in client.events(name, after=0):
             assert event.kind == "exchange_failed"
             break
 

@@ -43,11 +43,18 @@ def _listed(request: Request) -> Answer:
     return answers.whole({"error": {"message": "no such model"}}, 404)
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path) as running_service:
-        running_service.provider.plays(lists)
+@pytest.fixture(scope="module")
+def _service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("service")) as running_service:
         yield running_service
+
+
+@pytest.fixture
+def service(_service: Service) -> Service:
+    """One for all; its provider has been asked nothing yet."""
+    _service.provider.plays(lists)
+    _service.provider.requests.clear()
+    return _service
 
 
 @pytest.fixture
@@ -79,9 +86,10 @@ def test_where_all_is_well_nothing_has_failed(client: Client) -> None:
 def test_no_inference_is_asked_for_and_nothing_is_the_agents(
     client: Client, service: Service
 ) -> None:
+    before = {rollout.id for rollout in client.rollouts()}
     look(client, OPENAI, Wanted(models=(("openai", "gpt-5"), ("openai", "an-alias"))))
     assert {request.method for request in service.provider.requests} == {"GET"}
-    (rollout,) = client.rollouts()
+    (rollout,) = (rollout for rollout in client.rollouts() if rollout.id not in before)
     calls = client.exchanges(rollout.id)
     assert {call.role for call in calls} == {"doctor"}
     assert len(calls) == 2

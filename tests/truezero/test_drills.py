@@ -49,10 +49,17 @@ except Exception as error:
 """
 
 
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path) as running_service:
+@pytest.fixture(scope="module")
+def _service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("service")) as running_service:
         yield running_service
+
+
+@pytest.fixture
+def service(_service: Service) -> Service:
+    """One for all; its provider has been asked nothing yet."""
+    _service.provider.requests.clear()
+    return _service
 
 
 @pytest.fixture
@@ -230,12 +237,13 @@ def test_an_interrupted_drill_ends_the_agent(client: Client, tmp_path: Path, age
         drills.run(plan(agent, "auth", "quota"), client, stop)
 
 
-def test_an_unknown_command_is_one_sentence(client: Client, service: Service) -> None:
+def test_an_unknown_command_is_one_sentence(client: Client) -> None:
     what = Plan(command=("no-such-agent-anywhere",), drills=("auth",))
+    before = {rollout.id for rollout in client.rollouts()}
     with pytest.raises(DrillError, match="no-such-agent-anywhere: no such command") as caught:
         drills.run(what, client)
     assert caught.value.code == 127
-    (rollout,) = client.rollouts()
+    (rollout,) = (rollout for rollout in client.rollouts() if rollout.id not in before)
     assert client.verdict(rollout.id).health == "not_judged"
 
 
@@ -283,20 +291,16 @@ def test_the_command_drills_with_a_service_of_its_own(tmp_path: Path, agent: Pat
     assert truncation["verdict"]["subcategory"] == "provider_error"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
-    [
+def test_a_wrong_drill_is_one_sentence(tmp_path: Path, service: Service) -> None:
+    for arguments, code, sentence in (
         (("--fault", "boredom", "--", "true"), 2, "'boredom' is no fault"),
         (("--fault", "auth", "--", "no-such-agent-anywhere"), 127, "no such command"),
-    ],
-)
-def test_a_wrong_drill_is_one_sentence(
-    tmp_path: Path, arguments: tuple[str, ...], code: int, sentence: str
-) -> None:
-    said = truezero("drill", *arguments, folder=tmp_path, TRUEZERO_URL="http://127.0.0.1:1")
-    assert said.returncode == code
-    assert sentence in said.stderr
-    assert "Traceback" not in said.stderr
+    ):
+        url = str(service.http.base_url)
+        said = truezero("drill", *arguments, folder=tmp_path, TRUEZERO_URL=url)
+        assert said.returncode == code, arguments
+        assert sentence in said.stderr, arguments
+        assert "Traceback" not in said.stderr, arguments
 
 
 def test_ctrl_c_ends_a_drill_and_its_agent(tmp_path: Path, service: Service) -> None:

@@ -4,45 +4,47 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests import forked
+from tests.forked import ROOT
 from tests.proxy.filled import contents, fill, run
 from tests.proxy.test_schemas import EVER
 from truezero.cli import app
 
-ROOT = Path(__file__).parent.parent.parent
 CLEAN = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
 HELD = "8 rollouts, 25 exchanges, 6 verdicts, 1 breakers"
 NONE = "0 rollouts, 0 exchanges, 0 verdicts, 0 breakers"
 
 
 def truezero(
-    *words: str, folder: Path, given: bytes | None = None, **more: str
+    *words: str, folder: Path, given: bytes = b"", **more: str
 ) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "truezero", *words],
-        cwd=folder,
-        env={**CLEAN, "PYTHONPATH": str(ROOT), **more},
-        input=given,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    return forked.run_bytes(*words, cwd=folder, env={**CLEAN, **more}, given=given)
 
 
 def told(done: subprocess.CompletedProcess[bytes]) -> tuple[int, str]:
     return done.returncode, done.stderr.decode()
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("filled") / "truezero.db"
+    fill(str(file)).close()
+    assert list(file.parent.iterdir()) == [file], "it is whole without a log beside it"
+    return file
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(filled: Path, tmp_path: Path) -> Path:
     """A folder with a database that `truezero` takes without being told which."""
-    fill(str(tmp_path / "truezero.db")).close()
+    shutil.copy(filled, tmp_path)
     return tmp_path
 
 
@@ -121,19 +123,17 @@ SENTENCES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "code", "said"), SENTENCES)
-def test_what_cannot_be_done_is_one_sentence(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], code: int, said: str
-) -> None:
+def test_what_cannot_be_done_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "junk").write_bytes(b"this is no database and no archive" * 100)
     (folder / "folder").mkdir()
     before = made(folder)
-    done = here(monkeypatch, folder, words)
-    assert done.exit_code == code
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert said in done.stderr
-    assert "secret" not in done.stderr
-    assert made(folder) == before
+    for words, code, said in SENTENCES:
+        done = here(monkeypatch, folder, words)
+        assert done.exit_code == code, words
+        assert len(done.stderr.strip().splitlines()) == 1, (words, done.stderr)
+        assert said in done.stderr, words
+        assert "secret" not in done.stderr, words
+        assert made(folder) == before, words
 
 
 def made(folder: Path) -> set[str]:
@@ -141,20 +141,23 @@ def made(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir() if not path.name.startswith("truezero.db-")}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [["serve", "--port", "0"], ["db", "upgrade"], ["export", "--full"], ["import", "-"],
-     ["db", "copy", "--from", "truezero.db", "--to", "o.db"]],
-)  # fmt: skip
+OPENED = [
+    ["serve", "--port", "0"], ["db", "upgrade"], ["export", "--full"], ["import", "-"],
+    ["db", "copy", "--from", "truezero.db", "--to", "o.db"],
+]  # fmt: skip
+
+
 def test_a_database_of_a_later_version_is_one_sentence(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = here(monkeypatch, folder, ["export", "--full"]).stdout_bytes
     run(folder / "truezero.db", "UPDATE alembic_version SET version_num = '9999'")
-    done = here(monkeypatch, folder, words, archive)
-    assert done.exit_code == 1
-    assert done.stderr.startswith("truezero: the database stands at schema 9999, and this version")
-    assert len(done.stderr.splitlines()) == 1
+    later = "truezero: the database stands at schema 9999, and this version"
+    for words in OPENED:
+        done = here(monkeypatch, folder, words, archive)
+        assert done.exit_code == 1, words
+        assert done.stderr.startswith(later), words
+        assert len(done.stderr.splitlines()) == 1, words
 
 
 def here(
@@ -176,13 +179,10 @@ def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
 def test_the_commands_of_the_page_run(folder: Path) -> None:
     page = (ROOT / "docs" / "data.md").read_text()
     blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    ours = f'truezero() {{ "{sys.executable}" -m truezero "$@"; }}\n'
-    for block in blocks:
-        done = subprocess.run(
-            ["sh", "-ec", ours + block],
-            cwd=folder, env={**CLEAN, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr.decode()
+    for line in "".join(blocks).splitlines():
+        command, *words = shlex.split(line)
+        assert command == "truezero"
+        assert told(truezero(*words, folder=folder))[0] == 0, line
     made = {path.name for path in folder.iterdir()} - {"truezero.db"}
     assert made == {"kept.db", "night.jsonl", "night", "other.db", "copied.db"}
 

@@ -1,0 +1,262 @@
+"""``truezero`` as a process, forked from one that has loaded it: a start without its imports.
+
+A command's own work takes 20 ms, loading the service for it 700. What is started here is a
+process like any other: with its own arguments, environment, folder, input, output, signals and
+exit code, and it runs ``truezero/__main__.py`` as ``python -m truezero`` does. What a start loads,
+and that it loads it, is not seen here; tests about that start an interpreter.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).parent.parent
+PATIENCE_S = 120.0
+
+# What commands load where they need it, so that no fork has to.
+_LOADED = (
+    "classifier.__main__", "proxy.app", "proxy.archives.jsonl", "proxy.archives.parquet",
+    "proxy.control_plane", "proxy.store.archive", "proxy.web", "pyarrow.parquet",
+    "rich._emoji_codes", "rich.markdown", "rich.status", "sqlalchemy.dialects.sqlite",
+    "truezero.cli", "truezero.client", "truezero.demo", "truezero.doctor", "truezero.drills",
+    "truezero.keeping", "truezero.report", "truezero.run", "typer._adapters", "typer.rich_utils",
+    "uvicorn", "uvloop",
+)  # fmt: skip
+
+
+class Process:
+    """A command that was started; used as ``subprocess.Popen`` is."""
+
+    def __init__(self, told: socket.socket) -> None:
+        self._told = told
+        self._lock = threading.Lock()
+        self.returncode: int | None = None
+        pid = self._next(PATIENCE_S)
+        assert pid is not None, "no command was started"
+        self.pid = pid
+
+    def poll(self) -> int | None:
+        """Its exit code, or minus the signal that ended it; None while it runs."""
+        return self._ended(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit code once it has ended.
+
+        Raises:
+            subprocess.TimeoutExpired: it runs still.
+        """
+        code = self._ended(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("truezero", timeout or 0)
+        return code
+
+    def send_signal(self, how: int) -> None:
+        """Nothing where it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, how)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _ended(self, timeout: float | None) -> int | None:
+        with self._lock:
+            if self.returncode is None:
+                self.returncode = self._next(timeout)
+                if self.returncode is not None:
+                    self._told.close()
+            return self.returncode
+
+    def _next(self, timeout: float | None) -> int | None:
+        """The next number that we are told: first its process id, then its exit code."""
+        self._told.settimeout(timeout)
+        try:
+            said = self._told.recv(8, socket.MSG_WAITALL)
+        except (BlockingIOError, TimeoutError):
+            return None
+        assert len(said) == 8, "who waits for the command has gone"
+        return int.from_bytes(said, "big", signed=True)
+
+
+def start(
+    *words: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    stdin: IO[Any] | int = subprocess.DEVNULL,
+    stdout: IO[Any] | int = subprocess.DEVNULL,
+    stderr: IO[Any] | int = subprocess.DEVNULL,
+) -> Process:
+    """Start ``truezero WORDS…``; descriptors are files or numbers, and stay the caller's."""
+    ours, theirs = socket.socketpair()
+    with open(os.devnull, "r+b", buffering=0) as nothing, theirs:  # noqa: PTH123
+        streams = (
+            nothing if each == subprocess.DEVNULL else each for each in (stdin, stdout, stderr)
+        )
+        numbers = [each if isinstance(each, int) else each.fileno() for each in streams]
+        socket.send_fds(_source(), [b"."], [theirs.fileno(), *numbers])
+    asked = {"words": words, "cwd": str(cwd), "env": dict(env)}
+    ours.sendall(json.dumps(asked).encode() + b"\n")
+    return Process(ours)
+
+
+def run(
+    *words: str, cwd: Path, env: Mapping[str, str], given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run ``truezero WORDS…`` to its end on three pipes, as ``subprocess.run`` does for texts."""
+    done = run_bytes(*words, cwd=cwd, env=env, given=given.encode())
+    out, err = (text.decode() for text in (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+
+
+def run_bytes(
+    *words: str, cwd: Path, env: Mapping[str, str], given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """The same for bytes."""
+    (read, feed), (out, out_end), (err, err_end) = os.pipe(), os.pipe(), os.pipe()
+    try:
+        process = start(*words, cwd=cwd, env=env, stdin=read, stdout=out_end, stderr=err_end)
+    finally:
+        for end in (read, out_end, err_end):
+            os.close(end)
+    with ThreadPoolExecutor(3) as reading:
+        fed = reading.submit(_feed, feed, given)
+        heard = [reading.submit(_heard, end) for end in (out, err)]
+        try:
+            process.wait(PATIENCE_S)
+        finally:
+            process.kill()
+    fed.result()
+    code = process.wait()
+    return subprocess.CompletedProcess(words, code, *(each.result() for each in heard))
+
+
+def _feed(end: int, given: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(end, "wb", buffering=0) as pipe:
+        while given:
+            given = given[pipe.write(given) :]
+
+
+def _heard(end: int) -> bytes:
+    with os.fdopen(end, "rb") as pipe:
+        return pipe.read()
+
+
+@functools.cache
+def _source() -> socket.socket:
+    """Where to ask for a process; started once, and gone with us."""
+    ours, theirs = socket.socketpair()
+    clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
+    with theirs:
+        source = subprocess.Popen(
+            [sys.executable, "-m", "tests.forked", str(theirs.fileno())],
+            cwd=ROOT,
+            env={**clean, "PYTHONPATH": str(ROOT)},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+        )
+
+    def end() -> None:
+        ours.close()
+        source.wait()
+
+    atexit.register(end)
+    return ours
+
+
+# --- the process that is forked ------------------------------------------------------------
+
+
+def main(channel: socket.socket) -> None:
+    """Fork a command for each message, until nobody asks any more."""
+    from proxy.start import lighten
+
+    lighten()  # as `serve` loads the service
+    for name in _LOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # or each process would look for garbage in it all at its end
+    while True:
+        said, given, _, _ = socket.recv_fds(channel, 1, 4)
+        if not said:
+            break
+        if os.fork() == 0:
+            channel.close()
+            _attend(socket.socket(fileno=given[0]), given[1:])
+            return
+        for number in given:
+            os.close(number)
+        _reap()
+    deadline = time.monotonic() + 5
+    while _reap() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _reap() -> bool:
+    """Forget who has ended; whether any runs still."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _attend(told: socket.socket, streams: list[int]) -> None:
+    """Start one command, say its process id, and its exit code when it ends."""
+    with told.makefile("rb") as asking:
+        asked = json.loads(asking.readline())
+    pid = os.fork()
+    if pid == 0:
+        told.close()
+        _become(asked, streams)
+        return
+    for number in streams:
+        os.close(number)
+    told.sendall(pid.to_bytes(8, "big", signed=True))
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with contextlib.suppress(BrokenPipeError):
+        told.sendall(code.to_bytes(8, "big", signed=True))
+    os._exit(0)
+
+
+def _become(asked: Mapping[str, Any], streams: list[int]) -> None:
+    """Be the command; how it ends, this process ends."""
+    for place, number in enumerate(streams):
+        os.dup2(number, place)
+        os.close(number)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", buffering=1 if os.isatty(1) else -1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    os.chdir(asked["cwd"])
+    sys.argv[1:] = asked["words"]
+    gc.enable()
+    try:
+        runpy.run_module("truezero", run_name="__main__", alter_sys=True)
+    finally:
+        gc.freeze()  # the service's last act is to let go of what was kept
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
