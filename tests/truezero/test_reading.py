@@ -7,20 +7,17 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import pytest
 
+from tests import forked
 from tests.truezero.driving import call, service
 from truezero import Client, Event, Rollout, models, report
-
-ROOT = Path(__file__).parent.parent.parent
-ENVIRONMENT = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +48,12 @@ def fill(client: Client) -> None:
 
 
 def truezero(*words: str, url: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "truezero", *words],
-        env={**ENVIRONMENT, "TRUEZERO_URL": url, "COLUMNS": "100", "PYTHONPATH": str(ROOT), **more},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return forked.run(*words, cwd=forked.ROOT, env=environment(TRUEZERO_URL=url, **more))
+
+
+def environment(**more: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
+    return {**clean, "COLUMNS": "100", **more}
 
 
 def test_a_batch_says_what_it_stands_on(url: str) -> None:
@@ -93,25 +88,22 @@ def test_a_check_passes_where_all_is_measured(url: str) -> None:
     assert json.loads(as_json.stdout) == {"batch": "clean", "valid": True, "lines": []}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("batch", "none"), ("check", "none"), ("watch", "none"), ("export", "--batch", "none")],
-)
-def test_a_batch_that_does_not_exist_is_one_sentence(url: str, words: tuple[str, ...]) -> None:
-    done = truezero(*words, url=url)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "truezero: no rollout names the batch 'none'\n"
+def test_a_batch_that_does_not_exist_is_one_sentence(url: str) -> None:
+    for words in (("batch", "none"), ("check", "none"), ("watch", "none"),
+                  ("export", "--batch", "none")):  # fmt: skip
+        done = truezero(*words, url=url)
+        assert (done.returncode, done.stdout) == (1, ""), words
+        assert done.stderr == "truezero: no rollout names the batch 'none'\n", words
 
 
-@pytest.mark.parametrize(
-    "words", [("batch", "b"), ("check", "b"), ("watch", "b"), ("export",), ("verdict", "r")]
-)
-def test_a_wrong_token_is_one_sentence(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_a_wrong_token_is_one_sentence(tmp_path: Path) -> None:
     with service(tmp_path, ADMIN_TOKEN="t0ken") as (address, _, _):
-        done = truezero(*words, url=address, TRUEZERO_ADMIN_TOKEN="other")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert "does not take this token: set TRUEZERO_ADMIN_TOKEN" in done.stderr
+        for words in (("batch", "b"), ("check", "b"), ("watch", "b"), ("export",),
+                      ("verdict", "r")):  # fmt: skip
+            done = truezero(*words, url=address, TRUEZERO_ADMIN_TOKEN="other")
+            assert (done.returncode, done.stdout) == (1, ""), words
+            assert len(done.stderr.splitlines()) == 1, words
+            assert "does not take this token: set TRUEZERO_ADMIN_TOKEN" in done.stderr, words
 
 
 # --- export --------------------------------------------------------------------------------
@@ -153,52 +145,43 @@ def test_an_export_that_fails_leaves_no_file_to_believe(url: str, tmp_path: Path
 # --- watch ---------------------------------------------------------------------------------
 
 
-def test_watching_prints_each_event_as_a_line(url: str) -> None:
-    with Client(url) as client, watching(client, "--json") as (rollout, process):
-        assert process.stdout is not None
-        first = json.loads(process.stdout.readline())
+def test_watching_prints_each_event_as_a_line_and_ends_well_with_ctrl_c(url: str) -> None:
+    with Client(url) as client, watching(client, "--json") as (rollout, process, said):
+        first = json.loads(said.readline())
         rollout.finish(rewards=0.0)
         last = first
         while last["event"] != "verdict_given":
-            last = json.loads(process.stdout.readline())
+            last = json.loads(said.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
     assert (first["event"], first["rollout_id"]) == ("exchange_failed", rollout.id)
     assert (first["subcategory"], last["health"]) == ("auth", "api_error")
     assert last["id"] > first["id"]
 
 
-def test_watching_ends_well_with_ctrl_c(url: str) -> None:
-    with Client(url) as client, watching(client, "--json") as (_, process):
-        assert process.stdout is not None
-        process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
-
-
 @contextlib.contextmanager
-def watching(client: Client, *words: str) -> Iterator[tuple[Rollout, subprocess.Popen[str]]]:
-    """A rollout that fails again and again until someone watches, and the one who does."""
+def watching(client: Client, *words: str) -> Iterator[tuple[Rollout, forked.Process, IO[str]]]:
+    """A rollout that fails again and again until someone watches, the one who does, its output."""
     seen = threading.Event()
-    with client.batch("live").rollout("t") as rollout:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "truezero", "watch", "live", *words],
-            env={**ENVIRONMENT, "TRUEZERO_URL": client.url, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    read, write = os.pipe()
+    with client.batch("live").rollout("t") as rollout, os.fdopen(read, encoding="utf-8") as said:
+        env = environment(TRUEZERO_URL=client.url)
+        process = forked.start("watch", "live", *words, cwd=forked.ROOT, env=env, stdout=write)
+        os.close(write)
 
         def fail() -> None:
-            while not seen.wait(0.2):
+            while not seen.wait(0.05):
                 call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
 
         failing = threading.Thread(target=fail)
         failing.start()
         try:
-            yield rollout, process
+            yield rollout, process, said
         finally:
             seen.set()
             failing.join()
-            process.terminate()
-            process.communicate(timeout=10)
+            process.kill()
+            process.wait(60)
 
 
 def test_a_live_table_follows_the_events_without_asking_for_each(

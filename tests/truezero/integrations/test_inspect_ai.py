@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fakes.provider import Provider
 from tests.truezero import driving
 from truezero import AsyncClient, Client
 from truezero.integrations import inspect_ai
@@ -82,13 +83,13 @@ class Stopped(Exception):
 class Story:
     """One attempt of one sample: its hooks, called in Inspect's order."""
 
-    def __init__(self, url: str, number: int = 1) -> None:
+    def __init__(self, url: str, sample_id: str, number: int = 1) -> None:
         self.hooks = SampleHooks()
         self.hooks.client = lambda: AsyncClient(url)
         self.hooks.stopped = Stopped
         summary = SimpleNamespace(id="s", epoch=1)
         self.data = SimpleNamespace(
-            sample_id="uuid", attempt=number, eval_id="eval", summary=summary
+            sample_id=sample_id, attempt=number, eval_id=f"eval-{sample_id}", summary=summary
         )
 
     async def begin(self) -> None:
@@ -115,17 +116,16 @@ async def always_right(state: object, target: object) -> SimpleNamespace:
     return score("C")
 
 
-async def test_an_attempt_is_a_rollout_that_its_calls_name(tmp_path: Path) -> None:
-    with driving.service(tmp_path) as (url, provider, _):
-        story = Story(url)
-        await story.begin()
-        sent = await story.ask(url)
-        assert (await measured(always_right, url)(None, None)).value == "C"
-        await story.end({"match": score("C")})
-        with Client(url) as client:
-            [item] = client.rollouts(batch="eval")
-            [call] = client.exchanges("uuid")
-            result = client.result("uuid")
+async def test_an_attempt_is_a_rollout_that_its_calls_name(url: str, provider: Provider) -> None:
+    story = Story(url, "named")
+    await story.begin()
+    sent = await story.ask(url)
+    assert (await measured(always_right, url)(None, None)).value == "C"
+    await story.end({"match": score("C")})
+    with Client(url) as client:
+        [item] = client.rollouts(batch="eval-named")
+        [call] = client.exchanges("named")
+        result = client.result("named")
     assert sent["x-own"] == "1"
     assert (item.task, item.attempt, item.health) == ("s#1", 0, "healthy")
     assert (call.role, call.attribution_source) == ("agent", "minted_key")
@@ -134,71 +134,65 @@ async def test_an_attempt_is_a_rollout_that_its_calls_name(tmp_path: Path) -> No
     assert provider.requests[0].header("api-key") is None
 
 
-async def test_a_scorers_own_calls_are_a_judges(tmp_path: Path) -> None:
-    with driving.service(tmp_path) as (url, _, _):
-        story = Story(url)
-        await story.begin()
-        await story.ask(url)
-        await story.hooks.on_sample_scoring(story.data)
-        await story.ask(url, "sk-dead")
-        await story.end({"match": score("C")})
-        with Client(url) as client:
-            roles = [call.role for call in client.exchanges("uuid")]
-            assert client.verdict("uuid").health == "healthy"
+async def test_a_scorers_own_calls_are_a_judges(url: str) -> None:
+    story = Story(url, "judged")
+    await story.begin()
+    await story.ask(url)
+    await story.hooks.on_sample_scoring(story.data)
+    await story.ask(url, "sk-dead")
+    await story.end({"match": score("C")})
+    with Client(url) as client:
+        roles = [call.role for call in client.exchanges("judged")]
+        assert client.verdict("judged").health == "healthy"
     assert roles == ["agent", "judge"]
 
 
-async def test_an_attempt_made_again_is_a_rollout_of_its_own(tmp_path: Path) -> None:
-    with driving.service(tmp_path) as (url, _, _):
-        first, second = Story(url), Story(url, 2)
-        await first.begin()
-        await first.ask(url, "sk-down")
-        await first.hooks.on_sample_attempt_end(SimpleNamespace(will_retry=True))
-        await second.begin()
-        await second.ask(url)
-        await second.hooks.on_sample_attempt_end(SimpleNamespace(will_retry=False))
-        await second.end({"match": score("I")})
-        with Client(url) as client:
-            items = [(item.id, item.attempt, item.health) for item in client.rollouts()]
-    assert items == [("uuid", 0, "api_error"), ("uuid.2", 1, "healthy")]
+async def test_an_attempt_made_again_is_a_rollout_of_its_own(url: str) -> None:
+    first, second = Story(url, "again"), Story(url, "again", 2)
+    await first.begin()
+    await first.ask(url, "sk-down")
+    await first.hooks.on_sample_attempt_end(SimpleNamespace(will_retry=True))
+    await second.begin()
+    await second.ask(url)
+    await second.hooks.on_sample_attempt_end(SimpleNamespace(will_retry=False))
+    await second.end({"match": score("I")})
+    with Client(url) as client:
+        items = [
+            (item.id, item.attempt, item.health) for item in client.rollouts(batch="eval-again")
+        ]
+    assert items == [("again", 0, "api_error"), ("again.2", 1, "healthy")]
 
 
 async def test_a_sample_that_an_open_breaker_does_not_admit_ends_at_once(tmp_path: Path) -> None:
     with driving.service(tmp_path, breaker_threshold="1") as (url, provider, _):
-        story = Story(url)
+        story = Story(url, "open")
         await story.begin()
         await story.ask(url, "sk-dead")
         await story.end({})
-        held = Story(url)
-        held.data.sample_id = "held"
+        held = Story(url, "held")
+        held.data.eval_id = story.data.eval_id
         with pytest.raises(Stopped, match="skipped: breaker open on auth:401"):
             await held.begin()
         await held.end({})
     assert len(provider.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("key", "why"),
-    [
+async def test_a_sample_without_a_model_is_not_scored(url: str) -> None:
+    for key, why in (
         ("sk-good", None),
         ("sk-dead", "api_error [auth, permanent]: HTTP 401 on 1 of 1 calls"),
         (None, "no model call reached truezero: is the model's base URL the service's?"),
-    ],
-)
-async def test_a_sample_without_a_model_is_not_scored(
-    tmp_path: Path, key: str | None, why: str | None
-) -> None:
-    with driving.service(tmp_path) as (url, _, _):
-        story = Story(url)
+    ):
+        story = Story(url, f"scored-{key}")
         await story.begin()
         if key is not None:
             await story.ask(url, key)
-        assert await inspect_ai._unmeasured(url, None) == why
+        assert await inspect_ai._unmeasured(url, None) == why, key
 
 
 async def test_a_samples_calls_prove_whose_they_are(tmp_path: Path) -> None:
     with driving.service(tmp_path, admin_token="token-of-the-admin") as (url, provider, _):
-        story = Story(url)
+        story = Story(url, "proven")
         story.hooks.client = lambda: AsyncClient(url, "token-of-the-admin")
         await story.begin()
         await story.ask(url)
@@ -218,13 +212,12 @@ def test_a_measured_scorer_is_known_as_what_it_was() -> None:
     assert measured(always_right).__name__ == "always_right"
 
 
-async def test_what_came_from_inspects_cache_is_activity(tmp_path: Path) -> None:
-    with driving.service(tmp_path) as (url, _, _):
-        story = Story(url)
-        await story.begin()
-        used = SimpleNamespace(usage=SimpleNamespace(total_tokens=12))
-        await story.hooks.on_model_cache_usage(used)
-        assert (await measured(always_right, url)(None, None)).value == "C"
-        await story.end({"match": score("C")})
-        with Client(url) as client:
-            assert client.verdict("uuid").health == "healthy"
+async def test_what_came_from_inspects_cache_is_activity(url: str) -> None:
+    story = Story(url, "cached")
+    await story.begin()
+    used = SimpleNamespace(usage=SimpleNamespace(total_tokens=12))
+    await story.hooks.on_model_cache_usage(used)
+    assert (await measured(always_right, url)(None, None)).value == "C"
+    await story.end({"match": score("C")})
+    with Client(url) as client:
+        assert client.verdict("cached").health == "healthy"

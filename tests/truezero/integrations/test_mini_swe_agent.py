@@ -116,7 +116,7 @@ class Runner:
         )
         return found
 
-    def run(self, client: Client, name: str = "it-1") -> None:
+    def run(self, client: Client, name: str) -> None:
         run = under_rollout(self.process, client, batch="b", forget=self.forget)
         run({"instance_id": name}, self.home, {"model": {}}, None)
 
@@ -137,39 +137,37 @@ GAVE_UP = {"exit_status": "LimitsExceeded", "submission": ""}
 PATCH = {"exit_status": "Submitted", "submission": "diff"}
 
 
-@pytest.mark.parametrize(
-    ("agent", "left"),
-    [
-        (calling("sk-dead", EMPTY), {}),
-        (calling("sk-dead", PATCH), {"it-1": "diff"}),  # whatever made it, it is no empty one
-        (calling("sk-good", GAVE_UP), {"it-1": ""}),  # the model's own failure counts
-        (calling("sk-good", PATCH), {"it-1": "diff"}),
-        (lambda _url: dict(EMPTY), {}),  # nobody asked a model
-        (lambda _url: None, {}),  # no agent was started
-    ],
-)
-def test_only_an_empty_prediction_without_a_model_goes(
-    tmp_path: Path, agent: Agent, left: dict[str, str]
-) -> None:
-    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
-        runner = Runner(tmp_path, agent)
-        runner.run(client)
-        assert runner.read() == left
+def test_only_an_empty_prediction_without_a_model_goes(url: str, tmp_path: Path) -> None:
+    cases: list[tuple[str, Agent, list[str]]] = [
+        ("an empty one of a failure", calling("sk-dead", EMPTY), []),
+        ("whatever made it, it is no empty one", calling("sk-dead", PATCH), ["diff"]),
+        ("the model's own failure counts", calling("sk-good", GAVE_UP), [""]),
+        ("a patch", calling("sk-good", PATCH), ["diff"]),
+        ("nobody asked a model", lambda _url: dict(EMPTY), []),
+        ("no agent was started", lambda _url: None, []),
+    ]
+    with Client(url) as client:
+        for number, (case, agent, left) in enumerate(cases):
+            home = tmp_path / str(number)
+            home.mkdir()
+            runner = Runner(home, agent)
+            runner.run(client, f"it-{number}")
+            assert runner.read() == {f"it-{number}": patch for patch in left}, case
 
 
-def test_an_instance_run_again_is_a_further_attempt(tmp_path: Path) -> None:
-    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
-        Runner(tmp_path, calling("sk-dead", EMPTY)).run(client)
-        Runner(tmp_path, calling("sk-good", PATCH)).run(client)
-        items = [(item.task, item.attempt, item.health) for item in client.rollouts(batch="b")]
-    assert items == [("it-1", 0, "api_error"), ("it-1", 1, "healthy")]
+def test_an_instance_run_again_is_a_further_attempt(url: str, tmp_path: Path) -> None:
+    with Client(url) as client:
+        Runner(tmp_path, calling("sk-dead", EMPTY)).run(client, "again")
+        Runner(tmp_path, calling("sk-good", PATCH)).run(client, "again")
+        items = [(item.attempt, item.health) for item in client.rollouts(batch="b", task="again")]
+    assert items == [(0, "api_error"), (1, "healthy")]
 
 
 def test_an_instance_that_an_open_breaker_holds_is_not_run(tmp_path: Path) -> None:
     with driving.service(tmp_path, breaker_threshold="1") as (url, provider, _):
         with Client(url) as client:
             runner = Runner(tmp_path, calling("sk-dead", EMPTY))
-            runner.run(client)
+            runner.run(client, "it-1")
             with pytest.raises(Skipped, match="breaker open"):
                 runner.run(client, "it-2")
         assert (len(provider.requests), runner.read()) == (1, {})

@@ -27,33 +27,22 @@ def written() -> dict[str, Any]:
     return known
 
 
-@pytest.mark.parametrize(
-    ("key", "trial", "rewards", "status"),
-    [
-        ("sk-good", {"exception_info": None}, {"reward": 0.0}, "success"),
-        ("sk-dead", {"exception_info": None}, None, "success"),
-        (
-            "sk-good",
-            {"exception_info": {"exception_type": "AgentTimeoutError"}},
-            {"reward": 0.0},
-            "task_timeout",
-        ),
-        (
-            "sk-dead",
-            {"exception_info": {"exception_type": "NonZeroAgentExitCodeError"}},
-            None,
-            "unknown_execution_error",
-        ),
-    ],
-)
+TRIALS: list[tuple[str, dict[str, Any], dict[str, float] | None, str]] = [
+    ("sk-good", {"exception_info": None}, {"reward": 0.0}, "success"),
+    ("sk-dead", {"exception_info": None}, None, "success"),
+    (
+        "sk-good", {"exception_info": {"exception_type": "AgentTimeoutError"}},
+        {"reward": 0.0}, "task_timeout",
+    ),
+    (
+        "sk-dead", {"exception_info": {"exception_type": "NonZeroAgentExitCodeError"}},
+        None, "unknown_execution_error",
+    ),
+]  # fmt: skip
+
+
 def test_a_trial_of_harbor_is_a_rollout(
-    written: dict[str, Any],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    key: str,
-    trial: dict[str, Any],
-    rewards: dict[str, float] | None,
-    status: str,
+    written: dict[str, Any], url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -67,46 +56,41 @@ def test_a_trial_of_harbor_is_a_rollout(
         (home / "result.json").write_text(json.dumps(told))
 
     monkeypatch.setattr(subprocess, "run", harbor)
-    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
-        result = written["harbor_trial"](client.batch("h"), Path("task-1"), "anthropic/claude")
-    assert (result.rewards, result.status) == (rewards, status)
+    with Client(url) as client:
+        for number, (key, trial, rewards, status) in enumerate(TRIALS):
+            batch = client.batch(f"harbor-{number}")
+            result = written["harbor_trial"](batch, Path("task-1"), "anthropic/claude")
+            assert (result.rewards, result.status) == (rewards, status), (key, trial)
 
 
-@pytest.mark.parametrize(
-    ("key", "error", "status", "rewards"),
-    [
-        ("sk-good", None, "success", {"reward": 0.0}),
-        ("sk-dead", None, "success", None),
-        ("sk-good", "a timeout, in prose", "unknown_execution_error", {"reward": 0.0}),
-    ],
-)
 def test_a_rollout_of_benchflow_is_one_here(
-    written: dict[str, Any],
-    tmp_path: Path,
-    key: str,
-    error: str | None,
-    status: str,
-    rewards: dict[str, float] | None,
+    written: dict[str, Any], url: str, tmp_path: Path
 ) -> None:
-    told = {
-        "n_prompts": 1,
-        "n_tool_calls": 0,
-        "agent_result": {"total_tokens": None},
-        "rewards": {"reward": 0.0},
-        "error": error,
-        "error_category": "timeout" if error else None,
-        "verifier_error_category": None,
-    }
-    (tmp_path / "result.json").write_text(json.dumps(told))
-    with (
-        driving.service(tmp_path) as (url, _, _),
-        Client(url) as client,
-        client.batch("f").rollout("t") as rollout,
+    for number, (key, error, status, rewards) in enumerate(
+        [
+            ("sk-good", None, "success", {"reward": 0.0}),
+            ("sk-dead", None, "success", None),
+            ("sk-good", "a timeout, in prose", "unknown_execution_error", {"reward": 0.0}),
+        ]
     ):
-        driving.call(rollout.base_urls["openai"], key)
-        result = written["benchflow_rollout"](rollout, tmp_path / "result.json")
-    assert (result.status, result.rewards) == (status, rewards)
-    assert result.error != error or error is None
+        told = {
+            "n_prompts": 1,
+            "n_tool_calls": 0,
+            "agent_result": {"total_tokens": None},
+            "rewards": {"reward": 0.0},
+            "error": error,
+            "error_category": "timeout" if error else None,
+            "verifier_error_category": None,
+        }
+        (tmp_path / "result.json").write_text(json.dumps(told))
+        with (
+            Client(url) as client,
+            client.batch(f"benchflow-{number}").rollout("t") as rollout,
+        ):
+            driving.call(rollout.base_urls["openai"], key)
+            result = written["benchflow_rollout"](rollout, tmp_path / "result.json")
+        assert (result.status, result.rewards) == (status, rewards), (key, error)
+        assert result.error != error or error is None, (key, error)
 
 
 def test_the_versions_are_those_that_make_integrations_runs() -> None:

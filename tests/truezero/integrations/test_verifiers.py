@@ -12,7 +12,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tests.truezero import driving
 from truezero import Client
 from truezero.integrations.verifiers import main, outcome, rewards_of, settle, task_of
 
@@ -85,29 +84,31 @@ class Live(SimpleNamespace):
         return {name: value for name, value in vars(self).items() if name not in exclude}
 
 
-def test_a_live_trace_without_a_model_loses_its_rewards(tmp_path: Path) -> None:
-    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
-        call(url, "t1", "sk-dead")
-        live = Live(**trace(rewards={"solved": {"score": 0.0}}), info={}, nodes=["a prompt"])
-        settled = settle(client, live, batch="b")
-        [item] = client.rollouts(batch="b")
+def test_a_live_trace_without_a_model_loses_its_rewards(url: str) -> None:
+    with Client(url) as client:
+        call(url, "lost", "sk-dead")
+        live = Live(
+            **trace("lost", rewards={"solved": {"score": 0.0}}), info={}, nodes=["a prompt"]
+        )
+        settled = settle(client, live, batch="traces")
+        [item] = client.rollouts(batch="traces", task="task-lost")
     assert not settled.measured
     assert (live.rewards, live.ok) == ({"solved": None}, False)
     assert live.info["truezero"]["health"] == "api_error"
-    assert (item.task, item.health) == ("task-t1", "api_error")
+    assert (item.task, item.health) == ("task-lost", "api_error")
 
 
-def test_a_live_trace_with_a_model_stays_as_it_is(tmp_path: Path) -> None:
-    with driving.service(tmp_path) as (url, _, _), Client(url) as client:
-        call(url, "t1", "sk-good")
-        live = Live(**trace(rewards={"solved": {"score": 0.0}}), info={})
-        settled = settle(client, live, batch="b")
+def test_a_live_trace_with_a_model_stays_as_it_is(url: str) -> None:
+    with Client(url) as client:
+        call(url, "kept", "sk-good")
+        live = Live(**trace("kept", rewards={"solved": {"score": 0.0}}), info={})
+        settled = settle(client, live, batch="traces")
     assert settled.result.rewards == {"solved": 0.0, "reward": 0.0}
     assert (live.rewards, live.ok, live.info) == ({"solved": {"score": 0.0}}, True, {})
 
 
 def test_a_saved_run_is_reported_and_says_what_is_no_measurement(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = typer.Typer()
     app.command()(main)
@@ -115,15 +116,14 @@ def test_a_saved_run_is_reported_and_says_what_is_no_measurement(
     saved.mkdir()
     lines = [{"traces": [trace("good")]}, {"traces": [trace("dead"), trace("mute")]}]
     (saved / "traces.jsonl").write_text("\n\n".join(map(json.dumps, lines)) + "\n")
-    with driving.service(tmp_path) as (url, _, _):
-        monkeypatch.setenv("TRUEZERO_URL", url)
-        call(url, "good", "sk-good")
-        call(url, "dead", "sk-dead")
-        for _ in range(2):  # reporting again is harmless
-            done = CliRunner().invoke(app, [str(saved)])
-            assert done.exit_code == 1, done.output
-            assert "task-dead dead: api_error [auth, permanent]: HTTP 401" in done.output
-            assert "task-mute mute: suspected_api_error: a prompt" in done.output
-            assert done.output.splitlines()[-1] == "1 of 3 traces are measurements"
-        with Client(url) as client:
-            assert len(client.rollouts(batch="run")) == 3
+    monkeypatch.setenv("TRUEZERO_URL", url)
+    call(url, "good", "sk-good")
+    call(url, "dead", "sk-dead")
+    for _ in range(2):  # reporting again is harmless
+        done = CliRunner().invoke(app, [str(saved)])
+        assert done.exit_code == 1, done.output
+        assert "task-dead dead: api_error [auth, permanent]: HTTP 401" in done.output
+        assert "task-mute mute: suspected_api_error: a prompt" in done.output
+        assert done.output.splitlines()[-1] == "1 of 3 traces are measurements"
+    with Client(url) as client:
+        assert len(client.rollouts(batch="run")) == 3
