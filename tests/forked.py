@@ -33,11 +33,11 @@ PATIENCE_S = 120.0
 # What commands load where they need it, so that no fork has to.
 _LOADED = (
     "classifier.__main__", "proxy.app", "proxy.archives.jsonl", "proxy.archives.parquet",
-    "proxy.control_plane", "proxy.store.archive", "proxy.web", "pyarrow.parquet",
-    "rich._emoji_codes", "rich.markdown", "rich.status", "sqlalchemy.dialects.sqlite",
-    "truezero.cli", "truezero.client", "truezero.demo", "truezero.doctor", "truezero.drills",
-    "truezero.keeping", "truezero.report", "truezero.run", "typer._adapters", "typer.rich_utils",
-    "uvicorn", "uvloop",
+    "proxy.control_plane", "proxy.store.archive", "proxy.web", "psycopg", "pyarrow.parquet",
+    "rich._emoji_codes", "rich.markdown", "rich.status", "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite", "truezero.cli", "truezero.client", "truezero.demo",
+    "truezero.doctor", "truezero.drills", "truezero.keeping", "truezero.report", "truezero.run",
+    "typer._adapters", "typer.rich_utils", "uvicorn", "uvloop",
 )  # fmt: skip
 
 

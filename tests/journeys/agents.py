@@ -60,7 +60,7 @@ def _status(error: Exception) -> int | None:
 
 
 def _openai(base: str, retries: int) -> openai.OpenAI:
-    return openai.OpenAI(base_url=f"{base}/v1", api_key=KEY, max_retries=retries, timeout=20)
+    return openai.OpenAI(base_url=f"{base}/v1", api_key=KEY, max_retries=retries, timeout=60)
 
 
 def _chat(base: str, stream: bool, retries: int) -> Iterable[Any]:
@@ -85,7 +85,7 @@ def _responses(base: str, stream: bool, retries: int) -> Iterable[Any]:
 
 
 def _messages(base: str, stream: bool, retries: int) -> Iterable[Any]:
-    client = anthropic.Anthropic(base_url=base, api_key=KEY, max_retries=retries, timeout=20)
+    client = anthropic.Anthropic(base_url=base, api_key=KEY, max_retries=retries, timeout=60)
     answer: Any = client.messages.create(
         model="claude-sonnet-5",
         max_tokens=100,
@@ -98,7 +98,7 @@ def _messages(base: str, stream: bool, retries: int) -> Iterable[Any]:
 
 def _gemini(base: str, stream: bool, retries: int) -> Iterable[Any]:
     del retries  # it makes none unless it is told to
-    options = genai_types.HttpOptions(base_url=base, timeout=20_000)
+    options = genai_types.HttpOptions(base_url=base, timeout=60_000)
     client = genai.Client(api_key=KEY, http_options=options)
     ask = client.models.generate_content_stream if stream else client.models.generate_content
     look = genai_types.FunctionDeclaration(name="look")

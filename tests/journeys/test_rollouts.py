@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import httpx
@@ -11,7 +12,7 @@ import pytest
 
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.fakes.provider import Answer, Framing, Hang, Pause, Provider, Wait
+from tests.fakes.provider import Answer, Framing, Hang, Provider, Wait
 from tests.journeys.agents import ask
 from tests.journeys.service import Service
 
@@ -27,7 +28,7 @@ FINISHED = {"status": "success", "termination_reason": "agent_stop", "prompts_ex
 
 def first_chunk(url: str, body: object = BODY) -> None:
     """Ask for a stream, hear its first chunk, and hang up."""
-    with httpx.stream("POST", url + CHAT, json=body, timeout=20) as answer:
+    with httpx.stream("POST", url + CHAT, json=body, timeout=60) as answer:
         assert next(answer.iter_raw())
 
 
@@ -113,7 +114,9 @@ def test_a_client_that_stops_reading_at_the_last_event_is_counted_at_once(
     service: Service, provider: Provider, rollout: str
 ) -> None:
     provider.plays(never_closed())
-    with httpx.stream("POST", service.base(rollout, "openai") + CHAT, json=BODY) as answer:
+    with httpx.stream(
+        "POST", service.base(rollout, "openai") + CHAT, json=BODY, timeout=60
+    ) as answer:
         hear_done(answer)
         (exchange,) = service.exchanges(rollout)
     assert (exchange["output_tokens"], exchange["finish_reason"]) == (5, "stop")
@@ -128,7 +131,9 @@ def test_a_compressed_answer_passes_unchanged_and_is_understood(
     provider.plays(answer.in_pieces(7))
     url = service.base(rollout, "openai") + CHAT
     headers = {"accept-encoding": coding}
-    with httpx.stream("POST", url, json={**BODY, "stream": stream}, headers=headers) as response:
+    with httpx.stream(
+        "POST", url, json={**BODY, "stream": stream}, headers=headers, timeout=60
+    ) as response:
         heard = b"".join(response.iter_raw())
     assert heard == answer.content
     assert response.headers["content-encoding"] == coding
@@ -145,7 +150,7 @@ def test_a_request_and_an_answer_pass_byte_for_byte(
         answers.chat().with_headers(("x-two", "1"), ("X-Two", "2"), ("x-request-id", "r"))
     )
     url = service.base(rollout, "openai") + CHAT + "?a=%2F&b"
-    response = httpx.post(url, content=body, headers={"x-custom": "kept"})
+    response = httpx.post(url, content=body, headers={"x-custom": "kept"}, timeout=60)
     (request,) = provider.requests
     assert (request.target, request.body) == (CHAT + "?a=%2F&b", body)
     assert request.header("x-custom") == "kept"
@@ -158,7 +163,9 @@ def test_a_request_and_an_answer_pass_byte_for_byte(
 def test_chunks_arrive_as_they_are_sent(service: Service, provider: Provider, rollout: str) -> None:
     go = threading.Event()
     provider.plays(answers.chat_stream().stopping_after(2, Wait(go)))
-    with httpx.stream("POST", service.base(rollout, "openai") + CHAT, json=BODY) as answer:
+    with httpx.stream(
+        "POST", service.base(rollout, "openai") + CHAT, json=BODY, timeout=60
+    ) as answer:
         chunks = answer.iter_raw()
         early = next(chunks)  # nothing more is sent before we have heard this
         go.set()
@@ -177,7 +184,7 @@ def test_a_provider_that_cannot_be_reached_is_a_providers_error(
 
 
 def test_an_unknown_upstream_is_refused_in_our_own_name(service: Service, rollout: str) -> None:
-    refused = httpx.post(service.base(rollout, "nobody") + CHAT, json=BODY)
+    refused = httpx.post(service.base(rollout, "nobody") + CHAT, json=BODY, timeout=60)
     assert refused.headers["x-truezero-refusal"]
     assert refused.headers["content-type"].startswith("application/problem+json")
 
@@ -187,7 +194,10 @@ def test_a_second_outcome_must_be_the_same(service: Service, rollout: str) -> No
     first = service.outcome(rollout, **FINISHED)
     assert service.outcome(rollout, **FINISHED) == first
     other = {**FINISHED, "termination_reason": "max_steps"}
-    assert httpx.post(f"{service.url}/rollouts/{rollout}/outcome", json=other).status_code == 409
+    assert (
+        httpx.post(f"{service.url}/rollouts/{rollout}/outcome", json=other, timeout=60).status_code
+        == 409
+    )
 
 
 def test_killed_in_the_middle_it_loses_nothing_that_was_finished(
@@ -196,8 +206,8 @@ def test_killed_in_the_middle_it_loses_nothing_that_was_finished(
     with Service(tmp_path, provider.url) as service:
         url = service.base("r", "openai") + CHAT
         provider.plays(never_closed(), answers.chat_stream().stopping_after(3, Hang()))
-        finishing = httpx.stream("POST", url, json=BODY)
-        hanging = httpx.stream("POST", url, json=BODY)
+        finishing = httpx.stream("POST", url, json=BODY, timeout=60)
+        hanging = httpx.stream("POST", url, json=BODY, timeout=60)
         with finishing as finished_answer, hanging as hanging_answer:
             chunks = hanging_answer.iter_raw()
             assert next(chunks)
@@ -214,14 +224,22 @@ def test_killed_in_the_middle_it_loses_nothing_that_was_finished(
 
 
 def test_told_to_stop_it_lets_calls_in_flight_finish(provider: Provider, tmp_path: Path) -> None:
-    stream = answers.chat_stream().stopping_after(3, Pause(0.7))
+    go = threading.Event()
+    stream = answers.chat_stream().stopping_after(3, Wait(go))
     provider.plays(stream)
     with Service(tmp_path, provider.url) as service:
-        with httpx.stream("POST", service.base("r", "openai") + CHAT, json=BODY) as answer:
+        with httpx.stream(
+            "POST", service.base("r", "openai") + CHAT, json=BODY, timeout=60
+        ) as answer:
             chunks = answer.iter_raw()
             heard = next(chunks)
             stopping = threading.Thread(target=service.stop)
             stopping.start()
+            deadline = time.monotonic() + 60
+            while "Shutting down" not in service.log():
+                assert time.monotonic() < deadline, service.log()
+                time.sleep(0.02)
+            go.set()
             heard += b"".join(chunks)
         stopping.join()
         assert heard == stream.content
@@ -236,19 +254,23 @@ def test_behind_a_token_an_agent_needs_only_what_registration_gave_it(
     token = {"Authorization": "Bearer admin-secret"}
     settings = {"ADMIN_TOKEN": "admin-secret", "KEY_OPENAI": "sk-the-real-one"}
     with Service(tmp_path, provider.url, **settings) as service:
-        assert httpx.get(f"{service.url}/rollouts/r/verdict").status_code == 401
-        assert httpx.post(service.base("r", "openai") + CHAT, json=BODY).status_code == 403
+        assert httpx.get(f"{service.url}/rollouts/r/verdict", timeout=60).status_code == 401
+        assert (
+            httpx.post(service.base("r", "openai") + CHAT, json=BODY, timeout=60).status_code == 403
+        )
         asked = {"id": "r", "model": "gpt-5"}
-        given = httpx.post(f"{service.url}/rollouts", json=asked, headers=token).json()
+        given = httpx.post(f"{service.url}/rollouts", json=asked, headers=token, timeout=60).json()
         agent = openai.OpenAI(
             base_url=given["base_urls"]["openai"], api_key=given["key"], max_retries=0
         )
         agent.chat.completions.create(model="gpt-5", messages=[{"role": "user", "content": "hi"}])
         assert provider.requests[-1].header("authorization") == "Bearer sk-the-real-one"
         assert httpx.get(
-            f"{service.url}/rollouts/r/verdict", headers={"Authorization": f"Bearer {given['key']}"}
+            f"{service.url}/rollouts/r/verdict",
+            headers={"Authorization": f"Bearer {given['key']}"},
+            timeout=60,
         ).status_code in (401, 403)
-        verdict = httpx.get(f"{service.url}/rollouts/r/verdict", headers=token).json()
+        verdict = httpx.get(f"{service.url}/rollouts/r/verdict", headers=token, timeout=60).json()
     assert (verdict["health"], verdict["total_requests"]) == ("healthy", 1)
 
 
@@ -257,7 +279,9 @@ def test_a_body_that_ends_with_the_connection_is_whole(
 ) -> None:
     answer = Answer(body=answers.chat().body, framing=Framing.EOF)
     provider.plays(answer)
-    heard = httpx.post(service.base(rollout, "openai") + CHAT, json={**BODY, "stream": False})
+    heard = httpx.post(
+        service.base(rollout, "openai") + CHAT, json={**BODY, "stream": False}, timeout=60
+    )
     assert heard.content == answer.content
     (exchange,) = service.exchanges(rollout)
     assert (exchange["ending"], exchange["output_tokens"]) == ("complete", 5)

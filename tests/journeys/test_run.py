@@ -13,17 +13,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests import forked
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.fakes.provider import Provider, closed_port
+from tests.fakes.provider import Provider, Request, closed_port
 from tests.journeys.service import ROOT, Service
+from truezero import run as running
 
 FAILURES = answers.FAILURES[Api.CHAT]
 
@@ -38,7 +41,7 @@ def ask():
          "content-type": "application/json"},
     )
     try:
-        return urllib.request.urlopen(request, timeout=20).status
+        return urllib.request.urlopen(request, timeout=60).status
     except urllib.error.HTTPError as error:
         return error.code
 """
@@ -60,15 +63,8 @@ def environment(url: str, provider: Provider | None = None, **more: str) -> dict
 def run(
     *words: str, url: str, provider: Provider | None = None, stdin: str = "", **more: str
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "truezero", "run", *words],
-        env=environment(url, provider, **more),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = environment(url, provider, **more)
+    return forked.run("run", *words, cwd=ROOT, env=env, given=stdin)
 
 
 def python(text: str) -> tuple[str, ...]:
@@ -175,24 +171,7 @@ def test_an_agents_flags_are_not_ours(service: Service, provider: Provider) -> N
 # --- where no service answers --------------------------------------------------------------
 
 
-def test_a_service_of_its_own_serves_where_none_answers_and_is_gone_afterwards(
-    provider: Provider, nowhere: str, tmp_path: Path
-) -> None:
-    text = "print(ask(), os.environ['OPENAI_BASE_URL'])"
-    done = run(*python(text), url=nowhere, provider=provider, TMPDIR=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    status, base_url = done.stdout.split()
-    assert status == "200"
-    assert "one of its own serves this run" in done.stderr
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(str(httpx.URL(base_url).copy_with(path="/healthz")))
-
-
-def test_an_agent_beside_its_own_service_cannot_report_on_itself(
-    provider: Provider, nowhere: str
-) -> None:
-    text = """
+ALONE = """
 from urllib.parse import urlsplit
 parts = urlsplit(os.environ["OPENAI_BASE_URL"])
 request = urllib.request.Request(
@@ -200,34 +179,73 @@ request = urllib.request.Request(
     b'{"status": "success", "rewards": 1.0}', {"content-type": "application/json",
     "authorization": "Bearer " + os.environ["TRUEZERO_ROLLOUT_KEY"]})
 try:
-    urllib.request.urlopen(request)
+    refused = urllib.request.urlopen(request).status
 except urllib.error.HTTPError as error:
-    print(ask(), error.code, sorted(n for n in os.environ if n.startswith("TRUEZERO_")))
+    refused = error.code
+print(json.dumps({"asked": ask(), "base_url": os.environ["OPENAI_BASE_URL"], "outcome": refused,
+    "variables": sorted(name for name in os.environ if name.startswith("TRUEZERO_"))}))
 """
-    done = run(
-        *python(text),
-        url=nowhere,
-        provider=provider,
-        TRUEZERO_ADMIN_TOKEN="t",
-        TRUEZERO_KEY_XAI="k",
-    )
-    assert done.stdout == "200 401 ['TRUEZERO_ROLLOUT', 'TRUEZERO_ROLLOUT_KEY']\n"
 
 
-def test_a_key_of_the_services_own_stands_in_for_a_missing_one(
-    provider: Provider, nowhere: str
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """What came of a run where no service answers."""
+
+    done: subprocess.CompletedProcess[str]
+    requests: list[Request]
+    folder: Path
+
+    @property
+    def seen(self) -> dict[str, Any]:
+        """By the agent."""
+        found: dict[str, Any] = json.loads(self.done.stdout)
+        return found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
+    """One run for all that is asked of it: the service keeps the only key, and a token."""
+    folder = tmp_path_factory.mktemp("alone")
+    settings = {"ADMIN_TOKEN": "t", "KEY_XAI": "k", "KEY_OPENAI": "sk-real"}
+    more = {f"TRUEZERO_{name}": value for name, value in settings.items()}
+    with Provider(answers.healthy) as provider:
+        done = run(
+            *python(ALONE), url=f"http://127.0.0.1:{closed_port()}", provider=provider,
+            OPENAI_API_KEY="", TMPDIR=str(folder), **more,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return Alone(done=done, requests=provider.requests, folder=folder)
+
+
+def test_a_service_of_its_own_serves_where_none_answers_and_is_gone_afterwards(
+    alone: Alone,
 ) -> None:
-    more = {"OPENAI_API_KEY": "", "TRUEZERO_KEY_OPENAI": "sk-real"}
-    done = run(*python("print(ask())"), url=nowhere, provider=provider, **more)
-    assert done.stdout == "200\n"
-    assert provider.requests[0].header("authorization") == "Bearer sk-real"
+    assert alone.seen["asked"] == 200
+    assert "one of its own serves this run" in alone.done.stderr
+    assert list(alone.folder.iterdir()) == []
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(str(httpx.URL(alone.seen["base_url"]).copy_with(path="/healthz")))
 
 
-def test_a_run_inside_a_run_has_a_service_of_its_own(provider: Provider, nowhere: str) -> None:
+def test_an_agent_beside_its_own_service_cannot_report_on_itself(alone: Alone) -> None:
+    assert alone.seen["outcome"] == 401
+    assert alone.seen["variables"] == ["TRUEZERO_ROLLOUT", "TRUEZERO_ROLLOUT_KEY"]
+
+
+def test_a_key_of_the_services_own_stands_in_for_a_missing_one(alone: Alone) -> None:
+    assert alone.seen["asked"] == 200
+    assert alone.requests[0].header("authorization") == "Bearer sk-real"
+
+
+def test_a_run_inside_a_run_has_a_service_of_its_own(
+    service: Service, provider: Provider, nowhere: str
+) -> None:
     inner = [sys.executable, "-m", "truezero", "run", "--", sys.executable, "-c", "pass"]
-    text = f"import subprocess; ask(); sys.exit(subprocess.run({inner!r}).returncode)"
-    done = run(*python(text), url=nowhere, provider=provider)
+    elsewhere = f"env={{**os.environ, 'TRUEZERO_URL': {nowhere!r}}}"
+    text = f"import subprocess; ask(); sys.exit(subprocess.run({inner!r}, {elsewhere}).returncode)"
+    done = run(*python(text), url=service.url)
     assert done.returncode == 77, done.stderr
+    assert "one of its own serves this run" in done.stderr
     assert "suspected_api_error" in done.stderr.splitlines()[-2]
     assert "healthy (1 calls" in done.stderr.splitlines()[-1]
 
@@ -287,13 +305,13 @@ def test_an_open_breaker_lets_nothing_start(provider: Provider, tmp_path: Path) 
 
 # --- stopping ------------------------------------------------------------------------------
 
-# It and its child go on for ever, deaf to SIGTERM, and leave word of when they last lived.
+# It and its child go on for ever, deaf to SIGTERM.
 STUBBORN = """
 import signal, subprocess
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-alive = "import signal, sys, time\\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\\n" \\
-    "while True: print(time.monotonic(), file=open(sys.argv[1], 'a')); time.sleep(0.01)"
-subprocess.Popen([sys.executable, "-c", alive, sys.argv[1]])
+deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", deaf])
+print(child.pid, flush=True)
 while True:
     ask()
     time.sleep(0.1)
@@ -301,20 +319,31 @@ while True:
 
 
 def test_a_doomed_agent_and_its_children_are_gone_within_a_second_of_the_second_failure(
-    service: Service, provider: Provider, tmp_path: Path
+    service: Service, provider: Provider
 ) -> None:
     provider.plays(FAILURES[Fault.AUTH])
-    last = tmp_path / "alive"
-    done = run("--fail-fast", "--json", *python(STUBBORN), str(last), url=service.url)
+    done = run("--fail-fast", "--json", *python(STUBBORN), url=service.url)
     assert done.returncode == 76
     report = told(done)
     assert report["stopped_as_doomed"] is True
     assert report["agent_exit_code"] == -signal.SIGKILL
     assert report["verdict"]["doomed"] is True
-    lived = last.read_text()
-    assert float(lived.splitlines()[-1]) - provider.requests[1].at < 1.0
-    time.sleep(0.1)
-    assert last.read_text() == lived
+    until(lambda: not alive(int(done.stdout)))
+    assert running._WATCH_S + running._GRACE_S < 1.0, "from one look to the next, and deaf"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "zombie" not in Path(f"/proc/{pid}/status").read_text("utf-8")
+    except FileNotFoundError:
+        return False
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.02)
 
 
 def test_an_agent_that_recovers_is_left_alone(service: Service, provider: Provider) -> None:
@@ -324,13 +353,6 @@ def test_an_agent_that_recovers_is_left_alone(service: Service, provider: Provid
     assert (done.returncode, done.stdout) == (0, "200\n")
 
 
-def ready(path: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.02)
-
-
 def test_signals_are_passed_on_and_the_rollout_is_reported(
     service: Service, provider: Provider, tmp_path: Path, rollout: str
 ) -> None:
@@ -338,7 +360,7 @@ def test_signals_are_passed_on_and_the_rollout_is_reported(
 import pathlib, signal
 signal.signal(signal.SIGTERM, lambda *_: (print("bye", ask()), sys.exit(7)))
 pathlib.Path(sys.argv[1]).touch()
-time.sleep(30)
+time.sleep(600)
 """
     started = tmp_path / "started"
     words = ["run", "--id", rollout, *python(text), str(started)]
@@ -346,9 +368,9 @@ time.sleep(30)
         [sys.executable, "-m", "truezero", *words],
         env=environment(service.url), stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
-    ready(started)
+    until(started.exists)
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=20)
+    said, _ = process.communicate(timeout=60)
     assert (process.returncode, said) == (7, "bye 200\n")
     result = service.get(f"/rollouts/{rollout}/result")
     assert (result["status"], result["error"]) == ("unknown_execution_error", "stopped by SIGTERM")
@@ -373,7 +395,7 @@ def terminal(*words: str, url: str) -> Iterator[tuple[int, subprocess.Popen[byte
         os.close(slave)
 
 
-def said_until(master: int, word: str, timeout_s: float = 20) -> str:
+def said_until(master: int, word: str, timeout_s: float = 60) -> str:
     said = ""
     deadline = time.monotonic() + timeout_s
     while word not in said and time.monotonic() < deadline:
@@ -395,7 +417,7 @@ def test_an_agent_can_read_the_terminal(service: Service, provider: Provider) ->
         os.write(master, b"hello\n")
         said_until(master, "got hello 200")
         said_until(master, "healthy")
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_ctrl_c_is_the_agents_and_the_verdict_still_comes(
@@ -404,7 +426,7 @@ def test_ctrl_c_is_the_agents_and_the_verdict_still_comes(
     text = """
 try:
     print("ready", ask(), flush=True)
-    time.sleep(30)
+    time.sleep(600)
 except KeyboardInterrupt:
     print("stopping")
     sys.exit(9)
@@ -414,4 +436,4 @@ except KeyboardInterrupt:
         os.write(master, b"\x03")
         said_until(master, "stopping")
         said_until(master, "healthy")
-        assert process.wait(20) == 9
+        assert process.wait(60) == 9

@@ -57,4 +57,6 @@ def call(base_url: str, key: str = "sk-good") -> int:
     """One chat call; its status."""
     asked = {"model": "gpt-5", "messages": []}
     headers = {"authorization": f"Bearer {key}"}
-    return httpx.post(f"{base_url}/chat/completions", json=asked, headers=headers).status_code
+    return httpx.post(
+        f"{base_url}/chat/completions", json=asked, headers=headers, timeout=60
+    ).status_code

@@ -109,7 +109,7 @@ class Story:
 def call(base_url: str, key: str, headers: dict[str, str]) -> None:
     asked = {"model": "gpt-5", "messages": []}
     own = {"authorization": f"Bearer {key}", **headers}
-    httpx.post(f"{base_url}/chat/completions", json=asked, headers=own)
+    httpx.post(f"{base_url}/chat/completions", json=asked, headers=own, timeout=60)
 
 
 async def always_right(state: object, target: object) -> SimpleNamespace:

@@ -74,7 +74,7 @@ def test_of_a_traces_error_only_the_type_is_told() -> None:
 def call(url: str, session: str, key: str) -> None:
     headers = {"authorization": f"Bearer {key}", "X-Session-ID": session}
     asked = {"model": "gpt-5", "messages": []}
-    httpx.post(f"{url}/openai/v1/chat/completions", json=asked, headers=headers)
+    httpx.post(f"{url}/openai/v1/chat/completions", json=asked, headers=headers, timeout=60)
 
 
 class Live(SimpleNamespace):
