@@ -53,10 +53,11 @@ def service(folder: Path, **settings: str) -> Iterator[tuple[str, Provider, Acco
         yield str(running.http.base_url).rstrip("/"), running.provider, accounts
 
 
+_http = httpx.Client(timeout=60)  # one for all: each would read the certificates anew
+
+
 def call(base_url: str, key: str = "sk-good") -> int:
     """One chat call; its status."""
     asked = {"model": "gpt-5", "messages": []}
     headers = {"authorization": f"Bearer {key}"}
-    return httpx.post(
-        f"{base_url}/chat/completions", json=asked, headers=headers, timeout=60
-    ).status_code
+    return _http.post(f"{base_url}/chat/completions", json=asked, headers=headers).status_code

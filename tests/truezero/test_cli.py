@@ -30,7 +30,6 @@ def test_a_command_that_is_forked_says_what_a_started_one_does(tmp_path: Path) -
         (["--version"], {}),
         (["serve", "--port", "0"], {"TRUEZERO_PROT": "1"}),
         (["classify", "bad.jsonl"], {}),
-        (["db"], {}),
     ):
         started = subprocess.run(
             [sys.executable, "-m", "truezero", *words],

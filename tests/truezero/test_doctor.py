@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.machinery
 import json
 from collections.abc import Iterator
@@ -61,6 +62,15 @@ def service(_service: Service) -> Service:
 def client(service: Service) -> Iterator[Client]:
     with Client(str(service.http.base_url)) as asking:
         yield asking
+
+
+_owners = functools.cache(doctor.owners)
+
+
+@pytest.fixture(autouse=True)
+def _installed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is installed stays so, and is read once: 250 packages name their files."""
+    monkeypatch.setattr(doctor, "owners", _owners)
 
 
 def look(

@@ -45,7 +45,7 @@ except Exception as error:
         sys.stderr.write("it broke")
         sys.exit(3)
     if manner == "stubborn":
-        time.sleep(60)
+        time.sleep(600)
 """
 
 
@@ -82,7 +82,7 @@ def agent(tmp_path: Path) -> Path:
 
 def plan(
     agent: Path, *drill: str, manner: str = "quiet", calls: int = 1, tries: int = 1,
-    timeout_s: float = 30.0, at_call: int | None = None,
+    timeout_s: float = 90.0, at_call: int | None = None,
 ) -> Plan:  # fmt: skip
     command = (sys.executable, str(agent), manner, str(calls), str(tries))
     return Plan(command=command, drills=drill, timeout_s=timeout_s, at_call=at_call)
@@ -116,7 +116,7 @@ def test_what_an_agent_says_is_counted_and_not_kept(client: Client, agent: Path)
 
 def test_much_output_does_not_stop_an_agent(client: Client, tmp_path: Path) -> None:
     shout = "import sys; sys.stdout.write('x' * 3_000_000); sys.stderr.write('y' * 3_000_000)"
-    what = Plan(command=(sys.executable, "-c", shout), drills=("auth",), timeout_s=30)
+    what = Plan(command=(sys.executable, "-c", shout), drills=("auth",), timeout_s=90)
     got = one(client, what)
     assert (got.output_bytes, got.error_bytes, got.stopped) == (3_000_000, 3_000_000, False)
 
@@ -164,37 +164,41 @@ def test_an_agent_that_goes_on_and_on_is_stopped_with_its_children(
     nest = (
         "import subprocess, sys, time, signal\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
         f"open({str(left)!r}, 'w').write(str(child.pid))\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
-    what = Plan(command=(sys.executable, "-c", nest), drills=("auth",), timeout_s=1.5)
-    began = time.monotonic()
+    what = Plan(command=(sys.executable, "-c", nest), drills=("auth",), timeout_s=5)
     got = one(client, what)
-    assert time.monotonic() - began < 20
     assert (got.stopped, got.hidden) == (True, False)
     assert got.conduct == "went on until it was stopped"
-    assert not _alive(int(left.read_text()))
+    assert _ends(int(left.read_text()))
 
 
-def _alive(pid: int) -> bool:
-    try:
-        return "zombie" not in Path(f"/proc/{pid}/status").read_text("utf-8")
-    except FileNotFoundError:
-        return False
+def _ends(pid: int) -> bool:
+    """Whether a process that sleeps for ten minutes is gone long before."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            if "zombie" in Path(f"/proc/{pid}/status").read_text("utf-8"):
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.02)
+    return False
 
 
 def test_an_agent_that_hangs_with_its_provider_is_stopped(client: Client, agent: Path) -> None:
-    got = one(client, plan(agent, "hang", timeout_s=2))
+    got = one(client, plan(agent, "hang", timeout_s=4))
     assert got.stopped
     assert (got.calls, got.struck) == (1, 1)
-    assert 2 <= got.seconds < 10
+    assert 4 <= got.seconds < 30, "the agent itself waits 30 s"
 
 
 def test_an_agent_that_gives_a_hung_call_up_and_ends_well_hid_it(
     client: Client, tmp_path: Path
 ) -> None:
-    impatient = AGENT.replace("timeout=30", "timeout=0.4")
+    impatient = AGENT.replace("timeout=30", "timeout=2")
     (tmp_path / "impatient.py").write_text(impatient, encoding="utf-8")
     got = one(client, plan(tmp_path / "impatient.py", "hang"))
     assert (got.exit_code, got.struck, got.hidden) == (0, 1, True)
@@ -305,7 +309,7 @@ def test_a_wrong_drill_is_one_sentence(tmp_path: Path, service: Service) -> None
 
 def test_ctrl_c_ends_a_drill_and_its_agent(tmp_path: Path, service: Service) -> None:
     left = tmp_path / "pid"
-    sleep = f"import os, time; open({str(left)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    sleep = f"import os, time; open({str(left)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
     process = subprocess.Popen(
         [sys.executable, "-m", "truezero", "drill", "--", sys.executable, "-c", sleep],
@@ -315,12 +319,12 @@ def test_ctrl_c_ends_a_drill_and_its_agent(tmp_path: Path, service: Service) -> 
         start_new_session=True,
     )
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not (left.exists() and left.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(2)
-        assert process.wait(20) != 0
-        assert not _alive(int(left.read_text()))
+        assert process.wait(60) != 0
+        assert _ends(int(left.read_text()))
     finally:
         process.kill()
         process.wait()
