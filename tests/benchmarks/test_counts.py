@@ -1,0 +1,14 @@
+"""The count of instructions is the same each time, so that a change of one is a change of code."""
+
+from __future__ import annotations
+
+from benchmarks.counts import measure
+
+
+def test_two_counts_agree_to_the_last_instruction() -> None:
+    once, again = measure(2), measure(2)
+    assert once == again
+    chunk, exchange = once["a chunk of a stream"], once["a plain exchange"]
+    assert 0 < chunk.opcodes < exchange.opcodes
+    assert 0 < chunk.calls < exchange.calls
+    assert exchange.by_module["proxy/relay.py"] > 0
