@@ -185,14 +185,14 @@ class Provider:
         """Answer with these in turn, the last one again and again; on any path, or on one."""
         self._scripts[path] = list(scripts)
 
-    def wait_for(self, requests: int, timeout_s: float = 10) -> list[Request]:
+    def wait_for(self, requests: int, timeout_s: float = 60) -> list[Request]:
         """Return the requests once so many have come, or fail."""
         with self._changed:
             came = self._changed.wait_for(lambda: len(self.requests) >= requests, timeout_s)
         assert came, f"{len(self.requests)} requests came, not {requests}"
         return self.requests
 
-    def wait_until_left(self, times: int = 1, timeout_s: float = 10) -> None:
+    def wait_until_left(self, times: int = 1, timeout_s: float = 60) -> None:
         """Return once so many callers have hung up early, or fail."""
         with self._changed:
             came = self._changed.wait_for(lambda: self.left >= times, timeout_s)
@@ -207,7 +207,7 @@ class Provider:
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._main.cancel)
-        self._thread.join(10)
+        self._thread.join(60)
 
     def _run(self) -> None:
         self._main = self._loop.create_task(self._serve())

@@ -58,7 +58,7 @@ class Book:
         while self.hold.is_set():
             await asyncio.sleep(0.005)
 
-    def wait_for(self, count: int = 1, timeout_s: float = 10) -> list[Exchange]:
+    def wait_for(self, count: int = 1, timeout_s: float = 60) -> list[Exchange]:
         with self.changed:
             came = self.changed.wait_for(lambda: len(self.exchanges) >= count, timeout_s)
         assert came, f"{len(self.exchanges)} exchanges were recorded, not {count}"
@@ -81,7 +81,7 @@ class Relaying:
     def base(self, rollout: str = "r1", upstream: str = "openai") -> str:
         return f"{self.url}/r/{rollout}/{upstream}"
 
-    def raw(self, request: bytes, *, timeout_s: float = 5) -> bytes:
+    def raw(self, request: bytes, *, timeout_s: float = 60) -> bytes:
         """Send bytes as they are, read until the relay closes the connection."""
         with socket.create_connection(("127.0.0.1", self.port), timeout_s) as connection:
             connection.sendall(request)
@@ -141,6 +141,15 @@ class _Until:
             await send({"type": f"lifespan.{done}.complete"})
 
 
+class _Server(uvicorn.Server):
+    """A server that ends at once: uvicorn's looks only every 0.1 s whether it should."""
+
+    async def main_loop(self) -> None:
+        ticks = itertools.count()
+        while not await self.on_tick(next(ticks)):
+            await asyncio.sleep(0.005)
+
+
 @contextmanager
 def running(app: Any, body_bytes: int = 1 << 20) -> Iterator[int]:
     """An ASGI application on a loopback port, in a thread of its own."""
@@ -149,12 +158,12 @@ def running(app: Any, body_bytes: int = 1 << 20) -> Iterator[int]:
         app, http=Door, lifespan="on", access_log=False, server_header=False,
         date_header=False, log_config=None, loop="uvloop", **serving(body_bytes),
     )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = _Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
         yield listener.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         listener.close()

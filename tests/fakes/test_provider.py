@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.fakes import answers
+from tests.fakes import answers, caller
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Cut, Framing, Hang, Pause, Provider, Wait, closed_port
 
@@ -38,7 +38,7 @@ def _connected(provider: Provider) -> socket.socket:
 @pytest.mark.parametrize("framing", Framing)
 def test_every_framing_carries_the_same_body(provider: Provider, framing: Framing) -> None:
     provider.plays(Answer(body=(b"one", b"two"), framing=framing))
-    assert httpx.get(provider.url).content == b"onetwo"
+    assert caller.get(provider.url).content == b"onetwo"
 
 
 def test_a_request_is_kept_as_it_was_written(provider: Provider) -> None:
@@ -51,25 +51,25 @@ def test_a_request_is_kept_as_it_was_written(provider: Provider) -> None:
 
 def test_a_chunked_request_is_read_whole(provider: Provider) -> None:
     provider.plays(Answer())
-    httpx.post(provider.url, content=iter([b"one", b"two"]))
+    caller.post(provider.url, content=iter([b"one", b"two"]))
     assert provider.requests[0].body == b"onetwo"
 
 
 def test_scripts_are_played_in_turn_and_the_last_one_stays(provider: Provider) -> None:
     provider.plays(Answer(status=429), Answer(status=200))
-    assert [httpx.get(provider.url).status_code for _ in range(3)] == [429, 200, 200]
+    assert [caller.get(provider.url).status_code for _ in range(3)] == [429, 200, 200]
 
 
 def test_a_path_has_its_own_script(provider: Provider) -> None:
     provider.plays(Answer(status=200))
     provider.plays(Answer(status=503), path="/down")
-    assert httpx.get(f"{provider.url}/down?now").status_code == 503
-    assert httpx.get(f"{provider.url}/up").status_code == 200
+    assert caller.get(f"{provider.url}/down?now").status_code == 503
+    assert caller.get(f"{provider.url}/up").status_code == 200
 
 
 def test_one_connection_serves_many_calls(provider: Provider) -> None:
     provider.plays(Answer(body=(b"x",)))
-    with httpx.Client() as client:
+    with caller.Client() as client:
         assert [client.get(provider.url).content for _ in range(3)] == [b"x"] * 3
     assert provider.connections == 1
 
@@ -83,18 +83,18 @@ def test_a_cut_is_a_fin_or_a_reset(provider: Provider, reset: bool, error: type[
     )
     provider.plays(cut)
     with pytest.raises(error):
-        httpx.get(provider.url)
+        caller.get(provider.url)
 
 
 def test_a_content_length_can_lie(provider: Provider) -> None:
     provider.plays(Answer(body=(b"short", Cut()), length=50))
     with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(provider.url)
+        caller.get(provider.url)
 
 
 def test_a_caller_that_leaves_is_noticed(provider: Provider) -> None:
     provider.plays(Answer(body=(b"one", Hang()), length=10))
-    with httpx.stream("GET", provider.url) as response:
+    with caller.stream("GET", provider.url) as response:
         assert next(response.iter_raw()) == b"one"
     provider.wait_until_left()
 
@@ -102,7 +102,7 @@ def test_a_caller_that_leaves_is_noticed(provider: Provider) -> None:
 def test_a_wait_lasts_until_the_test_says_so(provider: Provider) -> None:
     go = threading.Event()
     provider.plays(Answer(body=(b"one", Wait(go), b"two"), framing=Framing.CHUNKED))
-    with httpx.stream("GET", provider.url) as response:
+    with caller.stream("GET", provider.url) as response:
         chunks = response.iter_raw()
         assert next(chunks) == b"one"
         go.set()
@@ -138,13 +138,13 @@ def test_an_early_answer_does_not_wait_for_the_body(provider: Provider) -> None:
 
 def test_duplicate_headers_stay_two(provider: Provider) -> None:
     provider.plays(Answer().with_headers(("set-cookie", "a=1"), ("set-cookie", "b=2")))
-    assert httpx.get(provider.url).headers.get_list("set-cookie") == ["a=1", "b=2"]
+    assert caller.get(provider.url).headers.get_list("set-cookie") == ["a=1", "b=2"]
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_an_encoding_is_undone_by_a_client(provider: Provider, coding: str) -> None:
     provider.plays(answers.encoded(answers.chat(), coding))
-    answer = httpx.get(provider.url)
+    answer = caller.get(provider.url)
     assert answer.json() == httpx.Response(200, content=answers.chat().content).json()
     assert answer.headers["content-encoding"] == coding
 
@@ -152,18 +152,18 @@ def test_an_encoding_is_undone_by_a_client(provider: Provider, coding: str) -> N
 def test_raw_steps_need_no_http(provider: Provider) -> None:
     provider.plays((b"nonsense", Cut()))
     with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(provider.url)
+        caller.get(provider.url)
 
 
 def test_nobody_listens_on_a_closed_port() -> None:
     with pytest.raises(httpx.ConnectError):
-        httpx.get(f"http://127.0.0.1:{closed_port()}")
+        caller.get(f"http://127.0.0.1:{closed_port()}")
 
 
 @pytest.mark.parametrize("api", Api)
 @pytest.mark.parametrize("fault", Fault)
 def test_each_dialect_fails_in_each_way(provider: Provider, api: Api, fault: Fault) -> None:
     provider.plays(answers.FAILURES[api][fault])
-    answer = httpx.post(provider.url)
+    answer = caller.post(provider.url)
     assert answer.status_code >= 400
     assert answer.json()["error"]["message"]

@@ -17,7 +17,7 @@ from classifier.records import Ending
 from proxy.bounds import Pace, Places
 from proxy.refusals import Refusal
 from proxy.relay import Limits
-from tests.fakes import answers
+from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Cut, Hang, Provider, Wait, closed_port
 from tests.fakes.relaying import Relaying, relaying
 from tests.fakes.talker import Talker
@@ -89,7 +89,7 @@ def test_rollouts_that_are_over_leave_nothing_behind() -> None:
 
 
 def post(relay: Relaying, rollout: str = "r1", upstream: str = "openai") -> httpx.Response:
-    return httpx.post(relay.base(rollout, upstream) + CHAT, json=ASK)
+    return caller.post(relay.base(rollout, upstream) + CHAT, json=ASK)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_one_rollouts_calls_do_not_take_anothers_places(provider: Provider) -> N
 
 def leave(relay: Relaying) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(relay.base() + CHAT, json=ASK, timeout=0.2)
+        caller.post(relay.base() + CHAT, json=ASK, timeout=0.2)
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT
 
 
@@ -173,7 +173,7 @@ def test_every_ending_gives_its_place_back(
 
 def eventually_served(relay: Relaying) -> bool:
     """The agent has its last byte a moment before its call is over here."""
-    with httpx.Client() as http:
+    with caller.Client() as http:
         for _ in range(100):
             answer = http.post(relay.base() + CHAT, json=ASK)
             if answer.status_code == 200:
@@ -189,7 +189,7 @@ def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> 
     ) as relay:
         for _ in range(3):
             assert post(relay).headers["x-truezero-refusal"] == "upstream_unreachable"
-            large = httpx.post(relay.base() + CHAT, content=b"x" * 1001)
+            large = caller.post(relay.base() + CHAT, content=b"x" * 1001)
             assert large.status_code == 413
 
 

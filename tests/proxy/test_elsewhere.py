@@ -9,7 +9,7 @@ import pytest
 
 from proxy.http1 import Http1Transport
 from proxy.transport import AiohttpTransport
-from tests.fakes import answers
+from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Provider
 from tests.fakes.relaying import Relaying, relaying
 from tests.fakes.talker import Talker
@@ -53,7 +53,7 @@ def relay(request: pytest.FixtureRequest, _provider: Provider) -> Iterator[Relay
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    with httpx.Client(follow_redirects=False) as running:
+    with caller.Client(follow_redirects=False) as running:
         yield running
 
 
@@ -159,7 +159,7 @@ def test_no_answer_leads_elsewhere(
 def test_no_answer_to_an_upgrade_leads_elsewhere(elsewhere: Provider, status: int) -> None:
     with Talker() as talker, relaying(talker.url) as relay:
         talker.refuses(status, Location=elsewhere.url.replace("http", "ws") + "/v1/responses")
-        answer = httpx.get(relay.base() + "/v1/responses", headers=UPGRADE, follow_redirects=False)
+        answer = caller.get(relay.base() + "/v1/responses", headers=UPGRADE, follow_redirects=False)
         assert answer.status_code == status
         assert len(talker.upgrades) == 1
 

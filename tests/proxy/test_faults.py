@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from proxy.trouble import VOICES, WAIT_S
+from tests.fakes import caller
 from tests.fakes.answers import Api
 from tests.journeys import agents
 from tests.journeys.service import ROOT
@@ -74,7 +75,7 @@ def drilled(service: Service, **fault: Any) -> dict[str, Any]:
 def ask(registered: dict[str, Any], call: str = "chat") -> httpx.Response:
     upstream, path, body, _ = CALLS[call]
     base = registered["base_urls"][upstream].removesuffix("/v1")
-    return httpx.post(base + path, json=body, timeout=10)
+    return caller.post(base + path, json=body, timeout=10)
 
 
 def judged(service: Service, registered: dict[str, Any]) -> dict[str, Any]:
@@ -290,9 +291,9 @@ def test_which_calls_a_fault_strikes(fault: dict[str, int], struck: list[int]) -
 def test_only_the_agents_inference_is_struck(house: Service) -> None:
     registered = drilled(house, kind="auth")
     base = registered["base_urls"]["openai"]
-    assert "x-truezero-injected" not in httpx.get(f"{base}/models").headers
+    assert "x-truezero-injected" not in caller.get(f"{base}/models").headers
     judge = base.replace("/openai/v1", "/as/judge/openai/v1")
-    assert httpx.post(f"{judge}/chat/completions", json=CALLS["chat"][2]).status_code == 200
+    assert caller.post(f"{judge}/chat/completions", json=CALLS["chat"][2]).status_code == 200
     assert ask(registered).status_code == 401
 
 

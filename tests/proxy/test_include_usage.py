@@ -15,7 +15,7 @@ from proxy.asking import BODY_LIMIT
 from proxy.http1 import Http1Transport
 from proxy.transport import AiohttpTransport
 from proxy.upstreams import BUILT_IN, allow_list
-from tests.fakes import answers
+from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Cut, Framing, Hang, Pause, Provider, Request, Wait
 from tests.fakes.relaying import Relaying, relaying
 
@@ -79,7 +79,7 @@ def relay(provider: Provider) -> Iterator[Relaying]:
 
 def raw(url: str, **more: object) -> tuple[httpx.Response, bytes]:
     """An answer and its body's bytes as they came."""
-    with httpx.stream("POST", url, **({"json": STREAM} | more)) as answer:  # type: ignore[arg-type]
+    with caller.stream("POST", url, **({"json": STREAM} | more)) as answer:  # type: ignore[arg-type]
         return answer, b"".join(answer.iter_raw())
 
 
@@ -232,7 +232,7 @@ def test_other_endpoints_are_left_alone(provider: Provider, relay: Relaying, pat
 
 
 def test_other_methods_are_left_alone(provider: Provider, relay: Relaying) -> None:
-    answer = httpx.put(relay.base() + CHAT, json=STREAM)
+    answer = caller.put(relay.base() + CHAT, json=STREAM)
     assert provider.requests[0].body == answer.request.read()
 
 
@@ -279,7 +279,7 @@ def test_a_whole_answer_to_a_stream_passes_as_it_is(provider: Provider, relay: R
 def test_each_event_arrives_when_it_is_sent(provider: Provider, relay: Relaying) -> None:
     go_on = threading.Event()
     provider.plays(ASKED.stopping_after(1, Wait(go_on)))
-    with httpx.stream("POST", relay.base() + CHAT, json=STREAM) as got:
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM) as got:
         chunks = got.iter_raw()
         first = next(chunks)
         go_on.set()
@@ -298,7 +298,7 @@ def test_the_last_byte_waits_for_the_commit(
     relay.book.hold.set()
     got = b""
     with (
-        httpx.Client(timeout=0.3) as http,
+        caller.Client(timeout=0.3) as http,
         http.stream("POST", relay.base() + CHAT, json=STREAM) as streamed,
         pytest.raises(httpx.ReadTimeout),
     ):
@@ -318,7 +318,7 @@ def test_an_end_without_its_blank_line_waits_for_the_commit_too(
     relay.book.hold.set()
     got = b""
     with (
-        httpx.Client(timeout=0.3) as http,
+        caller.Client(timeout=0.3) as http,
         http.stream("POST", relay.base() + CHAT, json=STREAM) as streamed,
         pytest.raises(httpx.ReadTimeout),
     ):
@@ -337,7 +337,7 @@ def test_a_stream_cut_midway_is_cut_at_the_same_byte(provider: Provider, relay: 
     got = b""
     with (
         pytest.raises(httpx.RemoteProtocolError),
-        httpx.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
+        caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
     ):
         for chunk in answer.iter_raw():
             got += chunk
@@ -349,7 +349,7 @@ def test_an_agent_that_leaves_cancels_the_upstream_call(
     provider: Provider, relay: Relaying
 ) -> None:
     provider.plays(ASKED.stopping_after(2, Hang()))
-    with httpx.stream("POST", relay.base() + CHAT, json=STREAM) as answer:
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer:
         next(answer.iter_raw())
     provider.wait_until_left()
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT

@@ -19,7 +19,7 @@ from classifier.verdicts import Subcategory
 from proxy.http1 import Http1Transport
 from proxy.relay import Limits
 from proxy.transport import AiohttpTransport
-from tests.fakes import answers
+from tests.fakes import answers, caller
 from tests.fakes.provider import (
     Answer,
     Cut,
@@ -63,14 +63,14 @@ def relay(provider: Provider) -> Iterator[Relaying]:
 def test_an_answer_passes_byte_for_byte(provider: Provider, relay: Relaying) -> None:
     body = b'{"id":"1",  "spaced" : "out",\n "n":1}'
     provider.plays(Answer(body=(body,)))
-    answer = httpx.post(relay.base() + CHAT, json=ASK)
+    answer = caller.post(relay.base() + CHAT, json=ASK)
     assert (answer.status_code, answer.content) == (200, body)
 
 
 def test_a_request_passes_byte_for_byte(provider: Provider, relay: Relaying) -> None:
     body = b'{ "model":"gpt-5",\r\n"messages":[]  }'
     headers = {"content-type": "application/json", "x-odd": "a b", "authorization": "Bearer k"}
-    httpx.post(relay.base() + CHAT + "?a=%2F&b", content=body, headers=headers)
+    caller.post(relay.base() + CHAT + "?a=%2F&b", content=body, headers=headers)
     (seen,) = provider.requests
     assert (seen.body, seen.target, seen.method) == (body, CHAT + "?a=%2F&b", "POST")
     assert seen.header("authorization") == "Bearer k"
@@ -90,7 +90,7 @@ def test_nothing_is_added_to_a_request(provider: Provider, relay: Relaying) -> N
 def test_duplicate_answer_headers_keep_their_order(provider: Provider, relay: Relaying) -> None:
     doubled = (("set-cookie", "a=1"), ("x-z", "1"), ("set-cookie", "b=2"))
     provider.plays(answers.chat().with_headers(*doubled))
-    answer = httpx.post(relay.base() + CHAT, json=ASK)
+    answer = caller.post(relay.base() + CHAT, json=ASK)
     kept = [pair for pair in answer.headers.multi_items() if pair[0] in ("set-cookie", "x-z")]
     assert kept == list(doubled)
 
@@ -98,7 +98,7 @@ def test_duplicate_answer_headers_keep_their_order(provider: Provider, relay: Re
 def test_cookies_never_cross_rollouts(provider: Provider, relay: Relaying) -> None:
     provider.plays(answers.chat().with_headers(("set-cookie", "a=1; Path=/")))
     for rollout in ("one", "two"):
-        httpx.post(relay.base(rollout) + CHAT, json=ASK)
+        caller.post(relay.base(rollout) + CHAT, json=ASK)
     assert all(request.header("cookie") is None for request in provider.requests)
 
 
@@ -108,7 +108,7 @@ def test_encoded_answers_stay_encoded_and_are_still_read(
 ) -> None:
     answer = answers.encoded(answers.chat(), coding)
     provider.plays(answer)
-    with httpx.stream("POST", relay.base() + CHAT, json=ASK) as got:
+    with caller.stream("POST", relay.base() + CHAT, json=ASK) as got:
         assert b"".join(got.iter_raw()) == answer.content
         assert got.headers["content-encoding"] == coding
     usage = relay.book.only.usage
@@ -119,7 +119,7 @@ def test_encoded_answers_stay_encoded_and_are_still_read(
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_every_method_passes(provider: Provider, relay: Relaying, method: str) -> None:
     provider.plays(Answer(status=200, body=(b"{}",)))
-    answer = httpx.request(method, relay.base() + "/v1/models/x")
+    answer = caller.request(method, relay.base() + "/v1/models/x")
     assert provider.requests[0].method == method
     assert answer.status_code == 200
     assert answer.headers["content-length"] == "2"
@@ -129,7 +129,7 @@ def test_every_method_passes(provider: Provider, relay: Relaying, method: str) -
 @pytest.mark.parametrize("status", [204, 304])
 def test_answers_without_a_body_pass(provider: Provider, relay: Relaying, status: int) -> None:
     provider.plays((f"HTTP/1.1 {status} X\r\nx-a: 1\r\n\r\n".encode(),))
-    answer = httpx.get(relay.base() + "/v1/x")
+    answer = caller.get(relay.base() + "/v1/x")
     assert (answer.status_code, answer.headers["x-a"], answer.content) == (status, "1", b"")
     assert relay.book.only.ending is Ending.COMPLETE
 
@@ -137,7 +137,7 @@ def test_answers_without_a_body_pass(provider: Provider, relay: Relaying, status
 def test_any_content_type_and_binary_bodies_pass(provider: Provider, relay: Relaying) -> None:
     blob = os.urandom(300_000)
     provider.plays(Answer(headers=(("content-type", "audio/mpeg"),), body=(blob,)))
-    answer = httpx.post(
+    answer = caller.post(
         relay.base() + "/v1/audio/speech", content=blob, headers={"content-type": "x/y"}
     )
     assert answer.content == blob
@@ -153,7 +153,7 @@ def test_a_streamed_request_body_arrives_while_it_is_sent(
             yield str(number).encode() * 1000
             time.sleep(0.02)
 
-    httpx.post(relay.base() + CHAT, content=parts())
+    caller.post(relay.base() + CHAT, content=parts())
     (seen,) = provider.requests
     assert seen.body == b"".join(str(n).encode() * 1000 for n in range(5))
     assert seen.header("transfer-encoding") == "chunked"
@@ -163,7 +163,7 @@ def test_a_streamed_request_body_arrives_while_it_is_sent(
 def test_chunks_arrive_when_they_are_sent(provider: Provider, relay: Relaying) -> None:
     go_on = threading.Event()
     provider.plays(answers.chat_stream().stopping_after(1, Wait(go_on)))
-    with httpx.stream("POST", relay.base() + CHAT, json=STREAM) as got:
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM) as got:
         chunks = got.iter_raw()
         first = next(chunks)
         go_on.set()
@@ -182,7 +182,7 @@ def test_the_last_byte_waits_for_the_commit(provider: Provider, relay: Relaying)
     relay.book.hold.set()
     got = b""
     with (
-        httpx.Client(timeout=0.3) as http,
+        caller.Client(timeout=0.3) as http,
         http.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
         pytest.raises(httpx.ReadTimeout),
     ):
@@ -197,9 +197,9 @@ def test_the_last_byte_waits_for_the_commit(provider: Provider, relay: Relaying)
 def test_a_plain_answer_waits_for_the_commit_too(provider: Provider, relay: Relaying) -> None:
     relay.book.hold.set()
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(relay.base() + CHAT, json=ASK, timeout=0.3)
+        caller.post(relay.base() + CHAT, json=ASK, timeout=0.3)
     relay.book.hold.clear()
-    assert httpx.post(relay.base() + CHAT, json=ASK).status_code == 200
+    assert caller.post(relay.base() + CHAT, json=ASK).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -216,18 +216,18 @@ def test_an_answer_without_a_body_waits_before_its_head(
     provider.plays(answer)
     relay.book.hold.set()
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(relay.base() + CHAT, json=ASK, timeout=0.3)
+        caller.post(relay.base() + CHAT, json=ASK, timeout=0.3)
     relay.book.hold.clear()
 
 
 def test_every_answer_names_its_exchange(relay: Relaying) -> None:
-    answer = httpx.post(relay.base() + CHAT, json=ASK)
+    answer = caller.post(relay.base() + CHAT, json=ASK)
     assert answer.headers["x-truezero-exchange"] == relay.book.only.id
 
 
 def test_an_unreachable_upstream_is_said_and_recorded() -> None:
     with relaying(f"http://127.0.0.1:{closed_port()}") as relay:
-        answer = httpx.post(relay.base() + CHAT, json=ASK)
+        answer = caller.post(relay.base() + CHAT, json=ASK)
         exchange = relay.book.only
     assert answer.status_code == 502
     assert answer.headers["content-type"] == "application/problem+json"
@@ -243,7 +243,7 @@ def test_a_connection_cut_before_any_answer(
     provider: Provider, relay: Relaying, reset: bool
 ) -> None:
     provider.plays((Cut(reset=reset),))
-    answer = httpx.post(relay.base() + CHAT, json=ASK)
+    answer = caller.post(relay.base() + CHAT, json=ASK)
     assert answer.status_code == 502
     assert answer.headers["x-truezero-refusal"] == "upstream_disconnected"
     assert relay.book.only.ending is Ending.CUT_UPSTREAM
@@ -253,7 +253,7 @@ def test_a_kept_connection_that_went_stale_is_repeated_once(
     provider: Provider, relay: Relaying
 ) -> None:
     provider.plays(answers.chat(), (Cut(),), answers.chat())
-    with httpx.Client() as http:
+    with caller.Client() as http:
         assert http.post(relay.base() + CHAT, json=ASK).status_code == 200
         assert http.post(relay.base() + CHAT, json=ASK).status_code == 200
     assert [exchange.ending for exchange in relay.book.wait_for(2)] == [Ending.COMPLETE] * 2
@@ -263,7 +263,7 @@ def test_a_slow_agent_gets_every_chunk_of_a_stream(provider: Provider, relay: Re
     chunk = answers.data({"choices": [{"index": 0, "delta": {"content": "x" * 60_000}}]})
     stream = answers.streamed(*[chunk] * 200, b"data: [DONE]\n\n")
     provider.plays(stream)
-    with httpx.stream("POST", relay.base() + CHAT, json=STREAM) as answer:
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer:
         time.sleep(0.3)
         assert b"".join(answer.iter_raw()) == stream.content
     assert relay.book.only.ending is Ending.COMPLETE
@@ -277,7 +277,7 @@ def test_a_stream_cut_midway_is_cut_for_the_agent_too(
     got = b""
     with (
         pytest.raises(httpx.RemoteProtocolError),
-        httpx.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
+        caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
     ):
         for chunk in answer.iter_raw():
             got += chunk
@@ -293,7 +293,7 @@ def test_an_agent_that_leaves_cancels_the_upstream_call(
     provider: Provider, relay: Relaying
 ) -> None:
     provider.plays(answers.chat_stream().stopping_after(2, Hang()))
-    with httpx.stream("POST", relay.base() + CHAT, json=STREAM) as answer:
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer:
         next(answer.iter_raw())
     provider.wait_until_left()
     exchange = relay.book.only
@@ -306,7 +306,7 @@ def test_an_agent_that_leaves_before_the_head_is_noticed(
 ) -> None:
     provider.plays((Hang(),))
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(relay.base() + CHAT, json=ASK, timeout=0.2)
+        caller.post(relay.base() + CHAT, json=ASK, timeout=0.2)
     provider.wait_until_left()
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT
 
@@ -316,7 +316,7 @@ def test_a_provider_that_was_silent_too_long_stalled(provider: Provider) -> None
     provider.plays((Hang(),))
     with relaying(provider.url, stall_s=0.1) as relay:
         with pytest.raises(httpx.ReadTimeout):
-            httpx.post(relay.base() + CHAT, json=ASK, timeout=0.4)
+            caller.post(relay.base() + CHAT, json=ASK, timeout=0.4)
         cause = relay.book.only.cause
     assert cause is not None
     assert (cause.subcategory, cause.reason) == (Subcategory.PROVIDER_ERROR, "stalled")
@@ -337,7 +337,7 @@ def test_an_agent_that_leaves_while_uploading_is_noticed(
 def test_an_upstream_that_says_nothing_times_out(provider: Provider) -> None:
     provider.plays((Hang(),))
     with relaying(provider.url, limits=Limits(read_s=0.2)) as relay:
-        answer = httpx.post(relay.base() + CHAT, json=ASK)
+        answer = caller.post(relay.base() + CHAT, json=ASK)
         exchange = relay.book.only
     assert (answer.status_code, answer.headers["x-truezero-refusal"]) == (504, "upstream_timeout")
     assert exchange.ending is Ending.TIMED_OUT
@@ -348,7 +348,7 @@ def test_a_stream_that_falls_silent_times_out(provider: Provider) -> None:
     with relaying(provider.url, limits=Limits(read_s=0.2)) as relay:
         with (
             pytest.raises(httpx.RemoteProtocolError),
-            httpx.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
+            caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
         ):
             list(answer.iter_raw())
         assert relay.book.only.ending is Ending.TIMED_OUT
@@ -357,8 +357,8 @@ def test_a_stream_that_falls_silent_times_out(provider: Provider) -> None:
 def test_a_body_over_the_limit_is_refused_before_it_is_read(provider: Provider) -> None:
     provider.plays(answers.chat())
     with relaying(provider.url, limits=Limits(body_bytes=100)) as relay:
-        answer = httpx.post(relay.base() + CHAT, content=b"x" * 101)
-        assert httpx.post(relay.base() + CHAT, content=b"x" * 100).status_code == 200
+        answer = caller.post(relay.base() + CHAT, content=b"x" * 101)
+        assert caller.post(relay.base() + CHAT, content=b"x" * 100).status_code == 200
     assert answer.status_code == 413
     assert answer.headers["x-truezero-refusal"] == "body_too_large"
     assert len(provider.requests) == 1
@@ -370,7 +370,7 @@ def test_a_body_of_unknown_length_is_cut_at_the_limit(provider: Provider) -> Non
             yield b"x" * 1000
 
     with relaying(provider.url, limits=Limits(body_bytes=5000)) as relay:
-        answer = httpx.post(relay.base() + CHAT, content=endless())
+        answer = caller.post(relay.base() + CHAT, content=endless())
         relay.book.wait_for(1)
     assert answer.status_code == 413
     assert answer.headers["x-truezero-refusal"] == "body_too_large"
@@ -389,7 +389,7 @@ def test_an_expected_continue_is_answered(provider: Provider, relay: Relaying) -
 def test_an_upstreams_interim_answers_do_not_confuse(provider: Provider, relay: Relaying) -> None:
     hints = ((103, (("link", "</a>"),)),)
     provider.plays(Answer(body=(b"{}",), interim=hints))
-    assert httpx.post(relay.base() + CHAT, json=ASK).content == b"{}"
+    assert caller.post(relay.base() + CHAT, json=ASK).content == b"{}"
 
 
 @pytest.mark.parametrize("framing", list(Framing))
@@ -397,7 +397,7 @@ def test_bodies_pass_in_every_framing(
     provider: Provider, relay: Relaying, framing: Framing
 ) -> None:
     provider.plays(Answer(body=(b"one", b"two"), framing=framing))
-    assert httpx.post(relay.base() + CHAT, json=ASK).content == b"onetwo"
+    assert caller.post(relay.base() + CHAT, json=ASK).content == b"onetwo"
     assert relay.book.only.ending is Ending.COMPLETE
 
 
@@ -423,7 +423,7 @@ def test_garbage_from_an_upstream_ends_in_one_recorded_exchange(
 ) -> None:
     provider.plays(GARBAGE[name])
     try:
-        answer = httpx.post(relay.base() + CHAT, json=ASK)
+        answer = caller.post(relay.base() + CHAT, json=ASK)
         assert answer.status_code in (200, 502)
     except httpx.RemoteProtocolError:
         pass  # cut midway, as direct
@@ -435,7 +435,7 @@ def test_garbage_from_an_upstream_ends_in_one_recorded_exchange(
 def test_a_body_shorter_than_its_content_length_is_cut(provider: Provider, relay: Relaying) -> None:
     provider.plays((b'HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\n{"choices":[]}', Cut()))
     with pytest.raises(httpx.RemoteProtocolError):
-        httpx.post(relay.base() + CHAT, json=ASK)
+        caller.post(relay.base() + CHAT, json=ASK)
     assert relay.book.only.ending is Ending.CUT_UPSTREAM
 
 
@@ -445,19 +445,19 @@ def test_a_body_longer_than_its_content_length_ends_there(
     if client == "aiohttp":
         pytest.skip("aiohttp refuses the whole answer where more follows it")
     provider.plays((b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}and more", Cut()))
-    assert httpx.post(relay.base() + CHAT, json=ASK).content == b"{}"
+    assert caller.post(relay.base() + CHAT, json=ASK).content == b"{}"
 
 
 def test_half_a_json_is_relayed_as_it_is(provider: Provider, relay: Relaying) -> None:
     provider.plays(Answer(body=(b'{"choices":[{"mess',)))
-    assert httpx.post(relay.base() + CHAT, json=ASK).content == b'{"choices":[{"mess'
+    assert caller.post(relay.base() + CHAT, json=ASK).content == b'{"choices":[{"mess'
     assert relay.book.only.status == 200
 
 
 def test_garbage_from_an_agent_is_relayed_as_it_is(provider: Provider, relay: Relaying) -> None:
     provider.plays(answers.chat())
     junk = os.urandom(5000)
-    assert httpx.post(relay.base() + CHAT, content=junk).status_code == 200
+    assert caller.post(relay.base() + CHAT, content=junk).status_code == 200
     assert provider.requests[0].body == junk
     assert relay.book.only.model is None
 
@@ -469,17 +469,19 @@ def test_a_ten_megabyte_sse_line_flows_through(provider: Provider, relay: Relayi
             headers=answers.SSE, body=(line, b"data: [DONE]\n\n"), framing=Framing.CHUNKED
         ).in_pieces(65536)
     )
-    with httpx.stream("POST", relay.base() + CHAT, json=STREAM, timeout=60) as got:
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM, timeout=60) as got:
         assert b"".join(got.iter_raw()) == line + b"data: [DONE]\n\n"
     assert relay.book.only.response_bytes == len(line) + 14
 
 
 def test_the_real_key_stands_in_for_a_missing_one(provider: Provider) -> None:
     with relaying(provider.url, real_keys={"openai": "sk-real", "anthropic": "sk-ant"}) as relay:
-        httpx.post(relay.base() + CHAT, json=ASK)
-        httpx.post(relay.base() + CHAT, json=ASK, headers={"authorization": "Bearer mine"})
+        caller.post(relay.base() + CHAT, json=ASK)
+        caller.post(relay.base() + CHAT, json=ASK, headers={"authorization": "Bearer mine"})
         minted = KEYRING.mint("r1")
-        httpx.post(relay.base(upstream="anthropic") + "/v1/messages", headers={"x-api-key": minted})
+        caller.post(
+            relay.base(upstream="anthropic") + "/v1/messages", headers={"x-api-key": minted}
+        )
     none, own, ours = provider.requests
     assert none.header("authorization") == "Bearer sk-real"
     assert own.header("authorization") == "Bearer mine"
@@ -493,7 +495,7 @@ def test_the_real_key_stands_in_for_a_missing_one(provider: Provider) -> None:
 def test_without_a_real_key_a_minted_one_is_still_not_forwarded(
     provider: Provider, relay: Relaying
 ) -> None:
-    httpx.post(
+    caller.post(
         relay.url + "/openai" + CHAT,
         json=ASK,
         headers={"authorization": f"Bearer {KEYRING.mint('r9')}"},
@@ -505,12 +507,14 @@ def test_without_a_real_key_a_minted_one_is_still_not_forwarded(
 
 def test_where_proof_is_required_a_bare_path_writes_on_no_rollout(provider: Provider) -> None:
     with relaying(provider.url, proof_required=True) as relay:
-        bare = httpx.post(relay.base() + CHAT, json=ASK)
+        bare = caller.post(relay.base() + CHAT, json=ASK)
         secret = KEYRING.secret_of("r1")
-        stolen = httpx.post(relay.base(f"r2~{secret}") + CHAT, json=ASK)
-        proven = httpx.post(relay.base(f"r1~{secret}") + CHAT, json=ASK)
-        keyed = httpx.post(relay.base() + CHAT, json=ASK, headers={"x-api-key": KEYRING.mint("r1")})
-        named = httpx.post(
+        stolen = caller.post(relay.base(f"r2~{secret}") + CHAT, json=ASK)
+        proven = caller.post(relay.base(f"r1~{secret}") + CHAT, json=ASK)
+        keyed = caller.post(
+            relay.base() + CHAT, json=ASK, headers={"x-api-key": KEYRING.mint("r1")}
+        )
+        named = caller.post(
             relay.url + "/openai" + CHAT, json=ASK, headers={"x-truezero-rollout": "r1"}
         )
     assert [a.status_code for a in (bare, stolen, named)] == [403, 403, 403]
@@ -521,7 +525,7 @@ def test_where_proof_is_required_a_bare_path_writes_on_no_rollout(provider: Prov
 
 def test_redirects_are_handed_on_not_followed(provider: Provider, relay: Relaying) -> None:
     provider.plays(Answer(status=307, headers=(("location", "http://127.0.0.1:1/"),)))
-    answer = httpx.post(relay.base() + CHAT, json=ASK, follow_redirects=False)
+    answer = caller.post(relay.base() + CHAT, json=ASK, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (307, "http://127.0.0.1:1/")
     assert len(provider.requests) == 1
 
@@ -536,7 +540,7 @@ def test_paths_pass_as_they_were_written(provider: Provider, relay: Relaying, pa
 
 
 def test_the_answer_to_a_call_is_read_into_the_record(relay: Relaying) -> None:
-    httpx.post(relay.base() + CHAT, json=ASK, headers={"authorization": "Bearer sk-1"})
+    caller.post(relay.base() + CHAT, json=ASK, headers={"authorization": "Bearer sk-1"})
     exchange = relay.book.only
     expected = json.loads(answers.chat().content)["usage"]
     assert (exchange.upstream, exchange.api, exchange.model) == ("openai", "openai.chat", "gpt-5")
@@ -551,7 +555,7 @@ def test_the_answer_to_a_call_is_read_into_the_record(relay: Relaying) -> None:
 def test_compressed_requests_are_read_too(provider: Provider, relay: Relaying) -> None:
     packed = gzip.compress(json.dumps(STREAM).encode())
     headers = {"content-encoding": "gzip", "content-type": "application/json"}
-    httpx.post(relay.base() + CHAT, content=packed, headers=headers)
+    caller.post(relay.base() + CHAT, content=packed, headers=headers)
     assert provider.requests[0].body == packed
     assert relay.book.only.model == "gpt-5"
 
@@ -566,11 +570,11 @@ def test_an_early_answer_to_a_long_upload_arrives(provider: Provider, relay: Rel
 
     # The provider resets what it did not read, and may take its own answer with it.
     with contextlib.suppress(httpx.WriteError, httpx.RemoteProtocolError):
-        assert httpx.post(relay.base() + CHAT, content=slow()).status_code in (429, 502)
+        assert caller.post(relay.base() + CHAT, content=slow()).status_code in (429, 502)
     assert relay.book.only.status in (429, None)
 
 
 def test_the_path_names_the_rollout_and_the_role(relay: Relaying) -> None:
-    httpx.post(relay.url + "/r/a%2Fb/as/judge/openai" + CHAT, json=ASK)
+    caller.post(relay.url + "/r/a%2Fb/as/judge/openai" + CHAT, json=ASK)
     exchange = relay.book.only
     assert (exchange.rollout_id, exchange.role) == ("a/b", "judge")

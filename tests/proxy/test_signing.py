@@ -35,7 +35,7 @@ from proxy.refusals import Refusal
 from proxy.relay import Limits, Signer
 from proxy.signing import AwsSigner, GoogleTokens, region_of, signers
 from proxy.upstreams import Auth, Upstream
-from tests.fakes import answers
+from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.fakes.relaying import KEYRING, Relaying, relaying
 
@@ -163,7 +163,7 @@ def slowly(parts: int) -> Iterator[bytes]:
 def test_a_call_without_a_key_is_signed_as_bedrock_checks_it(
     provider: Provider, relay: Relaying, path: str
 ) -> None:
-    answer = httpx.post(relay.base(upstream="bedrock") + path, json=ASK)
+    answer = caller.post(relay.base(upstream="bedrock") + path, json=ASK)
     assert answer.status_code == 200
     (seen,) = provider.requests
     assert fields(seen)["Signature"] == signature(seen, SECRET)
@@ -176,7 +176,7 @@ def test_a_call_without_a_key_is_signed_as_bedrock_checks_it(
 
 @pytest.mark.usefixtures("own_keys")
 def test_a_changed_body_would_not_pass_our_own_check(provider: Provider, relay: Relaying) -> None:
-    httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
+    caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
     (seen,) = provider.requests
     other = Request(
         method=seen.method, target=seen.target, headers=seen.headers, body=seen.body + b" "
@@ -220,7 +220,7 @@ def test_a_session_token_of_our_own_is_sent_and_signed(
     provider: Provider, relay: Relaying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "ours")
-    httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
+    caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
     (seen,) = provider.requests
     assert seen.header("x-amz-security-token") == "ours"
     assert "x-amz-security-token" in claimed(seen)[1]
@@ -230,7 +230,7 @@ def test_a_session_token_of_our_own_is_sent_and_signed(
 @pytest.mark.usefixtures("own_keys")
 def test_what_is_left_of_another_signature_is_replaced(provider: Provider, relay: Relaying) -> None:
     stale = {"x-amz-date": "20200101T000000Z", "x-amz-security-token": "theirs"}
-    httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, headers=stale)
+    caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, headers=stale)
     (seen,) = provider.requests
     assert [name.lower() for name, _ in seen.headers].count("x-amz-date") == 1
     assert seen.header("x-amz-security-token") is None
@@ -242,7 +242,7 @@ def test_a_body_that_arrives_bit_by_bit_is_signed_whole(
     provider: Provider, relay: Relaying
 ) -> None:
     parts = [os.urandom(100_000) for _ in range(5)]
-    httpx.post(relay.base(upstream="bedrock") + CONVERSE, content=iter(parts))
+    caller.post(relay.base(upstream="bedrock") + CONVERSE, content=iter(parts))
     (seen,) = provider.requests
     assert seen.body == b"".join(parts)
     assert seen.header("content-length") == "500000"
@@ -255,7 +255,7 @@ def test_a_body_to_sign_has_a_limit_too(provider: Provider) -> None:
     with relaying(
         provider.url, signers=signers(REGION, time.monotonic), limits=Limits(body_bytes=5000)
     ) as relay:
-        answer = httpx.post(relay.base(upstream="bedrock") + CONVERSE, content=slowly(10))
+        answer = caller.post(relay.base(upstream="bedrock") + CONVERSE, content=slowly(10))
     assert answer.headers["x-truezero-refusal"] == "body_too_large"
     assert provider.requests == []
 
@@ -263,7 +263,7 @@ def test_a_body_to_sign_has_a_limit_too(provider: Provider) -> None:
 @pytest.mark.usefixtures("own_keys")
 def test_a_callers_own_bedrock_key_passes_through(provider: Provider, relay: Relaying) -> None:
     own = {"authorization": "Bearer bedrock-api-key-1"}
-    httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, headers=own)
+    caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, headers=own)
     (seen,) = provider.requests
     assert seen.header("authorization") == "Bearer bedrock-api-key-1"
     assert seen.header("x-amz-date") is None
@@ -274,7 +274,7 @@ def test_a_minted_key_is_never_sent_and_the_call_signed(
     provider: Provider, relay: Relaying
 ) -> None:
     minted = {"authorization": f"Bearer {KEYRING.mint('r9')}"}
-    httpx.post(relay.url + "/bedrock" + CONVERSE, json=ASK, headers=minted)
+    caller.post(relay.url + "/bedrock" + CONVERSE, json=ASK, headers=minted)
     (seen,) = provider.requests
     assert fields(seen)["Signature"] == signature(seen, SECRET)
     assert relay.book.only.rollout_id == "r9"
@@ -291,7 +291,7 @@ def test_a_configured_bedrock_key_goes_before_credentials(provider: Provider) ->
             "x-amz-date": "20260101T000000Z",
             "x-amz-security-token": "agents",
         }
-        httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, headers=stale)
+        caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, headers=stale)
     (seen,) = provider.requests
     assert seen.header("authorization") == "Bearer bedrock-api-key-2"
     assert seen.header("x-amz-date") is None
@@ -310,14 +310,14 @@ def test_an_agents_calls_share_one_lane_whatever_they_sign(relay: Relaying) -> N
 
 @pytest.mark.usefixtures("own_keys")
 def test_other_upstreams_are_not_signed(provider: Provider, relay: Relaying) -> None:
-    httpx.post(relay.base() + "/v1/chat/completions", json=ASK)
+    caller.post(relay.base() + "/v1/chat/completions", json=ASK)
     assert provider.requests[0].header("authorization") is None
 
 
 def test_without_credentials_the_refusal_says_what_to_set(
     provider: Provider, relay: Relaying
 ) -> None:
-    answer = httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
+    answer = caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
     assert answer.status_code == 502
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_missing"
     assert answer.headers["x-should-retry"] == "false"
@@ -335,7 +335,7 @@ def test_a_profile_that_is_not_there_is_named_as_the_trouble(
     relay: Relaying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    answer = httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
+    answer = caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_missing"
     assert "AWS_PROFILE" in answer.json()["detail"]
 
@@ -343,7 +343,7 @@ def test_a_profile_that_is_not_there_is_named_as_the_trouble(
 @pytest.mark.usefixtures("own_keys")
 def test_without_a_region_the_refusal_says_so(provider: Provider) -> None:
     with relaying(provider.url, signers=signers({}, time.monotonic)) as relay:
-        answer = httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
+        answer = caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_missing"
     assert "AWS_REGION" in answer.json()["detail"]
 
@@ -356,7 +356,7 @@ def test_without_the_extra_the_refusal_says_what_to_install(
     relay: Relaying, monkeypatch: pytest.MonkeyPatch, upstream: str, library: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
-    answer = httpx.post(relay.base(upstream=upstream) + CONVERSE, json=ASK)
+    answer = caller.post(relay.base(upstream=upstream) + CONVERSE, json=ASK)
     assert answer.status_code == 501
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_missing"
     assert f"truezero[{extra}]" in answer.json()["detail"]
@@ -376,7 +376,7 @@ def test_a_renewal_that_cannot_reach_aws_is_transient_and_logs_nothing_of_it(
     monkeypatch.setenv("AWS_PROFILE", "far")
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{closed_port()}")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    answer = httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, timeout=30)
+    answer = caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, timeout=30)
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_unavailable"
     cause = relay.book.only.cause
     assert cause is not None
@@ -467,11 +467,11 @@ def test_other_calls_go_on_while_credentials_are_looked_for(
 ) -> None:
     held: list[httpx.Response] = []
     url = relay.base(upstream="bedrock") + CONVERSE
-    waiting = threading.Thread(target=lambda: held.append(httpx.post(url, json=ASK, timeout=20)))
+    waiting = threading.Thread(target=lambda: held.append(caller.post(url, json=ASK, timeout=20)))
     waiting.start()
     assert slow_shelf.looked.wait(10)
     provider.plays(answers.chat())
-    assert httpx.post(relay.base() + "/v1/chat/completions", json=ASK).status_code == 200
+    assert caller.post(relay.base() + "/v1/chat/completions", json=ASK).status_code == 200
     assert not held
     slow_shelf.may_end.set()
     waiting.join(10)
@@ -481,7 +481,7 @@ def test_other_calls_go_on_while_credentials_are_looked_for(
 @pytest.mark.usefixtures("slow_shelf")
 def test_an_agent_that_leaves_during_the_look_up_is_noticed(relay: Relaying) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, timeout=0.3)
+        caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, timeout=0.3)
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT
 
 
@@ -548,7 +548,7 @@ def test_a_call_without_a_token_gets_the_services_own(
     provider: Provider, relay: Relaying, account: Account
 ) -> None:
     for _ in range(2):
-        answer = httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
+        answer = caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
         assert answer.status_code == 200
     tokens = [request.header("authorization") for request in provider.requests]
     assert tokens == ["Bearer ya29.1"] * 2  # asked for once
@@ -560,14 +560,14 @@ def test_a_call_without_a_token_gets_the_services_own(
 @pytest.mark.usefixtures("account")
 def test_a_callers_own_token_passes_through(provider: Provider, relay: Relaying) -> None:
     own = {"authorization": "Bearer ya29.agents"}
-    httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK, headers=own)
+    caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK, headers=own)
     assert provider.requests[0].header("authorization") == "Bearer ya29.agents"
 
 
 @pytest.mark.usefixtures("account")
 def test_a_minted_key_becomes_a_token(provider: Provider, relay: Relaying) -> None:
     minted = {"x-goog-api-key": KEYRING.mint("r9")}
-    httpx.post(relay.url + "/vertex" + GENERATE, json=ASK, headers=minted)
+    caller.post(relay.url + "/vertex" + GENERATE, json=ASK, headers=minted)
     assert provider.requests[0].header("authorization") == "Bearer ya29.1"
     assert provider.requests[0].header("x-goog-api-key") is None
 
@@ -577,7 +577,7 @@ def test_a_token_about_to_expire_is_renewed(
 ) -> None:
     account.tokens.lives_s = 60  # google-auth renews what has less than 3:45 minutes
     for _ in range(2):
-        httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
+        caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
     tokens = [request.header("authorization") for request in provider.requests]
     assert tokens == ["Bearer ya29.1", "Bearer ya29.2"]
 
@@ -597,7 +597,7 @@ def test_the_operators_quota_project_goes_before_the_callers(
 ) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_QUOTA_PROJECT", "ours")
     theirs = {"x-goog-user-project": "theirs"}
-    httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK, headers=theirs)
+    caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK, headers=theirs)
     found = [v for n, v in provider.requests[0].headers if n.lower() == "x-goog-user-project"]
     assert found == ["ours"]
 
@@ -607,7 +607,7 @@ def test_many_first_calls_at_once_ask_for_one_token(
 ) -> None:
     url = relay.base(upstream="vertex") + GENERATE
     with ThreadPoolExecutor(12) as pool:
-        found = list(pool.map(lambda _: httpx.post(url, json=ASK).status_code, range(12)))
+        found = list(pool.map(lambda _: caller.post(url, json=ASK).status_code, range(12)))
     assert found == [200] * 12
     assert len(account.tokens.asked) == 1
 
@@ -615,7 +615,7 @@ def test_many_first_calls_at_once_ask_for_one_token(
 def test_an_upload_flows_through_with_a_token(
     provider: Provider, relay: Relaying, account: Account
 ) -> None:
-    httpx.post(relay.base(upstream="vertex") + GENERATE, content=slowly(5))
+    caller.post(relay.base(upstream="vertex") + GENERATE, content=slowly(5))
     assert provider.requests[0].body == b"x" * 5000
     assert provider.requests[0].header("transfer-encoding") == "chunked"
     assert provider.requests[0].header("authorization") == "Bearer ya29.1"
@@ -624,7 +624,7 @@ def test_an_upload_flows_through_with_a_token(
 def test_without_google_credentials_the_refusal_says_what_to_set(
     provider: Provider, relay: Relaying
 ) -> None:
-    answer = httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
+    answer = caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
     assert answer.status_code == 502
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_missing"
     assert "GOOGLE_APPLICATION_CREDENTIALS" in answer.json()["detail"]
@@ -636,7 +636,7 @@ def test_an_account_that_google_refuses_is_permanent_and_its_words_are_kept_from
 ) -> None:
     refusal = {"error": "invalid_grant", "error_description": "Not a valid secret-sentence"}
     account.endpoint.plays(answers.whole(refusal, 400))
-    answer = httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
+    answer = caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_missing"
     cause = relay.book.only.cause
     assert cause is not None
@@ -646,7 +646,7 @@ def test_an_account_that_google_refuses_is_permanent_and_its_words_are_kept_from
 
 def test_a_token_server_out_of_reach_is_transient(relay: Relaying, account: Account) -> None:
     account.write(f"http://127.0.0.1:{closed_port()}/token")
-    answer = httpx.post(relay.base(upstream="vertex") + GENERATE, json=ASK, timeout=30)
+    answer = caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK, timeout=30)
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_unavailable"
     cause = relay.book.only.cause
     assert cause is not None

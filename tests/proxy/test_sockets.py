@@ -27,7 +27,7 @@ from proxy.headers import Pairs
 from proxy.refusals import Refusal
 from proxy.relay import Limits
 from proxy.upstreams import Auth
-from tests.fakes import answers
+from tests.fakes import answers, caller
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.relaying import KEYRING, Relaying, relaying
 from tests.fakes.talker import (
@@ -75,7 +75,7 @@ UPGRADE = {
 
 def refusal(relay: Relaying, path: str = PATH, base: str = "") -> httpx.Response:
     """The answer to an upgrade that is none."""
-    return httpx.get((base or relay.base()) + path, headers=UPGRADE)
+    return caller.get((base or relay.base()) + path, headers=UPGRADE)
 
 
 def problem(answer: httpx.Response) -> tuple[int, str]:

@@ -28,7 +28,7 @@ import pytest
 
 from classifier.records import Ending
 from proxy.relay import Limits
-from tests.fakes import answers
+from tests.fakes import answers, caller
 from tests.fakes.certificates import Authority
 from tests.fakes.provider import Answer, Cut, Hang, Pause, Provider, Script, closed_port
 from tests.fakes.relaying import relaying
@@ -461,7 +461,7 @@ def test_a_stream_under_way_does_not_hold_its_request() -> None:
     with (
         Provider(told.stopping_after(1, Hang())) as provider,
         relaying(provider.url, upstreams={"openai": {"include_usage": True}}) as relay,
-        httpx.Client() as agent,
+        caller.Client() as agent,
         ExitStack() as streams,
     ):
         tracemalloc.start()
@@ -485,7 +485,7 @@ def test_draining_ends_where_its_bytes_are_over() -> None:
     endless = told.stopping_after(2, *(told.body[1], Pause(0.02)) * 500)
     limits = Limits(drain_s=60, drain_bytes=2000)
     with Provider(endless) as provider, relaying(provider.url, limits=limits) as relay:
-        with httpx.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
+        with caller.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
             next(answer.iter_raw())
         exchange = relay.book.only
     assert exchange.ending is Ending.LEFT_BY_AGENT
@@ -495,7 +495,7 @@ def test_draining_ends_where_its_bytes_are_over() -> None:
 def test_draining_ends_when_its_time_is_over() -> None:
     silent, limits = told.stopping_after(1, Hang()), Limits(drain_s=0.3)
     with Provider(silent) as provider, relaying(provider.url, limits=limits) as relay:
-        with httpx.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
+        with caller.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
             next(answer.iter_raw())
         provider.wait_until_left()
         exchange = relay.book.only
@@ -507,7 +507,7 @@ def test_draining_ends_when_its_time_is_over() -> None:
 def test_an_agent_that_had_the_terminal_event_left_nothing() -> None:
     late = told.stopping_after(len(told.body), Pause(0.3), b": bye\n\n", Pause(0.3))
     with Provider(late) as provider, relaying(provider.url, limits=Limits(drain_s=60)) as relay:
-        with httpx.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
+        with caller.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
             heard = b""
             for chunk in answer.iter_raw():
                 heard += chunk
