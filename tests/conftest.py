@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,13 +20,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[postgres.Server]:
     """One server for the whole run; a test that stops it starts it again."""
-    programs = postgres.binaries()
-    if programs is None:
-        absent = "PostgreSQL is not installed here (Debian: apt-get install postgresql)"
-        if os.environ.get("CI"):
-            pytest.fail(absent)
-        pytest.skip(absent)
-    server = postgres.Server(programs)
+    server = postgres.Server(postgres.required())
     try:
         server.create()
         yield server

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from proxy.store.database import LATELY_S, Database
 
@@ -38,6 +39,17 @@ def binaries() -> Path | None:
     named = shutil.which("initdb")
     newest = max(found, key=lambda path: float(path.parent.name), default=None)
     return newest or (Path(named).parent if named else None)
+
+
+def required() -> Path:
+    """`binaries()`; where they are not, the test is skipped, and in CI fails."""
+    programs = binaries()
+    if programs is None:
+        absent = "PostgreSQL is not installed here (Debian: apt-get install postgresql)"
+        if os.environ.get("CI"):
+            pytest.fail(absent)
+        pytest.skip(absent)
+    return programs
 
 
 class Server:
@@ -65,12 +77,13 @@ class Server:
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()}
         self._folder.chmod(0o755)
 
-    def create(self) -> None:
-        """Make its data folder, and start it."""
+    def create(self, *, settled: bool = True) -> None:
+        """Make its data folder, and start it; it is up for long, unless told otherwise."""
         command = ("initdb", "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8")
         self._run(*command, "--locale=C.UTF-8", "--no-sync")
         self.start()
-        self.settle()
+        if settled:
+            self.settle()
 
     def settle(self) -> None:
         """Wait until it has been up for so long that services keep verdicts."""
@@ -85,7 +98,7 @@ class Server:
                 [self._programs / "postgres", "-D", self._data, "-k", self._folder, *settings],
                 cwd="/", stdout=log, stderr=log, **self._as,
             )  # fmt: skip
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not self._answers():
             assert self._process.poll() is None, (self._folder / "log").read_text()
             assert time.monotonic() < deadline, "PostgreSQL does not answer"
@@ -210,7 +223,7 @@ class Server:
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
 
