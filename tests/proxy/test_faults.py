@@ -241,8 +241,12 @@ def test_a_hang_sends_no_byte_and_ends_with_its_agent(house: Service) -> None:
         (exchange,) = exchanges(house, registered)
         assert exchange["ending"] is None
         seen_at = time.monotonic()
-        agent.shutdown(socket.SHUT_WR)
+        agent.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            agent.recv(1)
         at_least_s = time.monotonic() - seen_at
+        agent.settimeout(60)
+        agent.shutdown(socket.SHUT_WR)
         assert agent.recv(1) == b"", "the service closes, and has sent nothing before"
     judged(house, registered)
     (exchange,) = exchanges(house, registered)
