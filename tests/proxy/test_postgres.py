@@ -22,7 +22,7 @@ from proxy.store.ledger import EVENTS_CHANNEL
 from proxy.store.locks import Lock
 from tests.postgres import Server, required
 from tests.proxy.test_api import Service, serving
-from tests.proxy.test_storage_faults import ready, slowest_of, wait_until_ready
+from tests.proxy.test_storage_faults import durations_of, ready, wait_until_ready
 from tests.proxy.test_store import FULL
 
 CALLS = 10
@@ -96,7 +96,7 @@ def test_agents_are_served_and_nothing_is_lost(
     assert service.call("before").status_code == 200
     with FAULTS[fault](postgres_server):
         assert service.call("during").status_code == 200  # the one that finds out
-        slowest_of(CALLS, service, "during")
+        durations_of(CALLS, service, "during")
         assert service.call("before").status_code == 200
         assert service.http.get("/healthz").status_code == 200
         told = ready(service)

@@ -16,6 +16,7 @@ from proxy import recorder as module
 from proxy.recorder import Recorder
 from proxy.store.database import Batch, Database
 
+PATIENCE_S = 60
 ENDED = Exchange(
     id="x", rollout_id="r", upstream="u", api="a", timing=Timing(started_at=1.0),
     ending=Ending.COMPLETE,
@@ -35,7 +36,7 @@ class Shelf:
 
     def write(self, batch: Batch, *, worker: str) -> None:
         assert worker == "w"
-        self.gate.wait(10)
+        self.gate.wait(PATIENCE_S)
         if error := self.fails(batch):
             raise error
         self.batches.append(batch)
@@ -85,7 +86,7 @@ BEGUN = replace(ENDED, ending=None)
 async def test_a_call_in_flight_is_written_within_milliseconds() -> None:
     shelf = Shelf()
     async with recording(shelf) as recorder:
-        await asyncio.wait_for(recorder.opened("x", lambda: BEGUN), 5)
+        await asyncio.wait_for(recorder.opened("x", lambda: BEGUN), PATIENCE_S)
         assert [exchange.id for batch in shelf.batches for exchange in batch.opened] == ["x"]
 
 
@@ -95,7 +96,7 @@ async def test_who_waits_for_a_note_has_it_written_at_once(monkeypatch: pytest.M
     async with recording(shelf) as recorder:
         noted = recorder.opened("x", lambda: BEGUN)
         recorder.hurry()
-        await asyncio.wait_for(noted, 5)
+        await asyncio.wait_for(noted, PATIENCE_S)
         assert shelf.batches[0].opened == [BEGUN]
 
 
@@ -122,7 +123,7 @@ async def test_a_call_that_has_only_begun_is_not_written_with_an_older_one(
         recorder._look_through()
         younger = recorder.opened("y", lambda: replace(BEGUN, id="y"))
         recorder._look_through()
-        await asyncio.wait_for(older, 5)
+        await asyncio.wait_for(older, PATIENCE_S)
         assert [batch.opened for batch in shelf.batches] == [[BEGUN]]
         assert not younger.done()
 
@@ -153,7 +154,7 @@ async def test_a_waiter_that_was_cancelled_hurts_nobody() -> None:
 async def test_agents_are_served_while_the_database_is_away() -> None:
     shelf = Shelf(fails=away)
     async with recording(shelf) as recorder:
-        await asyncio.wait_for(recorder.recorded(ENDED), 5)
+        await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)
         assert recorder.failing
         assert recorder.missing("r") == 1
         assert recorder.missing("other") == 0
@@ -164,7 +165,7 @@ async def test_what_was_kept_is_written_when_the_database_is_back() -> None:
     async with recording(shelf) as recorder:
         await recorder.recorded(ENDED)
         shelf.fails = lambda _batch: None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while recorder.missing("r"):
                 await asyncio.sleep(0.02)
         assert not recorder.failing
@@ -172,16 +173,29 @@ async def test_what_was_kept_is_written_when_the_database_is_back() -> None:
     assert shelf.recorded == ["x"]
 
 
-async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes() -> None:
+async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_RETRY_S", 0.1)
     shelf = Shelf(fails=lambda _batch: RuntimeError("no more files"))
     async with recording(shelf) as recorder:
-        await asyncio.wait_for(recorder.recorded(ENDED), 5)
+        await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)
         assert recorder.missing("r") == 1
-        await asyncio.sleep(1.2)  # it is tried again meanwhile, and fails again
-        shelf.fails = lambda _batch: None
-        while recorder.failing:
-            await asyncio.sleep(0.05)
-        await asyncio.wait_for(recorder.recorded(replace(ENDED, id="y")), 5)
+        tries = 0
+
+        def broken(_: Batch) -> Exception:
+            nonlocal tries
+            tries += 1
+            return RuntimeError("no more files")
+
+        shelf.fails = broken
+        async with asyncio.timeout(PATIENCE_S):
+            while tries < 2:  # it is tried again, and fails again
+                await asyncio.sleep(0.02)
+            shelf.fails = lambda _batch: None
+            while recorder.failing:
+                await asyncio.sleep(0.02)
+        await asyncio.wait_for(recorder.recorded(replace(ENDED, id="y")), PATIENCE_S)
     assert shelf.recorded == ["x", "y"]
 
 
@@ -194,7 +208,7 @@ async def test_memory_is_bounded_and_the_rest_is_counted(monkeypatch: pytest.Mon
             assert recorder.missing("r") == n + 1
         assert recorder.gaps_counted == 2
         shelf.fails = lambda _batch: None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while recorder.missing("r"):
                 await asyncio.sleep(0.02)
     assert len(shelf.recorded) == 3
@@ -211,7 +225,7 @@ async def test_a_row_no_database_takes_costs_only_itself() -> None:
         shelf.gate.clear()
         waiting = [recorder.recorded(replace(ENDED, id=i)) for i in ("a", "bad", "c")]
         shelf.gate.set()
-        await asyncio.wait_for(asyncio.gather(*waiting), 5)
+        await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_S)
         await recorder.recorded(replace(ENDED, id="d"))
         assert recorder.gaps_counted == 1
         assert not recorder.failing
@@ -225,8 +239,8 @@ async def test_a_number_beyond_64_bits_stops_nothing(database_url: str) -> None:
     recorder = Recorder(database, worker="w")
     recorder.start()
     huge = replace(ENDED, id="huge", usage=replace(ENDED.usage, input_tokens=10**30))
-    await asyncio.wait_for(recorder.recorded(huge), 5)
-    await asyncio.wait_for(recorder.recorded(ENDED), 5)
+    await asyncio.wait_for(recorder.recorded(huge), PATIENCE_S)
+    await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)
     await recorder.stop()
     found = database.rollout("r")
     assert found is not None
