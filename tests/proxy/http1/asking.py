@@ -25,9 +25,11 @@ class Parts(httpx.AsyncByteStream):
     def __init__(self, *parts: bytes, apart_s: float = 0.0) -> None:
         self._parts = parts
         self._apart_s = apart_s
+        self.taken = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for part in self._parts:
+            self.taken += 1
             yield part
             await asyncio.sleep(self._apart_s)
 
