@@ -11,6 +11,8 @@ from functools import partial
 import httpx
 
 PATIENCE_S = 60.0
+# Of an agent that leaves when nothing has come for so long.
+LEAVES = httpx.Timeout(PATIENCE_S, read=1.0)
 
 _TLS = ssl.create_default_context()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -134,7 +135,7 @@ def test_one_rollouts_calls_do_not_take_anothers_places(provider: Provider) -> N
 
 def leave(relay: Relaying) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        caller.post(relay.base() + CHAT, json=ASK, timeout=0.2)
+        caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT
 
 
@@ -163,7 +164,7 @@ def test_every_ending_gives_its_place_back(
     provider: Provider, ending: str, script: Answer, agent: Callable[[Relaying], None]
 ) -> None:
     provider.plays(script)
-    limits = Limits(read_s=0.5)
+    limits = Limits(read_s=0.5) if ending == "silence" else Limits()
     with relaying(provider.url, places=Places(in_all=1, each=1), limits=limits) as relay:
         agent(relay)
         relay.book.wait_for(1)
@@ -174,7 +175,8 @@ def test_every_ending_gives_its_place_back(
 def eventually_served(relay: Relaying) -> bool:
     """The agent has its last byte a moment before its call is over here."""
     with caller.Client() as http:
-        for _ in range(100):
+        deadline = time.monotonic() + caller.PATIENCE_S
+        while time.monotonic() < deadline:
             answer = http.post(relay.base() + CHAT, json=ASK)
             if answer.status_code == 200:
                 return True

@@ -298,7 +298,7 @@ def test_the_last_byte_waits_for_the_commit(
     relay.book.hold.set()
     got = b""
     with (
-        caller.Client(timeout=0.3) as http,
+        caller.Client(timeout=caller.LEAVES) as http,
         http.stream("POST", relay.base() + CHAT, json=STREAM) as streamed,
         pytest.raises(httpx.ReadTimeout),
     ):
@@ -318,7 +318,7 @@ def test_an_end_without_its_blank_line_waits_for_the_commit_too(
     relay.book.hold.set()
     got = b""
     with (
-        caller.Client(timeout=0.3) as http,
+        caller.Client(timeout=caller.LEAVES) as http,
         http.stream("POST", relay.base() + CHAT, json=STREAM) as streamed,
         pytest.raises(httpx.ReadTimeout),
     ):

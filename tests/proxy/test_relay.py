@@ -182,7 +182,7 @@ def test_the_last_byte_waits_for_the_commit(provider: Provider, relay: Relaying)
     relay.book.hold.set()
     got = b""
     with (
-        caller.Client(timeout=0.3) as http,
+        caller.Client(timeout=caller.LEAVES) as http,
         http.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
         pytest.raises(httpx.ReadTimeout),
     ):
@@ -197,7 +197,7 @@ def test_the_last_byte_waits_for_the_commit(provider: Provider, relay: Relaying)
 def test_a_plain_answer_waits_for_the_commit_too(provider: Provider, relay: Relaying) -> None:
     relay.book.hold.set()
     with pytest.raises(httpx.ReadTimeout):
-        caller.post(relay.base() + CHAT, json=ASK, timeout=0.3)
+        caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
     relay.book.hold.clear()
     assert caller.post(relay.base() + CHAT, json=ASK).status_code == 200
 
@@ -216,7 +216,7 @@ def test_an_answer_without_a_body_waits_before_its_head(
     provider.plays(answer)
     relay.book.hold.set()
     with pytest.raises(httpx.ReadTimeout):
-        caller.post(relay.base() + CHAT, json=ASK, timeout=0.3)
+        caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
     relay.book.hold.clear()
 
 
@@ -306,7 +306,7 @@ def test_an_agent_that_leaves_before_the_head_is_noticed(
 ) -> None:
     provider.plays((Hang(),))
     with pytest.raises(httpx.ReadTimeout):
-        caller.post(relay.base() + CHAT, json=ASK, timeout=0.2)
+        caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
     provider.wait_until_left()
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT
 
@@ -316,7 +316,7 @@ def test_a_provider_that_was_silent_too_long_stalled(provider: Provider) -> None
     provider.plays((Hang(),))
     with relaying(provider.url, stall_s=0.1) as relay:
         with pytest.raises(httpx.ReadTimeout):
-            caller.post(relay.base() + CHAT, json=ASK, timeout=0.4)
+            caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
         cause = relay.book.only.cause
     assert cause is not None
     assert (cause.subcategory, cause.reason) == (Subcategory.PROVIDER_ERROR, "stalled")
@@ -330,7 +330,9 @@ def test_an_agent_that_leaves_while_uploading_is_noticed(
     )
     with socket.create_connection(("127.0.0.1", relay.port)) as connection:
         connection.sendall(head + b'{"model":')
-        time.sleep(0.1)
+        deadline = time.monotonic() + caller.PATIENCE_S
+        while not relay.book.opens and time.monotonic() < deadline:
+            time.sleep(0.01)
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT
 
 
@@ -378,7 +380,7 @@ def test_a_body_of_unknown_length_is_cut_at_the_limit(provider: Provider) -> Non
 
 def test_an_expected_continue_is_answered(provider: Provider, relay: Relaying) -> None:
     head = b"POST /r/r1/openai/v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
-    with socket.create_connection(("127.0.0.1", relay.port), 5) as connection:
+    with socket.create_connection(("127.0.0.1", relay.port), caller.PATIENCE_S) as connection:
         connection.sendall(head + b"Expect: 100-continue\r\nConnection: close\r\n\r\n")
         assert connection.recv(100).startswith(b"HTTP/1.1 100")
         connection.sendall(b"{}")
@@ -469,7 +471,7 @@ def test_a_ten_megabyte_sse_line_flows_through(provider: Provider, relay: Relayi
             headers=answers.SSE, body=(line, b"data: [DONE]\n\n"), framing=Framing.CHUNKED
         ).in_pieces(65536)
     )
-    with caller.stream("POST", relay.base() + CHAT, json=STREAM, timeout=60) as got:
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM) as got:
         assert b"".join(got.iter_raw()) == line + b"data: [DONE]\n\n"
     assert relay.book.only.response_bytes == len(line) + 14
 

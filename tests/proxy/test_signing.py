@@ -376,7 +376,7 @@ def test_a_renewal_that_cannot_reach_aws_is_transient_and_logs_nothing_of_it(
     monkeypatch.setenv("AWS_PROFILE", "far")
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{closed_port()}")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    answer = caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, timeout=30)
+    answer = caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK)
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_unavailable"
     cause = relay.book.only.cause
     assert cause is not None
@@ -417,7 +417,7 @@ class Shelf:
     def __call__(self) -> Any:
         self.looks += 1
         self.looked.set()
-        assert self.may_end.wait(10)
+        assert self.may_end.wait(caller.PATIENCE_S)
         return self.found
 
 
@@ -467,21 +467,21 @@ def test_other_calls_go_on_while_credentials_are_looked_for(
 ) -> None:
     held: list[httpx.Response] = []
     url = relay.base(upstream="bedrock") + CONVERSE
-    waiting = threading.Thread(target=lambda: held.append(caller.post(url, json=ASK, timeout=20)))
+    waiting = threading.Thread(target=lambda: held.append(caller.post(url, json=ASK)))
     waiting.start()
-    assert slow_shelf.looked.wait(10)
+    assert slow_shelf.looked.wait(caller.PATIENCE_S)
     provider.plays(answers.chat())
     assert caller.post(relay.base() + "/v1/chat/completions", json=ASK).status_code == 200
     assert not held
     slow_shelf.may_end.set()
-    waiting.join(10)
+    waiting.join(caller.PATIENCE_S)
     assert held[0].headers["x-truezero-refusal"] == "upstream_credentials_missing"
 
 
 @pytest.mark.usefixtures("slow_shelf")
 def test_an_agent_that_leaves_during_the_look_up_is_noticed(relay: Relaying) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, timeout=0.3)
+        caller.post(relay.base(upstream="bedrock") + CONVERSE, json=ASK, timeout=caller.LEAVES)
     assert relay.book.only.ending is Ending.LEFT_BY_AGENT
 
 
@@ -646,7 +646,7 @@ def test_an_account_that_google_refuses_is_permanent_and_its_words_are_kept_from
 
 def test_a_token_server_out_of_reach_is_transient(relay: Relaying, account: Account) -> None:
     account.write(f"http://127.0.0.1:{closed_port()}/token")
-    answer = caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK, timeout=30)
+    answer = caller.post(relay.base(upstream="vertex") + GENERATE, json=ASK)
     assert answer.headers["x-truezero-refusal"] == "upstream_credentials_unavailable"
     cause = relay.book.only.cause
     assert cause is not None

@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.records import Ending, Flaw, Kind, UsageSource
@@ -616,7 +616,6 @@ PATHS = sorted({one.path for one in SAMPLES})
 TYPES = [None, "application/json", SSE, NDJSON, EVENTS, "application/stream+json", "text/html"]
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from(PATHS),
     st.sampled_from(TYPES),
@@ -667,7 +666,6 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
 @given(st.sampled_from(PATHS), st.sampled_from(["application/json", SSE, NDJSON]), json_values)
 def test_any_json_of_the_wrong_types_is_read_without_an_error(
     path: str, type_: str, value: object

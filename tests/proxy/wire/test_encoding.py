@@ -7,7 +7,7 @@ from collections.abc import Callable
 import brotli
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.wire.deaf import Deaf
@@ -109,7 +109,6 @@ def test_what_compresses_well_is_no_bomb(name: bytes) -> None:
     assert len(plain([name], [PACK[name](said)])) == len(said)
 
 
-@settings(max_examples=60)
 @given(
     st.binary(max_size=500), st.lists(st.sampled_from(sorted(PACK)), min_size=1, max_size=3), places
 )
