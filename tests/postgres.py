@@ -147,9 +147,9 @@ class Server:
         return f"postgresql+psycopg://postgres@/{database}?host={self._folder}"
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
-        """A connection beside the service, each statement its own transaction."""
+        """A connection beside the service: each statement its own transaction, none logged."""
         dsn = f"postgresql://postgres@/{database}?host={self._folder}"
-        return psycopg.connect(dsn, autocommit=True)
+        return psycopg.connect(dsn, autocommit=True, options="-c log_statement=none")
 
     @contextlib.contextmanager
     def database(self, *, prepared: bool = True, language: str | None = None) -> Iterator[str]:
