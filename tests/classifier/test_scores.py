@@ -191,3 +191,11 @@ def test_every_score_lies_between_the_bounds(cases: list[tuple[str, float]]) -> 
     assert told.score_all == told.score_worst
     gap = 1 - (told.coverage or 0)
     assert told.score_best - told.score_worst == pytest.approx(gap)
+
+
+def test_a_slot_that_was_never_scored_counts_its_last_attempt() -> None:
+    attempts = [
+        record("429*3", 0.0, task="t", attempt=0), record("401*3", 0.0, task="t", attempt=1),
+    ]  # fmt: skip
+    (slot,) = slots(attempts)
+    assert slot.counted is attempts[1]

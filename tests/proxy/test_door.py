@@ -75,6 +75,13 @@ def test_a_header_that_ends_its_line_early_is_never_written(
         assert raw(port, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n") == b""
 
 
+def test_a_body_one_byte_longer_than_its_length_is_never_written() -> None:
+    with running(answering([(b"content-length", b"2")], b"{}x")) as port:
+        head, _, body = raw(port, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert body == b""
+
+
 def test_a_trailer_is_no_header() -> None:
     body = b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nx-trailer: 1\r\n\r\n"
     with Provider(answers.chat()) as provider, relaying(provider.url) as relay:
@@ -83,13 +90,13 @@ def test_a_trailer_is_no_header() -> None:
         assert provider.requests[0].header("x-trailer") is None
 
 
-def answering(headers: list[tuple[bytes, bytes]]) -> Any:
-    """An application that answers with these headers."""
+def answering(headers: list[tuple[bytes, bytes]], body: bytes = b"") -> Any:
+    """An application that answers with these headers and this body."""
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body"})
+            await send({"type": "http.response.body", "body": body})
         else:
             for done in ("startup", "shutdown"):
                 await receive()
