@@ -35,7 +35,7 @@ from typing import Any
 import uvicorn
 
 from proxy.app import Application
-from proxy.door import Door
+from proxy.door import HttpProtocol
 from proxy.settings import load
 from proxy.store.database import Database
 
@@ -173,7 +173,7 @@ class Service:
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
-                http=Door,
+                http=HttpProtocol,
                 lifespan="on",
                 access_log=False,
                 log_config=None,

@@ -26,10 +26,10 @@ from classifier.policy import EVIDENCE
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.app import GC_THRESHOLDS
-from proxy.control import Desk
+from proxy.control import RolloutService
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
-from proxy.store.database import Batch, Database
+from proxy.store.database import CommitBatch, Database
 from proxy.store.tables import EXCHANGE_COLUMNS, exchange_row
 from proxy.upstreams import allow_list
 from truezero.models import OutcomeRequest, RolloutRequest
@@ -68,9 +68,9 @@ class _Nothing:
         return 0
 
 
-def desk(database: Database) -> Desk:
+def desk(database: Database) -> RolloutService:
     upstreams = allow_list({})
-    return Desk(
+    return RolloutService(
         database=database,
         recorder=_Nothing(),
         keyring=Keyring(b"k" * 32),
@@ -112,7 +112,9 @@ def calls(rollout: int) -> Iterator[tuple[object, ...]]:
         yield (f"rollout-{rollout}", f"{rollout:016}{number:016}", begun, *rest)
 
 
-async def make_batch(asked: Desk, database: Database, batch: str, size: int, failing: int) -> None:
+async def make_batch(
+    asked: RolloutService, database: Database, batch: str, size: int, failing: int
+) -> None:
     """A batch of rollouts with one call and an outcome each; every so many-th call failed."""
     names = [f"{batch}-{number}" for number in range(size)]
     for number, name in enumerate(names):
@@ -121,7 +123,7 @@ async def make_batch(asked: Desk, database: Database, batch: str, size: int, fai
     said = [FAILED if failing and n % failing == 0 else CALL for n in range(size)]
     ended = [replace(x, id=name, rollout_id=name) for x, name in zip(said, names, strict=True)]
     for start in range(0, size, 1000):
-        database.write(Batch(recorded=ended[start : start + 1000]), worker="bench")
+        database.write(CommitBatch(recorded=ended[start : start + 1000]), worker="bench")
     outcome = OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
     for name in names:
         await asked.report(name, outcome)

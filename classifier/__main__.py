@@ -19,7 +19,7 @@ from classifier.codec import (
     encode_verdict,
 )
 from classifier.policy import EVIDENCE, POLICIES, SEED, Policy, named
-from classifier.records import Exchange, Outcome, Rollout
+from classifier.records import Exchange, Outcome, RolloutRecord
 from classifier.retries import in_itself
 from classifier.rollouts import judge
 from classifier.verdicts import Verdict
@@ -29,21 +29,21 @@ class LineError(ValueError):
     """A line of an export that cannot be read; says which and why."""
 
 
-def rollouts_of(lines: Iterable[str]) -> list[Rollout]:
+def rollouts_of(lines: Iterable[str]) -> list[RolloutRecord]:
     """The rollouts of an export, in the order in which each was met first.
 
     A line is one JSON object. ``record`` says what it is: ``exchange`` (the default),
     ``outcome`` (with ``rollout_id``) or ``rollout`` (with ``id``). ``LineError`` names
     the line and the key that cannot be read.
     """
-    facts: dict[str, Rollout] = {}
+    facts: dict[str, RolloutRecord] = {}
     exchanges: dict[str, list[Exchange]] = {}
     for name, record in _records(lines):
-        if isinstance(record, Rollout):
+        if isinstance(record, RolloutRecord):
             outcome = facts[name].outcome if name in facts else None
             facts[name] = replace(record, outcome=outcome)
             continue
-        facts.setdefault(name, Rollout(id=name))
+        facts.setdefault(name, RolloutRecord(id=name))
         if isinstance(record, Outcome):
             facts[name] = replace(facts[name], outcome=record)
         else:
@@ -51,7 +51,7 @@ def rollouts_of(lines: Iterable[str]) -> list[Rollout]:
     return [replace(r, exchanges=tuple(exchanges.get(r.id, ()))) for r in facts.values()]
 
 
-def _records(lines: Iterable[str]) -> Iterator[tuple[str, Rollout | Outcome | Exchange]]:
+def _records(lines: Iterable[str]) -> Iterator[tuple[str, RolloutRecord | Outcome | Exchange]]:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -61,7 +61,7 @@ def _records(lines: Iterable[str]) -> Iterator[tuple[str, Rollout | Outcome | Ex
             raise LineError(f"line {number}: {error}") from error
 
 
-def _record(source: object) -> tuple[str, Rollout | Outcome | Exchange]:
+def _record(source: object) -> tuple[str, RolloutRecord | Outcome | Exchange]:
     if not isinstance(source, Mapping):
         raise LineError("is not an object")
     match source.get("record", "exchange"):
@@ -104,7 +104,7 @@ def judge_export(lines: Iterable[str], *, policy: Policy = EVIDENCE) -> list[Ver
 Slot = tuple[str | None, str | None]
 
 
-def _causes(judged: Iterable[tuple[Rollout, Verdict]]) -> dict[Slot, list[tuple[int, str]]]:
+def _causes(judged: Iterable[tuple[RolloutRecord, Verdict]]) -> dict[Slot, list[tuple[int, str]]]:
     """Each task's causes with their attempts, in order."""
     found: dict[Slot, list[tuple[int, str]]] = {}
     for rollout, verdict in judged:
@@ -114,7 +114,7 @@ def _causes(judged: Iterable[tuple[Rollout, Verdict]]) -> dict[Slot, list[tuple[
     return {slot: sorted(attempts) for slot, attempts in found.items()}
 
 
-def _before(rollout: Rollout, causes: Mapping[Slot, list[tuple[int, str]]]) -> list[str]:
+def _before(rollout: RolloutRecord, causes: Mapping[Slot, list[tuple[int, str]]]) -> list[str]:
     attempts = causes.get((rollout.batch, rollout.task), [])
     return [cause for attempt, cause in attempts if attempt < (rollout.attempt or 0)]
 

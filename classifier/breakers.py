@@ -13,7 +13,7 @@ from typing import assert_never
 
 from classifier.fingerprints import Lane
 from classifier.policy import EVIDENCE, Policy
-from classifier.records import Rollout
+from classifier.records import RolloutRecord
 from classifier.verdicts import Health, Verdict
 
 
@@ -200,7 +200,7 @@ def at(state: BreakerState, now: float) -> BreakerState:
     return replace(state, phase=Phase.HALF_OPEN, retry_at=None) if due else state
 
 
-def admit(rollout: Rollout, states: Sequence[BreakerState], *, now: float) -> Admission:
+def admit(rollout: RolloutRecord, states: Sequence[BreakerState], *, now: float) -> Admission:
     """Whether a rollout may start, by what its registration names: upstream and model.
 
     One that names neither is held by any open lane of its batch.
@@ -217,7 +217,7 @@ def admit(rollout: Rollout, states: Sequence[BreakerState], *, now: float) -> Ad
     return Admission(changed=tuple(replace(state, canary=rollout.id) for state in held))
 
 
-def _lets_in(state: BreakerState, rollout: Rollout) -> bool:
+def _lets_in(state: BreakerState, rollout: RolloutRecord) -> bool:
     return state.phase is Phase.HALF_OPEN and state.canary in (None, rollout.id)
 
 

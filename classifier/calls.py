@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from classifier.fingerprints import plain
-from classifier.records import Ending, Exchange, Kind, Rollout
+from classifier.records import Ending, Exchange, Kind, RolloutRecord
 
 # What a provider says when it answers by declining; an answer, never an API error.
 # OpenAI chat and Azure "content_filter", Anthropic "refusal" (messages API, stop_reason),
@@ -39,7 +39,7 @@ REFUSALS = frozenset(
 _DATED = re.compile(r"[-@:](\d{4}-?\d{2}-?\d{2}|\d{4}|latest)$")
 
 
-class Standing(Enum):
+class CallState(Enum):
     """How a call stands, as far as the provider is concerned."""
 
     ANSWERED = auto()
@@ -49,12 +49,12 @@ class Standing(Enum):
     LOST = auto()
 
 
-class Call(NamedTuple):
+class LogicalCall(NamedTuple):
     """One logical call: an SDK's retries of one request are attempts of one call."""
 
     attempts: tuple[Exchange, ...]
     failures: tuple[Exchange, ...]  # the attempts that failed, oldest first
-    standing: Standing
+    standing: CallState
     model: str | None  # plain name
 
     @property
@@ -108,17 +108,17 @@ def proven_empty(exchange: Exchange) -> bool:
     return exchange.output_seen is False or output_tokens(exchange) == 0
 
 
-def standing(exchange: Exchange) -> Standing:
+def standing(exchange: Exchange) -> CallState:
     """How one attempt stands by itself."""
     if exchange.cause is not None:
-        return Standing.FAILED
+        return CallState.FAILED
     ending = exchange.ending
     if ending is None:
-        return Standing.PENDING
+        return CallState.PENDING
     if ending is Ending.LOST:
-        return Standing.LOST
+        return CallState.LOST
     whole = ending is Ending.COMPLETE and (exchange.status is None or exchange.status < 300)
-    return Standing.ANSWERED if whole or spoke(exchange) else Standing.UNANSWERED
+    return CallState.ANSWERED if whole or spoke(exchange) else CallState.UNANSWERED
 
 
 def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
@@ -138,20 +138,20 @@ def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
 
 def _retries(exchange: Exchange, earlier: Exchange) -> bool:
     return (exchange.sdk_retry or 0) > (earlier.sdk_retry or 0) and (
-        standing(earlier) is not Standing.ANSWERED
+        standing(earlier) is not CallState.ANSWERED
     )
 
 
-def _call(attempts: list[Exchange]) -> Call:
+def _call(attempts: list[Exchange]) -> LogicalCall:
     last = attempts[-1]
     stands = standing(last)
     failures = tuple([x for x in attempts if x.cause is not None])
-    if stands is Standing.UNANSWERED and failures:
-        stands = Standing.FAILED
-    return Call(tuple(attempts), failures, stands, plain(last.model))
+    if stands is CallState.UNANSWERED and failures:
+        stands = CallState.FAILED
+    return LogicalCall(tuple(attempts), failures, stands, plain(last.model))
 
 
-def calls_of(ordered: Sequence[Exchange]) -> tuple[Call, ...]:
+def calls_of(ordered: Sequence[Exchange]) -> tuple[LogicalCall, ...]:
     """Logical calls in the order of their ends.
 
     A retry is one that says so (``x-stainless-retry-count``, openai-python
@@ -167,7 +167,7 @@ def _undated(model: str) -> str:
     return _DATED.sub("", model)
 
 
-def _named(by_model: dict[str | None, list[Call]], model: str) -> set[str | None]:
+def _named(by_model: dict[str | None, list[LogicalCall]], model: str) -> set[str | None]:
     """The models under the runner's name: exactly, but for a date, or as the provider says."""
     if model in by_model:
         return {model}
@@ -180,20 +180,20 @@ def _named(by_model: dict[str | None, list[Call]], model: str) -> set[str | None
     }
 
 
-def _weight(item: tuple[str | None, list[Call]]) -> tuple[bool, int, int, str]:
+def _weight(item: tuple[str | None, list[LogicalCall]]) -> tuple[bool, int, int, str]:
     name, calls = item
     tools = any(call.last.has_tools for call in calls)
     return (tools, sum(call.last.request_bytes for call in calls), len(calls), name or "")
 
 
-def main_calls(calls: tuple[Call, ...], rollout: Rollout) -> tuple[Call, ...]:
+def main_calls(calls: tuple[LogicalCall, ...], rollout: RolloutRecord) -> tuple[LogicalCall, ...]:
     """The calls to the model under test, by whichever upstream and key they went.
 
     It is the one the runner named, else the one whose calls carry tools, else the one
     with the most request bytes. A second key or upstream for the same model is the same
     model reached, so lanes that differ only there are taken together.
     """
-    by_model: dict[str | None, list[Call]] = {}
+    by_model: dict[str | None, list[LogicalCall]] = {}
     for call in calls:
         by_model.setdefault(call.model, []).append(call)
     if len(by_model) < 2:

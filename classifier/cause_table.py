@@ -49,7 +49,7 @@ def _said(pattern: str) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CauseRow:
     """One fact about a provider: what it answers, and what that means.
 
     All conditions that are given must hold. ``names`` are compared in lower case with the
@@ -129,20 +129,20 @@ _PER_DAY: Final = (
 
 _COINED: Final = (
     # -- money, plan, allotment: a provider's own names for it -----------------------------
-    Row(
+    CauseRow(
         id="dashscope.tokens_per_minute",
         gives=_RATE,
         upstreams=_DASHSCOPE,
         names=_named("insufficient_quota throttling.allocationquota"),
         source=_QWEN + " (429: TPM reached, in spite of its name; recovers within a minute)",
     ),
-    Row(
+    CauseRow(
         id="openai.insufficient_quota",
         gives=_QUOTA,
         names=_named("insufficient_quota"),
         source=_OPENAI_CODES,
     ),
-    Row(
+    CauseRow(
         id="openai.spend_limit",
         gives=_QUOTA,
         reason="spend_limit",
@@ -153,27 +153,27 @@ _COINED: Final = (
         ),
         source="help.openai.com/en/articles/6614457",
     ),
-    Row(
+    CauseRow(
         id="openai.plan_usage_limit",
         gives=_QUOTA,
         reason="plan",
         names=_named("usage_limit_reached usage_not_included"),
         source="openai/codex:codex-rs/core/src/error.rs (ChatGPT plan windows)",
     ),
-    Row(
+    CauseRow(
         id="anthropic.enforced_spend_limit",
         gives=_QUOTA,
         reason="spend_limit",
         names=_named("enforced_spend_limit_reached"),
         source=_ANTHROPIC + " (429 rate_limit_error, no retry-after)",
     ),
-    Row(
+    CauseRow(
         id="anthropic.billing_error",
         gives=_QUOTA,
         names=_named("billing_error"),
         source=_ANTHROPIC,
     ),
-    Row(
+    CauseRow(
         id="openrouter.in_flight_budget",
         gives=_QUOTA,
         reason="in_flight",
@@ -181,25 +181,25 @@ _COINED: Final = (
         names=_named("openrouter_in_flight_budget in_flight_budget_exhausted"),
         source=_OPENROUTER + " (402 with Retry-After: wait and retry)",
     ),
-    Row(
+    CauseRow(
         id="openrouter.payment_required",
         gives=_QUOTA,
         names=_named("payment_required"),
         source="openrouter.ai/docs/client-sdks/python/components/apierrortype",
     ),
-    Row(
+    CauseRow(
         id="google.billing_disabled",
         gives=_QUOTA,
         names=_named("billing_disabled"),
         source=_GOOGLE_REASONS,
     ),
-    Row(
+    CauseRow(
         id="bedrock.service_quota",
         gives=_QUOTA,
         names=_named("servicequotaexceededexception"),
         source=_BOTOCORE,
     ),
-    Row(
+    CauseRow(
         id="bedrock.tokens_per_day",
         gives=_QUOTA,
         reason="daily",
@@ -207,33 +207,33 @@ _COINED: Final = (
         says=_said(r"too many tokens per day"),
         source=_BEDROCK,
     ),
-    Row(
+    CauseRow(
         id="moonshot.exceeded_quota",
         gives=_QUOTA,
         names=_named("exceeded_current_quota_error"),
         source=_MOONSHOT,
     ),
-    Row(
+    CauseRow(
         id="groq.blocked_api_access",
         gives=_QUOTA,
         reason="spend_limit",
         names=_named("blocked_api_access"),
         source="console.groq.com/docs/spend-limits",
     ),
-    Row(
+    CauseRow(
         id="xai.spending_limit",
         gives=_QUOTA,
         reason="spend_limit",
         names=_named("personal-team-blocked:spending-limit"),
         source=_XAI,
     ),
-    Row(
+    CauseRow(
         id="dashscope.arrearage",
         gives=_QUOTA,
         names=_named("arrearage allocationquota.freetieronly"),
         source=_QWEN,
     ),
-    Row(
+    CauseRow(
         id="together.credit_limit",
         gives=_QUOTA,
         names=_named(
@@ -242,47 +242,47 @@ _COINED: Final = (
         ),
         source="docs.together.ai/docs/error-codes; docs.novita.ai, docs.zenmux.ai error codes",
     ),
-    Row(
+    CauseRow(
         id="litellm.budget",
         gives=_QUOTA,
         names=_named("budget_exceeded"),
         source=_LITELLM + " BudgetExceededError (HTTP 400)",
     ),
-    Row(
+    CauseRow(
         id="minimax.balance",
         gives=_QUOTA,
         names=_named("base_resp.1008 base_resp.2056"),
         source=_MINIMAX,
     ),
-    Row(
+    CauseRow(
         id="cloudflare.daily_neurons",
         gives=_QUOTA,
         reason="daily",
         names=_named("errors.3036"),
         source=_CLOUDFLARE,
     ),
-    Row(
+    CauseRow(
         id="zhipu.arrears",
         gives=_QUOTA,
         upstreams=_ZHIPU,
         names=_named("1113 1304 1308 1309 1310"),
         source=_ZAI,
     ),
-    Row(
+    CauseRow(
         id="google.daily_limit",
         gives=_QUOTA,
         reason="daily",
         names=_named("dailylimitexceeded"),
         source="cloud.google.com/apis/design/errors (legacy reasons)",
     ),
-    Row(
+    CauseRow(
         id="gemini.zero_limit",
         gives=_QUOTA,
         reason="plan",
         names=_named("quota_limit_value.0"),
         source=_GEMINI_LIMITS + " (a limit of 0: the plan has none, waiting never helps)",
     ),
-    Row(
+    CauseRow(
         id="gemini.per_day_quota",
         gives=_QUOTA,
         reason="daily",
@@ -290,21 +290,21 @@ _COINED: Final = (
         source=_GEMINI_LIMITS + " (quotaId …PerDay…; the message may still say: retry in 15s)",
     ),
     # -- a short window ----------------------------------------------------------------------
-    Row(
+    CauseRow(
         id="gemini.capacity_exhausted",
         gives=_PROVIDER,
         reason="overloaded",
         names=_named("model_capacity_exhausted"),
         source="google-gemini/gemini-cli:packages/core/src/utils/googleQuotaErrors.ts",
     ),
-    Row(
+    CauseRow(
         id="moonshot.engine_overloaded",
         gives=_PROVIDER,
         reason="overloaded",
         names=_named("engine_overloaded_error"),
         source=_MOONSHOT + " (429)",
     ),
-    Row(
+    CauseRow(
         id="any.request_over_minute_allowance",
         gives=_REJECTED,
         reason="too_large",
@@ -312,7 +312,7 @@ _COINED: Final = (
         says=_said(r"\brequest too large\b"),
         source=_GROQ + " (413; OpenAI the same with 429: this request alone exceeds the limit)",
     ),
-    Row(
+    CauseRow(
         id="any.per_day",
         gives=_QUOTA,
         reason="daily",
@@ -320,7 +320,7 @@ _COINED: Final = (
         on=_told(413, 429) | _UNSAID,
         source="console.groq.com/docs/rate-limits (TPD, RPD); " + _CEREBRAS,
     ),
-    Row(
+    CauseRow(
         id="groq.request_over_limit",
         gives=_REJECTED,
         reason="too_large",
@@ -328,7 +328,7 @@ _COINED: Final = (
         on=_told(413),
         source=_GROQ,
     ),
-    Row(
+    CauseRow(
         id="gemini.zero_limit_said",
         gives=_QUOTA,
         reason="plan",
@@ -336,75 +336,75 @@ _COINED: Final = (
         on=_told(429) | _UNSAID,
         source=_GEMINI_LIMITS,
     ),
-    Row(
+    CauseRow(
         id="gemini.credits_depleted",
         gives=_QUOTA,
         says=_said(r"prepayment credits are depleted|\bspending cap\b"),
         on=_NOT_SERVER,
         source="ai.google.dev/gemini-api/docs/billing",
     ),
-    Row(
+    CauseRow(
         id="gemini.per_minute_quota",
         gives=_RATE,
         reasons=_said(r"per_?(?:minute|second|hour)|\A1/min/"),
         source=_GEMINI_LIMITS,
     ),
-    Row(
+    CauseRow(
         id="google.rate_limit_reason",
         gives=_RATE,
         names=_named("ratelimitexceeded userratelimitexceeded"),
         source="cloud.google.com/apis/design/errors (legacy reasons)",
     ),
-    Row(
+    CauseRow(
         id="openai.slow_down",
         gives=_RATE,
         names=_named("slow_down"),
         source=_OPENAI_CODES + " (503 or 429: a sudden rise in request rate)",
     ),
-    Row(
+    CauseRow(
         id="openai.tpm_type",
         gives=_RATE,
         names=_named("requests tokens"),
         on=_told(429) | _UNSAID,
         source=_OPENAI_CODES,
     ),
-    Row(
+    CauseRow(
         id="bedrock.throttling",
         gives=_RATE,
         names=_named("throttlingexception toomanyrequestsexception"),
         source=_BOTOCORE,
     ),
-    Row(
+    CauseRow(
         id="bedrock.model_not_ready",
         gives=_RATE,
         names=_named("modelnotreadyexception"),
         source=_BOTOCORE + " (429: the SDK retries it)",
     ),
-    Row(
+    CauseRow(
         id="moonshot.rate_limit_reached",
         gives=_RATE,
         names=_named("rate_limit_reached_error"),
         source=_MOONSHOT,
     ),
-    Row(
+    CauseRow(
         id="mistral.rate_limited",
         gives=_RATE,
         names=_named("rate_limited service_tier_capacity_exceeded"),
         source=_MISTRAL,
     ),
-    Row(
+    CauseRow(
         id="azure.rate_limit_reached",
         gives=_RATE,
         names=_named("ratelimitreached"),
         source="docs.github.com/github-models (by minute; by day is any.per_day)",
     ),
-    Row(
+    CauseRow(
         id="cerebras.window",
         gives=_RATE,
         names=_named("token_quota_exceeded request_quota_exceeded queue_exceeded"),
         source=_CEREBRAS + " (one code for minute and day; the day is any.per_day)",
     ),
-    Row(
+    CauseRow(
         id="dashscope.throttling",
         gives=_RATE,
         names=_named(
@@ -413,13 +413,13 @@ _COINED: Final = (
         ),
         source=_QWEN,
     ),
-    Row(
+    CauseRow(
         id="minimax.rate",
         gives=_RATE,
         names=_named("base_resp.1002 base_resp.1039 base_resp.1041 base_resp.2045"),
         source=_MINIMAX,
     ),
-    Row(
+    CauseRow(
         id="zhipu.rate",
         gives=_RATE,
         upstreams=_ZHIPU,
@@ -427,14 +427,14 @@ _COINED: Final = (
         source=_ZAI,
     ),
     # -- the key, the account, the region ------------------------------------------------------
-    Row(
+    CauseRow(
         id="openai.region",
         gives=_AUTH,
         reason="region",
         names=_named("unsupported_country_region_territory"),
         source=_OPENAI_CODES,
     ),
-    Row(
+    CauseRow(
         id="openai.key",
         gives=_AUTH,
         names=_named(
@@ -443,25 +443,25 @@ _COINED: Final = (
         ),
         source=_OPENAI_CODES,
     ),
-    Row(
+    CauseRow(
         id="openai.account_closed",
         gives=_AUTH,
         names=_named("access_terminated account_deactivated"),
         source=_OPENAI_CODES,
     ),
-    Row(
+    CauseRow(
         id="anthropic.authentication",
         gives=_AUTH,
         names=_named("authentication_error"),
         source=_ANTHROPIC,
     ),
-    Row(
+    CauseRow(
         id="google.key",
         gives=_AUTH,
         reasons=_said(r"\Aapi_key_|\Aunauthenticated\Z|\Aaccess_token_|\Acredentials_missing\Z"),
         source=_GOOGLE_REASONS,
     ),
-    Row(
+    CauseRow(
         id="google.project",
         gives=_AUTH,
         names=_named(
@@ -470,7 +470,7 @@ _COINED: Final = (
         ),
         source=_GOOGLE_REASONS,
     ),
-    Row(
+    CauseRow(
         id="bedrock.signature",
         gives=_AUTH,
         names=_named(
@@ -481,43 +481,43 @@ _COINED: Final = (
         ),
         source=_BEDROCK,
     ),
-    Row(
+    CauseRow(
         id="groq.organization_restricted",
         gives=_AUTH,
         names=_named("organization_restricted"),
         source=_GROQ,
     ),
-    Row(
+    CauseRow(
         id="moonshot.key",
         gives=_AUTH,
         names=_named("invalid_authentication_error incorrect_api_key_error"),
         source=_MOONSHOT,
     ),
-    Row(
+    CauseRow(
         id="dashscope.key",
         gives=_AUTH,
         names=_named("invalidapikey accessdenied.unpurchased"),
         source=_QWEN,
     ),
-    Row(
+    CauseRow(
         id="openrouter.key",
         gives=_AUTH,
         names=_named("authentication"),
         source="openrouter.ai/docs/client-sdks/python/components/apierrortype",
     ),
-    Row(
+    CauseRow(
         id="minimax.key",
         gives=_AUTH,
         names=_named("base_resp.1004 base_resp.2049"),
         source=_MINIMAX,
     ),
-    Row(
+    CauseRow(
         id="cloudflare.key",
         gives=_AUTH,
         names=_named("errors.10000 errors.10001 errors.9109 errors.3023"),
         source=_CLOUDFLARE,
     ),
-    Row(
+    CauseRow(
         id="zhipu.key",
         gives=_AUTH,
         upstreams=_ZHIPU,
@@ -525,13 +525,13 @@ _COINED: Final = (
         source=_ZAI,
     ),
     # -- the model -----------------------------------------------------------------------------
-    Row(
+    CauseRow(
         id="openai.model_not_found",
         gives=_MODEL,
         names=_named("model_not_found"),
         source=_OPENAI_CODES + " (chat 404, responses 400, project without access 403)",
     ),
-    Row(
+    CauseRow(
         id="groq.model",
         gives=_MODEL,
         names=_named(
@@ -540,44 +540,44 @@ _COINED: Final = (
         ),
         source=_GROQ,
     ),
-    Row(
+    CauseRow(
         id="mistral.model",
         gives=_MODEL,
         names=_named("unknown_model invalid_model"),
         source=_MISTRAL,
     ),
-    Row(
+    CauseRow(
         id="azure.deployment",
         gives=_MODEL,
         names=_named("deploymentnotfound unavailable_model modelnotfound"),
         source=_AZURE_DOC,
     ),
-    Row(
+    CauseRow(
         id="azure.model_retired",
         gives=_MODEL,
         reason="retired",
         names=_named("servicemodeldeprecating servicemodeldeprecated"),
         source="learn.microsoft.com/azure/ai-services/openai/concepts/model-retirements",
     ),
-    Row(
+    CauseRow(
         id="dashscope.model",
         gives=_MODEL,
         names=_named("model.accessdenied model_not_supported model_not_available"),
         source=_QWEN + "; huggingface.co/docs/inference-providers",
     ),
-    Row(
+    CauseRow(
         id="minimax.model",
         gives=_MODEL,
         names=_named("base_resp.2061"),
         source=_MINIMAX,
     ),
-    Row(
+    CauseRow(
         id="cloudflare.model",
         gives=_MODEL,
         names=_named("errors.5007 errors.3042 errors.5018 errors.5016 errors.3041"),
         source=_CLOUDFLARE,
     ),
-    Row(
+    CauseRow(
         id="zhipu.model",
         gives=_MODEL,
         upstreams=_ZHIPU,
@@ -585,7 +585,7 @@ _COINED: Final = (
         source=_ZAI,
     ),
     # -- this request --------------------------------------------------------------------------
-    Row(
+    CauseRow(
         id="any.context_length",
         gives=_REJECTED,
         reason="context_length",
@@ -595,7 +595,7 @@ _COINED: Final = (
         ),
         source=_OPENAI_CODES + "; " + _LLAMACPP + "; " + _LITELLM,
     ),
-    Row(
+    CauseRow(
         id="openrouter.token_cap",
         gives=_REJECTED,
         reason="too_large",
@@ -603,14 +603,14 @@ _COINED: Final = (
         on=_told(400, 413) | _UNSAID,
         source=_OPENROUTER,
     ),
-    Row(
+    CauseRow(
         id="anthropic.request_too_large",
         gives=_REJECTED,
         reason="too_large",
         names=_named("request_too_large"),
         source=_ANTHROPIC,
     ),
-    Row(
+    CauseRow(
         id="any.content_filter",
         gives=_REJECTED,
         reason="content_filter",
@@ -624,14 +624,14 @@ _COINED: Final = (
         + "; "
         + _QWEN,
     ),
-    Row(
+    CauseRow(
         id="minimax.content",
         gives=_REJECTED,
         reason="content_filter",
         names=_named("base_resp.1026 base_resp.1027"),
         source=_MINIMAX,
     ),
-    Row(
+    CauseRow(
         id="zhipu.content",
         gives=_REJECTED,
         reason="content_filter",
@@ -639,7 +639,7 @@ _COINED: Final = (
         names=_named("1301"),
         source=_ZAI,
     ),
-    Row(
+    CauseRow(
         id="zhipu.context_length",
         gives=_REJECTED,
         reason="context_length",
@@ -647,13 +647,13 @@ _COINED: Final = (
         names=_named("1261"),
         source=_ZAI,
     ),
-    Row(
+    CauseRow(
         id="openai.invalid_prompt",
         gives=_REJECTED,
         names=_named("invalid_prompt invalid_encrypted_content data_residency_mismatch"),
         source="openai/openai-python:src/openai/types/responses/response_error.py",
     ),
-    Row(
+    CauseRow(
         id="openai.image",
         gives=_REJECTED,
         reason="malformed",
@@ -666,14 +666,14 @@ _COINED: Final = (
         ),
         source="openai/openai-python:src/openai/types/responses/response_error.py; " + _OPENROUTER,
     ),
-    Row(
+    CauseRow(
         id="openai.previous_response",
         gives=_REJECTED,
         reason="malformed",
         params=_named("previous_response_id"),
         source=_OPENAI_CODES + " (404: the response, not the model)",
     ),
-    Row(
+    CauseRow(
         id="any.unsupported",
         gives=_REJECTED,
         reason="unsupported",
@@ -683,7 +683,7 @@ _COINED: Final = (
         ),
         source=_OPENAI_CODES + "; " + _LLAMACPP + " (501)",
     ),
-    Row(
+    CauseRow(
         id="anthropic.conflict",
         gives=_REJECTED,
         transient=True,
@@ -691,21 +691,21 @@ _COINED: Final = (
         source=_ANTHROPIC + " (409: the SDK retries it)",
     ),
     # -- the provider --------------------------------------------------------------------------
-    Row(
+    CauseRow(
         id="anthropic.overloaded",
         gives=_PROVIDER,
         reason="overloaded",
         names=_named("overloaded_error"),
         source=_ANTHROPIC + " (529, or inside a 200 stream)",
     ),
-    Row(
+    CauseRow(
         id="openai.overloaded",
         gives=_PROVIDER,
         reason="overloaded",
         names=_named("server_is_overloaded service_unavailable_error overloaded"),
         source=_OPENAI_CODES + "; huggingface/text-generation-inference error_type (429)",
     ),
-    Row(
+    CauseRow(
         id="bedrock.provider",
         gives=_PROVIDER,
         names=_named(
@@ -714,47 +714,47 @@ _COINED: Final = (
         ),
         source=_BOTOCORE,
     ),
-    Row(
+    CauseRow(
         id="bedrock.model_timeout",
         gives=_PROVIDER,
         reason="timeout",
         names=_named("modeltimeoutexception"),
         source=_BOTOCORE + " (408)",
     ),
-    Row(
+    CauseRow(
         id="groq.capacity_exceeded",
         gives=_PROVIDER,
         reason="overloaded",
         names=_named("capacity_exceeded"),
         source=_GROQ + " (498, flex tier)",
     ),
-    Row(
+    CauseRow(
         id="openrouter.provider",
         gives=_PROVIDER,
         names=_named("provider_overloaded provider_unavailable"),
         source="openrouter.ai/docs/client-sdks/python/components/apierrortype",
     ),
-    Row(
+    CauseRow(
         id="any.timeout_name",
         gives=_PROVIDER,
         reason="timeout",
         names=_named("timeout_error vector_store_timeout finish_reason.timeout"),
         source=_ANTHROPIC + " (504); openai-python response_error.py; docs.cohere.com/v2 chat",
     ),
-    Row(
+    CauseRow(
         id="cloudflare.capacity",
         gives=_PROVIDER,
         reason="overloaded",
         names=_named("errors.3040 errors.3007 errors.3008"),
         source=_CLOUDFLARE,
     ),
-    Row(
+    CauseRow(
         id="minimax.provider",
         gives=_PROVIDER,
         names=_named("base_resp.1000 base_resp.1001 base_resp.1013 base_resp.1024 base_resp.1033"),
         source=_MINIMAX,
     ),
-    Row(
+    CauseRow(
         id="zhipu.provider",
         gives=_PROVIDER,
         upstreams=_ZHIPU,
@@ -765,21 +765,21 @@ _COINED: Final = (
 
 _PHRASES: Final = (
     # -- money; a 5xx stays the provider's own failure -----------------------------------------
-    Row(
+    CauseRow(
         id="scaleway.concurrency",
         gives=_RATE,
         says=_said(r"\bconcurrent requests\b|\bconcurrency limit\b"),
         on=_told(429) | _UNSAID,
         source="scaleway.com/en/docs/generative-apis (429 titled INSUFFICIENT QUOTA)",
     ),
-    Row(
+    CauseRow(
         id="anthropic.credit_balance",
         gives=_QUOTA,
         says=_said(r"credit balance is too low"),
         on=_NOT_SERVER,
         source=_ANTHROPIC + " (400 invalid_request_error)",
     ),
-    Row(
+    CauseRow(
         id="anthropic.usage_limits",
         gives=_QUOTA,
         reason="spend_limit",
@@ -790,21 +790,21 @@ _PHRASES: Final = (
         on=_NOT_SERVER,
         source=_ANTHROPIC + " (400 or 429)",
     ),
-    Row(
+    CauseRow(
         id="openai.current_quota",
         gives=_QUOTA,
         says=_said(r"exceeded your current quota[\s\S]*platform\.openai\.com"),
         on=_NOT_SERVER,
         source=_OPENAI_CODES + " (the sentence alone is Gemini's per-minute boilerplate too)",
     ),
-    Row(
+    CauseRow(
         id="openai.account_not_active",
         gives=_QUOTA,
         says=_said(r"account is not active"),
         on=_NOT_SERVER,
         source=_OPENAI_CODES,
     ),
-    Row(
+    CauseRow(
         id="openrouter.key_limit",
         gives=_QUOTA,
         reason="spend_limit",
@@ -812,7 +812,7 @@ _PHRASES: Final = (
         on=_NOT_SERVER,
         source=_OPENROUTER + " (403)",
     ),
-    Row(
+    CauseRow(
         id="vertex.billing",
         gives=_QUOTA,
         says=_said(
@@ -822,7 +822,7 @@ _PHRASES: Final = (
         on=_NOT_SERVER,
         source="cloud.google.com/vertex-ai/generative-ai/docs/error-code-mapping (403)",
     ),
-    Row(
+    CauseRow(
         id="any.spend_limit",
         gives=_QUOTA,
         reason="spend_limit",
@@ -833,7 +833,7 @@ _PHRASES: Final = (
         on=_NOT_SERVER,
         source=_XAI + " (403, 429); docs.fireworks.ai (412); " + _LITELLM + " (400)",
     ),
-    Row(
+    CauseRow(
         id="any.credits",
         gives=_QUOTA,
         says=_said(
@@ -849,7 +849,7 @@ _PHRASES: Final = (
         source="api-docs.deepseek.com/quick_start/error_codes (402); "
         "huggingface.co/docs/inference-providers/pricing; " + _OPENROUTER + "; " + _XAI,
     ),
-    Row(
+    CauseRow(
         id="any.period_allotment",
         gives=_QUOTA,
         reason="daily",
@@ -861,7 +861,7 @@ _PHRASES: Final = (
         source=_CLOUDFLARE + "; huggingface.co/docs/inference-providers/pricing",
     ),
     # -- region and key ------------------------------------------------------------------------
-    Row(
+    CauseRow(
         id="any.region",
         gives=_AUTH,
         reason="region",
@@ -872,7 +872,7 @@ _PHRASES: Final = (
         on=_NOT_SERVER,
         source=_GEMINI + " (400 FAILED_PRECONDITION); " + _OPENAI_CODES,
     ),
-    Row(
+    CauseRow(
         id="any.key_said",
         gives=_AUTH,
         says=_said(
@@ -887,14 +887,14 @@ _PHRASES: Final = (
         source=_GEMINI + " (400); " + _XAI + " (400); " + _AZURE_DOC + "; " + _BEDROCK,
     ),
     # -- what looks like a missing model and is not --------------------------------------------
-    Row(
+    CauseRow(
         id="openrouter.no_endpoint_supports",
         gives=_REJECTED,
         reason="unsupported",
         says=_said(r"no endpoints found that (?:can )?(?:support|handle)"),
         source=_OPENROUTER + " (404: the model is there, the feature is not)",
     ),
-    Row(
+    CauseRow(
         id="openai.not_a_chat_model",
         gives=_REJECTED,
         reason="wrong_endpoint",
@@ -902,14 +902,14 @@ _PHRASES: Final = (
         on=_told(400, 404) | _UNSAID,
         source=_OPENAI_CODES + " (404: the model exists on another endpoint)",
     ),
-    Row(
+    CauseRow(
         id="lmstudio.wrong_path",
         gives=_REJECTED,
         reason="wrong_endpoint",
         says=_said(r"\bunexpected endpoint or method\b"),
         source="lmstudio.ai/docs/app/api (HTTP 200 to an unknown path)",
     ),
-    Row(
+    CauseRow(
         id="openai.previous_response_said",
         gives=_REJECTED,
         reason="malformed",
@@ -918,7 +918,7 @@ _PHRASES: Final = (
         source=_OPENAI_CODES,
     ),
     # -- the model, in words -------------------------------------------------------------------
-    Row(
+    CauseRow(
         id="vertex.publisher_model",
         gives=_MODEL,
         says=_said(
@@ -930,7 +930,7 @@ _PHRASES: Final = (
         on=_told(400, 403, 404) | _UNSAID,
         source="cloud.google.com/vertex-ai/generative-ai/docs/error-code-mapping; " + _GEMINI,
     ),
-    Row(
+    CauseRow(
         id="any.model_gone",
         gives=_MODEL,
         says=_said(
@@ -941,7 +941,7 @@ _PHRASES: Final = (
         on=_told(400, 403, 404, 410, 422) | _UNSAID,
         source=_VLLM + "; " + _OLLAMA + "; " + _COHERE + "; " + _XAI + " (400)",
     ),
-    Row(
+    CauseRow(
         id="any.model_no_access",
         gives=_MODEL,
         reason="no_access",
@@ -954,14 +954,14 @@ _PHRASES: Final = (
         on=_told(400, 403, 404) | _UNSAID,
         source=_BEDROCK + "; " + _ANTHROPIC + " (403: workspaces restrict models)",
     ),
-    Row(
+    CauseRow(
         id="anthropic.model_named",
         gives=_MODEL,
         says=_said(r"\Amodel: \S"),
         on=_told(404) | _UNSAID,
         source=_ANTHROPIC + " (404 not_found_error)",
     ),
-    Row(
+    CauseRow(
         id="bedrock.model_said",
         gives=_MODEL,
         says=_said(
@@ -971,7 +971,7 @@ _PHRASES: Final = (
         on=_told(400, 403, 404) | _UNSAID,
         source=_BEDROCK + " (ValidationException, ResourceNotFoundException)",
     ),
-    Row(
+    CauseRow(
         id="bedrock.iam",
         gives=_AUTH,
         says=_said(r"\bis not authorized to perform\b"),
@@ -979,7 +979,7 @@ _PHRASES: Final = (
         source="docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html"
         " (the model is only the resource it names)",
     ),
-    Row(
+    CauseRow(
         id="bedrock.access_to_model",
         gives=_MODEL,
         reason="no_access",
@@ -987,14 +987,14 @@ _PHRASES: Final = (
         says=_said(r"\bmodel\b"),
         source=_BEDROCK,
     ),
-    Row(
+    CauseRow(
         id="azure.deployment_said",
         gives=_MODEL,
         says=_said(r"\bdeployment\b[^.\n]{0,80}(?:does not exist|not found)"),
         on=_told(400, 404),
         source=_AZURE_DOC,
     ),
-    Row(
+    CauseRow(
         id="azure.resource_not_found",
         gives=_MODEL,
         upstreams=_AZURE,
@@ -1002,7 +1002,7 @@ _PHRASES: Final = (
         on=_told(404),
         source=_AZURE_DOC + " (the deployment is part of the path)",
     ),
-    Row(
+    CauseRow(
         id="openrouter.no_endpoints",
         gives=_MODEL,
         says=_said(
@@ -1012,14 +1012,14 @@ _PHRASES: Final = (
         on=_told(400, 404) | _UNSAID,
         source=_OPENROUTER + "; huggingface.co/docs/inference-providers",
     ),
-    Row(
+    CauseRow(
         id="nvidia.function",
         gives=_MODEL,
         says=_said(r"\bfunction '[^'\n]{1,80}': not found for account"),
         on=_told(404),
         source="docs.api.nvidia.com: an unknown model is an unknown function",
     ),
-    Row(
+    CauseRow(
         id="any.model_not_in_list",
         gives=_MODEL,
         params=_named("model"),
@@ -1027,7 +1027,7 @@ _PHRASES: Final = (
         on=_told(400, 422),
         source="docs.pydantic.dev/latest/errors/validation_errors (loc names the field)",
     ),
-    Row(
+    CauseRow(
         id="any.model_param",
         gives=_MODEL,
         params=_named("model"),
@@ -1035,7 +1035,7 @@ _PHRASES: Final = (
         source=_OPENAI_CODES + "; " + _VLLM,
     ),
     # -- this request, in words ----------------------------------------------------------------
-    Row(
+    CauseRow(
         id="any.context_length_said",
         gives=_REJECTED,
         reason="context_length",
@@ -1051,7 +1051,7 @@ _PHRASES: Final = (
         on=_told(400, 413, 422) | _UNSAID | _SERVER,
         source=_OPENAI_CODES + "; " + _ANTHROPIC + "; " + _GEMINI + "; " + _LLAMACPP,
     ),
-    Row(
+    CauseRow(
         id="any.content_filter_said",
         gives=_REJECTED,
         reason="content_filter",
@@ -1062,7 +1062,7 @@ _PHRASES: Final = (
         on=_told(400, 403, 422) | _UNSAID,
         source=_OPENROUTER + " (403); " + _OPENAI_CODES + " (400)",
     ),
-    Row(
+    CauseRow(
         id="llamacpp.batch_size",
         gives=_REJECTED,
         reason="too_large",
@@ -1070,7 +1070,7 @@ _PHRASES: Final = (
         on=_told(400) | _SERVER,
         source=_LLAMACPP + " (500 server_error: the input exceeds the physical batch)",
     ),
-    Row(
+    CauseRow(
         id="llamacpp.chat_template",
         gives=_REJECTED,
         reason="malformed",
@@ -1081,14 +1081,14 @@ _PHRASES: Final = (
         on=_SERVER,
         source="ggml-org/llama.cpp:tools/server/utils.hpp (std::runtime_error becomes a 500)",
     ),
-    Row(
+    CauseRow(
         id="dashscope.inspection_said",
         gives=_REJECTED,
         reason="content_filter",
         says=_said(r"\bDataInspectionFailed\b"),
         source=_QWEN + " (a coined name, quoted inside a gateway's sentence)",
     ),
-    Row(
+    CauseRow(
         id="ollama.image",
         gives=_REJECTED,
         reason="malformed",
@@ -1100,7 +1100,7 @@ _PHRASES: Final = (
         on=_SERVER,
         source=_OLLAMA + " (500 to an image it cannot decode); " + _LLAMACPP,
     ),
-    Row(
+    CauseRow(
         id="llamacpp.unsupported_said",
         gives=_REJECTED,
         reason="unsupported",
@@ -1114,14 +1114,14 @@ _PHRASES: Final = (
 )
 
 _BROAD: Final = (
-    Row(
+    CauseRow(
         id="vertex.stated_429",
         gives=_RATE,
         on=_told(429),
         http=_SERVER,
         source="cloud.google.com/vertex-ai: a 5xx whose body states 429",
     ),
-    Row(
+    CauseRow(
         id="any.rate_limit_name",
         gives=_RATE,
         names=_named(
@@ -1131,7 +1131,7 @@ _BROAD: Final = (
         on=_told(400, 424, 429) | _UNSAID | _SERVER,
         source=_ANTHROPIC + "; " + _OPENAI_CODES + "; google/rpc/code.proto (8)",
     ),
-    Row(
+    CauseRow(
         id="any.rate_limit_said",
         gives=_RATE,
         says=_said(
@@ -1141,7 +1141,7 @@ _BROAD: Final = (
         on=_told(400, 429) | _UNSAID,
         source=_OPENROUTER + " (inside a 200); " + _MISTRAL,
     ),
-    Row(
+    CauseRow(
         id="any.auth_name",
         gives=_AUTH,
         names=_named(
@@ -1152,14 +1152,14 @@ _BROAD: Final = (
         on=_told(400, 401, 403) | _UNSAID | _SERVER,
         source=_ANTHROPIC + "; google/rpc/code.proto (7); " + _BOTOCORE,
     ),
-    Row(
+    CauseRow(
         id="minimax.parameters",
         gives=_REJECTED,
         reason="malformed",
         names=_named("base_resp.2013 base_resp.1042"),
         source=_MINIMAX,
     ),
-    Row(
+    CauseRow(
         id="zhipu.parameters",
         gives=_REJECTED,
         reason="malformed",
@@ -1167,7 +1167,7 @@ _BROAD: Final = (
         names=_named("1210 1212 1213 1214 1215"),
         source=_ZAI,
     ),
-    Row(
+    CauseRow(
         id="any.rejected_name",
         gives=_REJECTED,
         names=_named(
@@ -1178,7 +1178,7 @@ _BROAD: Final = (
         on=_BAD | _SERVER,
         source=_ANTHROPIC + "; google/rpc/code.proto (3, 9, 11); " + _BOTOCORE + "; " + _VLLM,
     ),
-    Row(
+    CauseRow(
         id="any.not_found_name",
         gives=_REJECTED,
         reason="wrong_endpoint",
@@ -1186,7 +1186,7 @@ _BROAD: Final = (
         on=_told(400, 404) | _UNSAID | _SERVER,
         source=_ANTHROPIC + "; google/rpc/code.proto (5): what was not found is no model",
     ),
-    Row(
+    CauseRow(
         id="any.timeout_broad",
         gives=_PROVIDER,
         reason="timeout",
@@ -1194,7 +1194,7 @@ _BROAD: Final = (
         on=_told(408) | _UNSAID | _SERVER,
         source="google/rpc/code.proto (4); " + _OPENROUTER,
     ),
-    Row(
+    CauseRow(
         id="any.provider_name",
         gives=_PROVIDER,
         names=_named(
@@ -1207,32 +1207,32 @@ _BROAD: Final = (
 )
 
 _STATUSES: Final = (
-    Row(id="status.401", gives=_AUTH, on=_told(401), source=_HTTP),
-    Row(id="status.402", gives=_QUOTA, on=_told(402), source=_HTTP),
-    Row(id="status.403", gives=_AUTH, on=_told(403), source=_HTTP),
-    Row(
+    CauseRow(id="status.401", gives=_AUTH, on=_told(401), source=_HTTP),
+    CauseRow(id="status.402", gives=_QUOTA, on=_told(402), source=_HTTP),
+    CauseRow(id="status.403", gives=_AUTH, on=_told(403), source=_HTTP),
+    CauseRow(
         id="status.404",
         gives=_REJECTED,
         reason="wrong_endpoint",
         on=_told(404),
         source="a 404 that names no model: a bad base_url must not look like a bad model",
     ),
-    Row(
+    CauseRow(
         id="status.405",
         gives=_REJECTED,
         reason="wrong_endpoint",
         on=_told(405),
         source=_HTTP,
     ),
-    Row(id="status.408", gives=_PROVIDER, reason="timeout", on=_told(408), source=_HTTP),
-    Row(
+    CauseRow(id="status.408", gives=_PROVIDER, reason="timeout", on=_told(408), source=_HTTP),
+    CauseRow(
         id="status.409",
         gives=_REJECTED,
         transient=True,
         on=_told(409),
         source="anthropic-sdk-python, openai-python _base_client.py: 409 is retried",
     ),
-    Row(
+    CauseRow(
         id="azure.410",
         gives=_MODEL,
         reason="retired",
@@ -1240,9 +1240,9 @@ _STATUSES: Final = (
         on=_told(410),
         source="learn.microsoft.com/azure/ai-services/openai/concepts/model-retirements",
     ),
-    Row(id="status.413", gives=_REJECTED, reason="too_large", on=_told(413), source=_HTTP),
-    Row(id="status.429", gives=_RATE, on=_told(429), source=_HTTP),
-    Row(
+    CauseRow(id="status.413", gives=_REJECTED, reason="too_large", on=_told(413), source=_HTTP),
+    CauseRow(id="status.429", gives=_RATE, on=_told(429), source=_HTTP),
+    CauseRow(
         id="groq.498",
         gives=_PROVIDER,
         reason="overloaded",
@@ -1250,32 +1250,34 @@ _STATUSES: Final = (
         on=_told(498),
         source=_GROQ,
     ),
-    Row(id="cohere.498", gives=_AUTH, on=_told(498), source=_COHERE + " InvalidTokenError"),
-    Row(
+    CauseRow(id="cohere.498", gives=_AUTH, on=_told(498), source=_COHERE + " InvalidTokenError"),
+    CauseRow(
         id="status.499",
         gives=_PROVIDER,
         reason="cancelled",
         on=_told(499),
         source="google/rpc/code.proto (1): an agent that reads on has cancelled nothing",
     ),
-    Row(
+    CauseRow(
         id="status.overloaded",
         gives=_PROVIDER,
         reason="overloaded",
         on=_told(503, 529),
         source=_ANTHROPIC + "; " + _HTTP,
     ),
-    Row(
+    CauseRow(
         id="status.timeout",
         gives=_PROVIDER,
         reason="timeout",
         on=_told(504, 522, 524),
         source=_HTTP + "; developers.cloudflare.com/support/troubleshooting/http-status-codes",
     ),
-    Row(id="status.5xx", gives=_PROVIDER, on=_SERVER, source=_HTTP),
-    Row(id="status.400", gives=_REJECTED, reason="malformed", on=_told(400, 422), source=_HTTP),
-    Row(id="status.4xx", gives=_REJECTED, on=_CLIENT, source=_HTTP),
-    Row(
+    CauseRow(id="status.5xx", gives=_PROVIDER, on=_SERVER, source=_HTTP),
+    CauseRow(
+        id="status.400", gives=_REJECTED, reason="malformed", on=_told(400, 422), source=_HTTP
+    ),
+    CauseRow(id="status.4xx", gives=_REJECTED, on=_CLIENT, source=_HTTP),
+    CauseRow(
         id="in_band.unnamed",
         gives=_PROVIDER,
         reason="in_band",
@@ -1290,16 +1292,16 @@ TABLE: Final = (*_COINED, *_PHRASES, *_BROAD, *_STATUSES)
 _NETWORK: Final = "openai-python APIConnectionError; RFC 9112 §8"
 
 ENDINGS: Final = {
-    Ending.CUT_UPSTREAM: Row(
+    Ending.CUT_UPSTREAM: CauseRow(
         id="ending.cut", gives=_PROVIDER, reason="truncated", source="RFC 9112 §8 incomplete"
     ),
-    Ending.TIMED_OUT: Row(
+    Ending.TIMED_OUT: CauseRow(
         id="ending.timed_out", gives=_PROVIDER, reason="timeout", source=_NETWORK
     ),
-    Ending.NEVER_CONNECTED: Row(
+    Ending.NEVER_CONNECTED: CauseRow(
         id="ending.never_connected", gives=_PROVIDER, reason="network", source=_NETWORK
     ),
-    Ending.LEFT_BY_AGENT: Row(
+    Ending.LEFT_BY_AGENT: CauseRow(
         id="ending.stalled",
         gives=_PROVIDER,
         reason="stalled",
@@ -1309,13 +1311,13 @@ ENDINGS: Final = {
 """What an ending without an error proves."""
 
 FLAWS: Final = {
-    Flaw.EMPTY_BODY: Row(
+    Flaw.EMPTY_BODY: CauseRow(
         id="flaw.empty_body", gives=_PROVIDER, reason="empty_body", source="a 200 without a body"
     ),
-    Flaw.HTML_BODY: Row(
+    Flaw.HTML_BODY: CauseRow(
         id="flaw.html_body", gives=_PROVIDER, reason="html_body", source="a gateway's page as 200"
     ),
-    Flaw.TRUNCATED: Row(
+    Flaw.TRUNCATED: CauseRow(
         id="flaw.truncated",
         gives=_PROVIDER,
         reason="truncated",
@@ -1324,7 +1326,9 @@ FLAWS: Final = {
 }
 """What is wrong with a 200 that states no error."""
 
-NO_ANSWER: Final = Row(id="ending.no_answer", gives=_PROVIDER, reason="network", source=_NETWORK)
+NO_ANSWER: Final = CauseRow(
+    id="ending.no_answer", gives=_PROVIDER, reason="network", source=_NETWORK
+)
 
 ROWS: Final = (*TABLE, *ENDINGS.values(), *FLAWS.values(), NO_ANSWER)
 """Every row there is; each id once."""

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from classifier.cause_table import ENDINGS, FLAWS, NO_ANSWER, ROWS, TABLE, Row
+from classifier.cause_table import ENDINGS, FLAWS, NO_ANSWER, ROWS, TABLE, CauseRow
 from classifier.records import Answer, Cause, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory
 
-__all__ = ("ROWS", "Row", "classify", "status_only")
+__all__ = ("ROWS", "CauseRow", "classify", "status_only")
 
 _STATUS_ONLY: Final = {
     401: Subcategory.AUTH,
@@ -58,7 +58,7 @@ def classify(answer: Answer, *, stall_s: float = 60.0) -> Cause | None:
     return None if row is None else _cause(row, answer, None)
 
 
-def _unsaid_failure(answer: Answer, stall_s: float) -> Row | None:
+def _unsaid_failure(answer: Answer, stall_s: float) -> CauseRow | None:
     """The failures that no error speaks of: how it ended, and what it lacks."""
     if answer.ending is Ending.LEFT_BY_AGENT:
         stalled = answer.kind in _ANSWERING and answer.silent_s > stall_s
@@ -105,7 +105,7 @@ def _names(error: ProviderError, stated_type: str | None) -> Iterator[str]:
 
 
 def _strikes(
-    row: Row, answer: Answer, error: ProviderError, status: int | None, names: frozenset[str]
+    row: CauseRow, answer: Answer, error: ProviderError, status: int | None, names: frozenset[str]
 ) -> bool:
     return (
         (row.on is None or status in row.on)
@@ -131,7 +131,7 @@ def _stored(names: Iterable[str | None]) -> str | None:
     return next(fit, None)
 
 
-def _cause(row: Row, answer: Answer, matched: str | None) -> Cause:
+def _cause(row: CauseRow, answer: Answer, matched: str | None) -> Cause:
     error = answer.error or _NOTHING
     transient = row.gives.transient if row.transient is None else row.transient
     waits = transient or row.gives is Subcategory.QUOTA

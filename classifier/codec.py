@@ -21,7 +21,7 @@ from classifier.records import (
     ExecutionStatus,
     Kind,
     Outcome,
-    Rollout,
+    RolloutRecord,
     TerminationReason,
     Timing,
     Usage,
@@ -191,7 +191,7 @@ _ROLLOUT: Columns = {
     **_columns(_count, "attempt", "gaps"),
 }
 
-N = TypeVar("N", Usage, Timing, Cause, Exchange, Outcome, Rollout)
+N = TypeVar("N", Usage, Timing, Cause, Exchange, Outcome, RolloutRecord)
 
 
 def _read(noun: type[N], columns: Columns, source: Mapping[str, object], **more: object) -> N:
@@ -245,14 +245,14 @@ def decode_outcome(source: Mapping[str, object]) -> Outcome:
     return validate(_read(Outcome, _OUTCOME, source))
 
 
-def encode_rollout(rollout: Rollout) -> Json:
+def encode_rollout(rollout: RolloutRecord) -> Json:
     """What is known of a rollout besides its exchanges and its outcome."""
     return {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
 
 
-def decode_rollout(source: Mapping[str, object]) -> Rollout:
+def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:
     """A rollout without exchanges and outcome; ``CodecError`` names a wrong key."""
-    return _read(Rollout, _ROLLOUT, source)
+    return _read(RolloutRecord, _ROLLOUT, source)
 
 
 def encode_verdict(verdict: Verdict) -> Json:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from classifier.calls import Call, Standing, calls_of, counted, ended_at, main_calls, spoke
+from classifier.calls import CallState, LogicalCall, calls_of, counted, ended_at, main_calls, spoke
 from classifier.fingerprints import Lane
 from classifier.policy import Policy
-from classifier.records import Exchange, ExecutionStatus, Outcome, Rollout
+from classifier.records import Exchange, ExecutionStatus, Outcome, RolloutRecord
 
 # Statuses with which a runner says by itself that the agent did not run to its end.
 # evaluation_failed is not one: there the agent ran, and its verifier did not.
@@ -21,7 +21,7 @@ REPORTED_ERRORS = frozenset(ExecutionStatus) - {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Evidence:
     """One rollout, seen.
 
     ``exchanges``: every counted attempt by its end, ``failures`` those that failed;
@@ -29,17 +29,17 @@ class Facts:
     ``answers``: the answers of all that were answered.
     """
 
-    rollout: Rollout
+    rollout: RolloutRecord
     policy: Policy
     exchanges: list[Exchange]
-    calls: tuple[Call, ...]
-    main: tuple[Call, ...]
+    calls: tuple[LogicalCall, ...]
+    main: tuple[LogicalCall, ...]
     failures: list[Exchange]
     answers: list[Exchange]
-    standings: frozenset[Standing]
+    standings: frozenset[CallState]
 
     @classmethod
-    def of(cls, rollout: Rollout, policy: Policy) -> Facts:
+    def of(cls, rollout: RolloutRecord, policy: Policy) -> Evidence:
         """Gather them; the order in which records arrived makes no difference."""
         exchanges = counted(rollout.exchanges)
         calls = calls_of(exchanges)
@@ -51,7 +51,7 @@ class Facts:
             main=main_calls(calls, rollout),
             failures=[x for x in exchanges if x.cause is not None],
             standings=frozenset({call.standing for call in calls}),
-            answers=[call.last for call in calls if call.standing is Standing.ANSWERED],
+            answers=[call.last for call in calls if call.standing is CallState.ANSWERED],
         )
 
     @property
@@ -64,7 +64,7 @@ class Facts:
         """Whether the agent is on a subscription of its own and never passes the proxy."""
         return self.rollout.usage_channel == "none"
 
-    def any(self, *standings: Standing) -> bool:
+    def any(self, *standings: CallState) -> bool:
         """Whether any call stands so."""
         return not self.standings.isdisjoint(standings)
 
@@ -88,12 +88,12 @@ def reported_activity(outcome: Outcome | None) -> bool:
     return outcome is not None and bool(outcome.total_tokens or outcome.tool_calls)
 
 
-def any_output(calls: tuple[Call, ...]) -> bool:
+def any_output(calls: tuple[LogicalCall, ...]) -> bool:
     """Whether any output came, in an answer or in part of one."""
     return any(spoke(attempt) for call in calls for attempt in call.attempts)
 
 
-def taken_over(facts: Facts, since: float) -> list[Call]:
+def taken_over(facts: Evidence, since: float) -> list[LogicalCall]:
     """Answered calls to other models that ended after ``since`` and can have done the work.
 
     A call without tools beside a main model that has them is a side call (a title, a
@@ -104,14 +104,14 @@ def taken_over(facts: Facts, since: float) -> list[Call]:
     return [
         call
         for call in facts.calls
-        if call.standing is Standing.ANSWERED
+        if call.standing is CallState.ANSWERED
         and call.model not in main
         and (call.last.has_tools or not needs_tools)
         and ended_at(call.last) > since
     ]
 
 
-def main_lane(facts: Facts) -> str | None:
+def main_lane(facts: Evidence) -> str | None:
     """The main lane as last used; what the registration names where no call came."""
     if facts.main:
         return str(Lane.of(facts.main[-1].last))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from classifier.diagnostics import Diagnostic, diagnose
-from classifier.records import ExecutionStatus, Outcome, Rollout, TerminationReason
+from classifier.records import ExecutionStatus, Outcome, RolloutRecord, TerminationReason
 from classifier.verdicts import Health, Subcategory, Verdict
 
 
@@ -68,7 +68,7 @@ class Result:
 _NOTHING = Outcome(status=ExecutionStatus.SUCCESS)
 
 
-def result(rollout: Rollout, verdict: Verdict) -> Result:
+def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
     """The record of a rollout and the verdict on it."""
     outcome = rollout.outcome or _NOTHING
     reported = rollout.outcome is not None

@@ -224,7 +224,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rollout:
+class RolloutRecord:
     """Everything known of one rollout, as judgement reads it.
 
     ``exchanges`` in order of their start; ``gaps`` counts calls that were served but

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from classifier.calls import REFUSALS, Standing, ended_at, proven_empty
-from classifier.facts import Facts, reported_activity, taken_over
+from classifier.calls import REFUSALS, CallState, ended_at, proven_empty
+from classifier.facts import Evidence, reported_activity, taken_over
 from classifier.records import Ending, UsageSource
 from classifier.verdicts import Subcategory
 
@@ -19,50 +19,50 @@ from classifier.verdicts import Subcategory
 _CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_length"))
 
 
-def _last_failed(facts: Facts) -> Subcategory | None:
-    settled = (Standing.ANSWERED, Standing.FAILED)
+def _last_failed(facts: Evidence) -> Subcategory | None:
+    settled = (CallState.ANSWERED, CallState.FAILED)
     last = next((call for call in reversed(facts.main) if call.standing in settled), None)
-    if last is None or last.standing is Standing.ANSWERED:
+    if last is None or last.standing is CallState.ANSWERED:
         return None
     cause = last.failures[-1].cause
     return None if cause is None else cause.subcategory
 
 
-def ended_on_rejection(facts: Facts) -> bool:
+def ended_on_rejection(facts: Evidence) -> bool:
     """Whether the last thing the model under test was asked was refused as unacceptable."""
     return _last_failed(facts) is Subcategory.REJECTED_REQUEST
 
 
-def _went_on_with_another_model(facts: Facts) -> bool:
+def _went_on_with_another_model(facts: Evidence) -> bool:
     if _last_failed(facts) in (None, Subcategory.REJECTED_REQUEST):
         return False
     return bool(taken_over(facts, max(ended_at(call.last) for call in facts.main)))
 
 
-def _reason(name: str) -> Callable[[Facts], bool]:
+def _reason(name: str) -> Callable[[Evidence], bool]:
     return lambda facts: any(x.cause is not None and x.cause.reason == name for x in facts.failures)
 
 
-def _usage(source: UsageSource) -> Callable[[Facts], bool]:
+def _usage(source: UsageSource) -> Callable[[Evidence], bool]:
     return lambda facts: source in {x.usage.source for x in facts.answers}
 
 
-def _finished(words: frozenset[str]) -> Callable[[Facts], bool]:
+def _finished(words: frozenset[str]) -> Callable[[Evidence], bool]:
     return lambda facts: any(
         reason is not None and reason.casefold() in words
         for reason in {x.finish_reason for x in facts.answers}
     )
 
 
-def _never_answered(facts: Facts) -> bool:
-    return bool(facts.calls) and not facts.any(Standing.ANSWERED, Standing.FAILED)
+def _never_answered(facts: Evidence) -> bool:
+    return bool(facts.calls) and not facts.any(CallState.ANSWERED, CallState.FAILED)
 
 
-def _unseen_activity(facts: Facts) -> bool:
+def _unseen_activity(facts: Evidence) -> bool:
     return not facts.calls and not facts.exempt and reported_activity(facts.outcome)
 
 
-def _repeats(facts: Facts) -> bool:
+def _repeats(facts: Evidence) -> bool:
     failures = [x for x in facts.failures if x.request_digest]
     if len(failures) < facts.policy.request_repeats:
         return False
@@ -71,10 +71,10 @@ def _repeats(facts: Facts) -> bool:
 
 
 # In the order in which a verdict lists them.
-WARNINGS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
-    ("calls_lost", lambda facts: facts.any(Standing.LOST)),
+WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
+    ("calls_lost", lambda facts: facts.any(CallState.LOST)),
     ("calls_unrecorded", lambda facts: facts.rollout.gaps > 0),
-    ("calls_in_flight", lambda facts: facts.any(Standing.PENDING)),
+    ("calls_in_flight", lambda facts: facts.any(CallState.PENDING)),
     ("calls_never_answered", _never_answered),
     ("calls_bypass_the_proxy", _unseen_activity),
     ("ended_on_rejection", ended_on_rejection),
@@ -93,6 +93,6 @@ WARNINGS: tuple[tuple[str, Callable[[Facts], bool]], ...] = (
 )
 
 
-def warnings(facts: Facts) -> tuple[str, ...]:
+def warnings(facts: Evidence) -> tuple[str, ...]:
     """The names of all that apply."""
     return tuple(name for name, applies in WARNINGS if applies(facts))

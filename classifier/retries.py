@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from classifier.policy import EVIDENCE, Policy
-from classifier.records import Rollout
+from classifier.records import RolloutRecord
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
 
 PERMANENT = {
@@ -91,7 +91,7 @@ def repetitions(cause: str | None, earlier: Sequence[str]) -> int:
 
 
 def in_itself(
-    verdict: Verdict, rollout: Rollout, policy: Policy, earlier: Sequence[str] = ()
+    verdict: Verdict, rollout: RolloutRecord, policy: Policy, earlier: Sequence[str] = ()
 ) -> Verdict:
     """The verdict with the advice that this rollout and its task's earlier causes give."""
     attempt = rollout.attempt or 0

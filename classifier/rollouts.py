@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from classifier import tallies
-from classifier.calls import Call, Standing, ended_at, proven_empty
+from classifier.calls import CallState, LogicalCall, ended_at, proven_empty
 from classifier.facts import (
-    Facts,
+    Evidence,
     any_output,
     main_lane,
     reported_activity,
@@ -22,7 +22,7 @@ from classifier.facts import (
 )
 from classifier.fingerprints import NETWORK, Lane, cause_name, fingerprint, status_name, suspicion
 from classifier.policy import EVIDENCE, Policy
-from classifier.records import Exchange, ExecutionStatus, Rollout, TerminationReason
+from classifier.records import Exchange, ExecutionStatus, RolloutRecord, TerminationReason
 from classifier.remarks import warnings
 from classifier.retries import in_itself
 from classifier.seed import judge_by_seed
@@ -45,52 +45,52 @@ class Finding:
     sentence: str | None = None
 
 
-Rule = Callable[[Facts], Finding | None]
+Rule = Callable[[Evidence], Finding | None]
 
 
 def _ids(exchanges: Iterable[Exchange]) -> tuple[str, ...]:
     return tuple(exchange.id for exchange in exchanges)
 
 
-def _failures(calls: Iterable[Call]) -> list[Exchange]:
+def _failures(calls: Iterable[LogicalCall]) -> list[Exchange]:
     return sorted((x for call in calls for x in call.failures), key=lambda x: (ended_at(x), x.id))
 
 
-def _not_judged(facts: Facts) -> Finding | None:
+def _not_judged(facts: Evidence) -> Finding | None:
     if not unprompted(facts.outcome):
         return None
     return Finding(health=Health.NOT_JUDGED, rule="not_judged")
 
 
-def _undecided(facts: Facts) -> Finding | None:
-    lost = [call.last for call in facts.calls if call.standing is Standing.LOST]
+def _undecided(facts: Evidence) -> Finding | None:
+    lost = [call.last for call in facts.calls if call.standing is CallState.LOST]
     if not (lost or facts.rollout.gaps or _nothing_yet(facts)):
         return None
     return Finding(health=Health.UNDECIDED, rule="undecided", evidence=_ids(lost))
 
 
-def _nothing_yet(facts: Facts) -> bool:
+def _nothing_yet(facts: Evidence) -> bool:
     """Whether the rollout goes on and not one call has ended: no evidence of anything."""
-    if facts.any(Standing.ANSWERED, Standing.FAILED, Standing.UNANSWERED):
+    if facts.any(CallState.ANSWERED, CallState.FAILED, CallState.UNANSWERED):
         return False
-    return facts.outcome is None or facts.any(Standing.PENDING)
+    return facts.outcome is None or facts.any(CallState.PENDING)
 
 
-def _dead(calls: tuple[Call, ...]) -> list[Exchange]:
+def _dead(calls: tuple[LogicalCall, ...]) -> list[Exchange]:
     """The failures of calls of which none was ever answered; empty when one was."""
-    if any(call.standing is Standing.ANSWERED for call in calls) or any_output(calls):
+    if any(call.standing is CallState.ANSWERED for call in calls) or any_output(calls):
         return []
     return _failures(calls)
 
 
-def _all_failed(facts: Facts) -> Finding | None:
+def _all_failed(facts: Evidence) -> Finding | None:
     failures = _dead(facts.calls)
     if not failures:
         return None
     return _api_error("all_failed", failures, f"on {_share(facts.calls)} calls")
 
 
-def _main_model_failed(facts: Facts) -> Finding | None:
+def _main_model_failed(facts: Evidence) -> Finding | None:
     failures = _dead(facts.main)
     if not failures:
         return None
@@ -98,15 +98,15 @@ def _main_model_failed(facts: Facts) -> Finding | None:
     return _api_error("main_model_failed", failures, f"on {_share(facts.main)} calls to {model}")
 
 
-def _share(calls: tuple[Call, ...]) -> str:
+def _share(calls: tuple[LogicalCall, ...]) -> str:
     return f"{sum(bool(call.failures) for call in calls)} of {len(calls)}"
 
 
-def _interrupted(facts: Facts) -> Finding | None:
+def _interrupted(facts: Evidence) -> Finding | None:
     tail = _failing_tail(facts.main)
     if not tail or _cause_of(tail[-1]) is Subcategory.REJECTED_REQUEST:
         return None
-    if any(call.standing is Standing.PENDING for call in facts.main):
+    if any(call.standing is CallState.PENDING for call in facts.main):
         return None
     if taken_over(facts, ended_at(tail[-1].last)):
         return None
@@ -120,18 +120,18 @@ def _interrupted(facts: Facts) -> Finding | None:
     return _api_error("interrupted", failures, share)
 
 
-def _failing_tail(calls: tuple[Call, ...]) -> list[Call]:
+def _failing_tail(calls: tuple[LogicalCall, ...]) -> list[LogicalCall]:
     """The failed calls behind the last answered one, oldest first."""
-    tail: list[Call] = []
+    tail: list[LogicalCall] = []
     for call in reversed(calls):
-        if call.standing is Standing.ANSWERED:
+        if call.standing is CallState.ANSWERED:
             break
-        if call.standing is Standing.FAILED:
+        if call.standing is CallState.FAILED:
             tail.append(call)
     return tail[::-1]
 
 
-def _cause_of(call: Call) -> Subcategory | None:
+def _cause_of(call: LogicalCall) -> Subcategory | None:
     cause = call.failures[-1].cause
     return None if cause is None else cause.subcategory
 
@@ -146,7 +146,7 @@ def _api_error(rule: str, failures: list[Exchange], share: str) -> Finding:
     )
 
 
-def _zero_signal(facts: Facts) -> Finding | None:
+def _zero_signal(facts: Evidence) -> Finding | None:
     outcome = facts.outcome
     if facts.exempt or facts.calls or outcome is None:
         return None
@@ -159,8 +159,8 @@ def _zero_signal(facts: Facts) -> Finding | None:
     )
 
 
-def _empty_answers(facts: Facts) -> Finding | None:
-    answered = [call for call in facts.main if call.standing is Standing.ANSWERED]
+def _empty_answers(facts: Evidence) -> Finding | None:
+    answered = [call for call in facts.main if call.standing is CallState.ANSWERED]
     if facts.exempt or not answered or any_output(facts.main):
         return None
     if taken_over(facts, 0.0) or not all(proven_empty(call.last) for call in answered):
@@ -173,8 +173,8 @@ def _empty_answers(facts: Facts) -> Finding | None:
     )
 
 
-def _healthy(facts: Facts) -> Finding:
-    answers = [call.last for call in facts.main if call.standing is Standing.ANSWERED]
+def _healthy(facts: Evidence) -> Finding:
+    answers = [call.last for call in facts.main if call.standing is CallState.ANSWERED]
     return Finding(health=Health.HEALTHY, rule="healthy", evidence=_ids(answers[-1:]))
 
 
@@ -189,7 +189,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def judge(rollout: Rollout, *, policy: Policy = EVIDENCE) -> Verdict:
+def judge(rollout: RolloutRecord, *, policy: Policy = EVIDENCE) -> Verdict:
     """The verdict on one rollout, the same however its records arrived.
 
     Before the outcome, and while calls are in flight, it is ``provisional``. A call that
@@ -197,14 +197,14 @@ def judge(rollout: Rollout, *, policy: Policy = EVIDENCE) -> Verdict:
     is None where such calls are the most frequent. ``retry.after_s`` is drawn from the
     rollout's own id, so that judging again says the same.
     """
-    facts = Facts.of(rollout, policy)
+    facts = Evidence.of(rollout, policy)
     if policy.name == "seed":
         return judge_by_seed(facts)
     found = next((f for f in (rule(facts) for rule in RULES) if f is not None), None)
     return _verdict(facts, found or _healthy(facts))
 
 
-def _verdict(facts: Facts, finding: Finding) -> Verdict:
+def _verdict(facts: Evidence, finding: Finding) -> Verdict:
     rollout, exchanges = facts.rollout, facts.exchanges
     failures = facts.failures
     top = tallies.dominant(finding.failures or failures)
@@ -229,7 +229,7 @@ def _verdict(facts: Facts, finding: Finding) -> Verdict:
         lost_s=tallies.lost_s(facts.calls) if failures else 0.0,
         scoreable=_scoreable(facts, finding.health),
         doomed=_doomed(facts),
-        provisional=facts.outcome is None or facts.any(Standing.PENDING),
+        provisional=facts.outcome is None or facts.any(CallState.PENDING),
         warnings=warnings(facts),
         evidence=finding.evidence,
     )
@@ -237,7 +237,7 @@ def _verdict(facts: Facts, finding: Finding) -> Verdict:
 
 
 def _explained(
-    verdict: Verdict, facts: Facts, finding: Finding, top: tallies.Dominant | None
+    verdict: Verdict, facts: Evidence, finding: Finding, top: tallies.Dominant | None
 ) -> Verdict:
     """The verdict with what an unhealthy one says further: category, names, sentence."""
     if finding.health is Health.SUSPECTED_API_ERROR:
@@ -260,7 +260,7 @@ def _explained(
     )
 
 
-def _sentence(facts: Facts, finding: Finding, top: tallies.Dominant) -> str:
+def _sentence(facts: Evidence, finding: Finding, top: tallies.Dominant) -> str:
     kind = "transient" if top.cause.transient else "permanent"
     sentence = f"api_error [{top.cause.subcategory.value}, {kind}]: "
     sentence += f"{_what_came(finding.failures, top.status)} {finding.share}"
@@ -289,18 +289,18 @@ def _provider_wait(failures: Sequence[Exchange]) -> float | None:
     return next((wait for wait in reversed(waits) if wait is not None), None)
 
 
-def _recovered(calls: Sequence[Call]) -> int:
+def _recovered(calls: Sequence[LogicalCall]) -> int:
     """Calls that met a failure and behind which the same model answered."""
     answered: set[str | None] = set()
     recovered = 0
     for call in reversed(calls):
-        if call.standing is Standing.ANSWERED:
+        if call.standing is CallState.ANSWERED:
             answered.add(call.model)
         recovered += call.model in answered and bool(call.failures)
     return recovered
 
 
-def _doomed(facts: Facts) -> bool:
+def _doomed(facts: Evidence) -> bool:
     """Whether going on is pointless: the same permanent failure again and again.
 
     Answers are counted, not logical calls: an SDK's own retry of a dead key is proof too.
@@ -311,7 +311,7 @@ def _doomed(facts: Facts) -> bool:
         return False
     tail = _failing_tail(facts.main)
     fatal = {Subcategory.QUOTA, Subcategory.AUTH}
-    if not any(call.standing is Standing.ANSWERED for call in facts.main):
+    if not any(call.standing is CallState.ANSWERED for call in facts.main):
         fatal = set(Subcategory)
     counts = Counter(
         (x.cause.subcategory, x.status, x.cause.code)
@@ -321,7 +321,7 @@ def _doomed(facts: Facts) -> bool:
     return max(counts.values(), default=0) >= limit
 
 
-def _scoreable(facts: Facts, health: Health) -> str:
+def _scoreable(facts: Evidence, health: Health) -> str:
     """``yes``, ``no``, or ``unknown`` where nobody can say whether a model was reached."""
     if health is Health.UNDECIDED:
         return "unknown"
@@ -331,5 +331,5 @@ def _scoreable(facts: Facts, health: Health) -> str:
     out_of_steps = outcome and outcome.termination_reason is TerminationReason.MAX_STEPS
     if out_of_steps and facts.policy.max_steps == "exclude":
         return "no"
-    reached = facts.exempt or facts.any(Standing.ANSWERED) or any_output(facts.calls)
+    reached = facts.exempt or facts.any(CallState.ANSWERED) or any_output(facts.calls)
     return "yes" if reached or reported_activity(outcome) else "unknown"

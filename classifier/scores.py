@@ -116,7 +116,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class ScoredBatch:
     """A batch summed up; the counts are of rollouts, every attempt included."""
 
     scores: Scores
@@ -260,14 +260,14 @@ def _summaries(diagnostics: Iterable[Diagnostic]) -> tuple[str, ...]:
     return tuple(kind.summary(had[kind]) for kind in kinds() if had[kind])
 
 
-def summarize(entries: Sequence[Entry]) -> Batch:
+def summarize(entries: Sequence[Entry]) -> ScoredBatch:
     """A batch's counts, scores and check, from the entry of every attempt in it."""
     batch = slots(entries)
 
     def each(name: str) -> Iterable[Any]:
         return map(attrgetter(name), entries)
 
-    return Batch(
+    return ScoredBatch(
         scores=scores(batch),
         check=check(batch),
         summaries=_summaries(chain.from_iterable(each("diagnostics"))),

@@ -13,16 +13,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from classifier import tallies
-from classifier.calls import Standing
+from classifier.calls import CallState
 from classifier.causes import status_only
-from classifier.facts import Facts, main_lane, reported_error, unprompted
+from classifier.facts import Evidence, main_lane, reported_error, unprompted
 from classifier.fingerprints import cause_name, fingerprint, suspicion
 from classifier.records import Exchange
 from classifier.retries import in_itself
 from classifier.verdicts import Health, Layer, Subcategory, Verdict
 
 
-class _Seen(NamedTuple):
+class _SeedCounts(NamedTuple):
     """What the seed policy sees: answers with a status, and two counts."""
 
     answers: list[Exchange]
@@ -31,14 +31,14 @@ class _Seen(NamedTuple):
     tools: int
 
 
-def _seen(facts: Facts) -> _Seen:
+def _seen(facts: Evidence) -> _SeedCounts:
     answers = [x for x in facts.exchanges if x.status is not None]
     failures = [x for x in answers if x.status is not None and status_only(x.status)]
     outcome = facts.outcome
     tokens = outcome.total_tokens if outcome else None
     tools = outcome.tool_calls if outcome else None
     # Unknown counts as nothing here, as published: ``_as_nonnegative_int(None)`` is 0.
-    return _Seen(
+    return _SeedCounts(
         answers=answers,
         failures=failures,
         tokens=(tallies.all_tokens(facts.exchanges) if tokens is None else tokens) or 0,
@@ -46,7 +46,7 @@ def _seen(facts: Facts) -> _Seen:
     )
 
 
-def _rule(facts: Facts, seen: _Seen) -> tuple[Health, str]:
+def _rule(facts: Evidence, seen: _SeedCounts) -> tuple[Health, str]:
     if unprompted(facts.outcome):
         return Health.NOT_JUDGED, "not_judged"
     silent = reported_error(facts.outcome) or facts.exempt
@@ -59,7 +59,7 @@ def _rule(facts: Facts, seen: _Seen) -> tuple[Health, str]:
     return Health.SUSPECTED_API_ERROR, "zero_signal"
 
 
-def judge_by_seed(facts: Facts) -> Verdict:
+def judge_by_seed(facts: Evidence) -> Verdict:
     """The verdict benchflow would have given; ``scoreable`` follows from health alone."""
     seen = _seen(facts)
     health, rule = _rule(facts, seen)
@@ -81,12 +81,12 @@ def judge_by_seed(facts: Facts) -> Verdict:
         cost_usd=tallies.cost_usd(facts.exchanges),
         lost_s=tallies.lost_s(facts.calls),
         scoreable="yes" if health is Health.HEALTHY else "no",
-        provisional=facts.outcome is None or facts.any(Standing.PENDING),
+        provisional=facts.outcome is None or facts.any(CallState.PENDING),
     )
     return in_itself(_explained(verdict, seen), rollout, facts.policy)
 
 
-def _explained(verdict: Verdict, seen: _Seen) -> Verdict:
+def _explained(verdict: Verdict, seen: _SeedCounts) -> Verdict:
     statuses = [x.status for x in seen.failures if x.status is not None]
     if verdict.health is Health.SUSPECTED_API_ERROR:
         return replace(
@@ -111,7 +111,7 @@ def _dominant(statuses: list[int]) -> int:
     return max(counts, key=lambda status: (counts[status], status == statuses[-1]))
 
 
-def _accused(verdict: Verdict, seen: _Seen, status: int, subcategory: Subcategory) -> Verdict:
+def _accused(verdict: Verdict, seen: _SeedCounts, status: int, subcategory: Subcategory) -> Verdict:
     kind = "transient" if subcategory.transient else "permanent"
     upstream = seen.failures[-1].upstream
     return replace(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from classifier.calls import Call, ended_at, output_tokens
+from classifier.calls import LogicalCall, ended_at, output_tokens
 from classifier.fingerprints import status_name
 from classifier.records import Cause, Exchange, Usage
 
@@ -113,7 +113,7 @@ def cost_usd(exchanges: Iterable[Exchange]) -> float | None:
     return _total(x.usage.cost_usd for x in exchanges)
 
 
-def lost_s(calls: Sequence[Call]) -> float | None:
+def lost_s(calls: Sequence[LogicalCall]) -> float | None:
     """Seconds the agent spent on failed attempts and on waiting to retry them.
 
     Overlapping waits count once. None when there were failures and nothing is known of
@@ -129,7 +129,7 @@ def lost_s(calls: Sequence[Call]) -> float | None:
     return _covered([span for span in spans if span is not None])
 
 
-def _starts(calls: Sequence[Call], models: set[str | None]) -> dict[str | None, list[float]]:
+def _starts(calls: Sequence[LogicalCall], models: set[str | None]) -> dict[str | None, list[float]]:
     starts: dict[str | None, list[float]] = {model: [] for model in models}
     for call in calls:
         if call.model in starts:

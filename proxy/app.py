@@ -27,28 +27,28 @@ import httpx
 import uvicorn
 
 from proxy import shared, traces
-from proxy.api.guard import Doors, Guard
-from proxy.aside import aside
-from proxy.bounds import Places
-from proxy.door import Door
+from proxy.api.guard import ControlAuth, PortPolicy
+from proxy.aside import run_in_thread
+from proxy.bounds import ConcurrencyLimiter
+from proxy.door import HttpProtocol
 from proxy.keys import Keyring
 from proxy.logs import Log
 from proxy.metrics import SHARED, Metrics
-from proxy.processes import OneProcess, Processes
-from proxy.reach import Reach
-from proxy.recorder import Observer, Recorder, recover
+from proxy.processes import SingleProcess, WorkerProcesses
+from proxy.reach import AddressGuard
+from proxy.recorder import FlushObserver, Recorder, recover
 from proxy.refusals import Refusal, problem
-from proxy.relay import House, Limits, Message, Receive, Relay, Scope, Send
+from proxy.relay import CallLimits, Message, Receive, Relay, RelayContext, Scope, Send
 from proxy.sessions import Sessions
 from proxy.settings import Settings, load
 from proxy.signing import signers
-from proxy.sockets import SocketRelay
-from proxy.standing import AwayError, Standing, Standings
+from proxy.sockets import WebSocketRelay
+from proxy.standing import Access, AccessState, AccessUnknownError
 from proxy.store.database import Database, StorageError, UrlError
 from proxy.store.migrations import UnfitError
 from proxy.store.rows import place
-from proxy.store.spill import Spill, left_behind
-from proxy.upgrades import Dialer, serving
+from proxy.store.spill import SpillFile, left_behind
+from proxy.upgrades import WebSocketConnector, websocket_options
 from proxy.upstreams import Upstream
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Application:
         settings: Settings,
         environment: Mapping[str, str],
         *,
-        watching: Sequence[Observer] = (),
+        watching: Sequence[FlushObserver] = (),
     ) -> None:
         self._settings = settings
         self._database = Database(settings.database_url)
@@ -96,8 +96,8 @@ class Application:
         secret = self._database.secret("keyring")
         self._keyring = keyring = Keyring(secret)
         token = settings.admin_token.get_secret_value().encode() if settings.admin_token else None
-        self._doors = Doors(settings.control_port or None)
-        self._guard = Guard(
+        self._doors = PortPolicy(settings.control_port or None)
+        self._guard = ControlAuth(
             token,
             Sessions.of(secret, token),
             time.time,
@@ -105,12 +105,12 @@ class Application:
         )
         self._upstreams = upstreams = settings.allow_list()
         self._standings = _standings(self._database)
-        reach = Reach.of(upstreams)
+        reach = AddressGuard.of(upstreams)
         self._transport = _upstream_client(settings.http_client, reach)
-        house = House(
+        house = RelayContext(
             upstreams=upstreams,
             transport=self._transport,
-            ledger=self._recorder,
+            recorder=self._recorder,
             keyring=keyring,
             salt=self._database.secret("salt"),
             new_id=_new_id,
@@ -122,14 +122,14 @@ class Application:
             admits=self._admits if settings.require_registration else None,
             real_keys=settings.real_keys(environment),
             signers=signers(environment, time.monotonic),
-            standing=self._standings,
-            places=Places(
+            access=self._standings,
+            concurrency=ConcurrencyLimiter(
                 in_all=settings.max_concurrent_calls or None,
                 each=settings.max_concurrent_calls_per_rollout or None,
             ),
         )
         self._relay = Relay(house)
-        self._sockets = SocketRelay(house, Dialer(reach=reach))
+        self._sockets = WebSocketRelay(house, WebSocketConnector(reach=reach))
         self._metrics = Metrics(
             self._recorder,
             census=lambda: self._database.census(time.time()),
@@ -178,7 +178,7 @@ class Application:
         # Loaded here: FastAPI and the rest are half of a start, and no agent's call needs them.
         from proxy import control_plane  # noqa: PLC0415
 
-        near = control_plane.Neighbours(
+        near = control_plane.ServiceParts(
             database=self._database,
             recorder=self._recorder,
             keyring=self._keyring,
@@ -195,7 +195,7 @@ class Application:
         if self._made is not None:
             return self._made
         if self._making is None:
-            self._making = asyncio.create_task(aside(self.control_plane))
+            self._making = asyncio.create_task(run_in_thread(self.control_plane))
         return await asyncio.shield(self._making)
 
     async def _prepare_control_plane(self) -> None:
@@ -297,8 +297,8 @@ def serve(settings: Settings) -> None:
         "proxy.app:create",
         factory=True,
         loop="uvloop",
-        http=Door,
-        **serving(settings.body_limit),
+        http=HttpProtocol,
+        **websocket_options(settings.body_limit),
         lifespan="on",
         workers=settings.workers,
         log_level=settings.log_level,
@@ -317,9 +317,9 @@ def serve(settings: Settings) -> None:
         if settings.workers > 1:
             gc.enable()
             with _sharing_numbers(os.environ):
-                Processes(config, sockets=listeners).run()
+                WorkerProcesses(config, sockets=listeners).run()
         else:
-            OneProcess(config).run(sockets=listeners)
+            SingleProcess(config).run(sockets=listeners)
     except KeyboardInterrupt:
         pass
     finally:
@@ -336,8 +336,8 @@ def _spill_place(database: Database, settings: Settings) -> Path | None:
     return database.spill_place(Path(settings.spill_dir) if settings.spill_dir else None)
 
 
-def _spill(place: Path | None, worker: str) -> Spill | None:
-    return Spill.of(place, worker) if place else None
+def _spill(place: Path | None, worker: str) -> SpillFile | None:
+    return SpillFile.of(place, worker) if place else None
 
 
 def _log(settings: Settings) -> Log:
@@ -401,8 +401,8 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _standings(database: Database) -> Standings:
-    def look_up(rollout_id: str) -> Standing | None:
+def _standings(database: Database) -> Access:
+    def look_up(rollout_id: str) -> AccessState | None:
         from truezero.models import Fault  # noqa: PLC0415  the REST contract, 12 ms of a start
 
         with _away():
@@ -410,7 +410,7 @@ def _standings(database: Database) -> Standings:
         if row is None:
             return None
         ends = [at for at in (row["outcome_at"], row["revoked_at"]) if at is not None]
-        return Standing(
+        return AccessState(
             ends_at=min(ends, default=None),
             upstream=row["upstream"],
             fault=Fault.model_validate_json(row["fault"]) if row["fault"] else None,
@@ -420,7 +420,7 @@ def _standings(database: Database) -> Standings:
         with _away():
             return database.next_drilled_call(rollout_id)
 
-    return Standings(look_up=look_up, count=count, wall=time.time, clock=time.monotonic)
+    return Access(look_up=look_up, count=count, wall=time.time, clock=time.monotonic)
 
 
 @contextlib.contextmanager
@@ -428,11 +428,11 @@ def _away() -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise AwayError from error
+        raise AccessUnknownError from error
 
 
-def _limits(settings: Settings) -> Limits:
-    return Limits(
+def _limits(settings: Settings) -> CallLimits:
+    return CallLimits(
         connect_s=settings.connect_timeout_s,
         read_s=settings.read_timeout_s,
         write_s=settings.write_timeout_s,
@@ -441,7 +441,7 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _upstream_client(name: str, reach: Reach) -> httpx.AsyncBaseTransport:
+def _upstream_client(name: str, reach: AddressGuard) -> httpx.AsyncBaseTransport:
     """What asks the providers; the one that is not used is not loaded either (70 ms)."""
     module, transport = _UPSTREAM_CLIENTS[name]
     made: httpx.AsyncBaseTransport = getattr(import_module(module), transport)(reach=reach)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 _ALONE_S, _BESIDE_S = 0.005, 0.0005
 
 
-class _Guests:
+class _ThreadPool:
     """Works under way, over all threads; the interval is one for the whole process."""
 
     def __init__(self) -> None:
@@ -32,10 +32,10 @@ class _Guests:
             sys.setswitchinterval(_BESIDE_S if self._count else _ALONE_S)
 
 
-_GUESTS = _Guests()
+_GUESTS = _ThreadPool()
 
 
-async def aside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Do work in a thread; raises what the work raises."""
     return await asyncio.to_thread(_beside, work, args, kwargs)
 

@@ -41,7 +41,7 @@ def may_ask(upstream: Upstream, method: str, path: bytes, headers: Pairs) -> boo
     return b"accept-encoding" not in seen or _all_known(headers)
 
 
-class Unasked:
+class UsageRemover:
     """An answer without what only the asking added.
 
     ``headers`` are those of the answer as the agent gets it. One that comes encoded is

@@ -14,7 +14,7 @@ _A_BURST_S = 10  # so many seconds' worth may come at once, as a batch does that
 _SOON = ((b"retry-after", b"1"),)  # seconds, RFC 9110 §10.2.3
 
 
-class Places:
+class ConcurrencyLimiter:
     """Places for calls under way, in all and for each rollout; None is no bound.
 
     Whoever takes one gives it back, however the call ends.
@@ -28,7 +28,7 @@ class Places:
         self._taken = 0
         self._of: dict[str, int] = {}  # kept only where each rollout has a bound
 
-    def take(self, rollout_id: str) -> None:
+    def acquire(self, rollout_id: str) -> None:
         """Take a place for a call.
 
         Raises:
@@ -45,7 +45,7 @@ class Places:
             self._of[rollout_id] = under_way + 1
         self._taken += 1
 
-    def give_back(self, rollout_id: str) -> None:
+    def release(self, rollout_id: str) -> None:
         """Give back the place of a call that is over."""
         self._taken -= 1
         if self._each is not None:
@@ -60,7 +60,7 @@ def _full(code: str, why: str) -> Refusal:
     return Refusal(503, code, f"{why}, which is as many as may be: ask again in a second", _SOON)
 
 
-class Pace:
+class RateLimiter:
     """How often something may be done: a bucket that fills at a rate and holds ten seconds' worth.
 
     Arguments:

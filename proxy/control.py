@@ -20,12 +20,12 @@ from classifier import breakers, codec
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.outcomes import result
 from classifier.policy import SEED, Policy
-from classifier.records import Exchange, ExecutionStatus, Outcome, Rollout
+from classifier.records import Exchange, ExecutionStatus, Outcome, RolloutRecord
 from classifier.retries import in_itself
 from classifier.rollouts import judge
-from classifier.scores import Batch, Entry, reward_of, summarize
+from classifier.scores import Entry, ScoredBatch, reward_of, summarize
 from classifier.verdicts import Verdict
-from proxy.aside import aside
+from proxy.aside import run_in_thread
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
 from proxy.refusals import Refusal
@@ -59,7 +59,7 @@ _SUMMARY = (
 T = TypeVar("T")
 
 
-class Event(NamedTuple):
+class BatchEvent(NamedTuple):
     """One thing that happened in a batch; without a kind it is a sign of life."""
 
     id: int
@@ -67,21 +67,21 @@ class Event(NamedTuple):
     data: dict[str, Any]
 
 
-class _Seen(NamedTuple):
+class _JudgedCalls(NamedTuple):
     """A rollout as it was read, and whether a verdict on it may be kept."""
 
-    rollout: Rollout
+    rollout: RolloutRecord
     kept: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Summed:
+class CachedSummary:
     """A batch summed up, and the stamp of the state it was in."""
 
     stamp: tuple[Any, ...]
     rollouts: int
     skipped: int
-    summary: Batch
+    summary: ScoredBatch
     retry: list[dict[str, Any]]
 
     def told(self, batch: str) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class _Summed:
         return {"batch": batch, "valid": found.valid, "lines": found.lines}
 
 
-class Recording(Protocol):
+class RecorderState(Protocol):
     """What the desk asks of the recorder."""
 
     failing: bool
@@ -119,7 +119,7 @@ class Recording(Protocol):
         ...
 
 
-class Desk:
+class RolloutService:
     """The control desk of one process.
 
     Arguments:
@@ -137,7 +137,7 @@ class Desk:
         self,
         *,
         database: Database,
-        recorder: Recording,
+        recorder: RecorderState,
         keyring: Keyring,
         upstreams: Mapping[str, Upstream],
         prices: PriceTable,
@@ -160,7 +160,7 @@ class Desk:
         self._changed = changed
         self._leaving = leaving
         self._registered: set[str] = set()
-        self._summed_up: dict[str, _Summed] = {}
+        self._summed_up: dict[str, CachedSummary] = {}
 
     # rollouts
 
@@ -186,7 +186,9 @@ class Desk:
             fault=as_json(request.fault.model_dump()) if request.fault is not None else None,
         )
         now = self._wall()
-        wanted = Rollout(id=rollout_id, batch=request.batch, model=request.model, upstream=upstream)
+        wanted = RolloutRecord(
+            id=rollout_id, batch=request.batch, model=request.model, upstream=upstream
+        )
         done = await self._ask(
             self._database.register,
             registration,
@@ -442,7 +444,7 @@ class Desk:
         rows = await self._ask(self._database.fingerprints)
         return {"items": [dict(row) for row in rows]}
 
-    async def events(self, batch: str, *, after: int | None = None) -> AsyncIterator[Event]:
+    async def events(self, batch: str, *, after: int | None = None) -> AsyncIterator[BatchEvent]:
         """What happens in a batch, from now on or after an event's number, as long as we live.
 
         Every process sees what any of them recorded. A None is a sign of life.
@@ -458,19 +460,19 @@ class Desk:
                     for event in await self._told(row, doomed):
                         yield event
                 if not rows:
-                    yield Event(position, "", {})
+                    yield BatchEvent(position, "", {})
                     await _until(news if told else None)
 
-    async def _told(self, row: Row, doomed: set[str]) -> list[Event]:
+    async def _told(self, row: Row, doomed: set[str]) -> list[BatchEvent]:
         """A stored event, and the doom of its rollout where it brought that about."""
-        event = Event(row["id"], row["kind"], _told(row, json.loads(row["data"])))
+        event = BatchEvent(row["id"], row["kind"], _told(row, json.loads(row["data"])))
         if event.kind != "exchange_failed" or row["rollout_id"] in doomed:
             return [event]
         verdict = await self.verdict(row["rollout_id"])
         if not verdict["doomed"]:
             return [event]
         doomed.add(row["rollout_id"])
-        return [event, Event(event.id, "rollout_doomed", _told(row, _doom(verdict)))]
+        return [event, BatchEvent(event.id, "rollout_doomed", _told(row, _doom(verdict)))]
 
     # the service itself
 
@@ -540,7 +542,7 @@ class Desk:
         ):
             await asyncio.sleep(_SETTLE_POLL_S)
 
-    def _seen(self, rollout_id: str) -> _Seen:
+    def _seen(self, rollout_id: str) -> _JudgedCalls:
         """A rollout as it stands.
 
         Raises:
@@ -564,11 +566,11 @@ class Desk:
         if found is None:
             if not missing:
                 raise _unknown(rollout_id)
-            return _Seen(Rollout(id=rollout_id, gaps=missing), kept)
+            return _JudgedCalls(RolloutRecord(id=rollout_id, gaps=missing), kept)
         row, rollout = found
         elsewhere = up_s is not None and up_s < LATELY_S
         gaps = rollout.gaps + missing + elsewhere
-        return _Seen(replace(rollout, gaps=gaps, outcome=_outcome(row)), kept)
+        return _JudgedCalls(replace(rollout, gaps=gaps, outcome=_outcome(row)), kept)
 
     def _encoded(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
         """Exchanges as REST gives them, with what they cost."""
@@ -577,7 +579,7 @@ class Desk:
             for exchange in exchanges
         ]
 
-    def _judge_and_keep(self, seen: _Seen) -> Verdict:
+    def _judge_and_keep(self, seen: _JudgedCalls) -> Verdict:
         """Judge, with what earlier attempts of the same task say of a retry, and keep it."""
         rollout = seen.rollout
         verdict = self._judge(rollout, self._policy)
@@ -593,11 +595,11 @@ class Desk:
         )
         return verdict
 
-    def _judge(self, rollout: Rollout, policy: Policy) -> Verdict:
+    def _judge(self, rollout: RolloutRecord, policy: Policy) -> Verdict:
         verdict = judge(rollout, policy=policy)
         return replace(verdict, cost_usd=self._prices.total(rollout.exchanges))
 
-    def _verdict_row(self, rollout: Rollout, verdict: Verdict, now: float) -> dict[str, Any]:
+    def _verdict_row(self, rollout: RolloutRecord, verdict: Verdict, now: float) -> dict[str, Any]:
         made = result(rollout, verdict)
         reported = rollout.outcome is not None
         return {
@@ -622,7 +624,7 @@ class Desk:
             "result": as_json(codec.encode_result(made)) if reported else None,
         }
 
-    async def _summed(self, batch: str) -> _Summed:
+    async def _summed(self, batch: str) -> CachedSummary:
         """A batch summed up, once for each state that it is in: pages ask again and again."""
         stamp = await self.read(overview.batch_stamp, batch)
         if stamp.waits:
@@ -642,7 +644,7 @@ class Desk:
 
     async def _ask(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         try:
-            return await aside(question, *args, **kwargs)
+            return await run_in_thread(question, *args, **kwargs)
         except StorageError as error:
             raise Refusal(
                 503,
@@ -691,7 +693,7 @@ def _outcome(row: Row) -> Outcome | None:
     return None
 
 
-def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> _Summed:
+def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> CachedSummary:
     advice: dict[str, Any] = {}
     entries: list[Entry] = []
     for row in rows:
@@ -701,7 +703,7 @@ def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> _Summed:
             wrong = diagnose(codec.decode_verdict(told))
             advice[row[0]] = told["retry"]
         entries.append(Entry._make((*row[:_SKIPPED], wrong)))
-    return _Summed(
+    return CachedSummary(
         stamp=stamp,
         rollouts=len(rows),
         skipped=sum(row[_SKIPPED] is not None for row in rows),

@@ -15,14 +15,14 @@ from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from proxy.api import keys, numbers, problems, routes
-from proxy.api.guard import Guard
-from proxy.aside import aside
-from proxy.bounds import Pace
-from proxy.control import Desk, Recording
+from proxy.api.guard import ControlAuth
+from proxy.aside import run_in_thread
+from proxy.bounds import RateLimiter
+from proxy.control import RecorderState, RolloutService
 from proxy.keys import Keyring
 from proxy.metrics import Metrics
-from proxy.minting import Mint
-from proxy.overview import Overview
+from proxy.minting import VirtualKeys
+from proxy.overview import Dashboard
 from proxy.prices import PriceTable
 from proxy.processes import LEAVING
 from proxy.settings import Settings
@@ -32,17 +32,17 @@ from proxy.web import pages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class ServiceParts:
     """What the control plane is given of the service around it.
 
     ``changed`` is told when what a rollout's key opens, or its drill, is another than before.
     """
 
     database: Database
-    recorder: Recording
+    recorder: RecorderState
     keyring: Keyring
     upstreams: Mapping[str, Upstream]
-    guard: Guard
+    guard: ControlAuth
     metrics: Metrics
     new_id: Callable[[], str]
     changed: Callable[[str], None]
@@ -53,12 +53,12 @@ class ControlPlane:
     """The application that answers, and the desk behind it."""
 
     app: FastAPI
-    desk: Desk
+    desk: RolloutService
 
 
-def build(settings: Settings, near: Neighbours) -> ControlPlane:
+def build(settings: Settings, near: ServiceParts) -> ControlPlane:
     """Make all of it; takes a third of a second where FastAPI is not loaded yet."""
-    desk = Desk(
+    desk = RolloutService(
         database=near.database,
         recorder=near.recorder,
         keyring=near.keyring,
@@ -71,9 +71,11 @@ def build(settings: Settings, near: Neighbours) -> ControlPlane:
         changed=near.changed,
         leaving=LEAVING.is_set,
     )
-    mint = Mint(desk=desk, keyring=near.keyring, new_id=near.new_id, wall=time.time)
-    pace = Pace(settings.registrations_per_s or None, time.monotonic)
-    overview = Overview(desk=desk, upstreams=near.upstreams, wall=time.time, leaving=LEAVING.is_set)
+    mint = VirtualKeys(desk=desk, keyring=near.keyring, new_id=near.new_id, wall=time.time)
+    pace = RateLimiter(settings.registrations_per_s or None, time.monotonic)
+    overview = Dashboard(
+        desk=desk, upstreams=near.upstreams, wall=time.time, leaving=LEAVING.is_set
+    )
     version, address = metadata.version("truezero"), _address(settings)
     app = FastAPI(
         title="truezero",
@@ -86,7 +88,7 @@ def build(settings: Settings, near: Neighbours) -> ControlPlane:
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
-        return JSONResponse(await aside(app.openapi))
+        return JSONResponse(await run_in_thread(app.openapi))
 
     # Of that package only the files of Swagger UI are used.
     app.mount("/static/docs", StaticFiles(packages=[("fastapi_offline", "static")]))

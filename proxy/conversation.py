@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from classifier.records import Ending, Exchange, Kind
-from proxy.tap import Call, Headers, Tap
+from proxy.tap import Call, CallObserver, Headers
 from proxy.wire import table
 from proxy.wire.dialect import Payload, model_name, name, part
 
@@ -33,7 +33,7 @@ _CLOSE_REASON = re.compile(r"([a-z][a-z_]+)(?:\.([a-z][a-z_]+))?\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class TurnStyle:
     """How a socket's calls behave.
 
     ``fatal``: an error event ends the response under way (developers.openai.com,
@@ -47,18 +47,18 @@ class Manner:
 
 
 MANNERS = {
-    "openai.responses": Manner(fatal=True, falls_back=True),
-    "openai.realtime": Manner(fatal=False, falls_back=False),
+    "openai.responses": TurnStyle(fatal=True, falls_back=True),
+    "openai.realtime": TurnStyle(fatal=False, falls_back=False),
 }
 
 
-def manner(path: bytes) -> Manner | None:
+def manner(path: bytes) -> TurnStyle | None:
     """The manner of a socket, by the raw path after the upstream; None for an unknown one."""
     return MANNERS.get(table.route(table.WEBSOCKET, path).api)
 
 
 @dataclass(slots=True, kw_only=True)
-class Noted:
+class FinishedCall:
     """What one message brought: exchanges that began, and those that are over."""
 
     begun: list[Exchange] = field(default_factory=list)
@@ -66,14 +66,14 @@ class Noted:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Turn:
+class _OpenTurn:
     """One call under way.
 
     ``lane`` is the stream_id it was asked on, ``asked_by`` the event that asked;
     ``response`` is known once the provider took it up.
     """
 
-    tap: Tap
+    tap: CallObserver
     lane: str | None
     asked_by: str | None = None
     response: str | None = None
@@ -91,7 +91,7 @@ class _Session:
     has_tools: bool | None = None
 
 
-class Conversation:
+class WebSocketCapture:
     """The calls of one socket.
 
     Arguments:
@@ -104,7 +104,7 @@ class Conversation:
 
     def __init__(
         self,
-        manner: Manner | None,
+        manner: TurnStyle | None,
         *,
         new_call: Callable[[], Call],
         salt: bytes,
@@ -117,7 +117,7 @@ class Conversation:
         kept = [pair for pair in headers if pair[0] not in (b"content-type", b"content-encoding")]
         self._headers: Headers = (*kept, *_SSE)
         self._session = _Session(model)
-        self._turns: list[_Turn] = []
+        self._turns: list[_OpenTurn] = []
         self._over: deque[str] = deque(maxlen=64)  # responses that are, and may be named again
         self._told = False  # the provider said anything about a call, or why there is none
 
@@ -126,18 +126,18 @@ class Conversation:
         """Whether no call is under way."""
         return not self._turns
 
-    def asked(self, message: bytes) -> Noted:
+    def asked(self, message: bytes) -> FinishedCall:
         """Take a message of the agent."""
-        noted = Noted()
+        noted = FinishedCall()
         if self._manner is not None and _ASKS.search(message):
             payload = _object(message)
             if payload.get("type") == "response.create":
                 self._begin(payload, message, noted)
         return noted
 
-    def answered(self, message: bytes, at: float) -> Noted:
+    def answered(self, message: bytes, at: float) -> FinishedCall:
         """Take a message of the provider, at monotonic seconds."""
-        noted = Noted()
+        noted = FinishedCall()
         if self._manner is None:
             return noted
         telling = _TELLS.search(message) is not None
@@ -147,14 +147,14 @@ class Conversation:
             self._take(_object(message), message, at, noted)
         return noted
 
-    def ended(self, ending: Ending, at: float, code: int | None, reason: str) -> Noted:
+    def ended(self, ending: Ending, at: float, code: int | None, reason: str) -> FinishedCall:
         """Take the socket's end: what is under way is over.
 
         Arguments:
             code: of the provider's close frame; None where it sent none.
             reason: of the same frame.
         """
-        noted = Noted()
+        noted = FinishedCall()
         why = _close_error(code, reason) if ending is Ending.CUT_UPSTREAM else None
         if why is not None and self._manner is not None and not self._told and self.idle:
             self._open(None, noted)
@@ -166,7 +166,7 @@ class Conversation:
 
     # the calls
 
-    def _begin(self, payload: Payload, message: bytes, noted: Noted) -> None:
+    def _begin(self, payload: Payload, message: bytes, noted: FinishedCall) -> None:
         response = part(payload.get("response"))  # realtime's settings for this call
         turn = self._open(
             name(payload.get("stream_id")),
@@ -181,22 +181,22 @@ class Conversation:
     def _open(
         self,
         lane: str | None,
-        noted: Noted,
+        noted: FinishedCall,
         message: bytes = b"",
         *,
         asked_by: str | None = None,
         silent: bool = False,
-    ) -> _Turn:
-        tap = Tap(self._new_call(), salt=self._salt)
+    ) -> _OpenTurn:
+        tap = CallObserver(self._new_call(), salt=self._salt)
         if message:
-            tap.hear_request(message)
-        turn = _Turn(tap=tap, lane=lane, asked_by=asked_by, silent=silent)
+            tap.on_request_body(message)
+        turn = _OpenTurn(tap=tap, lane=lane, asked_by=asked_by, silent=silent)
         turn.has_tools = self._session.has_tools
         self._turns.append(turn)
         noted.begun.append(self._as_seen(turn, tap.opened()))
         return turn
 
-    def _take(self, payload: Payload, message: bytes, at: float, noted: Noted) -> None:
+    def _take(self, payload: Payload, message: bytes, at: float, noted: FinishedCall) -> None:
         kind = payload.get("type")
         if kind == "error":
             self._error(payload, message, at, noted)
@@ -216,7 +216,7 @@ class Conversation:
         if "tools" in session:
             self._session.has_tools = bool(session["tools"])
 
-    def _taken_up(self, payload: Payload, noted: Noted) -> _Turn:
+    def _taken_up(self, payload: Payload, noted: FinishedCall) -> _OpenTurn:
         """The call that a new response answers; providers begin some by themselves.
 
         Voice detection does in realtime, steering in the Responses API.
@@ -227,7 +227,7 @@ class Conversation:
         turn.response = _response_id(payload) or ""
         return turn
 
-    def _whose(self, payload: Payload) -> _Turn | None:
+    def _whose(self, payload: Payload) -> _OpenTurn | None:
         """The call that a message belongs to, by its response or its lane."""
         response, lane = _response_id(payload), name(payload.get("stream_id"))
         if response is not None:
@@ -240,18 +240,18 @@ class Conversation:
             (t for t in self._turns if t.lane == lane and not (response and t.response)), None
         )
 
-    def _error(self, payload: Payload, message: bytes, at: float, noted: Noted) -> None:
+    def _error(self, payload: Payload, message: bytes, at: float, noted: FinishedCall) -> None:
         turn = self._blamed(payload)
         if turn is None:
             turn = self._open(name(payload.get("stream_id")), noted)
         if not turn.answered:
             status = _status(payload)
-            turn.tap.hear_head(status, (*self._headers, *_headers(payload)), at)
+            turn.tap.on_response_head(status, (*self._headers, *_headers(payload)), at)
             turn.answered = True
         self._feed(turn, message, at)
         self._finish(turn, Ending.COMPLETE, at, noted)
 
-    def _blamed(self, payload: Payload) -> _Turn | None:
+    def _blamed(self, payload: Payload) -> _OpenTurn | None:
         """The call that an error ends; None where it ends none."""
         lane = name(payload.get("stream_id"))
         cause = name(part(payload.get("error")).get("event_id"))
@@ -263,24 +263,24 @@ class Conversation:
                 return turn
         return None
 
-    def _feed(self, turn: _Turn, message: bytes, at: float) -> None:
+    def _feed(self, turn: _OpenTurn, message: bytes, at: float) -> None:
         turn.size += len(message)
         self._hear(turn, message, at)
 
-    def _hear(self, turn: _Turn, message: bytes, at: float) -> None:
+    def _hear(self, turn: _OpenTurn, message: bytes, at: float) -> None:
         if not turn.answered:
-            turn.tap.hear_head(200, self._headers, at)
+            turn.tap.on_response_head(200, self._headers, at)
             turn.answered = True
         self._told = True
-        turn.tap.feed(_as_event(message), at)
+        turn.tap.on_response_body(_as_event(message), at)
 
-    def _finish(self, turn: _Turn, ending: Ending, at: float, noted: Noted) -> None:
+    def _finish(self, turn: _OpenTurn, ending: Ending, at: float, noted: FinishedCall) -> None:
         self._turns.remove(turn)
         if turn.response:
             self._over.append(turn.response)
         noted.over.append(self._as_seen(turn, turn.tap.finish(ending, at)))
 
-    def _as_seen(self, turn: _Turn, exchange: Exchange) -> Exchange:
+    def _as_seen(self, turn: _OpenTurn, exchange: Exchange) -> Exchange:
         return replace(
             exchange,
             kind=Kind.PROBE if turn.silent else exchange.kind,

@@ -45,7 +45,7 @@ _DROPPED: deque[tuple[bytes, bytes]] = deque(maxlen=0)  # trailers (RFC 9110 §6
 _log = logging.getLogger("uvicorn.error")
 
 
-class Door(asyncio.Protocol):
+class HttpProtocol(asyncio.Protocol):
     """An agent's connection, as uvicorn's server makes them.
 
     Each request's ``scope["state"]["transport"]`` is its connection: a drill takes it, to
@@ -84,8 +84,8 @@ class Door(asyncio.Protocol):
         self._headers: Pairs | deque[tuple[bytes, bytes]] = _DROPPED
         self._head_bytes: int | None = None  # of a head that has no end yet
         self._upgrades = False
-        self._calls: list[Answering] = []  # the first is under way, the others wait for it
-        self._reading: Answering | None = None  # whose request's body comes
+        self._calls: list[RequestCycle] = []  # the first is under way, the others wait for it
+        self._reading: RequestCycle | None = None  # whose request's body comes
         self._held = False  # the agent is not read from
         self.write_paused = False
         self._writing: list[asyncio.Future[None]] = []  # who waits for room
@@ -186,7 +186,7 @@ class Door(asyncio.Protocol):
         app = self._relaying
         if not raw_path.startswith(_ROLLOUTS):
             app, scope["state"] = self._app, self._state.copy()
-        call = scope["answering"] = Answering(self, app, scope)
+        call = scope["answering"] = RequestCycle(self, app, scope)
         call.bodiless = method == "HEAD"
         call.keep_alive = version != "1.0" and parser.should_keep_alive()
         call.expects = dict(headers).get(b"expect", b"").lower() == b"100-continue"
@@ -199,14 +199,14 @@ class Door(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """The parser's: a part of a request's body is here."""
-        call = cast(Answering, self._reading)
-        if not call.complete and call.hear(body) > HIGH_WATER_LIMIT:
+        call = cast(RequestCycle, self._reading)
+        if not call.complete and call.on_body_part(body) > HIGH_WATER_LIMIT:
             self.hold()
 
     def on_message_complete(self) -> None:
         """The parser's: a request's end is here, unless its body is still to be read."""
         if not self._upgrades:
-            call = cast(Answering, self._reading)
+            call = cast(RequestCycle, self._reading)
             call.more_body = False
             call.tell()
 
@@ -307,14 +307,14 @@ class Door(asyncio.Protocol):
     def _read_on(self, data: bytes) -> None:
         framing = [b": ".join(pair) for pair in self._headers if pair[0] in _FRAMING]
         self._upgrades = False
-        self._parser = httptools.HttpRequestParser(_AfterHead(self))
+        self._parser = httptools.HttpRequestParser(_SkipFirstHead(self))
         self.data_received(b"\r\n".join((b"POST / HTTP/1.1", *framing, b"", b"")) + data)
 
 
-class _AfterHead:
+class _SkipFirstHead:
     """Hands on what a parser finds, but for the first head, which was handed on before."""
 
-    def __init__(self, protocol: Door) -> None:
+    def __init__(self, protocol: HttpProtocol) -> None:
         self._to = protocol
         self._known = True
         self.on_body = protocol.on_body
@@ -340,7 +340,7 @@ class _AfterHead:
         self._to.on_message_complete()
 
 
-class Answering:
+class RequestCycle:
     """One answer on its way out, and the body of its request on its way in.
 
     Names of headers arrive in lower case, as ASGI asks for. A start that carries a ``whole`` body
@@ -355,13 +355,27 @@ class Answering:
     """
 
     __slots__ = (
-        "_app", "_chunked", "_door", "_left", "_news", "_parts", "_parts_bytes", "_scope",
-        "_waiting", "_when_gone", "begun", "bodiless", "complete", "expects", "gone", "keep_alive",
+        "_app",
+        "_chunked",
+        "_left",
+        "_news",
+        "_parts",
+        "_parts_bytes",
+        "_protocol",
+        "_scope",
+        "_waiting",
+        "_when_gone",
+        "begun",
+        "bodiless",
+        "complete",
+        "expects",
+        "gone",
+        "keep_alive",
         "more_body",
     )  # fmt: skip
 
-    def __init__(self, door: Door, app: Application, scope: Scope) -> None:
-        self._door = door
+    def __init__(self, protocol: HttpProtocol, app: Application, scope: Scope) -> None:
+        self._protocol = protocol
         self._app = app
         self._scope = scope
         self._parts: list[bytes] = []
@@ -377,9 +391,9 @@ class Answering:
 
     async def run(self) -> None:
         """Have the application answer."""
-        door = self._door
-        task = cast("asyncio.Task[Any]", asyncio.current_task(door.loop))
-        tasks = door.tasks
+        protocol = self._protocol
+        task = cast("asyncio.Task[Any]", asyncio.current_task(protocol.loop))
+        tasks = protocol.tasks
         tasks.add(task)
         scope, self._scope = self._scope, {}  # which knows us
         try:
@@ -401,9 +415,9 @@ class Answering:
         Raises:
             RuntimeError: it comes out of order, or would be read as another one.
         """
-        door = self._door
-        if door.write_paused and not self.gone:
-            await door.drain()
+        protocol = self._protocol
+        if protocol.write_paused and not self.gone:
+            await protocol.drain()
         if self.gone:
             return
         kind = message["type"]
@@ -414,20 +428,20 @@ class Answering:
             if "whole" in message:
                 self._go_on(head, message["whole"], False)
             else:
-                door.transport.write(head)
+                protocol.transport.write(head)
         else:
             raise RuntimeError(f"{kind!r} out of order")
 
     async def receive(self) -> Message:
         """Hand on what came of the request, or that its agent is gone."""
-        door = self._door
-        if self.expects and not door.transport.is_closing():
+        protocol = self._protocol
+        if self.expects and not protocol.transport.is_closing():
             self.expects = False
-            door.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         if not (self.gone or self.complete):
-            door.go_on()
+            protocol.go_on()
             if not self._news:
-                await _woken(self._waiting, door.loop)
+                await _woken(self._waiting, protocol.loop)
             self._news = False
         if self.gone or self.complete:
             return {"type": "http.disconnect"}
@@ -437,11 +451,11 @@ class Answering:
 
     def pass_on(self, part: bytes) -> bool:
         """Send a part of the answer's body now; False, where it must wait or nobody reads it."""
-        door = self._door
-        if door.write_paused or self.gone:
+        protocol = self._protocol
+        if protocol.write_paused or self.gone:
             return False
         if self._chunked:
-            door.transport.write(b"%x\r\n%b\r\n" % (len(part), part))
+            protocol.transport.write(b"%x\r\n%b\r\n" % (len(part), part))
         else:
             self._go_on(b"", part, True)
         return True
@@ -454,7 +468,7 @@ class Answering:
         self._when_gone = when_gone
         if when_gone is not None:
             self._parts, self._parts_bytes = [], 0
-            self._door.go_on()
+            self._protocol.go_on()
             if self.gone:
                 when_gone()
 
@@ -466,7 +480,7 @@ class Answering:
             if self._when_gone is not None:
                 self._when_gone()
 
-    def hear(self, part: bytes) -> int:
+    def on_body_part(self, part: bytes) -> int:
         """Take a part of the request's body; the bytes that wait to be received."""
         if self._when_gone is not None:
             return 0
@@ -513,7 +527,7 @@ class Answering:
             if len(body) > self._left:
                 raise RuntimeError("the body is longer than its content-length")
             self._left -= len(body)
-        self._door.transport.write(head + body)
+        self._protocol.transport.write(head + body)
         if not more_body:
             self._end()
 
@@ -523,13 +537,13 @@ class Answering:
         self.complete = True
         self.tell()
         if not self.keep_alive:
-            self._door.transport.close()
-        self._door.answered()
+            self._protocol.transport.close()
+        self._protocol.answered()
 
     async def _break_off(self) -> None:
         """Say that nothing can be said; what was begun is cut."""
         if self.begun:
-            self._door.transport.close()
+            self._protocol.transport.close()
             return
         said = b"Internal Server Error"
         headers = [

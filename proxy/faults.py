@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import httpx
 import orjson
 
-from proxy.trouble import WORDS, Asked, Failure, Voice, voice, wants_usage
+from proxy.trouble import WORDS, ErrorAnswer, ErrorScript, FaultedRequest, voice, wants_usage
 from proxy.wire import table
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 from proxy.wire.dialect import Payload
 from proxy.wire.encoding import decoder
 
@@ -35,7 +35,7 @@ _SSE = ("content-type", "text/event-stream; charset=utf-8")
 _NO_LINGER = struct.pack("ii", 1, 0)  # close with a reset, and forget what was not yet sent
 
 
-class StandIn(httpx.AsyncBaseTransport):
+class FaultInjector(httpx.AsyncBaseTransport):
     """Answers one call as a provider in trouble would.
 
     Arguments:
@@ -61,9 +61,9 @@ class StandIn(httpx.AsyncBaseTransport):
         play = _PLAYS.get(self._kind, _refuse)
         return await play(_Stage(self._kind, voice(self._route.api), asked, request))
 
-    def _asked(self, body: Payload) -> Asked:
+    def _asked(self, body: Payload) -> FaultedRequest:
         named = self._route.model or body.get("model")
-        return Asked(
+        return FaultedRequest(
             model=named if isinstance(named, str) else "unknown",
             streamed=self._route.streams or body.get("stream") is True,
             usage=wants_usage(body),
@@ -76,11 +76,13 @@ class _Stage:
 
     __slots__ = ("asked", "kind", "request", "voice")
 
-    def __init__(self, kind: FaultKind, voice: Voice, asked: Asked, request: httpx.Request) -> None:
+    def __init__(
+        self, kind: FaultKind, voice: ErrorScript, asked: FaultedRequest, request: httpx.Request
+    ) -> None:
         self.kind, self.voice, self.asked, self.request = kind, voice, asked, request
 
     @property
-    def failure(self) -> Failure:
+    def failure(self) -> ErrorAnswer:
         return self.voice.errors(self.asked.model)[self.kind]
 
     def body(self, status: int, payload: object, headers: Mapping[str, str]) -> httpx.Response:
@@ -183,7 +185,7 @@ def _read(body: bytes, headers: httpx.Headers) -> Payload:
     try:
         undo = decoder(encodings, _REQUEST_LIMIT)
         found = orjson.loads(undo.feed(body) if undo else body)
-    except (Deaf, orjson.JSONDecodeError):
+    except (Unreadable, orjson.JSONDecodeError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, TextIO
 import orjson
 
 from classifier.records import Exchange
-from proxy.recorder import Observer, Turn
+from proxy.recorder import FlushObserver, FlushResult
 
 Format = Literal["json", "console"]
 
@@ -56,13 +56,13 @@ class Log:
             logger.handlers[:], logger.propagate = [], True  # not the server's own way as well
         _drop(_is_of_a_cut_answer, "uvicorn.error")
 
-    def exchanges(self) -> Observer | None:
+    def exchanges(self) -> FlushObserver | None:
         """What writes a line for each call that ended; None where the level says nothing of it."""
         if _number(self.level) > logging.INFO:
             return None
         render, out = self._renderer(), self.out
 
-        def observe(turn: Turn) -> None:
+        def observe(turn: FlushResult) -> None:
             head = _head("exchange")
             for piece in _pieces(render(head | _facts(e)) for e in turn.ended):
                 out.write(piece)

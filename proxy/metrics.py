@@ -28,8 +28,8 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from classifier.records import Exchange, Kind
-from proxy.recorder import Turn
-from proxy.store.database import Census, StorageError
+from proxy.recorder import FlushResult
+from proxy.store.database import StorageError, StoreCounts
 
 # Where several processes keep their numbers, so that each can tell the sum; read by
 # prometheus_client as it is imported.
@@ -51,7 +51,7 @@ _GAUGES = (
 )
 
 
-class Recording(Protocol):
+class RecorderGauges(Protocol):
     """What is asked of the recorder."""
 
     failing: bool
@@ -80,9 +80,9 @@ class Metrics:
 
     def __init__(
         self,
-        recording: Recording,
+        recording: RecorderGauges,
         *,
-        census: Callable[[], Census],
+        census: Callable[[], StoreCounts],
         version: str,
         shared: Path | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class Metrics:
         self._counting = threading.Lock()  # over what is fresh
         self._adding = threading.Lock()  # over the numbers, held longer than agents may wait
 
-    def observe(self, turn: Turn) -> None:
+    def observe(self, turn: FlushResult) -> None:
         """Count what one turn of the recorder brought."""
         with self._counting:
             self._fresh.count(turn)
@@ -135,11 +135,11 @@ class Metrics:
         encode, content_type = choose_encoder(accept)
         return encode(registry), content_type
 
-    def _counted(self) -> Census:
+    def _counted(self) -> StoreCounts:
         try:
             return self._census()
         except StorageError:
-            return Census(verdicts={}, breakers={})
+            return StoreCounts(verdicts={}, breakers={})
 
 
 class _Alike:
@@ -188,7 +188,7 @@ class _Fresh:
         self.held_s: list[float] = []
         self.turns_s: list[float] = []
 
-    def count(self, turn: Turn) -> None:
+    def count(self, turn: FlushResult) -> None:
         """Count a turn's calls, how long each was held, and how long the turn took."""
         for e in turn.ended:
             if e.injected:  # a drill's failure is no provider's
@@ -271,7 +271,7 @@ class _Calls:
 class _Service:
     """How the process itself fares."""
 
-    def __init__(self, registry: CollectorRegistry, recording: Recording) -> None:
+    def __init__(self, registry: CollectorRegistry, recording: RecorderGauges) -> None:
         self._recording = recording
         overhead = _Histogram(
             "truezero_overhead_seconds",
@@ -313,7 +313,7 @@ class _Service:
 class _Now(Collector):
     """What is asked anew for every reader."""
 
-    def __init__(self, census: Census, version: str) -> None:
+    def __init__(self, census: StoreCounts, version: str) -> None:
         self._census = census
         self._version = version
 

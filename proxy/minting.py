@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.control import Desk
+from proxy.control import RolloutService
 from proxy.keys import Keyring
 from proxy.refusals import Refusal
 from truezero import models
@@ -19,7 +19,7 @@ from truezero import models
 _KEPT = "litellm_key"
 
 
-class Mint:
+class VirtualKeys:
     """Makes, tells of and revokes keys.
 
     Arguments:
@@ -30,7 +30,7 @@ class Mint:
     def __init__(
         self,
         *,
-        desk: Desk,
+        desk: RolloutService,
         keyring: Keyring,
         new_id: Callable[[], str],
         wall: Callable[[], float],

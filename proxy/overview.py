@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from proxy.aside import aside
-from proxy.control import Desk
+from proxy.aside import run_in_thread
+from proxy.control import RolloutService
 from proxy.refusals import Refusal
 from proxy.store import overview as asked
 from proxy.upstreams import Upstream
@@ -33,14 +33,14 @@ _QUIET_POLLS = 20  # polls without news until a sign of life is sent
 Facts = Mapping[str, Any]
 
 
-class Change(NamedTuple):
+class PageChange(NamedTuple):
     """News for a page: ``changed``, or "" as a sign of life."""
 
     kind: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class RolloutListPage:
     """One page of many: ``number`` from 1, ``total`` items in all."""
 
     items: Sequence[Facts]
@@ -65,7 +65,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class TimelinePoint:
     """Ended calls counted over one step of time; ``at`` in epoch seconds.
 
     ``failed`` counts those that failed, by subcategory; ``calls`` all of them.
@@ -81,7 +81,7 @@ class Timeline:
     """Moments of equal length without a hole, oldest first; ``step_s`` is their length."""
 
     step_s: int
-    moments: Sequence[Moment]
+    moments: Sequence[TimelinePoint]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class UpstreamHealth:
     keys: Sequence[tuple[str, int, int]]
 
 
-class Overview:
+class Dashboard:
     """What pages ask of one process.
 
     Arguments:
@@ -118,7 +118,7 @@ class Overview:
     def __init__(
         self,
         *,
-        desk: Desk,
+        desk: RolloutService,
         upstreams: Mapping[str, Upstream],
         wall: Callable[[], float],
         leaving: Callable[[], bool] = lambda: False,
@@ -133,12 +133,12 @@ class Overview:
         """Seconds since the epoch."""
         return self._wall()
 
-    async def batches(self, number: int = 1) -> Page:
+    async def batches(self, number: int = 1) -> RolloutListPage:
         """Batches with their summary and breakers, the newest first."""
         offset = (number - 1) * BATCHES
         found = await self._desk.read(asked.batches, offset=offset, limit=BATCHES)
         items = [await self._glance(row) for row in found.rows]
-        return Page(items=items, number=number, size=BATCHES, total=found.total)
+        return RolloutListPage(items=items, number=number, size=BATCHES, total=found.total)
 
     async def _glance(self, row: Facts) -> Facts:
         batch = row["batch"]
@@ -194,7 +194,7 @@ class Overview:
         search: str | None = None,
         number: int = 1,
         fresh: bool = False,
-    ) -> Page:
+    ) -> RolloutListPage:
         """Rollouts with the verdict they have, oldest first.
 
         Arguments:
@@ -202,7 +202,7 @@ class Overview:
             fresh: what has no final verdict was judged just before.
         """
 
-        def page() -> Awaitable[asked.Found]:
+        def page() -> Awaitable[asked.RolloutQuery]:
             return self._desk.read(
                 asked.found,
                 filters,
@@ -217,7 +217,7 @@ class Overview:
             judged = {name: value for name, value in filters.items() if value != asked.NO_BATCH}
             found = await self._desk.listed(judged, page, _ids)
         items = [_listed(row) for row in found.rows]
-        return Page(items=items, number=number, size=ROLLOUTS, total=found.total)
+        return RolloutListPage(items=items, number=number, size=ROLLOUTS, total=found.total)
 
     async def rollout(self, rollout_id: str, *, after: str | None = None) -> Facts:
         """One rollout: facts, outcome, verdict and a page of its calls.
@@ -242,7 +242,7 @@ class Overview:
         """How each upstream asked in the last ``window_s`` seconds did, the busiest first."""
         since = self._wall() - window_s
         rows = await self._desk.read(asked.recent_calls, since=since, limit=RECENT)
-        return await aside(self._healths, rows)
+        return await run_in_thread(self._healths, rows)
 
     def _healths(self, rows: Iterable[Facts]) -> list[UpstreamHealth]:
         by_name: defaultdict[str, list[Facts]] = defaultdict(list)
@@ -275,21 +275,21 @@ class Overview:
 
     async def changes(
         self, *, batch: str | None = None, rollout_id: str | None = None
-    ) -> AsyncIterator[Change]:
+    ) -> AsyncIterator[PageChange]:
         """Tells whenever what a page shows has changed, and that it still listens.
 
         Every process sees what any of them recorded.
         """
         before, quiet = await self._pulse(batch, rollout_id), 0
-        yield Change("")
+        yield PageChange("")
         while not self._leaving():
             await asyncio.sleep(_POLL_S)
             now = await self._pulse(batch, rollout_id)
             quiet = 0 if now != before else quiet + 1
             if now != before:
-                yield Change("changed")
+                yield PageChange("changed")
             elif quiet % _QUIET_POLLS == 0:
-                yield Change("")
+                yield PageChange("")
             before = now
 
     async def _pulse(self, batch: str | None, rollout_id: str | None) -> tuple[Any, ...]:
@@ -330,7 +330,7 @@ def _timeline(rows: Sequence[Facts], fine_s: int, bars: int) -> Timeline:
         if row["subcategory"] is not None:
             failed[place][row["subcategory"]] += row["calls"]
     moments = [
-        Moment(at=(start + n) * step_s, calls=calls[n], failed=dict(failed[n]))
+        TimelinePoint(at=(start + n) * step_s, calls=calls[n], failed=dict(failed[n]))
         for n in range(count)
     ]
     return Timeline(step_s=step_s, moments=moments)
@@ -346,7 +346,7 @@ def _round_step(wanted_s: float, *, at_least: int) -> int:
     return next((step for step in _ROUND_S if step >= needed), whole)
 
 
-def _ids(found: asked.Found) -> list[str]:
+def _ids(found: asked.RolloutQuery) -> list[str]:
     return [row["id"] for row in found.rows]
 
 

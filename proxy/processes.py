@@ -19,13 +19,13 @@ import uvicorn
 from uvicorn.supervisors import multiprocess
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from proxy.start import lighten
+from proxy.start import tune_process
 
 # Set by the first signal: streams that have no end of their own end then.
 LEAVING = threading.Event()
 
 
-class OneProcess(uvicorn.Server):
+class SingleProcess(uvicorn.Server):
     """uvicorn's server, but for its end.
 
     The first signal lets calls in flight end within the grace, and the process then ends with
@@ -56,12 +56,12 @@ class Worker(Process):
     def server(self) -> uvicorn.Server:
         """What serves in the worker's process."""
         if self._server is None:
-            self._server = OneProcess(config=self.config)
+            self._server = SingleProcess(config=self.config)
         return self._server
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         """Run in the worker's process."""
-        lighten()
+        tune_process()
         threading.Thread(target=_end_with_parent, daemon=True).start()
         super().target(sockets)
 
@@ -69,7 +69,7 @@ class Worker(Process):
 multiprocess.Process = Worker  # type: ignore[misc]  # started in three places, by this name
 
 
-class Processes(Multiprocess):
+class WorkerProcesses(Multiprocess):
     """uvicorn's workers and their parent: a second signal reaches them too."""
 
     def join_all(self) -> None:

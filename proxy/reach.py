@@ -48,7 +48,7 @@ class GuardedAddressError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class AddressGuard:
     """Which addresses of a host may be connected to.
 
     ``near`` are the hosts whose upstream may be on this link, by ``allow_link_local``.

@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from classifier.records import Ending, Exchange
-from proxy.store.database import AwayError, BadRowError, Batch, Gap
+from proxy.store.database import AwayError, BadRowError, CommitBatch, Gap
 
 log = logging.getLogger("truezero.recorder")
 
@@ -31,7 +31,7 @@ _RETRY_S = 0.5
 _REMEMBERED = 10_000  # calls whose end was told; a second one comes within seconds
 
 
-class Spill(Protocol):
+class SpillStore(Protocol):
     """Where exchanges are kept that the database does not take, so that a kill loses none."""
 
     def keep(self, exchanges: Sequence[Exchange]) -> bool:
@@ -54,13 +54,13 @@ class Spill(Protocol):
 class Writer(Protocol):
     """The part of the database that the recorder needs."""
 
-    def write(self, batch: Batch, *, worker: str) -> None:
+    def write(self, batch: CommitBatch, *, worker: str) -> None:
         """Commit, or raise AwayError or BadRowError with nothing written."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class FlushResult:
     """What one turn of the recorder did, for those who watch.
 
     ``ended`` are the calls that ended, each told once, although more bytes after a stream's
@@ -73,11 +73,11 @@ class Turn:
     took_s: float
 
 
-Observer = Callable[[Turn], None]
+FlushObserver = Callable[[FlushResult], None]
 
 
 @dataclass(slots=True)
-class _Load:
+class _PendingWrites:
     """What the loop hands to the thread: exchanges, and whom each of them keeps waiting.
 
     ``put_at`` is when those that ended came.
@@ -88,7 +88,7 @@ class _Load:
     put_at: list[float] = field(default_factory=list)
     waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
-    def take(self, more: _Load) -> None:
+    def take(self, more: _PendingWrites) -> None:
         """Add what came later."""
         self.opened += more.opened
         self.ended += more.ended
@@ -102,7 +102,7 @@ class _Load:
 
 
 # How to tell of a call that began, who waits for that, and behind how many looks it was noted.
-_Noted = tuple[Callable[[], Exchange], asyncio.Future[None], int]
+_OpenCalls = tuple[Callable[[], Exchange], asyncio.Future[None], int]
 
 
 class Recorder:
@@ -114,21 +114,21 @@ class Recorder:
         spill: where to keep what the writer does not take; None keeps it in memory.
     """
 
-    def __init__(self, writer: Writer, *, worker: str, spill: Spill | None = None) -> None:
+    def __init__(self, writer: Writer, *, worker: str, spill: SpillStore | None = None) -> None:
         self._writer = writer
         self._worker = worker
         self._spill = spill
-        self._observers: list[Observer] = []
-        self._queue: SimpleQueue[_Load | None] = SimpleQueue()
-        self._fresh = _Load()  # not handed to the thread yet
-        self._noted: dict[str, _Noted] = {}  # calls that began just now, oldest first
+        self._observers: list[FlushObserver] = []
+        self._queue: SimpleQueue[_PendingWrites | None] = SimpleQueue()
+        self._fresh = _PendingWrites()  # not handed to the thread yet
+        self._noted: dict[str, _OpenCalls] = {}  # calls that began just now, oldest first
         self._look = 0  # how often they were looked through
         self._looking = False  # whether they will be
         self._handing: asyncio.Handle | None = None
         self._handed = self._taken = 0  # exchanges, over the life of the process
         self._writing = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._loop: asyncio.AbstractEventLoop  # from `start` on
-        self._mender = threading.Thread()  # writes what was kept, while the database fails
+        self._backlog_thread = threading.Thread()  # writes what was kept, while the database fails
         self._stopping = threading.Event()
         self._kept = threading.Lock()  # over the fields below, which both threads change
         self._spilled = 0  # exchanges in the spill
@@ -142,7 +142,7 @@ class Recorder:
         self.gaps_counted = 0  # over the life of the process
         self.failing = False  # whether the database refuses writes at the moment
 
-    def tell(self, observer: Observer) -> None:
+    def tell(self, observer: FlushObserver) -> None:
         """Have an observer told of every turn, in the recorder's own thread.
 
         It holds nobody up: those who waited for a turn were released before.
@@ -164,8 +164,8 @@ class Recorder:
     def _join(self, timeout_s: float) -> None:
         self._writing.join(timeout_s)
         self._stopping.set()
-        if self._mender.ident is not None:
-            self._mender.join(timeout_s)
+        if self._backlog_thread.ident is not None:
+            self._backlog_thread.join(timeout_s)
         if self._backlog:
             log.error("%d exchanges could not be written and are gone", len(self._backlog))
         if self._spill is not None:
@@ -173,14 +173,14 @@ class Recorder:
 
     # the ledger, as the relay sees it
 
-    def opened(self, exchange_id: str, noun: Callable[[], Exchange]) -> asyncio.Future[None]:
+    def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
         """Note a call in flight; done once it is durable, within milliseconds.
 
         Whoever waits for that says `hurry`. A call that ends before is written once, whole.
         """
         self._open.add(exchange_id)
         done = self._loop.create_future()
-        self._noted[exchange_id] = noun, done, self._look
+        self._noted[exchange_id] = snapshot, done, self._look
         if not self._looking:
             self._looking = True
             self._loop.call_later(_NOTED_S, self._look_through)
@@ -200,9 +200,9 @@ class Recorder:
         noted, self._noted = self._noted, {}
         self._write_down(noted.values())
 
-    def _write_down(self, noted: Collection[_Noted]) -> None:
-        for noun, done, _ in noted:
-            self._fresh.opened.append(noun())
+    def _write_down(self, noted: Collection[_OpenCalls]) -> None:
+        for snapshot, done, _ in noted:
+            self._fresh.opened.append(snapshot())
             self._fresh.waiting.append(done)
         if noted:
             self._hand_over_soon()
@@ -246,7 +246,7 @@ class Recorder:
 
     def _hand_over(self) -> None:
         self._handing = None
-        load, self._fresh = self._fresh, _Load()
+        load, self._fresh = self._fresh, _PendingWrites()
         if load.waiting:
             self._handed += len(load.waiting)
             self._queue.put(load)
@@ -264,16 +264,16 @@ class Recorder:
             if load.waiting and self._observers:
                 self._tell(load, began, time.perf_counter())
 
-    def _kept_instead(self, load: _Load) -> bool:
+    def _kept_instead(self, load: _PendingWrites) -> bool:
         """While the database fails: kept first, released then, so that a verdict knows."""
         with self._kept:
             if self.failing:
                 self._keep(load.lasting())
             return self.failing
 
-    def _take(self) -> tuple[_Load, bool]:
+    def _take(self) -> tuple[_PendingWrites, bool]:
         """What is queued, waiting for the first; an empty one is time to try again."""
-        load = _Load()
+        load = _PendingWrites()
         try:
             more = self._queue.get(timeout=_RETRY_S if self._gaps else None)
             while more is not None:
@@ -286,18 +286,18 @@ class Recorder:
             return load, False
         return load, True
 
-    def _commit(self, load: _Load) -> None:
+    def _commit(self, load: _PendingWrites) -> None:
         try:
-            self._write(Batch(opened=load.opened, recorded=load.ended, gaps=dict(self._gaps)))
+            self._write(CommitBatch(opened=load.opened, recorded=load.ended, gaps=dict(self._gaps)))
         except Exception as error:  # whatever it is: without this thread agents wait for ever
             log.error("the database cannot be written: %s", type(error).__name__)
             with self._kept:
                 self.failing = True
                 self._keep(load.lasting())
-            self._mender = threading.Thread(target=self._mend, name="mender", daemon=True)
-            self._mender.start()
+            self._backlog_thread = threading.Thread(target=self._mend, name="mender", daemon=True)
+            self._backlog_thread.start()
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: CommitBatch) -> None:
         """Commit a batch, a row that no database would take costing only itself.
 
         Raises:
@@ -314,13 +314,13 @@ class Recorder:
                 if gap.count > written.count:
                     self._gaps[rollout_id] = Gap(gap.count - written.count, gap.since)
 
-    def _write_singly(self, batch: Batch) -> None:
+    def _write_singly(self, batch: CommitBatch) -> None:
         for opened in batch.opened:
             with contextlib.suppress(*BadRowError):
-                self._writer.write(Batch(opened=[opened]), worker=self._worker)
+                self._writer.write(CommitBatch(opened=[opened]), worker=self._worker)
         for recorded in batch.recorded:
             try:
-                self._writer.write(Batch(recorded=[recorded]), worker=self._worker)
+                self._writer.write(CommitBatch(recorded=[recorded]), worker=self._worker)
             except BadRowError as error:
                 log.error("an exchange cannot be written: %s", type(error).__name__)
                 with self._kept:
@@ -415,9 +415,9 @@ class Recorder:
 
     # those who watch and those who wait
 
-    def _tell(self, load: _Load, began: float, now: float) -> None:
+    def _tell(self, load: _PendingWrites, began: float, now: float) -> None:
         ended, put_at = self._news(load)
-        turn = Turn(
+        turn = FlushResult(
             ended=ended,
             waited_s=[now - at for at in put_at],
             took_s=now - began,
@@ -428,7 +428,7 @@ class Recorder:
             except Exception as error:  # watching never hurts writing
                 log.error("what happened cannot be told: %s", type(error).__name__)
 
-    def _news(self, load: _Load) -> tuple[Sequence[Exchange], Sequence[float]]:
+    def _news(self, load: _PendingWrites) -> tuple[Sequence[Exchange], Sequence[float]]:
         """The calls whose end was not told before, and when they came."""
         news = {exchange.id for exchange in load.ended} - self._told - self._told_before
         self._told |= news
@@ -444,12 +444,12 @@ class Recorder:
                 put_at.append(at)
         return ended, put_at
 
-    def _release(self, load: _Load) -> None:
+    def _release(self, load: _PendingWrites) -> None:
         if load.waiting and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(_wake, load.waiting)
 
 
-def recover(writer: Writer, spill: Spill, *, worker: str) -> int:
+def recover(writer: Writer, spill: SpillStore, *, worker: str) -> int:
     """Write what a dead process left in its spill; its calls without an end are lost.
 
     Returns:
@@ -462,18 +462,18 @@ def recover(writer: Writer, spill: Spill, *, worker: str) -> int:
     while group := spill.next(_MENDED):
         ended = [each if each.ending else replace(each, ending=Ending.LOST) for each in group]
         try:
-            writer.write(Batch(recorded=ended), worker=worker)
+            writer.write(CommitBatch(recorded=ended), worker=worker)
         except BadRowError:
             for each in ended:
                 with contextlib.suppress(*BadRowError):
-                    writer.write(Batch(recorded=[each]), worker=worker)
+                    writer.write(CommitBatch(recorded=[each]), worker=worker)
         spill.taken()
         count += len(group)
     return count
 
 
-def _batch(exchanges: Sequence[Exchange], gaps: Mapping[str, Gap]) -> Batch:
-    return Batch(
+def _batch(exchanges: Sequence[Exchange], gaps: Mapping[str, Gap]) -> CommitBatch:
+    return CommitBatch(
         opened=[exchange for exchange in exchanges if exchange.ending is None],
         recorded=[exchange for exchange in exchanges if exchange.ending is not None],
         gaps=dict(gaps),

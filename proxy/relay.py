@@ -1,7 +1,7 @@
 """Moves bytes between an agent and a provider, unchanged, and says how each call ended.
 
 It judges nothing, stores nothing and knows no database: it hands each finished exchange
-to the ledger, and only then lets the agent have its last byte.
+to the recorder, and only then lets the agent have its last byte.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from classifier.verdicts import Subcategory
 from proxy import asking
 from proxy import headers as dress
 from proxy.addressing import Addresses, Target, is_data_plane
-from proxy.bounds import Places
-from proxy.door import Answering
-from proxy.faults import StandIn, resetting
-from proxy.http1.lean import Answer, LeanRequest, pairs
+from proxy.bounds import ConcurrencyLimiter
+from proxy.door import RequestCycle
+from proxy.faults import FaultInjector, resetting
+from proxy.http1.lean import ResponseBody, UpstreamRequest, pairs
 from proxy.keys import Keyring
 from proxy.refusals import Refusal, problem
-from proxy.standing import Standings
-from proxy.tap import STALL_S, Call, Tap
+from proxy.standing import Access
+from proxy.tap import STALL_S, Call, CallObserver
 from proxy.upstreams import Auth, Upstream
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 from proxy.wire.usage_request import with_usage
 
 if TYPE_CHECKING:
@@ -53,10 +53,10 @@ _WITHOUT_CREDENTIALS = {
 }
 
 
-class Ledger(Protocol):
+class CallRecorder(Protocol):
     """Where exchanges are written; neither future ever fails (a gap is counted instead)."""
 
-    def opened(self, exchange_id: str, noun: Callable[[], Exchange]) -> asyncio.Future[None]:
+    def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
         """Note a call in flight; done once it is durable, which may wait for `hurry`."""
         ...
 
@@ -85,7 +85,7 @@ class Signer(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class CallLimits:
     """Bounds of one call: times in seconds (None is unlimited), sizes in bytes.
 
     ``drain_s`` and ``drain_bytes``: how much of an answer is read on for its usage after its
@@ -106,98 +106,100 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
+class RelayContext:
     """What the relay is given: its neighbours, its rules, and time.
 
     ``admits`` raises a Refusal for a rollout that may not be written to; None admits all.
     ``proof_required``: a call must prove its rollout by secret or minted key.
     ``real_keys``: upstream name → the key to put in. ``signers``: who steps in where an
     upstream takes more than a key, and neither the caller nor ``real_keys`` has one.
-    ``standing``: what a rollout's key still opens, and what its agent is drilled with.
+    ``access``: what a rollout's key still opens, and what its agent is drilled with.
     ``stall_s``: silence after which a call that its agent left was stalled, in seconds.
-    ``places``: how many calls may be under way at once.
+    ``concurrency``: how many calls may be under way at once.
     """
 
     upstreams: Mapping[str, Upstream]
     transport: httpx.AsyncBaseTransport
-    ledger: Ledger
+    recorder: CallRecorder
     keyring: Keyring
     salt: bytes
     new_id: Callable[[], str]
     wall: Callable[[], float]
     clock: Callable[[], float]
-    limits: Limits
+    limits: CallLimits
     proof_required: bool = False
     admits: Callable[[str], Awaitable[None]] | None = None
     real_keys: Mapping[str, str]
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
-    standing: Standings | None = None
+    access: Access | None = None
     stall_s: float = STALL_S
-    places: Places = field(default_factory=Places)
+    concurrency: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
 
 
 class Relay:
     """The data plane as an ASGI callable."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
-        self._addresses = Addresses(house.upstreams, house.keyring)
+    def __init__(self, context: RelayContext) -> None:
+        self._context = context
+        self._addresses = Addresses(context.upstreams, context.keyring)
 
     def claims(self, scope: Scope) -> bool:
         """Whether this request is an agent's."""
-        return is_data_plane(scope["raw_path"], self._house.upstreams)
+        return is_data_plane(scope["raw_path"], self._context.upstreams)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Relay one request, or answer why not."""
-        house = self._house
+        context = self._context
         try:
             target = await self._admitted(scope)
-            house.places.take(target.rollout_id)
+            context.concurrency.acquire(target.rollout_id)
             try:
-                standing, fault = house.standing, None
-                if standing is not None and standing.concerns(target):
-                    fault = await standing.strike(target, scope["method"])
+                access, fault = context.access, None
+                if access is not None and access.concerns(target):
+                    fault = await access.next_fault(target, scope["method"])
                 if fault is None:
-                    flight = _Flight(house, target, scope, receive, send)
+                    flight = ProxiedCall(context, target, scope, receive, send)
                 else:
                     flight = self._drill(fault, target, scope, receive, send)
-                await flight.fly()
+                await flight.run()
             finally:
-                house.places.give_back(target.rollout_id)
+                context.concurrency.release(target.rollout_id)
         except Refusal as refusal:
-            await _refuse(refusal, send)
+            await send_refusal(refusal, send)
 
     def _drill(
         self, fault: FaultKind, target: Target, scope: Scope, receive: Receive, send: Send
-    ) -> _Flight:
+    ) -> ProxiedCall:
         """The call with a failure in its provider's place; all else is as ever."""
-        stand_in = StandIn(fault, method=scope["method"], path=target.path, query=target.query)
-        house = replace(self._house, transport=stand_in, signers={})
+        stand_in = FaultInjector(
+            fault, method=scope["method"], path=target.path, query=target.query
+        )
+        context = replace(self._context, transport=stand_in, signers={})
         if fault == "reset":
             send = resetting(scope, send)
-        return _Flight(house, target, scope, receive, send, injected=True)
+        return ProxiedCall(context, target, scope, receive, send, injected=True)
 
     async def _admitted(self, scope: Scope) -> Target:
-        house, headers = self._house, scope["headers"]
+        context, headers = self._context, scope["headers"]
         target = self._addresses.read(scope["raw_path"], scope["query_string"], headers)
-        if house.proof_required and not target.proven:
+        if context.proof_required and not target.proven:
             raise Refusal(
                 403,
                 "unproven_rollout",
                 "this call does not prove its rollout: use the base_url or the key that "
                 "registration returned",
             )
-        if house.standing is not None and house.standing.concerns(target):
-            await house.standing.admit(target)
-        if house.admits is not None:
-            await house.admits(target.rollout_id)
+        if context.access is not None and context.access.concerns(target):
+            await context.access.admit(target)
+        if context.admits is not None:
+            await context.admits(target.rollout_id)
         length = dress.named(headers).get(b"content-length")
-        if length is not None and int(length) > house.limits.body_bytes:
-            raise _too_large(house.limits)
+        if length is not None and int(length) > context.limits.body_bytes:
+            raise body_too_large(context.limits)
         return target
 
 
-class _Flight:
+class ProxiedCall:
     """One call under way: the state that its steps share."""
 
     _enough: asyncio.TimerHandle | None = None  # of reading on without the agent
@@ -220,7 +222,7 @@ class _Flight:
 
     def __init__(
         self,
-        house: House,
+        context: RelayContext,
         target: Target,
         scope: Scope,
         receive: Receive,
@@ -228,17 +230,17 @@ class _Flight:
         *,
         injected: bool = False,
     ) -> None:
-        self._house = house
+        self._context = context
         self._target = target
         self._scope = scope
-        self._answering: Answering = scope["answering"]
+        self._answering: RequestCycle = scope["answering"]
         self._receive = receive
         self._send = send
-        self._call = _call(house, target, scope, injected=injected)
-        self._tap = Tap(self._call, salt=house.salt, stall_s=house.stall_s)
+        self._call = _call(context, target, scope, injected=injected)
+        self._observer = CallObserver(self._call, salt=context.salt, stall_s=context.stall_s)
         self._task = asyncio.current_task()
 
-    async def fly(self) -> None:
+    async def run(self) -> None:
         """Carry the request up and the answer down; whatever happens, one ending is recorded."""
         ending = Ending.LOST  # what a call is when the server stops under it
         refusal: Refusal | None = None
@@ -259,7 +261,7 @@ class _Flight:
     async def _carry(self) -> tuple[Ending, Refusal | None]:
         try:
             # No name for the request: a stream's would be in memory as long as the stream lasts.
-            response = await self._house.transport.handle_async_request(await self._request())
+            response = await self._context.transport.handle_async_request(await self._request())
             try:
                 return await self._answer(response)
             finally:
@@ -270,66 +272,66 @@ class _Flight:
             return Ending.TIMED_OUT, self._unreachable(504, "upstream_timeout", error)
         except httpx.HTTPError as error:
             if self._body_over:
-                return Ending.LEFT_BY_AGENT, _too_large(self._house.limits)
+                return Ending.LEFT_BY_AGENT, body_too_large(self._context.limits)
             if self._left:
                 return Ending.LEFT_BY_AGENT, None
             return Ending.CUT_UPSTREAM, self._unreachable(502, "upstream_disconnected", error)
         except Refusal as refusal:
             self._blame = _WITHOUT_CREDENTIALS.get(refusal.code)
             return Ending.NEVER_CONNECTED, self._named(refusal)
-        except _AgentLeft:
+        except AgentLeft:
             return Ending.LEFT_BY_AGENT, None
-        except _BodyOver:
-            return Ending.LEFT_BY_AGENT, _too_large(self._house.limits)
+        except BodyTooLarge:
+            return Ending.LEFT_BY_AGENT, body_too_large(self._context.limits)
 
     # the way up
 
     async def _request(self) -> httpx.Request:
-        target, house, method = self._target, self._house, self._scope["method"]
+        target, context, method = self._target, self._context, self._scope["method"]
         upstream, forwarded = target.upstream, target.forwarded
         headers = dress.for_upstream(
             self._scope["headers"],
             host=upstream.host,
             auth=upstream.auth,
-            real_key=house.real_keys.get(upstream.name),
+            real_key=context.real_keys.get(upstream.name),
         )
-        signer = house.signers.get(upstream.auth)
+        signer = context.signers.get(upstream.auth)
         if signer is not None and dress.shows_key(headers):
             signer = None
         body, more = await self._body_part()
-        asks = (more or self._tap.asked_to_stream()) and asking.may_ask(
+        asks = (more or self._observer.asked_to_stream()) and asking.may_ask(
             upstream, method, target.path, headers
         )
         self._arriving = more
-        self._opened = house.ledger.opened(self._call.id, self._tap.opened)
+        self._opened = context.recorder.opened(self._call.id, self._observer.opened)
         if more and (asks or (signer is not None and signer.whole_body)):
             body, more = await self._all_of_body(body), False
         elif not more:
             self._watch()
-        if asks and self._tap.asked_to_stream() and (asked := with_usage(body)) is not None:
+        if asks and self._observer.asked_to_stream() and (asked := with_usage(body)) is not None:
             self._asked = True
             body, headers = asked, dress.with_length(headers, len(asked))
         if signer is not None:
             headers = await signer.sign(
                 upstream=upstream, method=method, target=forwarded, headers=headers, body=body
             )
-        return LeanRequest(
+        return UpstreamRequest(
             method,
             upstream.origin,
             forwarded,
             headers,
-            _Upload(self, body) if more else body,
-            house.limits.timeout,
+            _UploadStream(self, body) if more else body,
+            context.limits.timeout,
         )
 
     async def _body_part(self) -> tuple[bytes, bool]:
         message = await self._receive()
         if message["type"] == "http.disconnect":
             self._left = True
-            raise _AgentLeft
+            raise AgentLeft
         body: bytes = message.get("body", b"")
         if body:
-            self._tap.hear_request(body)
+            self._observer.on_request_body(body)
         return body, message.get("more_body", False)
 
     async def next_part(self, before: int) -> bytes | None:
@@ -344,9 +346,9 @@ class _Flight:
             except asyncio.CancelledError:
                 self._watch()  # the provider answered already; the agent may still leave
                 raise
-            if before + len(part) > self._house.limits.body_bytes:
+            if before + len(part) > self._context.limits.body_bytes:
                 self._body_over = True
-                raise _BodyOver
+                raise BodyTooLarge
             if part:
                 return part
         self._watch()
@@ -368,7 +370,7 @@ class _Flight:
                 502, "upstream_disconnected", f"the upstream answered with status {status}"
             )
         headers = dress.for_agent(raw, self._call.id)
-        self._tap.hear_head(status, headers, self._house.clock())
+        self._observer.on_response_head(status, headers, self._context.clock())
         bodiless = self._scope["method"] == "HEAD" or status in _NO_BODY
         unasked = self._unasked(status, headers) if self._asked else None
         whole = response.extensions.get("whole")
@@ -379,7 +381,7 @@ class _Flight:
             self._record(Ending.COMPLETE)
             await self._durable()
         elif self._opened is not None and not self._opened.done():
-            self._house.ledger.hurry()
+            self._context.recorder.hurry()
             await self._opened
         if status in _NO_BODY:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
@@ -397,7 +399,7 @@ class _Flight:
         self, status: int, headers: dress.Pairs, whole: bytes
     ) -> tuple[Ending, Refusal | None]:
         """An answer that is all here: it is recorded, then sent whole, as one write."""
-        self._tap.feed(whole, self._house.clock())
+        self._observer.on_response_body(whole, self._context.clock())
         self._received = len(whole)
         self._whole = {
             "type": "http.response.start", "status": status, "headers": headers, "whole": whole,
@@ -406,7 +408,7 @@ class _Flight:
 
     async def _body(self, response: httpx.Response, length: int | None) -> None:
         stream, self._length = response.stream, length
-        if isinstance(stream, Answer):
+        if isinstance(stream, ResponseBody):
             stream.through(self._pass_on)
         async for chunk in stream:  # type: ignore[union-attr]
             fed, ends = self._fed, self._ends
@@ -430,30 +432,35 @@ class _Flight:
     def _hear(self, chunk: bytes) -> bool:
         """Count a chunk; whether it is the answer's last."""
         self._received += len(chunk)
-        return self._tap.feed(chunk, self._house.clock()) or self._received == self._length
+        return (
+            self._observer.on_response_body(chunk, self._context.clock())
+            or self._received == self._length
+        )
 
-    def _unasked(self, status: int, headers: dress.Pairs) -> asking.Unasked | None:
+    def _unasked(self, status: int, headers: dress.Pairs) -> asking.UsageRemover | None:
         """How to give the agent its own answer, where more was asked for than it did."""
         if asking.is_plain(status, headers):
             return None
         try:
-            return asking.Unasked(headers)
-        except Deaf:  # in an encoding that nobody offered: what the agent makes of it is its own
+            return asking.UsageRemover(headers)
+        except (
+            Unreadable
+        ):  # in an encoding that nobody offered: what the agent makes of it is its own
             return None
 
     async def _unasked_body(
-        self, response: httpx.Response, length: int | None, unasked: asking.Unasked
+        self, response: httpx.Response, length: int | None, unasked: asking.UsageRemover
     ) -> None:
         try:
             async for chunk in response.stream:  # type: ignore[union-attr]
-                terminal = self._tap.feed(chunk, self._house.clock())
+                terminal = self._observer.on_response_body(chunk, self._context.clock())
                 self._received += len(chunk)
                 if terminal or self._received == length:
                     self._record(Ending.COMPLETE)
                     await self._durable()
                 for part in unasked.feed(chunk):
                     await self._send_part(part)
-        except Deaf as error:
+        except Unreadable as error:
             raise httpx.DecodingError(str(error)) from error
         except httpx.HTTPError:
             await self._send_part(unasked.flush())
@@ -473,12 +480,12 @@ class _Flight:
         if self._committed_bytes == self._received:
             return
         self._committed_bytes = self._received
-        exchange = self._tap.finish(ending, self._house.clock())
+        exchange = self._observer.finish(ending, self._context.clock())
         if self._blame is not None:
             exchange = replace(exchange, cause=self._blame)
         if self._as_left is not None:
             exchange = _read_on(self._as_left, exchange)
-        self._committed = self._house.ledger.recorded(exchange)
+        self._committed = self._context.recorder.recorded(exchange)
 
     async def _durable(self) -> None:
         if self._committed is not None and not self._committed.done():
@@ -488,7 +495,7 @@ class _Flight:
         if self._left:
             return
         if refusal is not None and not self._started:
-            await _refuse(refusal, self._send)
+            await send_refusal(refusal, self._send)
         elif ending is Ending.COMPLETE:
             last = {"type": "http.response.body", "body": b"", "more_body": False}
             await self._send(self._whole or last)
@@ -519,10 +526,10 @@ class _Flight:
 
     def _drains(self) -> bool:
         """Read on without the agent, where that is wanted and anything is still to come."""
-        limits = self._house.limits
+        limits = self._context.limits
         if not limits.drain_s or self._task is None:
             return False
-        as_left = self._tap.finish(Ending.LEFT_BY_AGENT, self._house.clock())
+        as_left = self._observer.finish(Ending.LEFT_BY_AGENT, self._context.clock())
         if as_left.ending is Ending.COMPLETE:
             return False
         self._as_left = as_left
@@ -535,7 +542,7 @@ class _Flight:
     async def _to_nobody(self, _message: Message) -> None:
         told = self._committed_bytes == self._received  # by its terminal event
         if told or self._received > self._drain_to:
-            raise _AgentLeft
+            raise AgentLeft
 
     def _stop_watching(self) -> None:
         self._answering.watch(None)
@@ -549,18 +556,18 @@ def _read_on(as_left: Exchange, exchange: Exchange) -> Exchange:
     return replace(exchange, ending=as_left.ending, cause=as_left.cause, timing=timing)
 
 
-class _AgentLeft(Exception):
+class AgentLeft(Exception):
     """The agent hung up while its request was still coming."""
 
 
-class _BodyOver(Exception):
+class BodyTooLarge(Exception):
     """A request of unknown length outgrew its limit."""
 
 
-class _Upload(httpx.AsyncByteStream):
+class _UploadStream(httpx.AsyncByteStream):
     """A request body that is still arriving."""
 
-    def __init__(self, flight: _Flight, first: bytes) -> None:
+    def __init__(self, flight: ProxiedCall, first: bytes) -> None:
         self._flight = flight
         self._first: bytes | None = first
         self._size = len(first)
@@ -578,21 +585,21 @@ class _Upload(httpx.AsyncByteStream):
         return part
 
 
-def _call(house: House, target: Target, scope: Scope, *, injected: bool) -> Call:
+def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool) -> Call:
     headers = scope["headers"]
     return Call(  # by position: a third of the time
-        house.new_id(),
+        context.new_id(),
         target.rollout_id,
         target.upstream.name,
         scope["method"],
         target.path,
-        house.wall(),
-        house.clock(),
+        context.wall(),
+        context.clock(),
         headers,
         target.query,
         target.role,
         target.attribution,
-        dress.key_digest(dress.shown_key(headers), house.salt),
+        dress.key_digest(dress.shown_key(headers), context.salt),
         injected,
     )
 
@@ -602,13 +609,15 @@ def _length(headers: dress.Pairs) -> int | None:
     return int(value) if value is not None and value.isdigit() else None
 
 
-def _too_large(limits: Limits) -> Refusal:
+def body_too_large(limits: CallLimits) -> Refusal:
+    """The refusal of a request body over the limit."""
     return Refusal(
         413, "body_too_large", f"a request body has at most {limits.body_bytes} bytes here"
     )
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
+async def send_refusal(refusal: Refusal, send: Send) -> None:
+    """Answer with a refusal as problem JSON."""
     headers, body = problem(refusal)
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -18,11 +18,17 @@ from classifier.records import Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
 from proxy import headers as dress
 from proxy.addressing import Target
-from proxy.conversation import Conversation, Manner, Noted, manner
+from proxy.conversation import FinishedCall, TurnStyle, WebSocketCapture, manner
 from proxy.refusals import Refusal, problem
-from proxy.relay import House, Message, Receive, Relay, Scope, Send
-from proxy.tap import Call, Tap
-from proxy.upgrades import DRAIN, Dialer, RefusedUpgradeError, UnopenedError, pairs
+from proxy.relay import Message, Receive, Relay, RelayContext, Scope, Send
+from proxy.tap import Call, CallObserver
+from proxy.upgrades import (
+    DRAIN,
+    UpgradeRefusedError,
+    WebSocketConnector,
+    WebSocketUnreachableError,
+    pairs,
+)
 from proxy.wire import table
 from proxy.wire.dialect import model_name
 
@@ -37,41 +43,39 @@ _KEY_PROTOCOL = "openai-insecure-api-key."
 _MINTED_PROTOCOL = _KEY_PROTOCOL + "tz-"
 
 
-class SocketRelay(Relay):
+class WebSocketRelay(Relay):
     """The data plane's sockets as an ASGI callable: claimed and admitted as requests are.
 
     Arguments:
-        house: the same as the relay's.
+        context: the same as the relay's.
         dialer: opens sockets to providers.
     """
 
-    def __init__(self, house: House, dialer: Dialer | None = None) -> None:
-        super().__init__(house)
-        self._dialer = dialer or Dialer()
+    def __init__(self, context: RelayContext, dialer: WebSocketConnector | None = None) -> None:
+        super().__init__(context)
+        self._dialer = dialer or WebSocketConnector()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Relay one socket, or answer why not."""
-        asked = _Asked.of(scope)
+        asked = UpgradeRequest.of(scope)
         try:
             target = await self._admitted({**scope, "headers": asked.headers})
-            standing = self._house.standing
-            if (
-                standing is not None
-                and standing.concerns(target)
-                and await standing.drilled(target)
-            ):
+            access = self._context.access
+            if access is not None and access.concerns(target) and await access.drilled(target):
                 raise _drilled()
-            self._house.places.take(target.rollout_id)
+            self._context.concurrency.acquire(target.rollout_id)
             try:
-                await _Socket(self._house, self._dialer, target, asked, receive, send).hold()
+                await ProxiedWebSocket(
+                    self._context, self._dialer, target, asked, receive, send
+                ).hold()
             finally:
-                self._house.places.give_back(target.rollout_id)
+                self._context.concurrency.release(target.rollout_id)
         except Refusal as refusal:
             await _refuse(refusal, send)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class UpgradeRequest:
     """What an agent's upgrade asks for; a minted key among its subprotocols is a header here."""
 
     headers: dress.Pairs
@@ -79,7 +83,8 @@ class _Asked:
     deflate: bool
 
     @classmethod
-    def of(cls, scope: Scope) -> _Asked:
+    def of(cls, scope: Scope) -> UpgradeRequest:
+        """Read an upgrade request from its ASGI scope."""
         offered = scope["subprotocols"]
         minted = [one.removeprefix(_KEY_PROTOCOL) for one in offered if _is_minted(one)]
         extensions = dress.first(scope["headers"], _HANDSHAKE + b"extensions") or b""
@@ -94,10 +99,11 @@ class _Asked:
 
     @property
     def shows_own_key(self) -> bool:
+        """Whether the agent's own key is among the subprotocols."""
         return any(one.startswith(_KEY_PROTOCOL) for one in self.subprotocols)
 
 
-class _Side(Enum):
+class _ClosingSide(Enum):
     """Who ended a socket."""
 
     AGENT = Ending.LEFT_BY_AGENT
@@ -106,33 +112,42 @@ class _Side(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _End:
+class _SocketEnd:
     """How a socket ended: by a close frame, or (``framed`` false) by the connection's loss."""
 
-    side: _Side
+    side: _ClosingSide
     framed: bool = True
     code: int | None = None
     reason: str = ""
 
 
-class _Socket:
+class ProxiedWebSocket:
     """One socket: the state that its steps share."""
 
     __slots__ = (
-        "_asked", "_committed", "_conversation", "_dialer", "_draining", "_house", "_next",
-        "_opening", "_receive", "_send", "_target",
+        "_asked",
+        "_committed",
+        "_context",
+        "_conversation",
+        "_dialer",
+        "_draining",
+        "_next",
+        "_opening",
+        "_receive",
+        "_send",
+        "_target",
     )  # fmt: skip
 
     def __init__(
         self,
-        house: House,
-        dialer: Dialer,
+        context: RelayContext,
+        dialer: WebSocketConnector,
         target: Target,
-        asked: _Asked,
+        asked: UpgradeRequest,
         receive: Receive,
         send: Send,
     ) -> None:
-        self._house = house
+        self._context = context
         self._dialer = dialer
         self._target = target
         self._asked = asked
@@ -146,7 +161,7 @@ class _Socket:
     async def hold(self) -> None:
         """Open it, relay until one side ends it, end the other."""
         await self._receive()  # websocket.connect
-        upgrade = _Upgrade(self._house, self._target, self._call(table.UPGRADE))
+        upgrade = HandshakeCall(self._context, self._target, self._call(table.UPGRADE))
         try:
             socket = await self._open(upgrade)
             if socket is not None:
@@ -155,7 +170,7 @@ class _Socket:
             if self._next is not None:
                 self._next.cancel()
 
-    async def _carry(self, socket: ClientConnection, upgrade: _Upgrade) -> None:
+    async def _carry(self, socket: ClientConnection, upgrade: HandshakeCall) -> None:
         try:
             await self._accept(socket, upgrade)
             await self._relay(socket)
@@ -164,7 +179,7 @@ class _Socket:
 
     # the upgrade
 
-    async def _open(self, upgrade: _Upgrade) -> ClientConnection | None:
+    async def _open(self, upgrade: HandshakeCall) -> ClientConnection | None:
         """The provider's socket; None where it refused, or the agent would not wait."""
         dialing = asyncio.ensure_future(self._dial())
         self._next = asyncio.ensure_future(self._receive())
@@ -172,22 +187,22 @@ class _Socket:
             await asyncio.wait({dialing, self._next}, return_when=asyncio.FIRST_COMPLETED)
             if not dialing.done():
                 dialing.cancel()  # first: nobody would close what it opened
-                await self._commit(upgrade.left(self._house.clock()))
+                await self._commit(upgrade.left(self._context.clock()))
                 return None
             return dialing.result()
-        except RefusedUpgradeError as refused:
-            await self._commit(upgrade.refused(refused, self._house.clock()))
+        except UpgradeRefusedError as refused:
+            await self._commit(upgrade.refused(refused, self._context.clock()))
             await self._pass_on(refused, upgrade)
-        except UnopenedError as unopened:
-            await self._commit(upgrade.unopened(unopened, self._house.clock()))
+        except WebSocketUnreachableError as unopened:
+            await self._commit(upgrade.unopened(unopened, self._context.clock()))
             raise self._unopened(unopened, upgrade.id) from unopened
         finally:
             dialing.cancel()
         return None
 
     async def _dial(self) -> ClientConnection:
-        upstream, house = self._target.upstream, self._house
-        real_key = None if self._asked.shows_own_key else house.real_keys.get(upstream.name)
+        upstream, context = self._target.upstream, self._context
+        real_key = None if self._asked.shows_own_key else context.real_keys.get(upstream.name)
         headers = dress.for_upstream(
             self._asked.headers, host=upstream.host, auth=upstream.auth, real_key=real_key
         )
@@ -197,12 +212,12 @@ class _Socket:
             [pair for pair in await self._signed(headers) if not _of_handshake(pair[0])],
             subprotocols=self._asked.subprotocols,
             deflate=self._asked.deflate,
-            timeout_s=house.limits.connect_s,
+            timeout_s=context.limits.connect_s,
         )
 
     async def _signed(self, headers: dress.Pairs) -> dress.Pairs:
         upstream = self._target.upstream
-        signer = self._house.signers.get(upstream.auth)
+        signer = self._context.signers.get(upstream.auth)
         if signer is None or dress.shows_key(headers) or self._asked.shows_own_key:
             return headers
         try:
@@ -215,16 +230,18 @@ class _Socket:
             )
         except Refusal as refusal:
             ending, status = Ending.NEVER_CONNECTED, refusal.status
-            raise UnopenedError(ending, status, refusal.code, refusal.detail) from refusal
+            raise WebSocketUnreachableError(
+                ending, status, refusal.code, refusal.detail
+            ) from refusal
 
-    async def _pass_on(self, refused: RefusedUpgradeError, upgrade: _Upgrade) -> None:
+    async def _pass_on(self, refused: UpgradeRefusedError, upgrade: HandshakeCall) -> None:
         if upgrade.falls_back and refused.status in _NO_SOCKET:
             raise _use_http(self._target.upstream.name, refused.status, upgrade.id)
         headers = dress.for_agent(refused.headers, upgrade.id)
         kept = [pair for pair in headers if pair[0] != b"content-length"]
         await _answer(refused.status, kept, refused.body, self._send)
 
-    def _unopened(self, unopened: UnopenedError, exchange_id: str) -> Refusal:
+    def _unopened(self, unopened: WebSocketUnreachableError, exchange_id: str) -> Refusal:
         name = self._target.upstream.name
         return Refusal(
             unopened.status,
@@ -233,15 +250,15 @@ class _Socket:
             ((b"x-truezero-exchange", exchange_id.encode()),),
         )
 
-    async def _accept(self, socket: ClientConnection, upgrade: _Upgrade) -> None:
+    async def _accept(self, socket: ClientConnection, upgrade: HandshakeCall) -> None:
         answer = pairs(socket.response.headers) if socket.response else []
         dressed = dress.for_agent(answer, upgrade.id)
         headers = [pair for pair in dressed if not _of_handshake(pair[0])]
-        await self._commit(upgrade.opened(headers, self._house.clock()))
-        self._conversation = Conversation(
+        await self._commit(upgrade.opened(headers, self._context.clock()))
+        self._conversation = WebSocketCapture(
             upgrade.manner,
             new_call=lambda: self._call(table.WEBSOCKET),
-            salt=self._house.salt,
+            salt=self._context.salt,
             headers=headers,
             model=upgrade.model,
         )
@@ -256,26 +273,28 @@ class _Socket:
             asyncio.ensure_future(self._down(socket)),
             asyncio.ensure_future(self._up(socket)),
         )
-        end = _End(side=_Side.SERVER, framed=False)
+        end = _SocketEnd(side=_ClosingSide.SERVER, framed=False)
         try:
             end = await _until_over(ways)
         finally:
             for way in ways:
                 way.cancel()
             self._note(
-                self._conversation.ended(end.side.value, self._house.clock(), end.code, end.reason)
+                self._conversation.ended(
+                    end.side.value, self._context.clock(), end.code, end.reason
+                )
             )
         await self._durable()
         await self._end(socket, end)
 
-    async def _up(self, socket: ClientConnection) -> _End | None:
+    async def _up(self, socket: ClientConnection) -> _SocketEnd | None:
         """Carry messages to the provider; None where it is gone."""
         try:
             while (message := await self._message())["type"] != "websocket.disconnect":
                 if message["type"] == DRAIN:
                     self._draining = True
                     if self._conversation.idle:
-                        return _End(side=_Side.SERVER, code=_GOING_AWAY)
+                        return _SocketEnd(side=_ClosingSide.SERVER, code=_GOING_AWAY)
                     continue
                 text: str | None = message.get("text")
                 carried: str | bytes = message["bytes"] if text is None else text
@@ -283,8 +302,8 @@ class _Socket:
                 await socket.send(carried)
         except ConnectionClosed:
             return None
-        return _End(
-            side=_Side.AGENT,
+        return _SocketEnd(
+            side=_ClosingSide.AGENT,
             framed="reason" in message,  # without, the connection was lost
             code=message.get("code"),
             reason=message.get("reason") or "",
@@ -294,7 +313,7 @@ class _Socket:
         waited, self._next = self._next, None
         return await (waited or self._receive())
 
-    async def _down(self, socket: ClientConnection) -> _End | None:
+    async def _down(self, socket: ClientConnection) -> _SocketEnd | None:
         """Carry messages to the agent; None where it is gone."""
         try:
             while not (self._draining and self._conversation.idle):
@@ -305,17 +324,17 @@ class _Socket:
         except ConnectionClosed as closed:
             frame = closed.rcvd
             if frame is None:
-                return _End(side=_Side.PROVIDER, framed=False)
-            return _End(side=_Side.PROVIDER, code=frame.code, reason=frame.reason)
+                return _SocketEnd(side=_ClosingSide.PROVIDER, framed=False)
+            return _SocketEnd(side=_ClosingSide.PROVIDER, code=frame.code, reason=frame.reason)
         except OSError:
             return None
-        return _End(side=_Side.SERVER, code=_GOING_AWAY)
+        return _SocketEnd(side=_ClosingSide.SERVER, code=_GOING_AWAY)
 
     async def _hear(self, message: bytes) -> None:
-        noted = self._conversation.answered(message, self._house.clock())
+        noted = self._conversation.answered(message, self._context.clock())
         self._note(noted)
         if self._opening is not None:
-            self._house.ledger.hurry()
+            self._context.recorder.hurry()
             await asyncio.shield(self._opening)
             self._opening = None
         if noted.over:
@@ -323,21 +342,21 @@ class _Socket:
 
     # the end
 
-    async def _end(self, socket: ClientConnection, end: _End) -> None:
+    async def _end(self, socket: ClientConnection, end: _SocketEnd) -> None:
         """End the sides that did not end it, as it was ended."""
         code = None if end.code == 1005 else end.code  # the name of a frame without a code
-        if end.framed and end.side is not _Side.AGENT:
+        if end.framed and end.side is not _ClosingSide.AGENT:
             await self._send({"type": "websocket.close", "code": code, "reason": end.reason})
-        if end.framed and end.side is not _Side.PROVIDER:
+        if end.framed and end.side is not _ClosingSide.PROVIDER:
             await socket.close(code, end.reason)  # type: ignore[arg-type]  # None is no code
         # else: the agent's connection is cut by returning, the provider's by aborting it
 
     # the record
 
     def _call(self, method: str) -> Call:
-        house, target = self._house, self._target
+        context, target = self._context, self._target
         return Call(
-            id=house.new_id(),
+            id=context.new_id(),
             rollout_id=target.rollout_id,
             upstream=target.upstream.name,
             method=method,
@@ -345,23 +364,23 @@ class _Socket:
             query=target.query,
             role=target.role,
             attribution=target.attribution,
-            key_digest=dress.key_digest(dress.shown_key(self._asked.headers), house.salt),
-            started_at=house.wall(),
-            began=house.clock(),
+            key_digest=dress.key_digest(dress.shown_key(self._asked.headers), context.salt),
+            started_at=context.wall(),
+            began=context.clock(),
             request_headers=self._asked.headers,
         )
 
-    def _note(self, noted: Noted) -> None:
+    def _note(self, noted: FinishedCall) -> None:
         for exchange in noted.begun:
             self._begin(exchange)
         for exchange in noted.over:
-            self._committed = self._house.ledger.recorded(exchange)
+            self._committed = self._context.recorder.recorded(exchange)
 
     def _begin(self, exchange: Exchange) -> None:
-        self._opening = self._house.ledger.opened(exchange.id, lambda: exchange)
+        self._opening = self._context.recorder.opened(exchange.id, lambda: exchange)
 
     async def _commit(self, exchange: Exchange) -> None:
-        self._committed = self._house.ledger.recorded(exchange)
+        self._committed = self._context.recorder.recorded(exchange)
         await self._durable()
 
     async def _durable(self) -> None:
@@ -369,7 +388,7 @@ class _Socket:
             await asyncio.shield(self._committed)
 
 
-class _Upgrade:
+class HandshakeCall:
     """The request that opens a socket, as an exchange.
 
     It is a probe, and never counts in a verdict, unless it proves that the agent reached no
@@ -377,12 +396,12 @@ class _Upgrade:
     silence. That a path has no socket says nothing where the same API is there over HTTP.
     """
 
-    __slots__ = ("_tap", "id", "manner", "model")
+    __slots__ = ("_observer", "id", "manner", "model")
 
-    def __init__(self, house: House, target: Target, call: Call) -> None:
-        self._tap = Tap(call, salt=house.salt, stall_s=house.stall_s)
+    def __init__(self, context: RelayContext, target: Target, call: Call) -> None:
+        self._observer = CallObserver(call, salt=context.salt, stall_s=context.stall_s)
         self.id = call.id
-        self.manner: Manner | None = manner(target.path)
+        self.manner: TurnStyle | None = manner(target.path)
         self.model = _model(target.query)
 
     @property
@@ -392,23 +411,23 @@ class _Upgrade:
 
     def opened(self, headers: dress.Pairs, at: float) -> Exchange:
         """The provider switched protocols."""
-        self._tap.hear_head(101, headers, at)
-        return self._tap.finish(Ending.COMPLETE, at)
+        self._observer.on_response_head(101, headers, at)
+        return self._observer.finish(Ending.COMPLETE, at)
 
     def left(self, at: float) -> Exchange:
         """The agent left before an answer."""
-        return self._tap.finish(Ending.LEFT_BY_AGENT, at)
+        return self._observer.finish(Ending.LEFT_BY_AGENT, at)
 
-    def refused(self, refused: RefusedUpgradeError, at: float) -> Exchange:
+    def refused(self, refused: UpgradeRefusedError, at: float) -> Exchange:
         """The provider answered with something else."""
         headers = [(name.lower(), value) for name, value in refused.headers]
-        self._tap.hear_head(refused.status, headers, at)
-        self._tap.feed(refused.body, at)
-        return self._weighed(self._tap.finish(Ending.COMPLETE, at))
+        self._observer.on_response_head(refused.status, headers, at)
+        self._observer.on_response_body(refused.body, at)
+        return self._weighed(self._observer.finish(Ending.COMPLETE, at))
 
-    def unopened(self, unopened: UnopenedError, at: float) -> Exchange:
+    def unopened(self, unopened: WebSocketUnreachableError, at: float) -> Exchange:
         """No answer came."""
-        return self._weighed(self._tap.finish(unopened.ending, at))
+        return self._weighed(self._observer.finish(unopened.ending, at))
 
     def _weighed(self, exchange: Exchange) -> Exchange:
         cause = exchange.cause
@@ -421,7 +440,7 @@ class _Upgrade:
         return replace(exchange, kind=Kind.INFERENCE, model=self.model)
 
 
-async def _until_over(ways: Iterable[asyncio.Future[_End | None]]) -> _End:
+async def _until_over(ways: Iterable[asyncio.Future[_SocketEnd | None]]) -> _SocketEnd:
     """The first end that either way knows of; a way whose far side is gone knows of none."""
     running = set(ways)
     while running:
@@ -429,7 +448,7 @@ async def _until_over(ways: Iterable[asyncio.Future[_End | None]]) -> _End:
         for way in ways:
             if way.done() and (end := way.result()) is not None:
                 return end
-    return _End(side=_Side.AGENT, framed=False)
+    return _SocketEnd(side=_ClosingSide.AGENT, framed=False)
 
 
 def _model(query: bytes) -> str | None:

@@ -27,7 +27,7 @@ _MOST = 100_000  # rollouts remembered; a bound, not a policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AccessState:
     """How one rollout stands.
 
     ``ends_at``: from when its key and secret open nothing, in epoch seconds. ``upstream``:
@@ -39,14 +39,14 @@ class Standing:
     fault: Fault | None = None
 
 
-class AwayError(Exception):
+class AccessUnknownError(Exception):
     """The database could not be asked."""
 
 
-NOTHING_KNOWN = Standing()
+OPEN_ACCESS = AccessState()
 
 
-class Standings:
+class Access:
     """Every rollout's standing, as one process sees it.
 
     Arguments:
@@ -60,7 +60,7 @@ class Standings:
     def __init__(
         self,
         *,
-        look_up: Callable[[str], Standing | None],
+        look_up: Callable[[str], AccessState | None],
         count: Callable[[str], int],
         wall: Callable[[], float],
         clock: Callable[[], float],
@@ -71,8 +71,8 @@ class Standings:
         self._wall = wall
         self._clock = clock
         self._ttl_s = ttl_s
-        self._seen: dict[str, tuple[float, Standing]] = {}
-        self._asking: dict[str, asyncio.Task[Standing]] = {}
+        self._seen: dict[str, tuple[float, AccessState]] = {}
+        self._asking: dict[str, asyncio.Task[AccessState]] = {}
         self._watched: set[str] = set()
 
     def changed(self, rollout_id: str) -> None:
@@ -111,7 +111,7 @@ class Standings:
                 "opens no other",
             )
 
-    async def strike(self, target: Target, method: str) -> FaultKind | None:
+    async def next_fault(self, target: Target, method: str) -> FaultKind | None:
         """Count a call of a drilled agent; what befalls it, if anything does."""
         if target.role != AGENT or table.route(method, target.path).kind is not Kind.INFERENCE:
             return None
@@ -120,7 +120,7 @@ class Standings:
             return None
         try:
             call = await asyncio.to_thread(self._count, target.rollout_id)
-        except AwayError:
+        except AccessUnknownError:
             return None
         return fault.kind if fault.strikes(call) else None
 
@@ -128,7 +128,7 @@ class Standings:
         """Whether failures are to be played to this rollout's agent."""
         return (await self._of(target.rollout_id)).fault is not None
 
-    async def _of(self, rollout_id: str) -> Standing:
+    async def _of(self, rollout_id: str) -> AccessState:
         known = self._seen.get(rollout_id)
         if known is not None and self._clock() - known[0] < self._ttl_s:
             return known[1]
@@ -139,17 +139,17 @@ class Standings:
             task.add_done_callback(lambda _done: self._asking.pop(rollout_id, None))
         return await asyncio.shield(task)
 
-    async def _ask(self, rollout_id: str) -> Standing:
+    async def _ask(self, rollout_id: str) -> AccessState:
         """Ask the database; while it is away, what was known last stands."""
         before = self._clock()
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 found = await asyncio.to_thread(self._look_up, rollout_id)
-        except (AwayError, TimeoutError) as error:
+        except (AccessUnknownError, TimeoutError) as error:
             log.warning("a rollout's standing cannot be looked up: %s", type(error).__name__)
-            return self._seen.get(rollout_id, (before, NOTHING_KNOWN))[1]
+            return self._seen.get(rollout_id, (before, OPEN_ACCESS))[1]
         if len(self._seen) > _MOST:
             self._seen.clear()
-        standing = found or NOTHING_KNOWN
+        standing = found or OPEN_ACCESS
         self._seen[rollout_id] = (before, standing)
         return standing

@@ -14,7 +14,7 @@ import sys
 _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = (-3, 1 << 20), (-1, 8 << 20)
 
 
-def lighten() -> None:
+def tune_process() -> None:
     """Look for no garbage until the service has started, and load no command line of httpx's.
 
     What a start makes is kept, so that looking for garbage in it takes a seventh of it for

@@ -24,9 +24,9 @@ from classifier.records import (
 )
 from proxy import headers as dress
 from proxy.wire import table, usage
-from proxy.wire.answer import AnswerReader, Heard, Limits
+from proxy.wire.answer import ReadLimits, ReadResult, ResponseReader
 from proxy.wire.asked import RequestReader
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 from proxy.wire.dialect import Reading, word
 from proxy.wire.errors import retry_after, stated_type
 
@@ -58,7 +58,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TapLimits(Limits):
+class ObserverLimits(ReadLimits):
     """How much is held to be understood, in bytes; beyond it the tap goes deaf.
 
     ``request_bytes`` of a request, encoded and decoded; the rest of its answer.
@@ -67,7 +67,7 @@ class TapLimits(Limits):
     request_bytes: int = 8_388_608
 
 
-_DEFAULT_LIMITS = TapLimits()
+_DEFAULT_LIMITS = ObserverLimits()
 STALL_S = 60.0  # policy.stall_s of verdicts.md
 
 # Where providers put the id of their answer, the provider's own before a gateway's.
@@ -77,10 +77,10 @@ _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generat
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
-_NOTHING: Heard = (Reading(), False, None)
+_NOTHING: ReadResult = (Reading(), False, None)
 
 
-class Tap:
+class CallObserver:
     """Listens to one exchange.
 
     Arguments:
@@ -90,16 +90,33 @@ class Tap:
         stall_s: silence in seconds after which a call that its agent left was stalled.
     """
 
-    __slots__ = ("_answer", "_call", "_deaf", "_first_byte_s", "_first_token_s", "_headers",
-                 "_last", "_request", "_request_id", "_retry", "_route", "_salt", "_size", "_skim",
-                 "_stall_s", "_stated", "_status", "_traceparent")  # fmt: skip
+    __slots__ = (
+        "_answer",
+        "_call",
+        "_first_byte_s",
+        "_first_token_s",
+        "_headers",
+        "_last",
+        "_request",
+        "_request_id",
+        "_retry",
+        "_route",
+        "_salt",
+        "_size",
+        "_skim",
+        "_stall_s",
+        "_stated",
+        "_status",
+        "_traceparent",
+        "_unreadable",
+    )  # fmt: skip
 
     def __init__(
         self,
         call: Call,
         *,
         salt: bytes,
-        limits: TapLimits = _DEFAULT_LIMITS,
+        limits: ObserverLimits = _DEFAULT_LIMITS,
         stall_s: float = STALL_S,
     ) -> None:
         self._call = call
@@ -113,7 +130,7 @@ class Tap:
         self._request = RequestReader(encodings, limits.request_bytes)
         self._retry = _retry(said.get(b"x-stainless-retry-count"))
         self._traceparent = said.get(b"traceparent")
-        self._answer = AnswerReader(self._route, limits)
+        self._answer = ResponseReader(self._route, limits)
         self._headers: Headers = ()
         self._stated: Mapping[str, float] = usage.UNSTATED
         self._request_id: str | None = None
@@ -123,11 +140,11 @@ class Tap:
         self._last = call.began  # when the newest byte came
         self._size = 0
         self._skim: Callable[[bytes], object] | None = None
-        self._deaf: str | None = None
+        self._unreadable: str | None = None
 
     # -- hearing -----------------------------------------------------------------------
 
-    def hear_request(self, chunk: bytes) -> None:
+    def on_request_body(self, chunk: bytes) -> None:
         """Take a piece of the request's body, as it was sent."""
         self._request.feed(chunk)
 
@@ -158,7 +175,7 @@ class Tap:
             injected=call.injected,
         )
 
-    def hear_head(self, status: int, headers: Headers, at: float) -> None:
+    def on_response_head(self, status: int, headers: Headers, at: float) -> None:
         """Take the answer's head; header names in lower case, ``at`` monotonic seconds."""
         self._status = status
         self._headers = headers
@@ -172,12 +189,12 @@ class Tap:
             if status == 200 and self.asked_to_stream() and not self._retry:
                 # No SDK sends a request again once its stream began: its body may go.
                 self._request.let_go()
-        except Deaf as deaf:
-            self._deafen(str(deaf))
+        except Unreadable as deaf:
+            self._mark_unreadable(str(deaf))
         except Exception as error:  # the house's one broad except, with feed and finish
-            self._deafen(f"{type(error).__name__} while the head was read")
+            self._mark_unreadable(f"{type(error).__name__} while the head was read")
 
-    def feed(self, chunk: bytes, at: float) -> bool:
+    def on_response_body(self, chunk: bytes, at: float) -> bool:
         """Take a piece of the answer's body as it came, at monotonic seconds.
 
         Returns:
@@ -189,14 +206,14 @@ class Tap:
         skim = self._skim
         if skim is not None and chunk[-3:] == b"}\n\n" and skim(chunk) is None:
             return False
-        if self._deaf is not None:
+        if self._unreadable is not None:
             return False
         try:
             return self._hear(chunk, at)
-        except Deaf as deaf:
-            self._deafen(str(deaf))
+        except Unreadable as deaf:
+            self._mark_unreadable(str(deaf))
         except Exception as error:
-            self._deafen(f"{type(error).__name__} while the answer was read")
+            self._mark_unreadable(f"{type(error).__name__} while the answer was read")
         return False
 
     def _hear(self, chunk: bytes, at: float) -> bool:
@@ -211,8 +228,8 @@ class Tap:
             self._first_token_s = at - self._call.began
         return reading.ended and not had_ended
 
-    def _deafen(self, why: str) -> None:
-        self._deaf = why
+    def _mark_unreadable(self, why: str) -> None:
+        self._unreadable = why
         self._skim = None
         self._answer.forget()
 
@@ -227,7 +244,7 @@ class Tap:
         try:
             return self._finish(ending, at)
         except Exception as error:
-            self._deafen(f"{type(error).__name__} while the end was read")
+            self._mark_unreadable(f"{type(error).__name__} while the end was read")
             self._answer.error = None
         try:  # by its status alone
             return self._exchange(ending, at, _NOTHING, self._cause(ending, at, None))
@@ -244,7 +261,7 @@ class Tap:
         if fine and flaw is None and answer.error is None:
             return self._exchange(ending, at, heard, None)
         # A flaw is only weighed where status and end say that all is well.
-        weighed = fine and self._deaf is None and self._route.kind is Kind.INFERENCE
+        weighed = fine and self._unreadable is None and self._route.kind is Kind.INFERENCE
         return self._exchange(ending, at, heard, self._cause(ending, at, flaw if weighed else None))
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
@@ -267,12 +284,14 @@ class Tap:
 
     # -- the record --------------------------------------------------------------------
 
-    def _exchange(self, ending: Ending, at: float, heard: Heard, cause: Cause | None) -> Exchange:
+    def _exchange(
+        self, ending: Ending, at: float, heard: ReadResult, cause: Cause | None
+    ) -> Exchange:
         call, route, answer = self._call, self._route, self._answer
         model, streamed, has_tools = self._request.asked()
         reading, whole, _ = heard
         # Whether the answer was understood to where it went: no output then means none.
-        followed = self._deaf is None and (
+        followed = self._unreadable is None and (
             reading.understood or answer.error is not None or (self._status or 0) >= 400
         )
         # Only a call that failed is sent again, so only then is the body's digest taken.
@@ -305,14 +324,14 @@ class Tap:
             call.attribution,
             call.key_digest,
             call.injected,
-            self._deaf,
+            self._unreadable,
             None if self._traceparent is None else _trace(self._traceparent),
         )
 
     def _streamed(self, asked: bool | None) -> bool | None:
         if self._answer.framed:
             return True
-        if self._status == 200 and self._size and self._deaf is None:
+        if self._status == 200 and self._size and self._unreadable is None:
             return False
         return self._route.streams or asked
 

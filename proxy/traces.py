@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from classifier.records import Exchange, Kind
-from proxy.recorder import Turn
+from proxy.recorder import FlushResult
 from proxy.upstreams import Upstream
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Traces:
         self._tracer: Tracer = self._provider.get_tracer("truezero", metadata.version("truezero"))
         self._addresses = {name: _address(upstream) for name, upstream in upstreams.items()}
 
-    def observe(self, turn: Turn) -> None:
+    def observe(self, turn: FlushResult) -> None:
         """Make spans of what one turn of the recorder brought."""
         for exchange in turn.ended:
             self._span(exchange)

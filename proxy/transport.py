@@ -21,7 +21,7 @@ from aiohttp.abc import ResolveResult
 from multidict import CIMultiDict
 from yarl import URL
 
-from proxy.reach import Reach
+from proxy.reach import AddressGuard
 
 _NO_AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _HEAD_LIMIT = 64 * 1024  # bytes in one header line of an answer
@@ -91,7 +91,7 @@ def _forward_proxy(scheme: str, host: str) -> str | None:
 class _Resolver(aiohttp.ThreadedResolver):
     """Leaves out addresses where no upstream is; the operator's own proxies may be anywhere."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: AddressGuard) -> None:
         super().__init__()
         self._reach = reach
 
@@ -117,9 +117,11 @@ class AiohttpTransport(httpx.AsyncBaseTransport):
     ``ConnectTimeout`` where no byte was sent, the others afterwards.
     """
 
-    def __init__(self, *, verify: ssl.SSLContext | bool = True, reach: Reach | None = None) -> None:
+    def __init__(
+        self, *, verify: ssl.SSLContext | bool = True, reach: AddressGuard | None = None
+    ) -> None:
         self._verify = verify
-        self._reach = reach or Reach()
+        self._reach = reach or AddressGuard()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> AiohttpTransport:

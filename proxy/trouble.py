@@ -24,7 +24,7 @@ _USAGE = {"prompt_tokens": 1, "completion_tokens": 0, "total_tokens": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class FaultedRequest:
     """What the agent asked for, as far as an answer has to follow it.
 
     ``usage``: a stream's usage was asked for. ``framed``: events are server-sent ones, and
@@ -38,7 +38,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class ErrorAnswer:
     """An error as it is answered: status, body, and headers beside the content type."""
 
     status: int
@@ -47,7 +47,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voice:
+class ErrorScript:
     """How one dialect words its troubles.
 
     ``errors``: by the fault's kind; ``model`` is put in where the provider names it.
@@ -56,11 +56,11 @@ class Voice:
     included. ``whole``: a body that says a text, ``""`` among them.
     """
 
-    errors: Callable[[str], Mapping[str, Failure]]
-    begun: Callable[[Asked], list[bytes]]
-    breaking: Callable[[Asked], bytes]
-    silence: Callable[[Asked], list[bytes]]
-    whole: Callable[[Asked, str], Body]
+    errors: Callable[[str], Mapping[str, ErrorAnswer]]
+    begun: Callable[[FaultedRequest], list[bytes]]
+    breaking: Callable[[FaultedRequest], bytes]
+    silence: Callable[[FaultedRequest], list[bytes]]
+    whole: Callable[[FaultedRequest, str], Body]
 
 
 def _event(payload: object) -> bytes:
@@ -84,12 +84,12 @@ _OPENAI_WAIT = {
 }
 
 
-def _openai(status: int, message: str, kind: str, code: str | None, **headers: str) -> Failure:
+def _openai(status: int, message: str, kind: str, code: str | None, **headers: str) -> ErrorAnswer:
     error = {"message": message, "type": kind, "param": None, "code": code}
-    return Failure(status=status, body={"error": error}, headers={**_OPENAI_HEADERS, **headers})
+    return ErrorAnswer(status=status, body={"error": error}, headers={**_OPENAI_HEADERS, **headers})
 
 
-def _openai_errors(model: str, *, unknown_model: int) -> Mapping[str, Failure]:
+def _openai_errors(model: str, *, unknown_model: int) -> Mapping[str, ErrorAnswer]:
     return {
         "auth": _openai(
             401, "Incorrect API key provided. You can find your API key in your account.",
@@ -118,11 +118,11 @@ def _openai_errors(model: str, *, unknown_model: int) -> Mapping[str, Failure]:
     }  # fmt: skip
 
 
-def _chat_errors(model: str) -> Mapping[str, Failure]:
+def _chat_errors(model: str) -> Mapping[str, ErrorAnswer]:
     return _openai_errors(model, unknown_model=404)
 
 
-def _chat_chunk(asked: Asked, delta: Body | None, finish: str | None = None) -> bytes:
+def _chat_chunk(asked: FaultedRequest, delta: Body | None, finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     chunk = {
         "id": f"chatcmpl-{_ID}",
@@ -136,16 +136,16 @@ def _chat_chunk(asked: Asked, delta: Body | None, finish: str | None = None) -> 
     return _event(chunk)
 
 
-def _chat_begun(asked: Asked) -> list[bytes]:
+def _chat_begun(asked: FaultedRequest) -> list[bytes]:
     start = _chat_chunk(asked, {"role": "assistant", "content": ""})
     return [start, *(_chat_chunk(asked, {"content": word}) for word in WORDS)]
 
 
-def _chat_breaking(asked: Asked) -> bytes:
+def _chat_breaking(asked: FaultedRequest) -> bytes:
     return _event(_chat_errors(asked.model)["stream_error"].body)
 
 
-def _chat_silence(asked: Asked) -> list[bytes]:
+def _chat_silence(asked: FaultedRequest) -> list[bytes]:
     return [
         _chat_chunk(asked, {"role": "assistant", "content": ""}),
         _chat_chunk(asked, {}, "stop"),
@@ -154,7 +154,7 @@ def _chat_silence(asked: Asked) -> list[bytes]:
     ]
 
 
-def _chat_whole(asked: Asked, text: str) -> Body:
+def _chat_whole(asked: FaultedRequest, text: str) -> Body:
     message = {"role": "assistant", "content": text, "refusal": None}
     return {
         "id": f"chatcmpl-{_ID}",
@@ -169,11 +169,11 @@ def _chat_whole(asked: Asked, text: str) -> Body:
 # --- OpenAI responses: openai-python types/responses; an unknown model is 400 there ----------
 
 
-def _responses_errors(model: str) -> Mapping[str, Failure]:
+def _responses_errors(model: str) -> Mapping[str, ErrorAnswer]:
     return _openai_errors(model, unknown_model=400)
 
 
-def _response(asked: Asked, status: str, text: str = "", **more: object) -> Body:
+def _response(asked: FaultedRequest, status: str, text: str = "", **more: object) -> Body:
     done = status == "completed"
     usage = {
         "input_tokens": 1,
@@ -218,7 +218,7 @@ def _numbered(*events: tuple[str, Body], start: int = 0) -> list[bytes]:
     ]
 
 
-def _responses_begun(asked: Asked) -> list[bytes]:
+def _responses_begun(asked: FaultedRequest) -> list[bytes]:
     at = {"item_id": f"msg_{_ID}", "output_index": 0, "content_index": 0}
     nothing = {"type": "output_text", "text": "", "annotations": []}
     return _numbered(
@@ -230,20 +230,20 @@ def _responses_begun(asked: Asked) -> list[bytes]:
     )
 
 
-def _responses_breaking(asked: Asked) -> bytes:
+def _responses_breaking(asked: FaultedRequest) -> bytes:
     error = {"code": "server_error", "message": "The model had an error. Please try again."}
     failed = {"response": _response(asked, "failed", error=error)}
     return _numbered(("response.failed", failed), start=4 + len(WORDS))[0]
 
 
-def _responses_silence(asked: Asked) -> list[bytes]:
+def _responses_silence(asked: FaultedRequest) -> list[bytes]:
     return _numbered(
         ("response.created", {"response": _response(asked, "in_progress")}),
         ("response.completed", {"response": _response(asked, "completed")}),
     )
 
 
-def _responses_whole(asked: Asked, text: str) -> Body:
+def _responses_whole(asked: FaultedRequest, text: str) -> Body:
     return _response(asked, "completed", text)
 
 
@@ -257,16 +257,16 @@ _ANTHROPIC_WAIT = {
 }
 
 
-def _anthropic(status: int, kind: str, message: str, **headers: str) -> Failure:
+def _anthropic(status: int, kind: str, message: str, **headers: str) -> ErrorAnswer:
     body = {
         "type": "error",
         "error": {"type": kind, "message": message},
         "request_id": "req_drill",
     }
-    return Failure(status=status, body=body, headers={**_ANTHROPIC_HEADERS, **headers})
+    return ErrorAnswer(status=status, body=body, headers={**_ANTHROPIC_HEADERS, **headers})
 
 
-def _anthropic_errors(model: str) -> Mapping[str, Failure]:
+def _anthropic_errors(model: str) -> Mapping[str, ErrorAnswer]:
     return {
         "auth": _anthropic(401, "authentication_error", "invalid x-api-key"),
         "quota": _anthropic(
@@ -285,7 +285,7 @@ def _anthropic_errors(model: str) -> Mapping[str, Failure]:
     }  # fmt: skip
 
 
-def _message(asked: Asked, content: list[Body], stop: str | None) -> Body:
+def _message(asked: FaultedRequest, content: list[Body], stop: str | None) -> Body:
     return {
         "id": f"msg_{_ID}",
         "type": "message",
@@ -298,7 +298,7 @@ def _message(asked: Asked, content: list[Body], stop: str | None) -> Body:
     }
 
 
-def _anthropic_begun(asked: Asked) -> list[bytes]:
+def _anthropic_begun(asked: FaultedRequest) -> list[bytes]:
     nothing = {"type": "text", "text": ""}
     deltas = [{"type": "text_delta", "text": word} for word in WORDS]
     return [
@@ -308,11 +308,11 @@ def _anthropic_begun(asked: Asked) -> list[bytes]:
     ]
 
 
-def _anthropic_breaking(asked: Asked) -> bytes:
+def _anthropic_breaking(asked: FaultedRequest) -> bytes:
     return _named("error", error=_anthropic_errors(asked.model)["stream_error"].body["error"])
 
 
-def _anthropic_silence(asked: Asked) -> list[bytes]:
+def _anthropic_silence(asked: FaultedRequest) -> list[bytes]:
     ended = {"stop_reason": "end_turn", "stop_sequence": None}
     return [
         _named("message_start", message=_message(asked, [], None)),
@@ -321,7 +321,7 @@ def _anthropic_silence(asked: Asked) -> list[bytes]:
     ]
 
 
-def _anthropic_whole(asked: Asked, text: str) -> Body:
+def _anthropic_whole(asked: FaultedRequest, text: str) -> Body:
     content = [{"type": "text", "text": text}] if text else []
     return _message(asked, content, "end_turn")
 
@@ -331,11 +331,11 @@ def _anthropic_whole(asked: Asked, text: str) -> Body:
 _GOOGLE = "type.googleapis.com/google.rpc."
 
 
-def _gemini(code: int, state: str, message: str, *details: Body, status: int = 0) -> Failure:
+def _gemini(code: int, state: str, message: str, *details: Body, status: int = 0) -> ErrorAnswer:
     error: Body = {"code": code, "message": message, "status": state}
     if details:
         error["details"] = list(details)
-    return Failure(status=status or code, body={"error": error}, headers={})
+    return ErrorAnswer(status=status or code, body={"error": error}, headers={})
 
 
 def _exceeded(quota: str) -> Body:
@@ -358,7 +358,7 @@ _PER_DAY = "GenerateRequestsPerDayPerProjectPerModel"
 _PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel"
 
 
-def _gemini_errors(model: str) -> Mapping[str, Failure]:
+def _gemini_errors(model: str) -> Mapping[str, ErrorAnswer]:
     busy = "The model is overloaded. Please try again later."
     return {
         "auth": _gemini(
@@ -376,7 +376,7 @@ def _gemini_errors(model: str) -> Mapping[str, Failure]:
     }  # fmt: skip
 
 
-def _candidate(asked: Asked, text: str, finish: str | None) -> Body:
+def _candidate(asked: FaultedRequest, text: str, finish: str | None) -> Body:
     candidate: Body = {
         "content": {"parts": [{"text": text}] if text else [], "role": "model"},
         "index": 0,
@@ -392,7 +392,7 @@ def _candidate(asked: Asked, text: str, finish: str | None) -> Body:
 
 
 def _gemini_framed(
-    asked: Asked, bodies: Sequence[Body], *, begins: bool, ends: bool
+    asked: FaultedRequest, bodies: Sequence[Body], *, begins: bool, ends: bool
 ) -> list[bytes]:
     """Events, or the members of one JSON array that opens and closes with them."""
     if asked.framed:
@@ -402,43 +402,43 @@ def _gemini_framed(
     return [*pieces, b"]"] if ends else pieces
 
 
-def _gemini_begun(asked: Asked) -> list[bytes]:
+def _gemini_begun(asked: FaultedRequest) -> list[bytes]:
     bodies = [_candidate(asked, word, None) for word in WORDS]
     return _gemini_framed(asked, bodies, begins=True, ends=False)
 
 
-def _gemini_breaking(asked: Asked) -> bytes:
+def _gemini_breaking(asked: FaultedRequest) -> bytes:
     body = _gemini_errors(asked.model)["stream_error"].body
     return b"".join(_gemini_framed(asked, [body], begins=False, ends=True))
 
 
-def _gemini_silence(asked: Asked) -> list[bytes]:
+def _gemini_silence(asked: FaultedRequest) -> list[bytes]:
     return _gemini_framed(asked, [_candidate(asked, "", "STOP")], begins=True, ends=True)
 
 
-def _gemini_whole(asked: Asked, text: str) -> Body:
+def _gemini_whole(asked: FaultedRequest, text: str) -> Body:
     return _candidate(asked, text, "STOP")
 
 
 # --- who speaks how -------------------------------------------------------------------------
 
-CHAT = Voice(
+CHAT = ErrorScript(
     errors=_chat_errors,
     begun=_chat_begun,
     breaking=_chat_breaking,
     silence=_chat_silence,
     whole=_chat_whole,
 )
-VOICES: Mapping[str, Voice] = {
+VOICES: Mapping[str, ErrorScript] = {
     "openai.chat": CHAT,
-    "openai.responses": Voice(
+    "openai.responses": ErrorScript(
         errors=_responses_errors,
         begun=_responses_begun,
         breaking=_responses_breaking,
         silence=_responses_silence,
         whole=_responses_whole,
     ),
-    "anthropic.messages": Voice(
+    "anthropic.messages": ErrorScript(
         errors=_anthropic_errors,
         begun=_anthropic_begun,
         breaking=_anthropic_breaking,
@@ -446,7 +446,7 @@ VOICES: Mapping[str, Voice] = {
         whole=_anthropic_whole,
     ),
     "gemini.generateContent": (
-        _GEMINI := Voice(
+        _GEMINI := ErrorScript(
             errors=_gemini_errors,
             begun=_gemini_begun,
             breaking=_gemini_breaking,
@@ -458,7 +458,7 @@ VOICES: Mapping[str, Voice] = {
 }
 
 
-def voice(api: str) -> Voice:
+def voice(api: str) -> ErrorScript:
     """How an API words its troubles; one that is not listed is answered as OpenAI's chat."""
     return VOICES.get(api, CHAT)
 

@@ -26,7 +26,7 @@ from websockets.typing import Subprotocol
 from classifier.records import Ending
 from proxy.headers import Pairs
 from proxy.http1 import dial
-from proxy.reach import Reach
+from proxy.reach import AddressGuard
 from proxy.upstreams import Upstream
 
 DRAIN = "websocket.drain"  # a message of ours: end as soon as no call is under way
@@ -39,7 +39,7 @@ _log = logging.getLogger("truezero.sockets")
 _log.setLevel(logging.WARNING)
 
 
-class AgentEnd(WebSocketsSansIOProtocol):
+class AgentWebSocketProtocol(WebSocketsSansIOProtocol):
     """The server's side of an agent's socket.
 
     Beyond uvicorn's own it logs no request, counts a refusal over HTTP as a completed
@@ -71,7 +71,7 @@ class AgentEnd(WebSocketsSansIOProtocol):
             super().shutdown()
 
 
-def serving(max_bytes: int) -> dict[str, Any]:
+def websocket_options(max_bytes: int) -> dict[str, Any]:
     """How uvicorn serves sockets, as arguments of its Config.
 
     Arguments:
@@ -81,7 +81,7 @@ def serving(max_bytes: int) -> dict[str, Any]:
     asked; deflating for an agent next door costs the time of everybody's bytes.
     """
     return {
-        "ws": AgentEnd,
+        "ws": AgentWebSocketProtocol,
         "ws_max_size": max_bytes,
         "ws_ping_interval": None,
         "ws_per_message_deflate": False,
@@ -89,7 +89,7 @@ def serving(max_bytes: int) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class RefusedUpgradeError(Exception):
+class UpgradeRefusedError(Exception):
     """The provider answered the upgrade as it answers any request."""
 
     status: int
@@ -98,7 +98,7 @@ class RefusedUpgradeError(Exception):
 
 
 @dataclass(slots=True)
-class UnopenedError(Exception):
+class WebSocketUnreachableError(Exception):
     """No answer came: how it ended, and the refusal's status and code."""
 
     ending: Ending
@@ -118,7 +118,7 @@ _FAILURES: tuple[tuple[type[Exception], Ending, int, str], ...] = (
 )
 
 
-class Dialer:
+class WebSocketConnector:
     """Opens sockets to providers.
 
     Arguments:
@@ -126,9 +126,11 @@ class Dialer:
         reach: which addresses of an upstream's host may be connected to.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None, reach: Reach | None = None) -> None:
+    def __init__(
+        self, tls: ssl.SSLContext | None = None, reach: AddressGuard | None = None
+    ) -> None:
         self._tls = tls
-        self._dialer = dial.Dialer(reach=reach)
+        self._dialer = dial.Connector(reach=reach)
 
     async def open(
         self,
@@ -163,10 +165,10 @@ class Dialer:
         except InvalidStatus as refused:
             answer = refused.response
             body = bytes(answer.body)
-            raise RefusedUpgradeError(answer.status_code, pairs(answer.headers), body) from None
+            raise UpgradeRefusedError(answer.status_code, pairs(answer.headers), body) from None
         except (WebSocketException, OSError, EOFError) as error:
             _, ending, status, code = next(row for row in _FAILURES if isinstance(error, row[0]))
-            raise UnopenedError(ending, status, code, type(error).__name__) from error
+            raise WebSocketUnreachableError(ending, status, code, type(error).__name__) from error
 
     async def _open(
         self, upstream: Upstream, target: bytes, how: dict[str, Any]
@@ -178,7 +180,7 @@ class Dialer:
         if proxy is None:  # else the proxy looks the name up
             port = parts.port or (443 if secure else 80)
             how["sock"] = await self._dialer.reach(parts.hostname or "", port)
-        opening = _Dial(
+        opening = _NoRedirects(
             "ws" + upstream.origin.removeprefix("http"),
             user_agent_header=None,
             proxy=proxy,
@@ -201,7 +203,7 @@ class Dialer:
         return self._tls
 
 
-class _Dial(connect):
+class _NoRedirects(connect):
     """The library's client, staying where it was sent."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:

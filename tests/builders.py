@@ -38,7 +38,7 @@ from classifier.records import (
     ExecutionStatus,
     Kind,
     Outcome,
-    Rollout,
+    RolloutRecord,
     TerminationReason,
     Timing,
     Usage,
@@ -220,15 +220,15 @@ def outcome(status: str = "success", **said: Any) -> Outcome:
     )
 
 
-def rollout(*texts: str, running: bool = False, **said: Any) -> Rollout:
-    """A rollout of the calls in the texts; fields of ``Rollout`` and ``Outcome`` by name.
+def rollout(*texts: str, running: bool = False, **said: Any) -> RolloutRecord:
+    """A rollout of the calls in the texts; fields of ``RolloutRecord`` and ``Outcome`` by name.
 
     ``running=True`` leaves the outcome out. ``status`` is the runner's.
     """
-    known = {name for name in Rollout.__slots__ if name in said}
+    known = {name for name in RolloutRecord.__slots__ if name in said}
     about = {name: said.pop(name) for name in known}
     reported = None if running else outcome(**said)
     assert not (running and said), f"a running rollout has no {', '.join(said)}"
     fields: dict[str, Any] = {"id": "r1", "batch": "b1", "task": "task-7"}
     fields |= {"exchanges": calls(*texts), "outcome": reported}
-    return Rollout(**fields | about)
+    return RolloutRecord(**fields | about)

@@ -18,7 +18,7 @@ from typing import Any
 
 from classifier.causes import status_only
 from classifier.records import Cause, Ending, Exchange
-from proxy.tap import Call, Tap
+from proxy.tap import Call, CallObserver
 
 _PATHS = {
     "any": "/v1/chat/completions",
@@ -165,9 +165,9 @@ def heard_usage(row: Mapping[str, Any], size: int = 1 << 24) -> Exchange:
     packed = row["body_encoding"] == "base64"
     body = base64.b64decode(row["body"]) if packed else row["body"].encode()
     tap = _tap(row["id"], row["provider"], row["path"].partition("?")[0].encode())
-    tap.hear_head(200, usage_headers(row), 0.1)
+    tap.on_response_head(200, usage_headers(row), 0.1)
     for start in range(0, len(body), size):
-        tap.feed(body[start : start + size], 0.2)
+        tap.on_response_body(body[start : start + size], 0.2)
     return tap.finish(Ending.COMPLETE, 0.3)
 
 
@@ -259,13 +259,13 @@ def _heard(row: Labelled) -> Exchange:
     """What a tap makes of the answer: the way every relayed answer goes."""
     method = "GET" if row.api == "models.list" else "POST"
     tap = _tap(row.id, row.provider, path_of(row).encode(), method)
-    tap.hear_request(b'{"model": "m", "stream": true}')
-    tap.hear_head(row.status, row.headers, 0.1)
-    tap.feed(row.body, 0.2)
+    tap.on_request_body(b'{"model": "m", "stream": true}')
+    tap.on_response_head(row.status, row.headers, 0.1)
+    tap.on_response_body(row.body, 0.2)
     return tap.finish(Ending.COMPLETE, 0.3)
 
 
-def _tap(name: str, upstream: str, path: bytes, method: str = "POST") -> Tap:
+def _tap(name: str, upstream: str, path: bytes, method: str = "POST") -> CallObserver:
     call = Call(
         id=name,
         rollout_id="corpus",
@@ -275,7 +275,7 @@ def _tap(name: str, upstream: str, path: bytes, method: str = "POST") -> Tap:
         started_at=0.0,
         began=0.0,
     )
-    return Tap(call, salt=b"corpus")
+    return CallObserver(call, salt=b"corpus")
 
 
 if __name__ == "__main__":

@@ -188,9 +188,9 @@ def _source() -> socket.socket:
 
 def main(channel: socket.socket) -> None:
     """Fork a command for each message, until nobody asks any more."""
-    from proxy.start import lighten
+    from proxy.start import tune_process
 
-    lighten()  # as `serve` loads the service
+    tune_process()  # as `serve` loads the service
     for name in _LOADED:
         importlib.import_module(name)
     gc.collect()

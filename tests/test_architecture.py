@@ -388,7 +388,7 @@ LATE = "def f():\n    import {}\n"
 BREACHES = [
     (homeless, "proxy.cellar", ""),
     (upward, "proxy.relay", "import proxy.control"),
-    (upward, "proxy.wire.sse", "from proxy.tap import Tap"),
+    (upward, "proxy.wire.sse", "from proxy.tap import CallObserver"),
     (upward, "classifier.causes", "from proxy.wire import sse"),
     (through_walls, "proxy.relay", "from proxy.store import tables"),
     (through_walls, "proxy.relay", "from classifier.causes import classify"),

@@ -41,7 +41,7 @@ _NAME = re.compile(r"(@[\w.-]+/)?(?P<name>[\w.-]+?)(@[\w.-]+)?\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class AgentEndpoint:
     """How one rollout reaches the service.
 
     ``words`` are the command; ``base_urls`` may carry the rollout's secret, ``bare_urls``
@@ -83,8 +83,8 @@ class Agent:
     commands: frozenset[str]
     keys: Mapping[str, tuple[str, ...]]
     login: str | None = None
-    flags: Callable[[Reach], Sequence[str]] = lambda _reach: ()
-    variables: Callable[[Reach], Mapping[str, str]] = lambda _reach: {}
+    flags: Callable[[AgentEndpoint], Sequence[str]] = lambda _reach: ()
+    variables: Callable[[AgentEndpoint], Mapping[str, str]] = lambda _reach: {}
     home: Home | None = None
 
 
@@ -95,7 +95,7 @@ _ANY_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _codex_flags(reach: Reach) -> Sequence[str]:
+def _codex_flags(reach: AgentEndpoint) -> Sequence[str]:
     """A provider of its own: the built-in one ignores OPENAI_BASE_URL and cannot be changed.
 
     The rollout's proof travels in a header whose value Codex reads from a variable
@@ -123,7 +123,7 @@ def _toml(name: str, value: str | bool) -> str:
     return f"{name}={json.dumps(value)}"
 
 
-def _opencode_variables(reach: Reach) -> Mapping[str, str]:
+def _opencode_variables(reach: AgentEndpoint) -> Mapping[str, str]:
     """Its inline configuration, laid over the user's (opencode.ai/docs/config, precedence).
 
     The base URLs end as the AI SDK's providers expect them.
@@ -138,7 +138,7 @@ def _opencode_variables(reach: Reach) -> Mapping[str, str]:
     return {"OPENCODE_CONFIG_CONTENT": json.dumps(_laid_over(before, {"provider": providers}))}
 
 
-def _qwen_flags(reach: Reach) -> Sequence[str]:
+def _qwen_flags(reach: AgentEndpoint) -> Sequence[str]:
     """It takes its variables for a choice only where OPENAI_MODEL is one of them (0.15)."""
     chosen = reach.logged_in or "--auth-type" in reach.words
     return () if chosen else ("--auth-type", "openai")
@@ -259,7 +259,7 @@ def equip(
     home = agent.home if folder and _unsettled(agent.home, seen, exists) else None
     if home and folder:
         seen[home.variable] = str(folder)
-    reach = Reach(
+    reach = AgentEndpoint(
         words=tuple(command),
         base_urls=rollout.base_urls,
         bare_urls={name: bare(url, rollout.id) for name, url in rollout.base_urls.items()},

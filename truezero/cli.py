@@ -91,9 +91,9 @@ def serve(
         "config": config,
     }
     _as_environment(flags)
-    from proxy.start import lighten  # noqa: PLC0415  before the service is loaded
+    from proxy.start import tune_process  # noqa: PLC0415  before the service is loaded
 
-    lighten()
+    tune_process()
     service = _service()
     try:
         service.app.serve(_settings())
@@ -158,14 +158,14 @@ def run(
     77 a suspected one, 78 where evidence is missing; 1 where the service failed.
     """
     from truezero import run as running  # noqa: PLC0415
-    from truezero.embedded import StartError  # noqa: PLC0415
+    from truezero.embedded import EmbeddedStartError  # noqa: PLC0415
 
     facts = {"batch": batch, "task": task, "id": rollout_id, "model": model}
     job = running.job_of(command, fail_fast=fail_fast, **facts)
     try:
         with running.service(url, token, running.say) as client:
             done = running.run(job, client)
-    except (truezero.ServiceError, StartError) as error:
+    except (truezero.ServiceError, EmbeddedStartError) as error:
         _fail(str(error), 1)
     if as_json:
         typer.echo(json.dumps(running.record(done)), err=True)
@@ -216,7 +216,7 @@ def drill(
 
     from truezero import drills  # noqa: PLC0415
     from truezero import run as running  # noqa: PLC0415
-    from truezero.embedded import StartError  # noqa: PLC0415
+    from truezero.embedded import EmbeddedStartError  # noqa: PLC0415
 
     progress = Console(stderr=True)
     try:
@@ -231,7 +231,7 @@ def drill(
             done = drills.run(plan, client)
     except drills.DrillError as error:
         _fail(str(error), error.code)
-    except (truezero.ServiceError, StartError) as error:
+    except (truezero.ServiceError, EmbeddedStartError) as error:
         _fail(str(error), 1)
     if as_json:
         typer.echo(json.dumps([drills.record(one) for one in done], indent=2))
@@ -494,11 +494,11 @@ def demo(
     """
     _service()
     from truezero import demo as story  # noqa: PLC0415
-    from truezero.embedded import StartError  # noqa: PLC0415
+    from truezero.embedded import EmbeddedStartError  # noqa: PLC0415
 
     try:
         story.run(keep=keep, as_json=as_json)
-    except StartError as error:
+    except EmbeddedStartError as error:
         _fail(str(error), 1)
 
 
@@ -554,11 +554,11 @@ def backup(
 
 @contextmanager
 def _keeping() -> Iterator[None]:
-    from truezero.keeping import KeepingError  # noqa: PLC0415
+    from truezero.keeping import DataError  # noqa: PLC0415
 
     try:
         yield
-    except KeepingError as error:
+    except DataError as error:
         _fail(str(error), 1)
 
 

@@ -22,7 +22,7 @@ from truezero.questions import (
     Events,
     LaneFacts,
     Pause,
-    Question,
+    Request,
     ServiceError,
     Step,
     Story,
@@ -96,7 +96,7 @@ class _Questions:
             "mounts": dict.fromkeys(_DIRECT),
         }
 
-    def _read(self, question: Question[T], response: httpx.Response) -> T:
+    def _read(self, question: Request[T], response: httpx.Response) -> T:
         if response.is_error:
             raise questions.refused(response.status_code, response.content, self.url)
         return questions.read(question, response.content, self.url)
@@ -189,14 +189,14 @@ class Client(_Questions):
 
     def _take(self, step: Step, sleep: Callable[[float], object]) -> Any:
         match step:
-            case Question():
+            case Request():
                 return self._read(step, self._send(step))
             case Pause():
                 return sleep(step.seconds)
             case Work():
                 return step.do()
 
-    def _send(self, question: Question[Any]) -> httpx.Response:
+    def _send(self, question: Request[Any]) -> httpx.Response:
         try:
             return self._http.request(
                 question.method, question.path, params=question.params, json=question.body
@@ -293,14 +293,14 @@ class AsyncClient(_Questions):
 
     async def _take(self, step: Step, sleep: Callable[[float], Awaitable[object]]) -> Any:
         match step:
-            case Question():
+            case Request():
                 return self._read(step, await self._send(step))
             case Pause():
                 return await sleep(step.seconds)
             case Work():
                 return await step.do()
 
-    async def _send(self, question: Question[Any]) -> httpx.Response:
+    async def _send(self, question: Request[Any]) -> httpx.Response:
         try:
             return await self._http.request(
                 question.method, question.path, params=question.params, json=question.body

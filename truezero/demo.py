@@ -22,7 +22,7 @@ from rich.table import Table
 
 from truezero import embedded, models, report
 from truezero.client import Client
-from truezero.simulator import Provider
+from truezero.simulator import DemoProvider
 
 BATCH = "demo"
 _DIALECTS = ("OPENAI", "ANTHROPIC")
@@ -79,7 +79,7 @@ def run(*, keep: Path | None = None, as_json: bool = False) -> None:
         StartError: the proxy did not start.
     """
     console = Console(stderr=as_json)
-    with tempfile.TemporaryDirectory(prefix="truezero-demo-") as folder, Provider() as provider:
+    with tempfile.TemporaryDirectory(prefix="truezero-demo-") as folder, DemoProvider() as provider:
         database = keep.absolute() if keep else Path(folder) / "demo.db"
         upstreams = {f"TRUEZERO_UPSTREAM_{name}": provider.url for name in _DIALECTS}
         home = Path(folder)

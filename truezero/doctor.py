@@ -28,7 +28,7 @@ Health = Literal["ok", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class DoctorCheck:
     """One thing that was looked at; ``told`` says what was found, and what to do."""
 
     name: str
@@ -37,7 +37,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+class ProbedProvider:
     """How to ask one provider for nothing.
 
     ``keys``: the variables its clients take a key from. ``header``: where it is shown.
@@ -69,9 +69,9 @@ def _ask_gemini(model: str) -> tuple[str, dict[str, Any]]:
 # Those that are not simply OpenAI-like. docs.claude.com/en/api/models-list,
 # ai.google.dev/api/models; OpenRouter lists its models to anybody, and tells of a key at
 # /key (openrouter.ai/docs/api-reference/limits).
-_PROVIDERS: Mapping[str, Provider] = {
-    "openai": Provider(keys=("OPENAI_API_KEY",)),
-    "anthropic": Provider(
+_PROVIDERS: Mapping[str, ProbedProvider] = {
+    "openai": ProbedProvider(keys=("OPENAI_API_KEY",)),
+    "anthropic": ProbedProvider(
         keys=("ANTHROPIC_API_KEY",),
         header="x-api-key",
         extra={"anthropic-version": "2023-06-01"},
@@ -79,21 +79,21 @@ _PROVIDERS: Mapping[str, Provider] = {
         one="/v1/models/{model}",
         ask=_ask_anthropic,
     ),
-    "gemini": Provider(
+    "gemini": ProbedProvider(
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         header="x-goog-api-key",
         list="/v1beta/models?pageSize=1000",
         one="/v1beta/models/{model}",
         ask=_ask_gemini,
     ),
-    "openrouter": Provider(keys=("OPENROUTER_API_KEY",), list="/key", one=None),
+    "openrouter": ProbedProvider(keys=("OPENROUTER_API_KEY",), list="/key", one=None),
 }
 
 
-def _provider(upstream: str) -> Provider:
+def _provider(upstream: str) -> ProbedProvider:
     """How to ask an upstream: its own row, else as one asks whoever is like OpenAI."""
     variable = f"{upstream.upper().replace('-', '_').replace('.', '_')}_API_KEY"
-    return _PROVIDERS.get(upstream) or Provider(keys=(variable,))
+    return _PROVIDERS.get(upstream) or ProbedProvider(keys=(variable,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ def examine(
     environment: Mapping[str, str],
     *,
     transport: httpx.BaseTransport | None = None,
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     """Look at everything, in the order in which one thing needs the other.
 
     Arguments:
@@ -149,7 +149,7 @@ def examine(
         except ServiceError as error:
             yield _token(error)
             return
-        yield Check(name="token", health="ok", told="the control plane lets us in")
+        yield DoctorCheck(name="token", health="ok", told="the control plane lets us in")
         try:
             yield from _upstreams(rollout, wanted, environment, http)
         finally:
@@ -165,22 +165,26 @@ def _http(transport: httpx.BaseTransport | None) -> httpx.Client:
 # --- this machine ----------------------------------------------------------------------------
 
 
-def _package() -> Check:
+def _package() -> DoctorCheck:
     """Whether the package called `proxy` is the service: PyPI has another of that name."""
     found = util.find_spec("proxy")
     origin = Path(found.origin) if found is not None and found.origin else None
     if origin is None:
-        return Check(
+        return DoctorCheck(
             name="package", health="failed",
             told="the package `proxy` is not importable: pip install 'truezero[server]'",
         )  # fmt: skip
     others = [name for name in owners("proxy") if name != "truezero"]
     ours = all(origin.with_name(part).is_file() for part in _SERVICE_PARTS)
     if ours and not others:
-        return Check(name="package", health="ok", told=f"`proxy` is truezero's, in {origin.parent}")
+        return DoctorCheck(
+            name="package", health="ok", told=f"`proxy` is truezero's, in {origin.parent}"
+        )
     by = f"{' and '.join(others)} owns it too" if others else "it is not truezero's"
     fix = f"pip uninstall {others[0]}, then reinstall truezero" if others else "remove or rename it"
-    return Check(name="package", health="failed", told=f"`proxy` is {origin}, and {by}: {fix}")
+    return DoctorCheck(
+        name="package", health="failed", told=f"`proxy` is {origin}, and {by}: {fix}"
+    )
 
 
 def owners(package: str) -> list[str]:
@@ -191,51 +195,55 @@ def owners(package: str) -> list[str]:
 # --- the service -----------------------------------------------------------------------------
 
 
-def _service(client: Client) -> Check:
+def _service(client: Client) -> DoctorCheck:
     try:
         alive = client.greet()
     except ServiceError as error:
-        return Check(name="service", health="failed", told=str(error))
-    return Check(name="service", health="ok", told=f"truezero {alive.version} at {client.url}")
+        return DoctorCheck(name="service", health="failed", told=str(error))
+    return DoctorCheck(
+        name="service", health="ok", told=f"truezero {alive.version} at {client.url}"
+    )
 
 
-def _ready(client: Client, transport: httpx.BaseTransport | None) -> Check:
+def _ready(client: Client, transport: httpx.BaseTransport | None) -> DoctorCheck:
     with _http(transport) as http:
         try:
             answer = http.get(f"{client.url}/readyz")
             ready = models.Ready.model_validate(answer.json())
         except (httpx.HTTPError, ValueError) as error:
             told = f"/readyz is not answered ({type(error).__name__})"
-            return Check(name="ready", health="failed", told=told)
+            return DoctorCheck(name="ready", health="failed", told=told)
     if ready.status == "ready":
         told = "it writes what it records"
         if ready.gaps:
             told += f"; {ready.gaps} call(s) since its start are missing"
-        return Check(name="ready", health="ok", told=told)
+        return DoctorCheck(name="ready", health="ok", told=told)
     missing = "database" if not ready.database else "recorder"
     told = f"its {missing} does not work: verdicts are undecided until it does; see its log"
-    return Check(name="ready", health="failed", told=told)
+    return DoctorCheck(name="ready", health="failed", told=told)
 
 
-def _token(error: ServiceError) -> Check:
+def _token(error: ServiceError) -> DoctorCheck:
     told = str(error)
     if error.status == 401:
         told = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's own"
-    return Check(name="token", health="failed", told=told)
+    return DoctorCheck(name="token", health="failed", told=told)
 
 
-def _base_urls(environment: Mapping[str, str], service: str, http: httpx.Client) -> Iterator[Check]:
+def _base_urls(
+    environment: Mapping[str, str], service: str, http: httpx.Client
+) -> Iterator[DoctorCheck]:
     """Whether the variables that agents read lead to the service, from where we stand."""
     names = [name for name in environment if name.endswith(("_BASE_URL", "_API_BASE"))]
     led = sorted(name for name in names if environment[name])
     if not led:
         told = "no variable that agents read is set; `truezero run` sets them"
-        yield Check(name="base URLs", health="skipped", told=told)
+        yield DoctorCheck(name="base URLs", health="skipped", told=told)
     for name in led:
         yield _base_url(name, environment[name], service, http)
 
 
-def _base_url(name: str, url: str, service: str, http: httpx.Client) -> Check:
+def _base_url(name: str, url: str, service: str, http: httpx.Client) -> DoctorCheck:
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
     try:
@@ -243,12 +251,12 @@ def _base_url(name: str, url: str, service: str, http: httpx.Client) -> Check:
         models.Alive.model_validate(answer.json())
     except httpx.HTTPError as error:
         told = f"{origin} cannot be reached from here ({type(error).__name__})"
-        return Check(name=name, health="failed", told=told)
+        return DoctorCheck(name=name, health="failed", told=told)
     except ValueError:
         told = f"{origin} is no truezero service: calls go past the proxy and are not recorded"
-        return Check(name=name, health="failed", told=told)
+        return DoctorCheck(name=name, health="failed", told=told)
     other = "" if origin == service else " (another address than ours)"
-    return Check(name=name, health="ok", told=f"leads to the service at {origin}{other}")
+    return DoctorCheck(name=name, health="ok", told=f"leads to the service at {origin}{other}")
 
 
 # --- keys and models -------------------------------------------------------------------------
@@ -259,7 +267,7 @@ class _Line:
     """How to ask one upstream through the proxy."""
 
     upstream: str
-    provider: Provider
+    provider: ProbedProvider
     base_url: str
     headers: Mapping[str, str]
     held: bool  # the service's own key is hoped for
@@ -277,22 +285,22 @@ def _upstreams(
     wanted: Wanted,
     environment: Mapping[str, str],
     http: httpx.Client,
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     named = dict.fromkeys((*wanted.upstreams, *(upstream for upstream, _ in wanted.models)))
     keyed = [one for one in rollout.base_urls if _key(_provider(one), environment)]
     if not (named or keyed):
         told = "no key is in the environment; name what the service holds by --upstream"
-        yield Check(name="keys", health="skipped", told=told)
+        yield DoctorCheck(name="keys", health="skipped", told=told)
     for upstream in dict.fromkeys((*named, *keyed)):
         if upstream not in rollout.base_urls:
             told = "the service knows no such upstream, or not its address"
-            yield Check(name=upstream, health="failed", told=told)
+            yield DoctorCheck(name=upstream, health="failed", told=told)
             continue
         line = _line(upstream, rollout, environment, http)
         yield from _examined(line, [m for name, m in wanted.models if name == upstream], wanted.ask)
 
 
-def _key(provider: Provider, environment: Mapping[str, str]) -> str | None:
+def _key(provider: ProbedProvider, environment: Mapping[str, str]) -> str | None:
     return next((environment[name] for name in provider.keys if environment.get(name)), None)
 
 
@@ -322,20 +330,20 @@ def _line(
     )
 
 
-def _examined(line: _Line, named: Sequence[str], ask: bool) -> Iterator[Check]:
+def _examined(line: _Line, named: Sequence[str], ask: bool) -> Iterator[DoctorCheck]:
     name = f"{line.upstream} key"
     try:
         answer = line.get(line.provider.list)
     except httpx.HTTPError as error:
-        yield Check(name=name, health="failed", told=f"no answer ({type(error).__name__})")
+        yield DoctorCheck(name=name, health="failed", told=f"no answer ({type(error).__name__})")
         return
     if answer.status_code != 200:
-        yield Check(name=name, health="failed", told=_why(answer, line))
+        yield DoctorCheck(name=name, health="failed", told=_why(answer, line))
         return
     there = _names(answer)
     count = f"; {len(there)} models" if there else ""
     held = "the service's own key" if line.held else "the key"
-    yield Check(name=name, health="ok", told=f"{held} is alive{count}")
+    yield DoctorCheck(name=name, health="ok", told=f"{held} is alive{count}")
     for model in named:
         yield _model(line, model, there)
         if ask:
@@ -383,39 +391,41 @@ def _names(answer: httpx.Response) -> frozenset[str]:
     return frozenset(name.removeprefix("models/") for name in names if name)
 
 
-def _model(line: _Line, model: str, there: frozenset[str]) -> Check:
+def _model(line: _Line, model: str, there: frozenset[str]) -> DoctorCheck:
     """Whether a model is listed, or known by its name: aliases are in no list."""
     name = f"{line.upstream}/{model}"
     if model in there:
-        return Check(name=name, health="ok", told="the model is there")
+        return DoctorCheck(name=name, health="ok", told="the model is there")
     if line.provider.one is not None:
         try:
             answer = line.get(line.provider.one.format(model=quote(model, safe="")))
         except httpx.HTTPError as error:
-            return Check(name=name, health="failed", told=f"no answer ({type(error).__name__})")
+            return DoctorCheck(
+                name=name, health="failed", told=f"no answer ({type(error).__name__})"
+            )
         if answer.status_code == 200:
-            return Check(name=name, health="ok", told="the model is there, by its alias")
+            return DoctorCheck(name=name, health="ok", told="the model is there, by its alias")
     elif not there:
         told = "the provider lists its models to anybody: only --ask can tell"
-        return Check(name=name, health="skipped", told=told)
+        return DoctorCheck(name=name, health="skipped", told=told)
     near = [one for one in sorted(there) if model.lower() in one.lower()][:3]
     hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return Check(name=name, health="failed", told=f"this account has no such model{hint}")
+    return DoctorCheck(name=name, health="failed", told=f"this account has no such model{hint}")
 
 
-def _word(line: _Line, model: str) -> Check:
+def _word(line: _Line, model: str) -> DoctorCheck:
     """Ask a model for a word: what a list cannot show, an empty account, shows here."""
     name = f"{line.upstream}/{model} asked"
     path, body = line.provider.ask(model)
     try:
         answer = line.post(path, body)
     except httpx.HTTPError as error:
-        return Check(name=name, health="failed", told=f"no answer ({type(error).__name__})")
+        return DoctorCheck(name=name, health="failed", told=f"no answer ({type(error).__name__})")
     if answer.status_code == 200:
-        return Check(name=name, health="ok", told="it answers")
-    return Check(name=name, health="failed", told=_why(answer, line))
+        return DoctorCheck(name=name, health="ok", told="it answers")
+    return DoctorCheck(name=name, health="failed", told=_why(answer, line))
 
 
-def failed(checks: Sequence[Check]) -> bool:
+def failed(checks: Sequence[DoctorCheck]) -> bool:
     """Whether anything is wrong."""
     return any(check.health == "failed" for check in checks)

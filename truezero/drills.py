@@ -68,7 +68,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class DrillRun:
     """How an agent ended: ``code`` is minus the signal's number where a signal ended it.
 
     Of what it said only the lengths are kept, in bytes.
@@ -161,7 +161,7 @@ def _drill(name: str, plan: Plan, client: Client) -> Drilled:
     return _drilled(name, equipment.agent, ended, verdict, calls)
 
 
-def _tried(equipment: agents.Equipment, plan: Plan, client: Client, rollout_id: str) -> Ended:
+def _tried(equipment: agents.Equipment, plan: Plan, client: Client, rollout_id: str) -> DrillRun:
     """Run the agent; one that never started, or that we gave up, is reported as that."""
     try:
         return _accompanied(equipment, plan.timeout_s)
@@ -185,7 +185,11 @@ def _is_inference(call: models.Exchange) -> bool:
 
 
 def _drilled(
-    name: str, agent: str, ended: Ended, verdict: models.Verdict, calls: Sequence[models.Exchange]
+    name: str,
+    agent: str,
+    ended: DrillRun,
+    verdict: models.Verdict,
+    calls: Sequence[models.Exchange],
 ) -> Drilled:
     struck = [place for place, call in enumerate(calls) if call.injected]
     recovered = bool(struck) and any(_succeeded(call) for call in calls[struck[-1] + 1 :])
@@ -211,7 +215,7 @@ def _succeeded(call: models.Exchange) -> bool:
     return call.status == 200 and call.ending == "complete" and call.subcategory is None
 
 
-def _seen(ended: Ended) -> OutcomeFacts:
+def _seen(ended: DrillRun) -> OutcomeFacts:
     if ended.stopped:
         return {"status": "task_timeout", "prompts_executed": 1}
     if ended.code == 0:
@@ -223,7 +227,7 @@ def _seen(ended: Ended) -> OutcomeFacts:
 # --- the process ---------------------------------------------------------------------------
 
 
-def _accompanied(equipment: agents.Equipment, timeout_s: float) -> Ended:
+def _accompanied(equipment: agents.Equipment, timeout_s: float) -> DrillRun:
     """Start the agent, measure what it says, and see it end or end it.
 
     Raises:
@@ -242,7 +246,7 @@ def _accompanied(equipment: agents.Equipment, timeout_s: float) -> Ended:
         for count in counts:
             count.join(_GRACE_S)  # a child that left its group may hold the pipe open
     output, error = counts
-    return Ended(
+    return DrillRun(
         code=process.returncode,
         stopped=stopped,
         seconds=seconds,

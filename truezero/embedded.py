@@ -21,7 +21,7 @@ _LISTENS = re.compile(r"listens on (http://\S+)")
 _LOG = "service.log"
 
 
-class StartError(Exception):
+class EmbeddedStartError(Exception):
     """Why the service did not start, in one sentence."""
 
 
@@ -94,7 +94,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
             return found[1]
         time.sleep(_POLL_S)
     last = _said(log).strip().splitlines()
-    raise StartError(f"the proxy did not start: {last[-1] if last else 'it said nothing'}")
+    raise EmbeddedStartError(f"the proxy did not start: {last[-1] if last else 'it said nothing'}")
 
 
 def _said(log: Path) -> str:

@@ -24,7 +24,7 @@ _NOUNS = ("rollout", "exchange", "verdict", "breaker")
 _TOLD_EVERY = 5000
 
 
-class KeepingError(Exception):
+class DataError(Exception):
     """Why it could not be done, in one sentence."""
 
 
@@ -37,7 +37,7 @@ def export(url: str, out: Path | None, form: str, *, batch: str | None) -> None:
     from proxy.store import archive  # noqa: PLC0415
 
     if form == "parquet" and out is None:
-        raise KeepingError("Parquet is a folder of files: name it with --out")
+        raise DataError("Parquet is a folder of files: name it with --out")
     with _sentences(), _telling() as told, archive.records(url, batch=batch) as records:
         count = _write(_counting(records, told), out, form)
     _say(f"exported {_counts(count)}")
@@ -127,9 +127,7 @@ def _seconds(text: str) -> float:
     found = re.fullmatch(r"(\d{1,5})([dw])", text)
     days = int(found[1]) * {"d": 1, "w": 7}[found[2]] if found else 0
     if days == 0:
-        raise KeepingError(
-            f"--older-than: {text!r} is no number of days or weeks, as 90d or 12w is"
-        )
+        raise DataError(f"--older-than: {text!r} is no number of days or weeks, as 90d or 12w is")
     return days * 86_400.0
 
 
@@ -208,14 +206,14 @@ def _sentences() -> Iterator[None]:
     try:
         yield
     except UrlError as error:
-        raise KeepingError(f"the database cannot be named so: {error}") from None
+        raise DataError(f"the database cannot be named so: {error}") from None
     except (ArchiveError, RecordError, UnfitError) as error:
-        raise KeepingError(str(error)) from None
+        raise DataError(str(error)) from None
     except DBAPIError as error:
-        raise KeepingError(f"the database: {str(error.orig).splitlines()[0]}") from None
+        raise DataError(f"the database: {str(error.orig).splitlines()[0]}") from None
     except SqliteError as error:
-        raise KeepingError(f"the database: {error}") from None
+        raise DataError(f"the database: {error}") from None
     except BrokenPipeError:
-        raise KeepingError("nobody reads what is written") from None
+        raise DataError("nobody reads what is written") from None
     except OSError as error:
-        raise KeepingError(f"{error.filename}: {error.strerror}") from None
+        raise DataError(f"{error.filename}: {error.strerror}") from None

@@ -42,7 +42,7 @@ class ServiceError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Generic[T]):
+class Request(Generic[T]):
     """One request, and how its answer is read."""
 
     method: str
@@ -66,7 +66,7 @@ class Work:
     do: Callable[[], Any]
 
 
-Step = Question[Any] | Pause | Work
+Step = Request[Any] | Pause | Work
 Story = Generator[Step, Any, T]
 
 
@@ -228,7 +228,7 @@ def breaker(batch: str) -> Story[models.Breaker]:
 def reset_breaker(batch: str, *, lane: str | None = None) -> Story[models.Breaker]:
     """Let a canary into one open lane, or into each."""
     path = f"{_batch(batch)}/breaker/reset"
-    question = Question(
+    question = Request(
         method="POST", path=path, read=_reader(models.Breaker), params=_present(lane=lane)
     )
     return (yield from _answer(question))
@@ -326,7 +326,7 @@ def refused(status: int, body: bytes, url: str) -> ServiceError:
     return ServiceError(sentence, status=problem.status, code=problem.code)
 
 
-def read(question: Question[T], body: bytes, url: str) -> T:
+def read(question: Request[T], body: bytes, url: str) -> T:
     """The answer to a question.
 
     Raises:
@@ -348,17 +348,17 @@ def read(question: Question[T], body: bytes, url: str) -> T:
         ) from error
 
 
-def _answer(question: Question[T]) -> Story[T]:
+def _answer(question: Request[T]) -> Story[T]:
     found: T = yield question
     return found
 
 
 def _ask(model: type[M], path: str, params: Mapping[str, str | float] | None = None) -> Story[M]:
-    return _answer(Question(method="GET", path=path, read=_reader(model), params=params or {}))
+    return _answer(Request(method="GET", path=path, read=_reader(model), params=params or {}))
 
 
 def _tell(model: type[M], path: str, body: Mapping[str, Any]) -> Story[M]:
-    return _answer(Question(method="POST", path=path, read=_reader(model), body=body))
+    return _answer(Request(method="POST", path=path, read=_reader(model), body=body))
 
 
 def _reader(model: type[M]) -> Callable[[Any], M]:

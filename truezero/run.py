@@ -57,7 +57,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProcessResult:
     """How a command ended.
 
     ``agent_code`` is its exit status, or minus the signal that ended it; None where it was
@@ -85,7 +85,7 @@ class Report:
 
     rollout_id: str
     agent: str
-    ended: Ended
+    ended: ProcessResult
     result: models.Result | None = None
     verdict: models.Verdict | None = None
     skipped: str | None = None
@@ -114,7 +114,7 @@ def run(job: Job, client: Client) -> Report:
     """
     rollout = client.register(id=job.id, batch=job.batch, task=job.task, model=job.model)
     if not rollout.admitted:
-        nothing = Ended(agent_code=None)
+        nothing = ProcessResult(agent_code=None)
         return Report(
             rollout_id=rollout.id, agent=job.command[0], ended=nothing, skipped=rollout.error
         )
@@ -193,7 +193,7 @@ def _own_service() -> Iterator[tuple[str, str]]:
 
 def _seen(
     equipment: agents.Equipment, job: Job, client: Client, rollout_id: str
-) -> tuple[Ended, OutcomeFacts]:
+) -> tuple[ProcessResult, OutcomeFacts]:
     """Start the command and stay until it ends; and what to report of it."""
     try:
         process = _started(equipment)
@@ -204,15 +204,15 @@ def _seen(
     return ended, _outcome(ended)
 
 
-def _not_started(job: Job, error: OSError) -> tuple[Ended, OutcomeFacts]:
+def _not_started(job: Job, error: OSError) -> tuple[ProcessResult, OutcomeFacts]:
     missing = isinstance(error, FileNotFoundError)
     why = "no such command" if missing else "cannot be executed"
     told = f"{Path(job.command[0]).name}: {why}"
-    ended = Ended(agent_code=NOT_FOUND if missing else NOT_EXECUTABLE)
+    ended = ProcessResult(agent_code=NOT_FOUND if missing else NOT_EXECUTABLE)
     return ended, {"status": "setup_failed", "prompts_executed": 0, "error": told}
 
 
-def _outcome(ended: Ended) -> OutcomeFacts:
+def _outcome(ended: ProcessResult) -> OutcomeFacts:
     if ended.agent_code == 0:
         return {
             "status": "success",
@@ -271,7 +271,7 @@ def _have_terminal(group: int) -> bool:
 
 def _accompanied(
     process: subprocess.Popen[bytes], job: Job, client: Client, rollout_id: str
-) -> Ended:
+) -> ProcessResult:
     """Wait for the end; pass signals on, and stop what is doomed if that was asked for."""
     over = threading.Event()
     watch = _Watch(process, client, rollout_id, over)
@@ -282,7 +282,7 @@ def _accompanied(
         over.set()
     if job.fail_fast:
         watch.join()
-    return Ended(
+    return ProcessResult(
         agent_code=code, doomed=watch.stopped, forwarded=forwarded[-1] if forwarded else None
     )
 

@@ -57,7 +57,7 @@ ACCOUNTS = {
 
 
 @dataclass(frozen=True)
-class Failure:
+class DemoFailure:
     """An error as both dialects name it; ``wait_s`` becomes ``retry-after``."""
 
     status: int
@@ -67,7 +67,7 @@ class Failure:
     wait_s: float | None = None
 
 
-class Provider:
+class DemoProvider:
     """The simulator as a context manager on a free loopback port."""
 
     def __enter__(self) -> Self:
@@ -92,28 +92,28 @@ class Provider:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
 
-def failure(key: str, model: str) -> Failure | None:
+def failure(key: str, model: str) -> DemoFailure | None:
     """What stands between this key and this model at the moment."""
     account = ACCOUNTS.get(key)
     if account is None:
-        return Failure(
+        return DemoFailure(
             401, ("invalid_request_error", "invalid_api_key"), "authentication_error",
             "Incorrect API key provided.",
         )  # fmt: skip
     if account.incident:
-        return Failure(503, ("server_error", None), "overloaded_error", "Overloaded")
+        return DemoFailure(503, ("server_error", None), "overloaded_error", "Overloaded")
     if model not in MODELS:
-        return Failure(
+        return DemoFailure(
             404, ("invalid_request_error", "model_not_found"), "not_found_error",
             f"model: {model} does not exist",
         )  # fmt: skip
     if account.credit <= 0:
-        return Failure(
+        return DemoFailure(
             429, ("insufficient_quota", "insufficient_quota"), "rate_limit_error",
             "You exceeded your current quota, please check your plan and billing details.",
         )  # fmt: skip
     if wait := account.wait_s(time.monotonic()):
-        return Failure(
+        return DemoFailure(
             429, ("requests", "rate_limit_exceeded"), "rate_limit_error",
             "Rate limit reached for requests.", wait,
         )  # fmt: skip
@@ -149,7 +149,7 @@ class _Handler(BaseHTTPRequestHandler):
         bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
         return self.headers.get("x-api-key", bearer)
 
-    def _fail(self, dialect: str, failed: Failure) -> None:
+    def _fail(self, dialect: str, failed: DemoFailure) -> None:
         if dialect == "openai":
             kind, code = failed.openai
             error = {"message": failed.message, "type": kind, "param": None, "code": code}

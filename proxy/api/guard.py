@@ -27,7 +27,7 @@ _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
 
 
 @dataclass(frozen=True, slots=True)
-class Doors:
+class PortPolicy:
     """Which plane answers at which port.
 
     ``control_port`` is the control plane's own, None where both answer at one.
@@ -52,7 +52,7 @@ class Doors:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class ControlAuth:
     """Stands before every control route of one deployment.
 
     ``token`` is the admin token, None where there is none and all of this machine may

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from proxy.api.routes import PROBLEMS, Address, paced
-from proxy.bounds import Pace
-from proxy.minting import Mint
+from proxy.bounds import RateLimiter
+from proxy.minting import VirtualKeys
 from truezero import models
 
 # What LiteLLM answers 400 for, this does too.
@@ -20,7 +20,7 @@ _TAKEN: dict[int | str, dict[str, Any]] = {
 }
 
 
-def router(mint: Mint, pace: Pace, address: Address) -> APIRouter:
+def router(mint: VirtualKeys, pace: RateLimiter, address: Address) -> APIRouter:
     """`/key/generate`, `/key/info` and `/key/delete`.
 
     Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,

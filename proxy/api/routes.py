@@ -13,9 +13,9 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from proxy.aside import aside
-from proxy.bounds import Pace
-from proxy.control import Desk, Event
+from proxy.aside import run_in_thread
+from proxy.bounds import RateLimiter
+from proxy.control import BatchEvent, RolloutService
 from truezero import models
 
 Address = Callable[[Request], str]  # how agents reach us, from how the runner did
@@ -43,7 +43,7 @@ def _told_as(media_type: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {media_type: {"schema": {"type": "string"}}}, "description": "OK"}}
 
 
-def router(desk: Desk, pace: Pace, address: Address, *, version: str) -> APIRouter:
+def router(desk: RolloutService, pace: RateLimiter, address: Address, *, version: str) -> APIRouter:
     """All routes of contract §2 that read and write rollouts.
 
     Arguments:
@@ -57,7 +57,7 @@ def router(desk: Desk, pace: Pace, address: Address, *, version: str) -> APIRout
     return routes
 
 
-def paced(pace: Pace) -> list[Any]:
+def paced(pace: RateLimiter) -> list[Any]:
     """What a route depends on that registers something."""
 
     async def step() -> None:
@@ -66,7 +66,9 @@ def paced(pace: Pace) -> list[Any]:
     return [Depends(step)]
 
 
-def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, address: Address) -> None:
+def _rollout_routes(
+    routes: APIRouter, desk: RolloutService, pace: RateLimiter, address: Address
+) -> None:
     @routes.post("/rollouts", status_code=201, tags=["rollouts"], dependencies=paced(pace))
     async def register(
         request: Request, rollout: models.RolloutRequest
@@ -145,7 +147,7 @@ def _rollout_routes(routes: APIRouter, desk: Desk, pace: Pace, address: Address)
         return await _written(await desk.exchanges(rollout_id, after=after, limit=limit))
 
 
-def _batch_routes(routes: APIRouter, desk: Desk) -> None:
+def _batch_routes(routes: APIRouter, desk: RolloutService) -> None:
     @routes.get("/batches/{batch:path}/check", response_model=models.Check, tags=["batches"])
     async def check(batch: Annotated[str, BATCH]) -> Response:
         """One line per invalid or suspect measurement, and whether the batch is valid."""
@@ -189,20 +191,20 @@ def _batch_routes(routes: APIRouter, desk: Desk) -> None:
 
 async def _written(facts: Mapping[str, Any]) -> Response:
     """Facts as JSON, written in a thread: a list of thousands would hold up agents' bytes."""
-    content = await aside(orjson.dumps, facts)
+    content = await run_in_thread(orjson.dumps, facts)
     return Response(content, media_type="application/json")
 
 
 async def _as_lines(parts: AsyncIterator[Iterable[dict[str, Any]]]) -> AsyncIterator[bytes]:
     async for part in parts:
-        yield await aside(_lines, part)
+        yield await run_in_thread(_lines, part)
 
 
 def _lines(records: Iterable[dict[str, Any]]) -> bytes:
     return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
 
 
-async def _as_sse(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:
     async for event in events:
         if event.kind:
             data = json.dumps(event.data)
@@ -211,7 +213,7 @@ async def _as_sse(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
             yield b": alive\n\n"
 
 
-def _service_routes(routes: APIRouter, desk: Desk, version: str) -> None:
+def _service_routes(routes: APIRouter, desk: RolloutService, version: str) -> None:
     @routes.get("/healthz", tags=["service"])
     async def healthz() -> models.Alive:
         """The process is alive."""

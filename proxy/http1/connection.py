@@ -13,9 +13,9 @@ from typing import cast
 import httptools
 import httpx
 
-from proxy.http1.exchange import Exchange
+from proxy.http1.exchange import ResponseBodyStream
 from proxy.http1.lean import Pairs
-from proxy.http1.message import Message, Upload
+from proxy.http1.message import SerializedRequest, UploadFraming
 
 _HEAD_LIMIT = 64 * 1024  # bytes of one answer's head, interim answers included
 _ONE_WRITE = 64 * 1024  # up to here, copying a body behind its head is cheaper than two writes
@@ -24,7 +24,7 @@ _DROPPED: deque[tuple[bytes, bytes]] = deque(maxlen=0)  # trailers (RFC 9110 §6
 _CLOSED_EARLY = "the peer closed the connection before its answer was whole"
 
 
-class _Unasked(Exception):
+class _UnsolicitedBytes(Exception):
     """The server went on after its answer."""
 
 
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._keep = keep
         self._lost = lost
-        self._exchange: Exchange | None = None
+        self._exchange: ResponseBodyStream | None = None
         self._complete = False
         self._reusable = False
         self._upgraded = False
@@ -60,7 +60,9 @@ class Connection(asyncio.Protocol):
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
 
-    async def ask(self, message: Message, read_s: float | None, write_s: float | None) -> Exchange:
+    async def ask(
+        self, message: SerializedRequest, read_s: float | None, write_s: float | None
+    ) -> ResponseBodyStream:
         """Send a request and return once the answer's head is here.
 
         Arguments:
@@ -69,7 +71,7 @@ class Connection(asyncio.Protocol):
         Raises:
             httpx.TransportError: there will be no answer; the connection is gone.
         """
-        exchange = self._exchange = Exchange(self, message, self.loop, read_s)
+        exchange = self._exchange = ResponseBodyStream(self, message, self.loop, read_s)
         self.heard = 0
         self._headers = exchange.headers
         try:
@@ -94,7 +96,7 @@ class Connection(asyncio.Protocol):
             raise
         return exchange
 
-    def may_repeat(self, message: Message) -> bool:
+    def may_repeat(self, message: SerializedRequest) -> bool:
         """Whether a request that failed here was lost with a connection gone stale.
 
         RFC 9112 §9.3.1: a client may repeat a request on a new connection where the old one
@@ -136,7 +138,11 @@ class Connection(asyncio.Protocol):
     # up
 
     async def _pour(
-        self, head: bytes, upload: Upload, exchange: Exchange, write_s: float | None
+        self,
+        head: bytes,
+        upload: UploadFraming,
+        exchange: ResponseBodyStream,
+        write_s: float | None,
     ) -> None:
         """Send a body as it arrives; what another attempt sent of it comes first."""
         again, upload.kept = upload.kept or [], [] if self.reused else None
@@ -155,7 +161,9 @@ class Connection(asyncio.Protocol):
             self._transport.write(upload.end(sent))
             exchange.sent = True
 
-    def _write_part(self, upload: Upload, exchange: Exchange, part: bytes, before: int) -> int:
+    def _write_part(
+        self, upload: UploadFraming, exchange: ResponseBodyStream, part: bytes, before: int
+    ) -> int:
         if part:  # an empty chunk would be the last one
             upload.check(before + len(part))
             self._transport.write(upload.framed(part))
@@ -163,7 +171,7 @@ class Connection(asyncio.Protocol):
                 exchange.sent, exchange.uploader = True, None
         return len(part)
 
-    async def _interruptibly(self, exchange: Exchange, sending: Awaitable[None]) -> None:
+    async def _interruptibly(self, exchange: ResponseBodyStream, sending: Awaitable[None]) -> None:
         """Await the sending, unless the server answers or leaves first.
 
         Cancels the current task and takes that back, as ``asyncio.timeout`` does, so that
@@ -253,7 +261,7 @@ class Connection(asyncio.Protocol):
         self.resume_writing()
         self._lost(self)
 
-    def _head_came(self, exchange: Exchange) -> bool:
+    def _head_came(self, exchange: ResponseBodyStream) -> bool:
         if self.heard > _HEAD_LIMIT and (
             exchange.status is None or _size(exchange.headers) > _HEAD_LIMIT
         ):
@@ -265,7 +273,7 @@ class Connection(asyncio.Protocol):
             exchange.interrupt_upload()
         return True
 
-    def _finish(self, exchange: Exchange) -> None:
+    def _finish(self, exchange: ResponseBodyStream) -> None:
         """The answer is whole: offer the connection for the next question."""
         exchange.ended = True
         self._detach()
@@ -291,7 +299,7 @@ class Connection(asyncio.Protocol):
         else:
             self.fail(_as_httpx(error, sending=not exchange.sent))
 
-    def _ends_here(self, exchange: Exchange) -> bool:
+    def _ends_here(self, exchange: ResponseBodyStream) -> bool:
         """RFC 9112 §6.3: a body without a framing of its own ends with the connection."""
         if self._upgraded:
             return True
@@ -310,7 +318,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """The parser's: a first byte, of the answer or of what nobody asked for."""
         if self._complete:
-            raise _Unasked
+            raise _UnsolicitedBytes
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """The parser's: a header, or after the body a trailer."""
@@ -318,7 +326,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """The parser's: the head is here; that of an interim answer (1xx) is passed over."""
-        exchange = cast(Exchange, self._exchange)
+        exchange = cast(ResponseBodyStream, self._exchange)
         status: int = self._parser.get_status_code()
         if status < 200 and not (status == 101 and self._parser.should_upgrade()):
             exchange.headers.clear()
@@ -333,7 +341,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The parser's: the answer is whole."""
-        self._complete = cast(Exchange, self._exchange).status is not None
+        self._complete = cast(ResponseBodyStream, self._exchange).status is not None
 
 
 def _size(headers: Pairs) -> int:

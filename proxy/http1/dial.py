@@ -19,7 +19,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from proxy.http1.connection import Connection
-from proxy.reach import Reach
+from proxy.reach import AddressGuard
 
 Address = tuple[int, Any]  # family, and what a socket of it connects to
 
@@ -52,7 +52,7 @@ class ForwardProxy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class UpstreamRoute:
     """Where an origin is, and through which proxy it is reached."""
 
     scheme: str
@@ -72,7 +72,7 @@ class Route:
         return f"{host}:{self.port}".encode("ascii")
 
 
-def route(url: httpx.URL) -> Route:
+def route(url: httpx.URL) -> UpstreamRoute:
     """Say how a URL's origin is reached, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
     Raises:
@@ -87,7 +87,9 @@ def route(url: httpx.URL) -> Route:
     port = url.port or default
     bypassed = proxy_bypass(host) or proxy_bypass(f"{host}:{port}")
     named = None if bypassed else getproxies().get(scheme)
-    return Route(scheme=scheme, host=host, port=port, proxy=_proxy(named) if named else None)
+    return UpstreamRoute(
+        scheme=scheme, host=host, port=port, proxy=_proxy(named) if named else None
+    )
 
 
 def _proxy(named: str) -> ForwardProxy:
@@ -104,21 +106,23 @@ def _credentials(parts: SplitResult) -> tuple[tuple[bytes, bytes], ...]:
     return ((b"proxy-authorization", b"Basic " + base64.b64encode(pair.encode())),)
 
 
-class Dialer:
+class Connector:
     """Opens connections along a route.
 
     Arguments:
         reach: which addresses of an upstream's host may be connected to.
     """
 
-    def __init__(self, verify: ssl.SSLContext | bool = True, reach: Reach | None = None) -> None:
+    def __init__(
+        self, verify: ssl.SSLContext | bool = True, reach: AddressGuard | None = None
+    ) -> None:
         self._verify = verify
-        self._permitted = (reach or Reach()).permitted
+        self._permitted = (reach or AddressGuard()).permitted
         self._context = verify if isinstance(verify, ssl.SSLContext) else None
         self._names: dict[tuple[str, int], asyncio.Task[Sequence[Address]]] = {}
 
     async def open(
-        self, along: Route, protocol: Callable[[], Connection], timeout_s: float | None
+        self, along: UpstreamRoute, protocol: Callable[[], Connection], timeout_s: float | None
     ) -> Connection:
         """Open a connection.
 
@@ -138,7 +142,7 @@ class Dialer:
         except (OSError, UnicodeError) as error:
             raise httpx.ConnectError(type(error).__name__) from error
 
-    async def _open(self, along: Route, protocol: Callable[[], Connection]) -> Connection:
+    async def _open(self, along: UpstreamRoute, protocol: Callable[[], Connection]) -> Connection:
         via = along.proxy
         sock = await (self._to(via.host, via.port) if via else self.reach(along.host, along.port))
         try:
@@ -268,7 +272,7 @@ async def _connected(address: Address) -> socket.socket:
     return sock
 
 
-async def _tunnel(sock: socket.socket, along: Route, via: ForwardProxy) -> None:
+async def _tunnel(sock: socket.socket, along: UpstreamRoute, via: ForwardProxy) -> None:
     """Ask a proxy for a tunnel to the origin (RFC 9110 §9.3.6)."""
     loop = asyncio.get_running_loop()
     lines = [b"CONNECT %b HTTP/1.1" % along.authority, b"host: " + along.authority]

@@ -11,13 +11,13 @@ from typing import Protocol
 
 import httpx
 
-from proxy.http1.lean import Answer, Pairs
-from proxy.http1.message import Message
+from proxy.http1.lean import Pairs, ResponseBody
+from proxy.http1.message import SerializedRequest
 
 _UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before the provider is held back
 
 
-class Line(Protocol):
+class ConnectionLike(Protocol):
     """The connection, as an exchange needs it."""
 
     held_back: bool
@@ -35,7 +35,7 @@ class Line(Protocol):
         """Send bytes of another protocol, after an upgrade."""
 
 
-class Exchange(Answer):
+class ResponseBodyStream(ResponseBody):
     """One question under way: the answer's head, then its body as an async iterator of bytes.
 
     ``message``: what was asked, until the answer begins: a stream may last for minutes.
@@ -54,13 +54,13 @@ class Exchange(Answer):
 
     def __init__(
         self,
-        connection: Line,
-        message: Message,
+        connection: ConnectionLike,
+        message: SerializedRequest,
         loop: asyncio.AbstractEventLoop,
         read_s: float | None,
     ) -> None:
-        self.connection: Line | None = connection
-        self.message: Message | None = message
+        self.connection: ConnectionLike | None = connection
+        self.message: SerializedRequest | None = message
         self.bodiless = message.wants_no_body
         self.headers: Pairs = []
         self._loop = loop

@@ -14,7 +14,7 @@ import httpx
 Pairs = list[tuple[bytes, bytes]]
 
 
-class LeanHeaders(httpx.Headers):
+class RawHeaders(httpx.Headers):
     """Headers as they are; httpx's index of them is made once somebody looks in.
 
     A relay hands the raw pairs on and never does: the index is most of what a response costs.
@@ -34,7 +34,7 @@ class LeanHeaders(httpx.Headers):
         return super().raw if "_list" in self.__dict__ else self._pairs
 
 
-class LeanRequest(httpx.Request):
+class UpstreamRequest(httpx.Request):
     """A request in the parts it is sent from; what httpx has beside them is made when asked for.
 
     Arguments:
@@ -67,9 +67,9 @@ class LeanRequest(httpx.Request):
         return httpx.URL(self.origin + self.target.decode("ascii"))
 
     @cached_property
-    def headers(self) -> LeanHeaders:  # type: ignore[override]
+    def headers(self) -> RawHeaders:  # type: ignore[override]
         """What it says."""
-        return LeanHeaders(self.pairs)
+        return RawHeaders(self.pairs)
 
     @cached_property
     def stream(self) -> httpx.ByteStream | httpx.AsyncByteStream:  # type: ignore[override]
@@ -83,7 +83,7 @@ class LeanRequest(httpx.Request):
         return {"timeout": self.timeout, "target": self.target}
 
 
-class Answer(httpx.AsyncByteStream):
+class ResponseBody(httpx.AsyncByteStream):
     """An answer's body as it arrives."""
 
     def through(self, pass_on: Callable[[bytes], bool]) -> None:
@@ -103,7 +103,7 @@ class Answer(httpx.AsyncByteStream):
         self.leave()
 
 
-class LeanResponse(httpx.Response):
+class UpstreamResponse(httpx.Response):
     """A response whose head is here, and whose stream is read once.
 
     The attributes below are what httpx's own begins with.
@@ -118,7 +118,7 @@ class LeanResponse(httpx.Response):
     _num_bytes_downloaded = 0
 
     def __init__(
-        self, status_code: int, pairs: Pairs, stream: Answer, extensions: dict[str, Any]
+        self, status_code: int, pairs: Pairs, stream: ResponseBody, extensions: dict[str, Any]
     ) -> None:
         self.status_code = status_code
         self.pairs = pairs
@@ -126,21 +126,21 @@ class LeanResponse(httpx.Response):
         self.extensions = extensions
 
     @cached_property
-    def headers(self) -> LeanHeaders:  # type: ignore[override]
+    def headers(self) -> RawHeaders:  # type: ignore[override]
         """What it says."""
-        return LeanHeaders(self.pairs)
+        return RawHeaders(self.pairs)
 
     async def aclose(self) -> None:
         """Stop listening; without httpx's book-keeping about which request this answers."""
         self.is_closed = True
         stream: httpx.SyncByteStream | httpx.AsyncByteStream = self.stream
-        if isinstance(stream, Answer):
+        if isinstance(stream, ResponseBody):
             stream.leave()
         elif isinstance(stream, httpx.AsyncByteStream):  # put in its place by httpx's client
             await stream.aclose()
 
 
-_LEAN = (LeanRequest, LeanResponse)
+_LEAN = (UpstreamRequest, UpstreamResponse)
 
 
 def pairs(message: httpx.Request | httpx.Response) -> Pairs:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import httpx
 
-from proxy.http1.lean import LeanRequest, pairs
+from proxy.http1.lean import UpstreamRequest, pairs
 
-# A body that may have to be sent a second time (see `Upload.kept`) is kept up to this size.
+# A body that may have to be sent a second time (see `UploadFraming.kept`) is kept up to this size.
 _KEPT_BYTES = 4 * 1024 * 1024
 
 _LENGTH = b"\r\ncontent-length:"
@@ -24,7 +24,7 @@ _LAST_CHUNK = b"0\r\n\r\n"
 _EXPECT_A_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
-class Upload:
+class UploadFraming:
     """A body that is still arriving while it is sent.
 
     ``kept``: the parts sent so far, for as long as they may have to be sent again on another
@@ -67,12 +67,12 @@ class Upload:
             raise httpx.LocalProtocolError("the body is not as long as its content-length says")
 
 
-class Message(NamedTuple):
+class SerializedRequest(NamedTuple):
     """A request ready to be sent: its head, then a body in memory or one still arriving."""
 
     head: bytes
     body: bytes
-    upload: Upload | None
+    upload: UploadFraming | None
     wants_no_body: bool  # an answer to HEAD has none, whatever its head says
 
     @property
@@ -83,7 +83,7 @@ class Message(NamedTuple):
 
 def compose(
     request: httpx.Request, prefix: bytes = b"", more: tuple[tuple[bytes, bytes], ...] = ()
-) -> Message:
+) -> SerializedRequest:
     """Lay out a request.
 
     Arguments:
@@ -95,7 +95,7 @@ def compose(
     """
     method = request.method
     body: bytes | httpx.AsyncByteStream
-    if isinstance(request, LeanRequest):
+    if isinstance(request, UpstreamRequest):
         target, body = request.target, request.body
     else:
         target = request.extensions.get("target") or request.url.raw_path
@@ -110,7 +110,9 @@ def compose(
     if not isinstance(body, bytes):
         if length is None and not chunked:
             head += _CHUNKED
-        return Message(head + b"\r\n\r\n", b"", Upload(body, length), method == "HEAD")
+        return SerializedRequest(
+            head + b"\r\n\r\n", b"", UploadFraming(body, length), method == "HEAD"
+        )
     if chunked:
         body = b"%x\r\n%b\r\n%b" % (len(body), body, _LAST_CHUNK) if body else _LAST_CHUNK
     elif length is None:
@@ -118,7 +120,7 @@ def compose(
             head += b"%b %d" % (_LENGTH, len(body))
     elif length != len(body):
         raise httpx.LocalProtocolError("the body is not as long as its content-length says")
-    return Message(head + b"\r\n\r\n", body, None, method == "HEAD")
+    return SerializedRequest(head + b"\r\n\r\n", body, None, method == "HEAD")
 
 
 def _body(request: httpx.Request) -> bytes | httpx.AsyncByteStream:

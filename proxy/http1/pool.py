@@ -14,7 +14,7 @@ _IDLE_S = 55.0  # below the 60 s after which common load balancers drop idle con
 _IDLE_LIMIT = 512  # connections at rest per origin
 
 
-class Shelf:
+class IdlePool:
     """The connections to one origin that are at rest, longest idle first."""
 
     def __init__(self, *, idle_s: float = _IDLE_S, limit: int = _IDLE_LIMIT) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 
 from proxy.http1.connection import Connection
-from proxy.http1.dial import Dialer, route
-from proxy.http1.exchange import Exchange
-from proxy.http1.lean import LeanRequest, LeanResponse
+from proxy.http1.dial import Connector, route
+from proxy.http1.exchange import ResponseBodyStream
+from proxy.http1.lean import UpstreamRequest, UpstreamResponse
 from proxy.http1.message import compose
-from proxy.http1.pool import Shelf
-from proxy.reach import Reach
+from proxy.http1.pool import IdlePool
+from proxy.reach import AddressGuard
 
 _Key = str | tuple[bytes, bytes, int | None]
 _Limits = Mapping[str, float | None]
@@ -39,8 +39,10 @@ class Http1Transport(httpx.AsyncBaseTransport):
     ``network_stream`` carries both directions.
     """
 
-    def __init__(self, *, verify: ssl.SSLContext | bool = True, reach: Reach | None = None) -> None:
-        self._dialer = Dialer(verify, reach)
+    def __init__(
+        self, *, verify: ssl.SSLContext | bool = True, reach: AddressGuard | None = None
+    ) -> None:
+        self._dialer = Connector(verify, reach)
         self._origins: dict[_Key, _Origin] = {}
         self._open: set[Connection] = set()
 
@@ -63,7 +65,7 @@ class Http1Transport(httpx.AsyncBaseTransport):
             httpx.TransportError: it broke afterwards.
         """
         key: _Key
-        if isinstance(request, LeanRequest):
+        if isinstance(request, UpstreamRequest):
             key, limits = request.origin, request.timeout
         else:
             url = request.url
@@ -74,7 +76,7 @@ class Http1Transport(httpx.AsyncBaseTransport):
             origin = self._origins[key] = _Origin(request.url)
         message = compose(request, origin.prefix, origin.more)
         read_s, write_s = limits.get("read"), limits.get("write")
-        exchange: Exchange | None = None
+        exchange: ResponseBodyStream | None = None
         connection = origin.shelf.take()
         if connection is not None:
             try:
@@ -90,7 +92,7 @@ class Http1Transport(httpx.AsyncBaseTransport):
             extensions["whole"] = exchange.unread()
         elif exchange.status == 101:
             extensions["network_stream"] = _Upgraded(exchange)
-        return LeanResponse(exchange.status or 0, exchange.headers, exchange, extensions)
+        return UpstreamResponse(exchange.status or 0, exchange.headers, exchange, extensions)
 
     async def aclose(self) -> None:
         """Close every connection; calls in flight fail."""
@@ -115,7 +117,7 @@ class _Origin:
 
     def __init__(self, url: httpx.URL) -> None:
         self.route = route(url)
-        self.shelf = Shelf()
+        self.shelf = IdlePool()
         via = self.route.proxy
         in_the_open = via is not None and not self.route.secure
         self.prefix = b"http://" + url.netloc if in_the_open else b""
@@ -125,7 +127,7 @@ class _Origin:
 class _Upgraded:
     """Both directions of a connection that speaks another protocol now (httpx's network stream)."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ResponseBodyStream) -> None:
         self._exchange = exchange
         self._rest = b""
 

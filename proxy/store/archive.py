@@ -86,7 +86,7 @@ _FACTS = frozenset(_OF_ROLLOUTS) - {"verdict"}  # from which a verdict follows
 
 
 @dataclass(slots=True, kw_only=True)
-class Taken:
+class ImportResult:
     """What became of an archive's records, counted by noun."""
 
     added: Counter[str] = field(default_factory=Counter)
@@ -171,7 +171,7 @@ def _in_flight(
 # --- into a database -----------------------------------------------------------------------
 
 
-def take(url: str, found: Iterable[Record]) -> Taken:
+def take(url: str, found: Iterable[Record]) -> ImportResult:
     """Add records to a database, whose schema is brought up to date first.
 
     A rollout is added whole or not at all. One that is there with the same facts is left as
@@ -185,7 +185,7 @@ def take(url: str, found: Iterable[Record]) -> Taken:
         UnfitError: the database cannot be written by this program.
         RecordError: a record is out of order.
     """
-    taken = Taken()
+    taken = ImportResult()
     heaps = _heaps(_groups(found))
     first = next(heaps, [])  # what is no archive is found out before a database is made
     with rows.writing(url) as engine:
@@ -233,7 +233,7 @@ def _heaps(groups: Iterable[Group]) -> Iterator[list[Group]]:
         yield heap
 
 
-def _add(connection: Connection, heap: Sequence[Group], taken: Taken) -> None:
+def _add(connection: Connection, heap: Sequence[Group], taken: ImportResult) -> None:
     ours = [group for group in heap if group[1][0][0] != "breaker"]
     new = [*_new_rollouts(connection, ours, taken)]
     new += [
@@ -245,7 +245,7 @@ def _add(connection: Connection, heap: Sequence[Group], taken: Taken) -> None:
 
 
 def _new_rollouts(
-    connection: Connection, groups: Sequence[Group], taken: Taken
+    connection: Connection, groups: Sequence[Group], taken: ImportResult
 ) -> Iterator[Record]:
     ids = [owner for owner, _ in groups]
     found = _about_rollouts(connection, ids) if ids else ()
@@ -273,7 +273,7 @@ def _difference(mine: Sequence[Record], theirs: Sequence[Record]) -> str:
     return f"{name}: {next(field for field, value, other in fields if value != other)}"
 
 
-def _new_breakers(connection: Connection, group: Group, taken: Taken) -> Iterator[Record]:
+def _new_breakers(connection: Connection, group: Group, taken: ImportResult) -> Iterator[Record]:
     query = select(breakers).where(breakers.c.batch == group[0])
     there = {(row[0], row[1]): tuple(row) for row in connection.execute(query)}
     for name, row in group[1]:

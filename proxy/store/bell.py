@@ -20,7 +20,7 @@ _LOOK_S = 1.0  # how often the thread looks whether it is still wanted
 _RETRY_S = 1.0
 
 
-class Bell:
+class Notifications:
     """One listening connection of one process, from its first listener on.
 
     Arguments:

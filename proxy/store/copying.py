@@ -24,7 +24,7 @@ TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class TableComparison:
     """One table in two databases."""
 
     table: str
@@ -37,7 +37,7 @@ class Compared:
         return self.source == self.target
 
 
-def copy(source: str, target: str, told: Told) -> list[Compared]:
+def copy(source: str, target: str, told: Told) -> list[TableComparison]:
     """Copy all of a database into an empty one, or finish a copy that was interrupted.
 
     The source is read as it stands at one moment. What the target has by then is compared
@@ -62,7 +62,7 @@ def copy(source: str, target: str, told: Told) -> list[Compared]:
     return found
 
 
-def verify(source: str, target: str, told: Told) -> list[Compared]:
+def verify(source: str, target: str, told: Told) -> list[TableComparison]:
     """Compare all rows of two databases; nothing is written.
 
     Raises:
@@ -118,9 +118,9 @@ def _fill(here: Connection, there: Engine, table: Table, told: Told) -> None:
         rows.follow(connection, table)
 
 
-def _compared(here: Connection, there: Connection, told: Told) -> list[Compared]:
+def _compared(here: Connection, there: Connection, told: Told) -> list[TableComparison]:
     return [
-        Compared(
+        TableComparison(
             table=table.name,
             source=_digest(here, table, told),
             target=_digest(there, table, told),

@@ -49,10 +49,16 @@ from sqlalchemy.types import NULLTYPE
 
 from classifier.breakers import Admission, BreakerState, Phase
 from classifier.breakers import at as breaker_at
-from classifier.records import Exchange, Rollout
+from classifier.records import Exchange, RolloutRecord
 from classifier.scores import Entry
 from proxy.store import migrations, months
-from proxy.store.ledger import EVENTS_CHANNEL, Bell, Commit, Engines, SqliteLedger
+from proxy.store.ledger import (
+    EVENTS_CHANNEL,
+    Commit,
+    Engines,
+    NotificationSource,
+    SqliteCommitWriter,
+)
 from proxy.store.locks import Lock, hold
 from proxy.store.migrations import UnfitError
 from proxy.store.tables import (
@@ -104,7 +110,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class CommitBatch:
     """What one commit takes: calls begun, calls ended, gaps by rollout."""
 
     opened: Sequence[Exchange] = ()
@@ -145,7 +151,7 @@ Feed = Callable[[list[BreakerState]], list[BreakerState]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Census:
+class StoreCounts:
     """Everything counted at once: rollouts by health, open and half-open breakers by phase."""
 
     verdicts: Mapping[str, int]
@@ -248,7 +254,7 @@ class Database:
 
     # the recorder's side: one commit for all that is queued
 
-    def write(self, batch: Batch, *, worker: str) -> None:
+    def write(self, batch: CommitBatch, *, worker: str) -> None:
         """Commit one batch; all of it is durable when this returns.
 
         Raises:
@@ -258,7 +264,7 @@ class Database:
         with self._noticing():
             self._write(batch, worker)
 
-    def _write(self, batch: Batch, worker: str) -> None:
+    def _write(self, batch: CommitBatch, worker: str) -> None:
         recorded = {exchange.id: exchange for exchange in batch.recorded}  # the last one stands
         begun = [exchange for exchange in batch.opened if exchange.id not in recorded]
         new = self._unknown(batch, begun)
@@ -296,7 +302,7 @@ class Database:
                 for name in tuple(self._secrets):
                     self.secret(name)
 
-    def _unknown(self, batch: Batch, begun: Iterable[Exchange]) -> dict[str, float]:
+    def _unknown(self, batch: CommitBatch, begun: Iterable[Exchange]) -> dict[str, float]:
         """Rollouts this process has not yet written, with the time they were first seen."""
         if len(self._known) > 100_000:  # a bound, not a cache policy: asking again is cheap
             self._known.clear()
@@ -442,7 +448,7 @@ class Database:
         with self._writing.begin() as connection:
             return int(connection.execute(counted).scalar_one())
 
-    def rollout(self, rollout_id: str) -> tuple[Row, Rollout] | None:
+    def rollout(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
         """One rollout's row and the noun with its exchanges, calls in flight included."""
         with self._reading.connect() as connection:
             row = _rollout_row(connection, rollout_id)
@@ -582,7 +588,7 @@ class Database:
         with self._reading.connect() as connection:
             return list(connection.execute(query).mappings())
 
-    def census(self, now: float) -> Census:
+    def census(self, now: float) -> StoreCounts:
         """How many rollouts were judged how, and how many breakers hold a lane."""
         judged = select(verdicts.c.health, func.count()).group_by(verdicts.c.health)
         held = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
@@ -590,7 +596,7 @@ class Database:
             healths = {row[0]: row[1] for row in connection.execute(judged)}
             states = [_breaker(json.loads(row[0])) for row in connection.execute(held)]
         phases = Counter(breaker_at(state, now).phase for state in states)
-        return Census(
+        return StoreCounts(
             verdicts=healths,
             breakers={phase.value: phases[phase] for phase in (Phase.OPEN, Phase.HALF_OPEN)},
         )
@@ -742,7 +748,7 @@ def _sqlite(url: URL) -> Engines:
         reading=_sqlite_engine(url, "BEGIN", busy_ms=_BUSY_MS),
         writing=writing,
         preparing=writing,
-        ledger=SqliteLedger(recording),
+        ledger=SqliteCommitWriter(recording),
     )
 
 
@@ -846,7 +852,7 @@ def _store_breakers(connection: Connection, states: Iterable[BreakerState]) -> N
 
 
 @contextlib.contextmanager
-def _heard(bell: Bell, ring: Callable[[], object]) -> Iterator[bool]:
+def _heard(bell: NotificationSource, ring: Callable[[], object]) -> Iterator[bool]:
     with bell.heard_by(ring):
         yield True
 
@@ -898,8 +904,8 @@ def _is_new(error: DBAPIError) -> bool:
     return missing or "no such table" in str(error.orig)
 
 
-def _rollout_of(row: Row, seen: tuple[Exchange, ...]) -> Rollout:
-    return Rollout(
+def _rollout_of(row: Row, seen: tuple[Exchange, ...]) -> RolloutRecord:
+    return RolloutRecord(
         id=row["id"],
         batch=row["batch"],
         task=row["task"],

@@ -50,7 +50,7 @@ class Commit:
     closed: Rows = ()
 
 
-class Bell(Protocol):
+class NotificationSource(Protocol):
     """Tells that events were told, by whichever process."""
 
     def heard_by(self, ring: Callable[[], object]) -> AbstractContextManager[None]:
@@ -62,7 +62,7 @@ class Bell(Protocol):
         ...
 
 
-class Ledger(Protocol):
+class CommitWriter(Protocol):
     """Where group commits go."""
 
     def commit(self, rows: Commit) -> None:
@@ -84,8 +84,8 @@ class Engines:
     reading: Engine
     writing: Engine
     preparing: Engine
-    ledger: Ledger
-    bell: Bell | None = None
+    ledger: CommitWriter
+    bell: NotificationSource | None = None
 
     def let_go(self) -> None:
         """Let every connection go but the bell's; each opens anew when it is asked for."""
@@ -100,7 +100,7 @@ class Engines:
             self.bell.close()
 
 
-class SqliteLedger:
+class SqliteCommitWriter:
     """Group commits by prepared statements, on a connection of its own.
 
     It is the driver's: through the engine's, a small commit takes twice as long.

@@ -37,14 +37,14 @@ _FILTERS: Mapping[str, ColumnElement[Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RolloutQuery:
     """One page of rows, and how many there are in all."""
 
     rows: Sequence[Facts]
     total: int
 
 
-def batches(connection: Connection, *, offset: int, limit: int) -> Found:
+def batches(connection: Connection, *, offset: int, limit: int) -> RolloutQuery:
     """Batches with their number of rollouts and first and last time, the newest first."""
     newest = func.max(rollouts.c.created_at).label("last_at")
     first = func.min(rollouts.c.created_at).label("first_at")
@@ -56,7 +56,7 @@ def batches(connection: Connection, *, offset: int, limit: int) -> Found:
     )
     named = select(func.count(rollouts.c.batch.distinct()))
     rows = _rows(connection, query.offset(offset).limit(limit))
-    return Found(rows, connection.scalar(named) or 0)
+    return RolloutQuery(rows, connection.scalar(named) or 0)
 
 
 def without_batch(connection: Connection) -> int:
@@ -88,7 +88,7 @@ def found(
     search: str | None = None,
     offset: int = 0,
     limit: int = 100,
-) -> Found:
+) -> RolloutQuery:
     """Rollouts with the verdict they have, oldest first.
 
     Arguments:
@@ -100,7 +100,7 @@ def found(
     counted = select(func.count()).select_from(_JOINED).where(*where)
     ordered = query.order_by(rollouts.c.created_at, rollouts.c.id)
     rows = _rows(connection, ordered.offset(offset).limit(limit))
-    return Found(rows, connection.scalar(counted) or 0)
+    return RolloutQuery(rows, connection.scalar(counted) or 0)
 
 
 def _rows(connection: Connection, query: Select[Any]) -> list[Facts]:
@@ -171,7 +171,7 @@ def recent_calls(connection: Connection, *, since: float, limit: int) -> list[Fa
 # --- has anything changed? -------------------------------------------------------------------
 
 
-class Stamp(NamedTuple):
+class BatchVersion(NamedTuple):
     """A value that changes whenever a batch's verdicts or admissions do."""
 
     rollouts: int
@@ -187,7 +187,7 @@ class Stamp(NamedTuple):
         return self.judged < self.rollouts or self.provisional > 0
 
 
-def batch_stamp(connection: Connection, batch: str) -> Stamp:
+def batch_stamp(connection: Connection, batch: str) -> BatchVersion:
     """The state that a batch is in."""
     given = verdicts.c.given_at
     query = (
@@ -202,7 +202,7 @@ def batch_stamp(connection: Connection, batch: str) -> Stamp:
         .select_from(_JOINED)
         .where(rollouts.c.batch == batch)
     )
-    return Stamp(*connection.execute(query).one())
+    return BatchVersion(*connection.execute(query).one())
 
 
 def pulse(

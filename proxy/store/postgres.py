@@ -20,7 +20,7 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
-from proxy.store.bell import Bell
+from proxy.store.bell import Notifications
 from proxy.store.ledger import (
     ADD_UP,
     EVENT_COLUMNS,
@@ -45,7 +45,7 @@ _RECORDING_PATIENCE_S = 2.0  # the same for the recorder, behind which agents wa
 # --- connections -----------------------------------------------------------------------------
 
 
-class Patient(psycopg.Connection[Any]):
+class BoundedConnection(psycopg.Connection[Any]):
     """A connection that gives a silent server up, so that nobody waits for it for ever."""
 
     patience_s: float | None = None
@@ -73,8 +73,8 @@ def engines(url: URL) -> Engines:
         reading=_engine(url, patience_s=_PATIENCE_S, isolation="REPEATABLE READ"),
         writing=_engine(url, patience_s=_PATIENCE_S),
         preparing=_engine(url, patience_s=None),
-        ledger=PostgresLedger(url, patience_s=_RECORDING_PATIENCE_S),
-        bell=Bell(lambda: _alone(url, patience_s=None)),
+        ledger=PostgresCommitWriter(url, patience_s=_RECORDING_PATIENCE_S),
+        bell=Notifications(lambda: _alone(url, patience_s=None)),
     )
 
 
@@ -85,20 +85,22 @@ def _engine(url: URL, *, patience_s: float | None, isolation: str = "READ COMMIT
     @event.listens_for(made, "do_connect")
     def connect(
         _dialect: Dialect, _record: object, words: Sequence[Any], named: dict[str, Any]
-    ) -> Patient:
+    ) -> BoundedConnection:
         return _connect(words, named, patience_s=patience_s)
 
     return made
 
 
-def _connect(words: Sequence[Any], named: dict[str, Any], *, patience_s: float | None) -> Patient:
+def _connect(
+    words: Sequence[Any], named: dict[str, Any], *, patience_s: float | None
+) -> BoundedConnection:
     unsaid = {"connect_timeout": _CONNECT_S, "application_name": "truezero"}
-    connection = Patient.connect(*words, **{**unsaid, **named})
+    connection = BoundedConnection.connect(*words, **{**unsaid, **named})
     connection.patience_s = patience_s
     return connection
 
 
-def _alone(url: URL, *, patience_s: float | None) -> Patient:
+def _alone(url: URL, *, patience_s: float | None) -> BoundedConnection:
     """A connection of its own, each of whose statements is a transaction."""
     words, named = _DIALECT.create_connect_args(url)
     return _connect(words, {**named, "autocommit": True}, patience_s=patience_s)
@@ -107,7 +109,7 @@ def _alone(url: URL, *, patience_s: float | None) -> Patient:
 # --- group commits ---------------------------------------------------------------------------
 
 
-class PostgresLedger:
+class PostgresCommitWriter:
     """Group commits by one statement each: one journey to the server, a transaction by itself.
 
     Rows travel as JSON, which costs this process a tenth of what parameters or COPY do.
@@ -118,7 +120,7 @@ class PostgresLedger:
 
     def __init__(self, url: URL, *, patience_s: float) -> None:
         self._url, self._patience_s = url, patience_s
-        self._connection: Patient | None = None
+        self._connection: BoundedConnection | None = None
         self._lent = threading.Lock()
 
     def commit(self, rows: Commit) -> None:
@@ -157,7 +159,7 @@ class PostgresLedger:
             else:
                 return
 
-    def _open(self) -> Patient:
+    def _open(self) -> BoundedConnection:
         if self._connection is None:
             self._connection = _alone(self._url, patience_s=self._patience_s)
         return self._connection

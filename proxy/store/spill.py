@@ -22,7 +22,7 @@ LIMIT_BYTES = 1 << 30  # about a million exchanges
 _SUFFIX = ".spill"
 
 
-class Spill:
+class SpillFile:
     """Lines that wait for the database, oldest first; there is no file while there are none.
 
     The file is locked as long as its process lives, so that another process can tell
@@ -115,10 +115,10 @@ class Spill:
         return False
 
 
-def left_behind(place: Path) -> Iterator[Spill]:
+def left_behind(place: Path) -> Iterator[SpillFile]:
     """The spills of dead processes on a database, each to be read and closed."""
     for path in sorted(place.parent.glob(f"{_escaped(place.name)}.*{_SUFFIX}")):
-        spill = Spill(path)
+        spill = SpillFile(path)
         if spill._take_over():
             yield spill
 

@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Badge:
     """``name`` is its class in the style sheet, ``shape`` a path in a box of 12 by 12."""
 
     name: str
@@ -32,36 +32,40 @@ _RING = "M6 .5a5.5 5.5 0 1 1 0 11a5.5 5.5 0 1 1 0-11zm0 3a2.5 2.5 0 1 0 0 5a2.5 
 _FRAME = "M1 1h10v10H1zm3 3v4h4V4z"
 _DASH = "M.5 5h11v2H.5z"
 
-HEALTHY = Mark(name="healthy", label="healthy", says="the model was reached", shape=_CIRCLE)
-SUSPECTED = Mark(
+HEALTHY = Badge(name="healthy", label="healthy", says="the model was reached", shape=_CIRCLE)
+SUSPECTED = Badge(
     name="suspected", label="suspected", says="nothing shows that a model was asked", shape=_RING
 )
-NOT_JUDGED = Mark(name="not-judged", label="not judged", says="no prompt was executed", shape=_DASH)
-UNDECIDED = Mark(
+NOT_JUDGED = Badge(
+    name="not-judged", label="not judged", says="no prompt was executed", shape=_DASH
+)
+UNDECIDED = Badge(
     name="undecided", label="undecided", says="no evidence yet, or some is missing", shape=_FRAME
 )
-OPEN = Mark(name="open", label="open", says="still under way", shape=_FRAME)
-LEFT = Mark(name="not-judged", label="left by agent", says="the agent hung up", shape=_DASH)
+OPEN = Badge(name="open", label="open", says="still under way", shape=_FRAME)
+LEFT = Badge(name="not-judged", label="left by agent", says="the agent hung up", shape=_DASH)
 
-CAUSES: Mapping[str, Mark] = {
+CAUSES: Mapping[str, Badge] = {
     mark.name.replace("-", "_"): mark
     for mark in (
-        Mark(name="auth", label="auth", says="key missing, wrong or not allowed", shape=_SQUARE),
-        Mark(name="quota", label="quota", says="money or an allotment is spent", shape=_DIAMOND),
-        Mark(
+        Badge(name="auth", label="auth", says="key missing, wrong or not allowed", shape=_SQUARE),
+        Badge(name="quota", label="quota", says="money or an allotment is spent", shape=_DIAMOND),
+        Badge(
             name="model-not-found",
             label="model not found",
             says="the model is not there for this account",
             shape=_UP,
         ),
-        Mark(name="rate-limit", label="rate limit", says="too much in a short window", shape=_DOWN),
-        Mark(
+        Badge(
+            name="rate-limit", label="rate limit", says="too much in a short window", shape=_DOWN
+        ),
+        Badge(
             name="provider-error",
             label="provider error",
             says="down, overloaded, cut or timed out",
             shape=_CROSS,
         ),
-        Mark(
+        Badge(
             name="rejected-request",
             label="rejected request",
             says="this request is unacceptable",
@@ -70,7 +74,7 @@ CAUSES: Mapping[str, Mark] = {
     )
 }
 
-_HEALTHS: Mapping[str | None, Mark] = {
+_HEALTHS: Mapping[str | None, Badge] = {
     "healthy": HEALTHY,
     "suspected_api_error": SUSPECTED,
     "not_judged": NOT_JUDGED,
@@ -79,14 +83,14 @@ _HEALTHS: Mapping[str | None, Mark] = {
 }
 
 
-def of_rollout(row: Mapping[str, Any]) -> Mark:
+def of_rollout(row: Mapping[str, Any]) -> Badge:
     """The mark of a rollout's verdict, by its ``health`` and ``subcategory``."""
     if row["health"] == "api_error" and row["subcategory"] in CAUSES:
         return CAUSES[row["subcategory"]]
     return _HEALTHS.get(row["health"], UNDECIDED)
 
 
-def of_call(call: Mapping[str, Any]) -> Mark:
+def of_call(call: Mapping[str, Any]) -> Badge:
     """The mark of one call: what failed it, or how it stands."""
     if call["subcategory"] is not None:
         return CAUSES[call["subcategory"]]
@@ -95,15 +99,15 @@ def of_call(call: Mapping[str, Any]) -> Mark:
     return _ENDINGS.get(call["ending"], HEALTHY)
 
 
-_ENDINGS: Mapping[str, Mark] = {"left_by_agent": LEFT, "lost": UNDECIDED}
+_ENDINGS: Mapping[str, Badge] = {"left_by_agent": LEFT, "lost": UNDECIDED}
 
 
-def of_cause(name: str | None) -> Mark:
+def of_cause(name: str | None) -> Badge:
     """The mark of a subcategory; what has none is suspected."""
     return SUSPECTED if name is None else CAUSES[name]
 
 
-def counted(summary: Mapping[str, Any]) -> list[tuple[Mark, int]]:
+def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
     """A batch's rollouts by mark, in one order everywhere; those that are none are left out."""
     health, cause = summary["health"], summary["subcategory"]
     judged = sum(health.values())
@@ -118,7 +122,7 @@ def counted(summary: Mapping[str, Any]) -> list[tuple[Mark, int]]:
     return [(mark, count) for mark, count in counts if count]
 
 
-def outcomes(calls: int, failed: Mapping[str, int]) -> list[tuple[Mark, int]]:
+def outcomes(calls: int, failed: Mapping[str, int]) -> list[tuple[Badge, int]]:
     """An upstream's calls by mark: those answered, then those that failed."""
     counts = [(mark, failed.get(name, 0)) for name, mark in CAUSES.items()]
     answered = (HEALTHY, calls - sum(failed.values()))

@@ -16,11 +16,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, StreamingResponse
 from fastapi.routing import APIRoute
 
-from proxy.api.guard import SIGN_IN, Guard, session_of
+from proxy.api.guard import SIGN_IN, ControlAuth, session_of
 from proxy.api.routes import Address
-from proxy.aside import aside
-from proxy.control import Desk
-from proxy.overview import WINDOWS_S, Change, Overview
+from proxy.aside import run_in_thread
+from proxy.control import RolloutService
+from proxy.overview import WINDOWS_S, Dashboard, PageChange
 from proxy.refusals import Refusal
 from proxy.sessions import COOKIE, LIFE_S
 from proxy.web import forms, pictures, shown, words
@@ -52,12 +52,12 @@ class _PageRoute(APIRoute):
 
 
 @dataclass(frozen=True, slots=True)
-class _House:
+class _PageContext:
     """What every page needs."""
 
-    overview: Overview
-    desk: Desk
-    guard: Guard
+    overview: Dashboard
+    desk: RolloutService
+    guard: ControlAuth
     address: Address
     version: str
 
@@ -67,7 +67,7 @@ class _House:
         It is filled in a thread: a hundred rows would hold up agents' bytes.
         """
         session = session_of(request.scope["headers"])
-        return await aside(
+        return await run_in_thread(
             shown.page,
             template,
             here=here,
@@ -92,10 +92,10 @@ class _House:
 
 
 def router(
-    overview: Overview, desk: Desk, guard: Guard, address: Address, *, version: str
+    overview: Dashboard, desk: RolloutService, guard: ControlAuth, address: Address, *, version: str
 ) -> APIRouter:
     """Every page; ``address`` is how agents reach us."""
-    house = _House(overview, desk, guard, address, version)
+    house = _PageContext(overview, desk, guard, address, version)
     routes = APIRouter(route_class=_PageRoute, include_in_schema=False)
     _batch_pages(routes, house)
     _rollout_pages(routes, house)
@@ -106,7 +106,7 @@ def router(
     return routes
 
 
-def _batch_pages(routes: APIRouter, house: _House) -> None:
+def _batch_pages(routes: APIRouter, house: _PageContext) -> None:
     @routes.get("/")
     async def batches(request: Request, page: Number = 1) -> Response:
         found = await house.overview.batches(page)
@@ -159,7 +159,7 @@ def _batch_pages(routes: APIRouter, house: _House) -> None:
         return _see(shown.path_of("batches", batch) + "#breakers")
 
 
-def _rollout_pages(routes: APIRouter, house: _House) -> None:
+def _rollout_pages(routes: APIRouter, house: _PageContext) -> None:
     @routes.get("/ui/rollouts")
     async def rollouts(
         request: Request,
@@ -210,7 +210,7 @@ def _rollout_pages(routes: APIRouter, house: _House) -> None:
         )
 
 
-def _cause_pages(routes: APIRouter, house: _House) -> None:
+def _cause_pages(routes: APIRouter, house: _PageContext) -> None:
     @routes.get("/ui/fingerprints")
     async def fingerprints(request: Request) -> Response:
         items = await house.overview.fingerprints()
@@ -235,7 +235,7 @@ def _cause_pages(routes: APIRouter, house: _House) -> None:
         )
 
 
-def _live(routes: APIRouter, house: _House) -> None:
+def _live(routes: APIRouter, house: _PageContext) -> None:
     @routes.get("/ui/live")
     async def live(batch: Text = "", rollout: Text = "") -> StreamingResponse:
         changes = house.overview.changes(batch=batch or None, rollout_id=rollout or None)
@@ -243,13 +243,13 @@ def _live(routes: APIRouter, house: _House) -> None:
         return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
 
 
-async def _as_sse(changes: AsyncIterator[Change]) -> AsyncIterator[bytes]:
+async def _as_sse(changes: AsyncIterator[PageChange]) -> AsyncIterator[bytes]:
     yield b"retry: 2000\n\n"
     async for change in changes:
         yield f"event: {change.kind}\ndata:\n\n".encode() if change.kind else b": alive\n\n"
 
 
-def _sign_in(routes: APIRouter, house: _House) -> None:
+def _sign_in(routes: APIRouter, house: _PageContext) -> None:
     @routes.get(SIGN_IN)
     async def form(request: Request, next: str = "/") -> Response:
         signed_in = house.guard.sessions.holds(
@@ -281,7 +281,9 @@ def _sign_in(routes: APIRouter, house: _House) -> None:
 
 
 async def _sign_in_page(back: str, *, status: int = 200, wrong: bool = False) -> Response:
-    return await aside(shown.page, "sign_in.html", status, next=_own_path(back), wrong=wrong)
+    return await run_in_thread(
+        shown.page, "sign_in.html", status, next=_own_path(back), wrong=wrong
+    )
 
 
 def _keep_session(answer: Response, session: str, request: Request) -> None:
@@ -301,7 +303,9 @@ def _keep_session(answer: Response, session: str, request: Request) -> None:
 def _rest(routes: APIRouter) -> None:
     @routes.get("/docs")
     async def docs() -> Response:
-        return await aside(shown.docs)  # the first page of all loads what fills them in, 30 ms
+        return await run_in_thread(
+            shown.docs
+        )  # the first page of all loads what fills them in, 30 ms
 
     @routes.get("/ui/static/{name}")
     async def static(name: Name) -> Response:
@@ -314,7 +318,7 @@ def _rest(routes: APIRouter) -> None:
 
 
 async def _problem(status: int, detail: str) -> Response:
-    return await aside(shown.page, "problem.html", status, code=status, detail=detail)
+    return await run_in_thread(shown.page, "problem.html", status, code=status, detail=detail)
 
 
 def _see(path: str) -> RedirectResponse:

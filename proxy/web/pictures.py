@@ -11,7 +11,7 @@ from typing import Any
 
 from proxy.overview import Timeline
 from proxy.web import marks, words
-from proxy.web.marks import Mark
+from proxy.web.marks import Badge
 
 _LEAST = 0.6  # percent: one rollout of ten thousand is still seen
 _CHART_HEIGHT = 120  # pixels
@@ -22,7 +22,7 @@ _LABELS = 5  # below a timeline, about
 class Segment:
     """A part of a bar; ``x`` and ``width`` in percent."""
 
-    mark: Mark
+    mark: Badge
     count: int
     x: float
     width: float
@@ -37,7 +37,7 @@ class Bar:
     label: str
 
 
-def bar(counts: Iterable[tuple[Mark, int]], what: str) -> Bar:
+def bar(counts: Iterable[tuple[Badge, int]], what: str) -> Bar:
     """Counts as a bar; small ones are widened to be seen."""
     found = [(mark, count) for mark, count in counts if count]
     total = sum(count for _, count in found)
@@ -55,7 +55,7 @@ def bar(counts: Iterable[tuple[Mark, int]], what: str) -> Bar:
 class Block:
     """One count in a column; ``y`` and ``height`` in pixels from the top."""
 
-    mark: Mark
+    mark: Badge
     count: int
     y: float
     height: float
@@ -86,7 +86,7 @@ class Chart:
     most: int
     ticks: Sequence[tuple[float, str]]
     lines: Sequence[tuple[float, int]]
-    totals: Sequence[tuple[Mark, int]]
+    totals: Sequence[tuple[Badge, int]]
     calls: int
     label: str
 
@@ -152,14 +152,14 @@ def _ticks(timeline: Timeline) -> list[tuple[float, str]]:
     return [(100 * n / len(moments), words.clock(moments[n].at, step)) for n in shown]
 
 
-def _chart_label(timeline: Timeline, seen: Sequence[tuple[Mark, int]]) -> str:
+def _chart_label(timeline: Timeline, seen: Sequence[tuple[Badge, int]]) -> str:
     first, last = timeline.moments[0].at, timeline.moments[-1].at + timeline.step_s
     told = ", ".join(f"{count:,} {mark.label}" for mark, count in seen) or "none"
     return f"Failed calls from {words.moment(first)} to {words.moment(last)}: {told}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stripe:
+class WaterfallBar:
     """One call in a waterfall; places in percent of the whole, times in seconds.
 
     ``wait`` is the place and width of the pause after a failed call; ``retry_of`` the
@@ -168,7 +168,7 @@ class Stripe:
 
     number: int
     call: Mapping[str, Any]
-    mark: Mark
+    mark: Badge
     offset_s: float
     x: float
     width: float
@@ -181,7 +181,7 @@ class Stripe:
 
 def waterfall(
     calls: Sequence[Mapping[str, Any]], evidence: Iterable[str], *, now: float, first: int = 1
-) -> list[Stripe]:
+) -> list[WaterfallBar]:
     """A rollout's calls, each where it stands in time.
 
     Arguments:
@@ -227,13 +227,13 @@ def _stripe(
     pause_until: float | None,
     retry_of: int | None,
     evidence: bool,
-) -> Stripe:
+) -> WaterfallBar:
     x = (call["started_at"] - start) * scale
     width = (ended - call["started_at"]) * scale
     waited = None
     if call["subcategory"] is not None and pause_until is not None and pause_until > ended:
         waited = pause_until - ended
-    return Stripe(
+    return WaterfallBar(
         number=number,
         call=call,
         mark=marks.of_call(call),

@@ -15,14 +15,14 @@ import orjson
 
 from classifier.records import Flaw, ProviderError
 from proxy.wire import table
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 from proxy.wire.dialect import Dialect, Reading, part, parts
 from proxy.wire.encoding import Decoder, decoder
 from proxy.wire.errors import read_error, read_text_error
-from proxy.wire.eventstream import EventStreamFeeder, Message
+from proxy.wire.eventstream import EventStreamFeeder, EventStreamMessage
 from proxy.wire.jsonarray import JsonArrayFeeder
 from proxy.wire.ndjson import NdjsonFeeder
-from proxy.wire.sse import Event, SseFeeder
+from proxy.wire.sse import SseEvent, SseFeeder
 
 Headers = Sequence[tuple[bytes, bytes]]
 Feeder = SseFeeder | NdjsonFeeder | JsonArrayFeeder | EventStreamFeeder
@@ -45,7 +45,7 @@ _UNHEARD = Reading()  # of an answer that is no stream (yet); nobody writes to i
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ReadLimits:
     """How much of an answer is held, in bytes; beyond it nothing more is understood.
 
     ``line_bytes`` of one stream event, ``body_bytes`` of a body that is no stream,
@@ -59,10 +59,10 @@ class Limits:
 
 # What an answer said up to its end; whether that was all there was, whatever became of the
 # transport; and what is wrong with it, had its status and its end been fine.
-Heard = tuple[Reading, bool, Flaw | None]
+ReadResult = tuple[Reading, bool, Flaw | None]
 
 
-class AnswerReader:
+class ResponseReader:
     """Reads one answer.
 
     ``reading`` is what is understood so far, of a stream. ``framed`` tells that the answer
@@ -74,7 +74,7 @@ class AnswerReader:
                  "_silent", "_spoke", "_status", "_take", "_type", "api", "dialect", "error",
                  "framed", "reading", "skim")  # fmt: skip
 
-    def __init__(self, route: table.Route, limits: Limits) -> None:
+    def __init__(self, route: table.Route, limits: ReadLimits) -> None:
         self._route = route
         self._limits = limits
         self.dialect: Dialect = route.dialect
@@ -88,7 +88,7 @@ class AnswerReader:
         self._decoder: Decoder | None = None
         self._feeder: Feeder | None = None
         # Unbound, since an object that holds its own method waits for the garbage collector.
-        self._take: Callable[[AnswerReader, bytes], None] = AnswerReader._sniff
+        self._take: Callable[[ResponseReader, bytes], None] = ResponseReader._sniff
         self._pending: list[bytes] = []  # of a body, or of a stream whose framing is not known
         self._pending_size = 0
         self._held: bytes | None = None  # the newest event that only repeats the counts
@@ -104,9 +104,9 @@ class AnswerReader:
         self._status = status
         self._type = _media_type(said.get(b"content-type", b"")[:_TYPE_BYTES])
         if self._type == _EVENT_STREAM:
-            self._begin(EventStreamFeeder(self._limits.line_bytes), AnswerReader._take_messages)
+            self._begin(EventStreamFeeder(self._limits.line_bytes), ResponseReader._take_messages)
         elif self._type in _NDJSON:
-            self._begin(NdjsonFeeder(self._limits.line_bytes), AnswerReader._take_documents)
+            self._begin(NdjsonFeeder(self._limits.line_bytes), ResponseReader._take_documents)
         self._silent = self.framed
         if b"content-encoding" in said:
             encodings = [value for name, value in headers if name == b"content-encoding"]
@@ -129,7 +129,7 @@ class AnswerReader:
         self._held = None
         self.skim = None
 
-    def end(self) -> Heard:
+    def end(self) -> ReadResult:
         """What was said up to here; more may be fed, and the end asked for again."""
         if self.framed:
             reading = self._last_events()
@@ -139,7 +139,7 @@ class AnswerReader:
 
     # -- which framing -----------------------------------------------------------------
 
-    def _begin(self, feeder: Feeder, take: Callable[[AnswerReader, bytes], None]) -> None:
+    def _begin(self, feeder: Feeder, take: Callable[[ResponseReader, bytes], None]) -> None:
         self.framed = True
         self.reading = Reading()
         self._feeder = feeder
@@ -154,16 +154,16 @@ class AnswerReader:
         if len(start) < _SNIFFED:
             self._keep(chunk)
             return
-        self._take = AnswerReader._keep
+        self._take = ResponseReader._keep
         if start[:1] != b"{":  # as most bodies begin, and no stream that bytes tell
             self._frame(start)
         self._take(self, chunk)
 
     def _frame(self, start: bytes) -> None:
         if start[:1] == b"[" and self._route.streams:
-            self._begin(JsonArrayFeeder(self._limits.line_bytes), AnswerReader._take_documents)
+            self._begin(JsonArrayFeeder(self._limits.line_bytes), ResponseReader._take_documents)
         elif self._is_sse(start):
-            self._begin(SseFeeder(self._limits.line_bytes), AnswerReader._take_events)
+            self._begin(SseFeeder(self._limits.line_bytes), ResponseReader._take_events)
 
     def _is_sse(self, start: bytes) -> bool:
         if self._type == _SSE:
@@ -174,7 +174,7 @@ class AnswerReader:
         self._pending.append(chunk)
         self._pending_size += len(chunk)
         if self._pending_size > self._limits.body_bytes:
-            raise Deaf(f"a body is over {self._limits.body_bytes} bytes")
+            raise Unreadable(f"a body is over {self._limits.body_bytes} bytes")
 
     def _skimming(self) -> Callable[[bytes], object] | None:
         dialect, feeder = self.dialect, self._feeder
@@ -217,13 +217,13 @@ class AnswerReader:
             return True
         return dialect.telling.search(data) is not None
 
-    def _event(self, reading: Reading, event: Event) -> None:
+    def _event(self, reading: Reading, event: SseEvent) -> None:
         if event.data == self.dialect.done:
             reading.ended = True
             return
         self._document(reading, event.data, event.name)
 
-    def _message(self, message: Message) -> None:
+    def _message(self, message: EventStreamMessage) -> None:
         headers = message.headers
         failure = headers.get(":exception-type") or headers.get(":error-code")
         if failure is None:
@@ -262,7 +262,7 @@ class AnswerReader:
         if self._held is not None:
             self._document(reading, self._held, None)
         for rest in remains:
-            if isinstance(rest, Event):
+            if isinstance(rest, SseEvent):
                 self._event(reading, rest)
             elif isinstance(rest, bytes):
                 self._document(reading, rest, None)
@@ -277,7 +277,7 @@ class AnswerReader:
         foreign = self._spoke and not reading.understood
         return None if foreign or not self.dialect.known else Flaw.TRUNCATED
 
-    def _body(self, body: bytes) -> Heard:
+    def _body(self, body: bytes) -> ReadResult:
         """A body that is no stream."""
         reading = Reading()
         payload = _json(body)
@@ -295,7 +295,7 @@ class AnswerReader:
             self.error = read_text_error(payload)
         return reading, False, None
 
-    def _no_json(self, reading: Reading, body: bytes) -> Heard:
+    def _no_json(self, reading: Reading, body: bytes) -> ReadResult:
         """A body that is no JSON: nothing, a page, documents line by line, half of one, a text."""
         if not body.strip():
             return reading, False, Flaw.EMPTY_BODY

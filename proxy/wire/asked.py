@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 from proxy.wire.dialect import Payload, model_name, part
 from proxy.wire.encoding import decoder
 
@@ -75,7 +75,7 @@ class RequestReader:
         try:
             undo = decoder(self._encodings, self._limit)
             return asked(undo.feed(body) if undo else body)
-        except Deaf:
+        except Unreadable:
             return UNKNOWN
 
 

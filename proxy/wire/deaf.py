@@ -6,5 +6,5 @@ It never stops the bytes: whoever catches this goes on relaying.
 from __future__ import annotations
 
 
-class Deaf(Exception):
+class Unreadable(Exception):
     """Raised by a framing or a decoder; its text is a plain reason, free of content."""

@@ -12,7 +12,7 @@ from typing import Protocol
 import brotli
 import zstandard
 
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 
 CHAIN_LIMIT = 5  # as httpx2 and curl hold it
 RATIO_LIMIT = 1_100  # bytes out for one in: deflate itself cannot do more than 1,032
@@ -125,7 +125,7 @@ class Decoder:
         try:
             return b"".join(self._pieces(chunk))
         except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-            raise Deaf("the content encoding cannot be undone") from error
+            raise Unreadable("the content encoding cannot be undone") from error
 
     def _pieces(self, chunk: bytes) -> list[bytes]:
         pieces = [chunk]
@@ -146,9 +146,9 @@ class Decoder:
     def _count(self, size: int) -> None:
         self._out += size
         if self._out > self.limit:
-            raise Deaf(f"an encoded body inflates to over {self.limit} bytes")
+            raise Unreadable(f"an encoded body inflates to over {self.limit} bytes")
         if self._out > _RATIO_FLOOR and self._out > RATIO_LIMIT * self._in * len(self._chain):
-            raise Deaf(f"an encoded body inflates over {RATIO_LIMIT} times")
+            raise Unreadable(f"an encoded body inflates over {RATIO_LIMIT} times")
 
 
 def decoder(values: Sequence[bytes], limit: int) -> Decoder | None:
@@ -166,8 +166,8 @@ def decoder(values: Sequence[bytes], limit: int) -> Decoder | None:
     names = [name.strip().lower() for value in values for name in value.split(b",")]
     names = [name for name in names if name not in (b"", b"identity")]
     if len(names) > CHAIN_LIMIT:
-        raise Deaf(f"more than {CHAIN_LIMIT} content encodings are chained")
+        raise Unreadable(f"more than {CHAIN_LIMIT} content encodings are chained")
     chain = [undo for undo in map(_undo, reversed(names)) if undo is not None]
     if len(chain) < len(names):
-        raise Deaf("the content encoding is unknown")
+        raise Unreadable("the content encoding is unknown")
     return Decoder(chain, limit) if chain else None

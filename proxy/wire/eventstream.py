@@ -9,7 +9,7 @@ import struct
 import zlib
 from typing import NamedTuple
 
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 
 # botocore/eventstream.py: prelude (total length, headers length, its CRC), headers,
 # payload, CRC of all before it; big-endian, CRC-32.
@@ -20,7 +20,7 @@ _FIXED = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}  # header type → by
 _BYTES, _STRING = 6, 7
 
 
-class Message(NamedTuple):
+class EventStreamMessage(NamedTuple):
     """One message: its string headers by name (``:event-type``…), and its payload."""
 
     headers: dict[str, str]
@@ -36,7 +36,7 @@ class EventStreamFeeder:
         self.limit = limit
         self._buffer = bytearray()
 
-    def feed(self, chunk: bytes) -> list[Message]:
+    def feed(self, chunk: bytes) -> list[EventStreamMessage]:
         """The messages that this chunk completes.
 
         Raises:
@@ -49,7 +49,7 @@ class EventStreamFeeder:
             del self._buffer[:total]
         return messages
 
-    def remains(self) -> list[Message]:
+    def remains(self) -> list[EventStreamMessage]:
         """Nothing: an unfinished message proves nothing."""
         return []
 
@@ -58,20 +58,20 @@ class EventStreamFeeder:
             return None
         total, headers, crc = _PRELUDE.unpack_from(self._buffer)
         if zlib.crc32(self._buffer[:8]) != crc:
-            raise Deaf("an event stream's prelude does not match its sum")
+            raise Unreadable("an event stream's prelude does not match its sum")
         if total < _SMALLEST + headers:
-            raise Deaf("an event stream's lengths contradict each other")
+            raise Unreadable("an event stream's lengths contradict each other")
         if total > self.limit:
-            raise Deaf(f"an event stream message is over {self.limit} bytes")
+            raise Unreadable(f"an event stream message is over {self.limit} bytes")
         return int(total)
 
 
-def _message(raw: bytes) -> Message:
+def _message(raw: bytes) -> EventStreamMessage:
     if zlib.crc32(raw[:-_CRC]) != int.from_bytes(raw[-_CRC:], "big"):
-        raise Deaf("an event stream's message does not match its sum")
+        raise Unreadable("an event stream's message does not match its sum")
     start = _PRELUDE.size
     end = start + int.from_bytes(raw[4:8], "big")
-    return Message(_headers(raw[start:end]), raw[end:-_CRC])
+    return EventStreamMessage(_headers(raw[start:end]), raw[end:-_CRC])
 
 
 def _headers(raw: bytes) -> dict[str, str]:
@@ -88,7 +88,7 @@ def _headers(raw: bytes) -> dict[str, str]:
             if kind == _STRING:
                 headers[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
         else:
-            raise Deaf("an event stream's header has an unknown type")
+            raise Unreadable("an event stream's header has an unknown type")
     return headers
 
 
@@ -96,5 +96,5 @@ def _sized(raw: bytes, at: int, width: int) -> tuple[bytes, int]:
     start = at + width
     end = start + int.from_bytes(raw[at:start], "big")
     if end > len(raw):
-        raise Deaf("an event stream's header runs over its end")
+        raise Unreadable("an event stream's header runs over its end")
     return raw[start:end], end

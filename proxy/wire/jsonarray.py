@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 
 _OUTSIDE = re.compile(rb'["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')
@@ -84,4 +84,4 @@ class JsonArrayFeeder:
         self._pieces.append(piece)
         self._size += len(piece)
         if self._size > self.limit:
-            raise Deaf(f"an element of a JSON array is over {self.limit} bytes")
+            raise Unreadable(f"an element of a JSON array is over {self.limit} bytes")

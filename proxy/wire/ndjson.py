@@ -5,7 +5,7 @@ It reads no JSON, and holds no more than one unfinished line.
 
 from __future__ import annotations
 
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 
 
 class NdjsonFeeder:
@@ -43,4 +43,4 @@ class NdjsonFeeder:
         self._pieces.append(piece)
         self._line += len(piece)
         if self._line > self.limit:
-            raise Deaf(f"a line of JSON is over {self.limit} bytes")
+            raise Unreadable(f"a line of JSON is over {self.limit} bytes")

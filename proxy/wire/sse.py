@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 
 _BOM = b"\xef\xbb\xbf"
 _STRAY_LIMIT = 65_536  # bytes of lines that are no SSE, kept because an error may be in them
 
 
-class Event(NamedTuple):
+class SseEvent(NamedTuple):
     """One event: its name where the stream gives one, its data lines joined by LF."""
 
     name: str | None
@@ -47,7 +47,7 @@ class SseFeeder:
         self._skip_lf = False
         self._started = False
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[SseEvent]:
         """The events that this chunk completes.
 
         Raises:
@@ -64,7 +64,7 @@ class SseFeeder:
         self.at_rest = not (self._pieces or self._data or self._name or self._skip_lf)
         return events
 
-    def remains(self) -> list[Event]:
+    def remains(self) -> list[SseEvent]:
         """The event that the end of the stream left without its blank line, and stray JSON.
 
         It changes nothing: more bytes may follow.
@@ -74,7 +74,7 @@ class SseFeeder:
         last = _copy(self)
         events = last._events([last._whole(b""), b""])
         if last._stray:
-            events.append(Event(None, b"\n".join(last._stray)))
+            events.append(SseEvent(None, b"\n".join(last._stray)))
         return events
 
     def _plain(self, chunk: bytes) -> bytes:
@@ -92,7 +92,7 @@ class SseFeeder:
         self._pieces.append(piece)
         self._line += len(piece)
         if self._line + self._held > self.limit:
-            raise Deaf(f"an SSE event is over {self.limit} bytes")
+            raise Unreadable(f"an SSE event is over {self.limit} bytes")
 
     def _whole(self, end: bytes) -> bytes:
         line = b"".join((*self._pieces, end))
@@ -100,8 +100,8 @@ class SseFeeder:
         self._line = 0
         return line
 
-    def _events(self, lines: list[bytes]) -> list[Event]:
-        events: list[Event] = []
+    def _events(self, lines: list[bytes]) -> list[SseEvent]:
+        events: list[SseEvent] = []
         for line in lines:
             if not self._started:
                 self._started = True
@@ -114,9 +114,9 @@ class SseFeeder:
                 self._name = None
         return events
 
-    def _event(self) -> Event:
+    def _event(self) -> SseEvent:
         data = self._data[0] if len(self._data) == 1 else b"\n".join(self._data)
-        event = Event(self._name, data)
+        event = SseEvent(self._name, data)
         self._data = []
         self._held = 0
         self._name = None
@@ -140,7 +140,7 @@ class SseFeeder:
         self._data.append(value)
         self._held += len(value)
         if self._held > self.limit:
-            raise Deaf(f"an SSE event is over {self.limit} bytes")
+            raise Unreadable(f"an SSE event is over {self.limit} bytes")
 
     def _keep_stray(self, line: bytes) -> None:
         self._stray_size += len(line)

@@ -17,7 +17,7 @@ _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
 
 
-class Row(NamedTuple):
+class UsageField(NamedTuple):
     """One field of a reading, and the places that state it, best first."""
 
     field: str
@@ -61,12 +61,12 @@ def _plan(table: Table, stated: frozenset[str]) -> tuple[Fields, tuple[tuple[str
     )
 
 
-def row(field: str, *places: str) -> Row:
+def row(field: str, *places: str) -> UsageField:
     """A row of a table; a place is written ``key`` or ``key.inner``, the best comes first."""
-    return Row(field, places)
+    return UsageField(field, places)
 
 
-def table(*rows: Row) -> Table:
+def table(*rows: UsageField) -> Table:
     """A table of such rows."""
     return Table((field, place) for field, places in rows for place in reversed(places))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from classifier import EVIDENCE, SEED, judge
-from classifier.records import Kind, Rollout
+from classifier.records import Kind, RolloutRecord
 from tests.classifier.truth import TABLE, Row
 
 
@@ -28,18 +28,18 @@ class Marks:
         return self.right / (self.right + self.missed)
 
 
-Judge = Callable[[Rollout], bool]
+Judge = Callable[[RolloutRecord], bool]
 
 
-def by_evidence(rollout: Rollout) -> bool:
+def by_evidence(rollout: RolloutRecord) -> bool:
     return judge(rollout, policy=EVIDENCE).health.unhealthy
 
 
-def by_seed(rollout: Rollout) -> bool:
+def by_seed(rollout: RolloutRecord) -> bool:
     return judge(rollout, policy=SEED).health.unhealthy
 
 
-def by_status(rollout: Rollout) -> bool:
+def by_status(rollout: RolloutRecord) -> bool:
     """What one gets from an access log: every answer to the agent was an error."""
     statuses = [
         x.status

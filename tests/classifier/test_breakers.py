@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier import Policy, Rollout, judge
+from classifier import Policy, RolloutRecord, judge
 from classifier.breakers import Admission, BreakerState, Phase, admit, at, feed, reset
 from tests.builders import rollout
 
@@ -39,7 +39,7 @@ class Desk:
 
     def admit(self, *, now: float = NOW, **said: Any) -> Admission:
         names: dict[str, Any] = {"id": "new", "batch": "b1", "upstream": "openai", "model": "gpt-5"}
-        admission = admit(Rollout(**names | said), list(self.states.values()), now=now)
+        admission = admit(RolloutRecord(**names | said), list(self.states.values()), now=now)
         for state in admission.changed:
             self.states[state.lane] = state
         return admission

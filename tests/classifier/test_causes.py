@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.cause_table import ENDINGS, FLAWS, NO_ANSWER, TABLE
-from classifier.causes import ROWS, Row, classify, status_only
+from classifier.causes import ROWS, CauseRow, classify, status_only
 from classifier.records import Answer, Ending, Flaw, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.errors import read_error
@@ -84,9 +84,9 @@ def test_every_name_in_the_table_can_match() -> None:
 @pytest.mark.parametrize(
     ("row", "name"),
     [(row, name) for row in TABLE for name in sorted(row.names) if not (row.says or row.params)],
-    ids=lambda value: value.id if isinstance(value, Row) else value,
+    ids=lambda value: value.id if isinstance(value, CauseRow) else value,
 )
-def test_a_coined_name_means_the_same_inside_a_200(row: Row, name: str) -> None:
+def test_a_coined_name_means_the_same_inside_a_200(row: CauseRow, name: str) -> None:
     """Without a status to lean on, each name must be the first to be recognised."""
     upstream = min(row.upstreams, default="openai")
     status = 200 if row.on is None or None in row.on else min(s for s in row.on if s)
@@ -99,7 +99,7 @@ def test_a_coined_name_means_the_same_inside_a_200(row: Row, name: str) -> None:
 
 
 def test_no_later_row_is_hidden_behind_an_unconditional_one() -> None:
-    def unconditional(row: Row) -> bool:
+    def unconditional(row: CauseRow) -> bool:
         return not (row.names or row.says or row.reasons or row.params or row.upstreams or row.on)
 
     assert [row.id for row in TABLE if unconditional(row)] == []

@@ -19,7 +19,7 @@ from classifier import (
     Kind,
     Outcome,
     OutcomeError,
-    Rollout,
+    RolloutRecord,
     Subcategory,
     TerminationReason,
     Timing,
@@ -327,7 +327,9 @@ def test_an_outcome_that_contradicts_itself_is_named(
 
 
 def test_a_rollout_reads_back_without_its_exchanges_and_outcome() -> None:
-    written = Rollout(id="r1", batch="b", task="t", attempt=0, model="m", upstream="u", gaps=2)
+    written = RolloutRecord(
+        id="r1", batch="b", task="t", attempt=0, model="m", upstream="u", gaps=2
+    )
     assert decode_rollout(encode_rollout(written)) == written
     full = rollout("200", outcome=outcome())
-    assert decode_rollout(encode_rollout(full)) == Rollout(id="r1", batch="b1", task="task-7")
+    assert decode_rollout(encode_rollout(full)) == RolloutRecord(id="r1", batch="b1", task="task-7")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from classifier import Health, Rollout, judge
+from classifier import Health, RolloutRecord, judge
 from classifier.__main__ import LineError, judge_export, main, rollouts_of
 from classifier.codec import encode_exchange, encode_outcome, encode_rollout, encode_verdict
 from tests.builders import rollout
@@ -19,7 +19,7 @@ from tests.classifier.truth import TABLE
 ROOT = Path(__file__).parents[2]
 
 
-def exported(*rollouts: Rollout) -> list[str]:
+def exported(*rollouts: RolloutRecord) -> list[str]:
     lines: list[dict[str, object]] = []
     for seen in rollouts:
         lines.append({"record": "rollout"} | encode_rollout(seen))
@@ -30,7 +30,7 @@ def exported(*rollouts: Rollout) -> list[str]:
     return [json.dumps(line) for line in lines]
 
 
-def named(seen: Rollout, name: str) -> Rollout:
+def named(seen: RolloutRecord, name: str) -> RolloutRecord:
     calls = tuple(replace(x, rollout_id=name) for x in seen.exchanges)
     return replace(seen, id=name, exchanges=calls)
 

@@ -13,7 +13,7 @@ from classifier import (
     Outcome,
     OutcomeError,
     Result,
-    Rollout,
+    RolloutRecord,
     TerminationReason,
     judge,
     result,
@@ -24,7 +24,7 @@ from classifier.diagnostics import ApiErrorInfo, SuspectedApiErrorInfo
 from tests.builders import outcome, rollout
 
 
-def judged(rollout: Rollout) -> Result:
+def judged(rollout: RolloutRecord) -> Result:
     return result(rollout, judge(rollout))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier import EVIDENCE, Health, Layer, Policy, Rollout, Usage, UsageSource, judge
+from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, Usage, UsageSource, judge
 from classifier.calls import calls_of, counted
 from classifier.codec import decode_exchange, encode_exchange
 from tests.builders import STARTED, calls, exchange, rollout
@@ -357,7 +357,7 @@ WORDS = [
 SEQUENCES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 
 
-def crowded(text: str, seed: int) -> Rollout:
+def crowded(text: str, seed: int) -> RolloutRecord:
     """The same calls, but overlapping: starts and durations are drawn anew."""
     drawn = random.Random(seed)
     placed = tuple(

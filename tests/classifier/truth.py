@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from classifier.records import Rollout
+from classifier.records import RolloutRecord
 from tests.builders import rollout
 
 
@@ -26,7 +26,7 @@ class Row:
     said: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def rollout(self) -> Rollout:
+    def rollout(self) -> RolloutRecord:
         return rollout(self.calls, **self.said)
 
     def __str__(self) -> str:

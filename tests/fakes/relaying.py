@@ -1,4 +1,4 @@
-"""A relay on a real socket without store or desk: what it hands to the ledger is kept in a list."""
+"""A relay on a real socket without a store: what it hands to the recorder is kept in a list."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import httpx
 import uvicorn
 
 from classifier.records import Exchange
-from proxy.door import Door
+from proxy.door import HttpProtocol
 from proxy.http1 import Http1Transport
 from proxy.keys import Keyring
-from proxy.relay import House, Limits, Receive, Relay, Scope, Send
-from proxy.sockets import SocketRelay
-from proxy.upgrades import serving
+from proxy.relay import CallLimits, Receive, Relay, RelayContext, Scope, Send
+from proxy.sockets import WebSocketRelay
+from proxy.upgrades import websocket_options
 from proxy.upstreams import allow_list
 
 KEYRING = Keyring(b"k" * 32)
@@ -32,15 +32,15 @@ upstream_client: Callable[[], httpx.AsyncBaseTransport] = Http1Transport
 
 @dataclass
 class Book:
-    """A ledger in memory; with ``hold`` set, nothing becomes durable until it is cleared."""
+    """A recorder in memory; with ``hold`` set, nothing becomes durable until it is cleared."""
 
     opens: list[Exchange] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
     hold: threading.Event = field(default_factory=threading.Event)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def opened(self, exchange_id: str, noun: Callable[[], Exchange]) -> asyncio.Future[None]:
-        self.opens.append(noun())
+    def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
+        self.opens.append(snapshot())
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         return done
@@ -104,28 +104,28 @@ def relaying(
     changes = dict.fromkeys(("openai", "anthropic", "gemini", "bedrock", "vertex"), own)
     changes |= {name: {**own, **change} for name, change in rules.pop("upstreams", {}).items()}
     ids = itertools.count(1)
-    house = House(
+    context = RelayContext(
         upstreams=allow_list(changes),
         transport=transport or upstream_client(),
-        ledger=book,
+        recorder=book,
         keyring=KEYRING,
         salt=b"salt",
         new_id=lambda: f"x{next(ids)}",
         wall=time.time,
         clock=time.monotonic,
-        limits=rules.pop("limits", Limits()),
+        limits=rules.pop("limits", CallLimits()),
         real_keys=rules.pop("real_keys", {}),
         **rules,
     )
-    with running(_Until(house), house.limits.body_bytes) as port:
+    with running(_Until(context), context.limits.body_bytes) as port:
         yield Relaying(f"http://127.0.0.1:{port}", port, book)
 
 
 class _Until:
-    """Both relays of a house, and its transport's end when the server stops."""
+    """Both relays of a context, and its transport's end when the server stops."""
 
-    def __init__(self, house: House) -> None:
-        self._house, self._relay, self._sockets = house, Relay(house), SocketRelay(house)
+    def __init__(self, context: RelayContext) -> None:
+        self._context, self._relay, self._sockets = context, Relay(context), WebSocketRelay(context)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -137,7 +137,7 @@ class _Until:
         for done in ("startup", "shutdown"):
             await receive()
             if done == "shutdown":
-                await self._house.transport.aclose()
+                await self._context.transport.aclose()
             await send({"type": f"lifespan.{done}.complete"})
 
 
@@ -155,8 +155,8 @@ def running(app: Any, body_bytes: int = 1 << 20) -> Iterator[int]:
     """An ASGI application on a loopback port, in a thread of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app, http=Door, lifespan="on", access_log=False, server_header=False,
-        date_header=False, log_config=None, loop="uvloop", **serving(body_bytes),
+        app, http=HttpProtocol, lifespan="on", access_log=False, server_header=False,
+        date_header=False, log_config=None, loop="uvloop", **websocket_options(body_bytes),
     )  # fmt: skip
     server = _Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

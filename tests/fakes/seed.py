@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 
 from classifier.policy import EVIDENCE
 from classifier.records import Ending, Exchange
-from proxy.control import Desk
+from proxy.control import RolloutService
 from proxy.headers import key_digest
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
-from proxy.store.database import Batch, Database
-from proxy.tap import Call, Tap
+from proxy.store.database import CommitBatch, Database
+from proxy.tap import Call, CallObserver
 from proxy.upstreams import allow_list
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
@@ -127,7 +127,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         upstreams = allow_list({})
-        self.desk = Desk(
+        self.desk = RolloutService(
             database=self.database,
             recorder=Idle(),
             keyring=Keyring(self.database.secret("keyring")),
@@ -187,7 +187,7 @@ class Stage:
             if ended is not None:
                 recorded.append(ended)
                 at += step.duration_s + step.pause_s
-        self.database.write(Batch(opened=opened, recorded=recorded), worker="seed")
+        self.database.write(CommitBatch(opened=opened, recorded=recorded), worker="seed")
         return at
 
     def _call(self, rollout_id: str, step: Step, at: float) -> tuple[Exchange, Exchange | None]:
@@ -198,15 +198,15 @@ class Stage:
             path=lane.path.encode(), key_digest=key_digest(lane.key.encode(), SALT),
             started_at=at, began=at, request_headers=headers,
         )  # fmt: skip
-        tap = Tap(call, salt=SALT)
+        tap = CallObserver(call, salt=SALT)
         asked = {"model": lane.model, "messages": [step.ask], "tools": [{"type": "function"}]}
-        tap.hear_request(json.dumps(asked).encode())
+        tap.on_request_body(json.dumps(asked).encode())
         opened = tap.opened()
         if step.answer is None:
             return opened, None
         named = [(name.encode(), value.encode()) for name, value in step.answer.headers]
-        tap.hear_head(step.answer.status, named, at + step.first_byte_s)
-        tap.feed(step.answer.content, at + step.duration_s)
+        tap.on_response_head(step.answer.status, named, at + step.first_byte_s)
+        tap.on_response_body(step.answer.content, at + step.duration_s)
         return opened, tap.finish(step.ending, at + step.duration_s)
 
     async def _report(self, rollout_id: str, run: Run) -> dict[str, object]:

@@ -21,9 +21,9 @@ from proxy import headers as dress
 from proxy.addressing import address
 from proxy.keys import Keyring
 from proxy.refusals import Refusal
-from proxy.tap import TapLimits
+from proxy.tap import ObserverLimits
 from proxy.upstreams import Auth, allow_list
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 from proxy.wire.encoding import decoder
 from proxy.wire.eventstream import EventStreamFeeder
 from proxy.wire.jsonarray import JsonArrayFeeder
@@ -69,7 +69,7 @@ def fed(feeder: Any, pieces: Sequence[bytes]) -> list[Any] | None:
     """What a framing makes of pieces; None where it gave up."""
     try:
         return [one for piece in pieces for one in feeder.feed(piece)] + list(feeder.remains())
-    except Deaf:
+    except Unreadable:
         return None
 
 
@@ -92,7 +92,7 @@ def encodings(coding: int, pieces: list[bytes], times: int, at: list[int], *, tr
         undo = decoder([name.encode()], LIMIT)
         for piece in cut(encode(plain), at) if undo is not None else ():
             undone += undo.feed(piece) if undo is not None else b""
-    except Deaf:
+    except Unreadable:
         assert not (true and len(plain) <= LIMIT)
         return
     assert len(undone) <= LIMIT
@@ -107,10 +107,10 @@ def tap(
     body = b"".join(pieces)
     ear = tapped(
         PATHS[path], status=status, type_=_TYPES[type_], headers=headers, request=body,
-        limits=TapLimits(line_bytes=LIMIT, body_bytes=LIMIT, inflate_bytes=LIMIT),
+        limits=ObserverLimits(line_bytes=LIMIT, body_bytes=LIMIT, inflate_bytes=LIMIT),
     )  # fmt: skip
     for number, piece in enumerate(cut(body, at)):
-        ear.feed(piece, 101.0 + number)
+        ear.on_response_body(piece, 101.0 + number)
     for ending in Ending:
         exchange = ear.finish(ending, 200.0)
         assert "while the" not in (exchange.deaf or "")

@@ -17,7 +17,7 @@ from sqlalchemy.engine import make_url
 
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
-from proxy.store.database import Batch, Database, Gap, Registration, as_json
+from proxy.store.database import CommitBatch, Database, Gap, Registration, as_json
 from proxy.store.tables import metadata
 from tests.proxy.test_store import BARE, FULL
 
@@ -35,7 +35,7 @@ def fill(url: str, *, calls: int = 3) -> Database:
         _rollout(database, name, number, calls)
     database.heartbeat("w", host="here", now=5000.25)
     database.write(
-        Batch(
+        CommitBatch(
             opened=[replace(BARE, id="flying", rollout_id="a", model="m")],
             gaps={"a": Gap(2, 50.0)},
         ),
@@ -47,7 +47,7 @@ def fill(url: str, *, calls: int = 3) -> Database:
 
 def _rollout(database: Database, name: str, number: int, calls: int) -> None:
     made = [_call(name, number, at) for at in range(calls)]
-    database.write(Batch(recorded=made), worker="w")
+    database.write(CommitBatch(recorded=made), worker="w")
     if number % 2:
         database.register(_registration(name, number), now=number / 3)
     if number % 3 == 0:

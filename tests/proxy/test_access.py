@@ -20,7 +20,7 @@ import httpx
 import pytest
 from starlette.routing import Mount
 
-from proxy.api.guard import Guard
+from proxy.api.guard import ControlAuth
 from proxy.app import Application
 from proxy.keys import Keyring
 from proxy.sessions import Sessions
@@ -400,7 +400,7 @@ def test_no_flipped_byte_of_a_key_or_a_secret_opens_anything(house: House) -> No
 
 KEYRING = Keyring(b"k" * 32)
 SESSIONS = Sessions(b"k" * 32)
-GUARD = Guard(b"token", SESSIONS, lambda: 0.0)
+GUARD = ControlAuth(b"token", SESSIONS, lambda: 0.0)
 SESSION = SESSIONS.issue(0.0, "n")
 
 COMPARISONS: dict[str, tuple[Callable[[], bool], Callable[[], bool]]] = {

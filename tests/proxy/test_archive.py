@@ -20,8 +20,8 @@ from classifier.records import Exchange
 from proxy.archives import jsonl, parquet
 from proxy.archives.notes import ArchiveError
 from proxy.store import archive, rows
-from proxy.store.archive import NOUNS, Record, Taken
-from proxy.store.database import Batch, Database
+from proxy.store.archive import NOUNS, ImportResult, Record
+from proxy.store.database import CommitBatch, Database
 from proxy.store.migrations import UnfitError
 from tests.classifier.test_codec import EXCHANGES
 from tests.proxy.filled import NAMES, contents, fill, run
@@ -41,7 +41,7 @@ def written(url: str, batch: str | None = None) -> bytes:
     return out.getvalue()
 
 
-def take(url: str, whole: bytes) -> Taken:
+def take(url: str, whole: bytes) -> ImportResult:
     return archive.take(url, jsonl.read(whole.splitlines(keepends=True)))
 
 
@@ -111,7 +111,7 @@ def test_calls_in_flight_stand_with_their_rollouts(full: str, tmp_path: Path) ->
         replace(BARE, id=call, rollout_id=owner)
         for call, owner in (("1", "😀"), ("2", "A/b"), ("3", "é"), ("4", "a"), ("0", "é"))
     ]
-    database.write(Batch(opened=flying), worker="w")
+    database.write(CommitBatch(opened=flying), worker="w")
     other = str(tmp_path / "other.db")
     assert take(other, written(full)).added["exchange"] == 30
     assert written(other) == written(full)
@@ -176,7 +176,7 @@ def test_any_exchange_goes_through_an_archive(tmp_path: Path, exchange: Exchange
             empty(str(file), but=())
     if not one.exists():
         database.prepare()
-    database.write(Batch(recorded=[exchange]), worker="w")
+    database.write(CommitBatch(recorded=[exchange]), worker="w")
     database.close()
     take(str(two), written(str(one)))
     assert contents(str(two))["exchanges"] == contents(str(one))["exchanges"]
@@ -270,7 +270,7 @@ def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path)
     whole = written(full)
     take(str(other), whole)
     run(other, "UPDATE rollouts SET created_at = created_at + 1")
-    taken = Taken()
+    taken = ImportResult()
     for number in range(12):
         taken.refuse(str(number))
     assert (taken.refused, len(taken.conflicts)) == (12, 10)

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from proxy.store import backup
-from proxy.store.database import Batch, Database
+from proxy.store.database import CommitBatch, Database
 from proxy.store.migrations import HEAD, UnfitError
-from proxy.store.spill import Spill
+from proxy.store.spill import SpillFile
 from tests.proxy.filled import contents
 from tests.proxy.test_store import FULL
 
@@ -35,7 +35,7 @@ def test_a_backup_is_one_file_that_only_its_owner_reads(full: Path, tmp_path: Pa
     file = tmp_path / "kept" / "kept.db"
     file.parent.mkdir()
     writer = Database(str(full))
-    writer.write(Batch(recorded=[replace(FULL, id="in the log")]), worker="w")
+    writer.write(CommitBatch(recorded=[replace(FULL, id="in the log")]), worker="w")
     assert Path(f"{full}-wal").stat().st_size > 0, "what is committed is not in the file yet"
     backup.back_up(str(full), file)
     assert list(file.parent.iterdir()) == [file]
@@ -87,7 +87,7 @@ def test_a_file_that_is_not_sound_is_said_to_be_so(full: Path, tmp_path: Path) -
 
 def test_what_waits_beside_the_database_is_told(full: Path) -> None:
     assert backup.left_out(str(full)) == []
-    spill = Spill.of(full, "w1")
+    spill = SpillFile.of(full, "w1")
     spill.keep([FULL])
     assert [path.name for path in backup.left_out(str(full))] == ["full.db.w1.spill"]
     spill.close()

@@ -15,9 +15,9 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from classifier.records import Ending
-from proxy.bounds import Pace, Places
+from proxy.bounds import ConcurrencyLimiter, RateLimiter
 from proxy.refusals import Refusal
-from proxy.relay import Limits
+from proxy.relay import CallLimits
 from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Cut, Hang, Provider, Wait, closed_port
 from tests.fakes.relaying import Relaying, relaying
@@ -39,50 +39,50 @@ def refused(take: Callable[[], None]) -> Refusal:
 
 
 def test_without_a_bound_there_is_always_a_place() -> None:
-    places = Places()
+    places = ConcurrencyLimiter()
     for _ in range(10_000):
-        places.take("r")
+        places.acquire("r")
 
 
 def test_a_place_that_is_given_back_is_free_again() -> None:
-    places = Places(in_all=2, each=2)
+    places = ConcurrencyLimiter(in_all=2, each=2)
     for _ in range(5):
-        places.take("a")
-        places.take("a")
-        refused(lambda: places.take("a"))
-        places.give_back("a")
-        places.give_back("a")
+        places.acquire("a")
+        places.acquire("a")
+        refused(lambda: places.acquire("a"))
+        places.release("a")
+        places.release("a")
 
 
 def test_the_bound_in_all_counts_every_rollout() -> None:
-    places = Places(in_all=2)
-    places.take("a")
-    places.take("b")
-    assert refused(lambda: places.take("c")).code == "too_many_calls"
+    places = ConcurrencyLimiter(in_all=2)
+    places.acquire("a")
+    places.acquire("b")
+    assert refused(lambda: places.acquire("c")).code == "too_many_calls"
 
 
 def test_a_rollout_at_its_bound_leaves_the_others_their_places() -> None:
-    places = Places(each=1)
-    places.take("a")
-    assert refused(lambda: places.take("a")).code == "too_many_calls_of_rollout"
-    places.take("b")
+    places = ConcurrencyLimiter(each=1)
+    places.acquire("a")
+    assert refused(lambda: places.acquire("a")).code == "too_many_calls_of_rollout"
+    places.acquire("b")
 
 
 def test_who_was_refused_holds_no_place() -> None:
-    places = Places(in_all=2, each=1)
-    places.take("a")
+    places = ConcurrencyLimiter(in_all=2, each=1)
+    places.acquire("a")
     for _ in range(3):
-        refused(lambda: places.take("a"))
-    places.take("b")
-    places.give_back("a")
-    places.take("a")
+        refused(lambda: places.acquire("a"))
+    places.acquire("b")
+    places.release("a")
+    places.acquire("a")
 
 
 def test_rollouts_that_are_over_leave_nothing_behind() -> None:
-    places = Places(each=3)
+    places = ConcurrencyLimiter(each=3)
     for number in range(1000):
-        places.take(f"r{number}")
-        places.give_back(f"r{number}")
+        places.acquire(f"r{number}")
+        places.release(f"r{number}")
     assert not places._of
 
 
@@ -102,8 +102,8 @@ def provider() -> Iterator[Provider]:
 def test_a_call_over_the_bound_is_told_503_and_when_to_ask_again(provider: Provider) -> None:
     go_on = threading.Event()
     provider.plays(answers.chat_stream().stopping_after(1, Wait(go_on)))
-    places = Places(in_all=3, each=2)
-    with relaying(provider.url, places=places) as relay, ThreadPoolExecutor(3) as agents:
+    places = ConcurrencyLimiter(in_all=3, each=2)
+    with relaying(provider.url, concurrency=places) as relay, ThreadPoolExecutor(3) as agents:
         waiting = [agents.submit(post, relay, rollout) for rollout in ("a", "a", "b")]
         provider.wait_for(3)
         answer, other = post(relay, "a"), post(relay, "c")
@@ -123,7 +123,10 @@ def test_a_call_over_the_bound_is_told_503_and_when_to_ask_again(provider: Provi
 def test_one_rollouts_calls_do_not_take_anothers_places(provider: Provider) -> None:
     go_on = threading.Event()
     provider.plays(Answer(body=(Wait(go_on), b"{}")))
-    with relaying(provider.url, places=Places(each=1)) as relay, ThreadPoolExecutor(2) as agents:
+    with (
+        relaying(provider.url, concurrency=ConcurrencyLimiter(each=1)) as relay,
+        ThreadPoolExecutor(2) as agents,
+    ):
         first = agents.submit(post, relay, "greedy")
         provider.wait_for(1)
         assert post(relay, "greedy").headers["x-truezero-refusal"] == "too_many_calls_of_rollout"
@@ -164,8 +167,10 @@ def test_every_ending_gives_its_place_back(
     provider: Provider, ending: str, script: Answer, agent: Callable[[Relaying], None]
 ) -> None:
     provider.plays(script)
-    limits = Limits(read_s=0.5) if ending == "silence" else Limits()
-    with relaying(provider.url, places=Places(in_all=1, each=1), limits=limits) as relay:
+    limits = CallLimits(read_s=0.5) if ending == "silence" else CallLimits()
+    with relaying(
+        provider.url, concurrency=ConcurrencyLimiter(in_all=1, each=1), limits=limits
+    ) as relay:
         agent(relay)
         relay.book.wait_for(1)
         provider.plays(answers.chat())
@@ -185,9 +190,9 @@ def eventually_served(relay: Relaying) -> bool:
 
 
 def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> None:
-    limits = Limits(body_bytes=1000)
+    limits = CallLimits(body_bytes=1000)
     with relaying(
-        f"http://127.0.0.1:{closed_port()}", places=Places(in_all=1), limits=limits
+        f"http://127.0.0.1:{closed_port()}", concurrency=ConcurrencyLimiter(in_all=1), limits=limits
     ) as relay:
         for _ in range(3):
             assert post(relay).headers["x-truezero-refusal"] == "upstream_unreachable"
@@ -198,7 +203,7 @@ def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> 
 def test_a_socket_holds_a_place_as_long_as_it_is_open() -> None:
     with (
         Talker() as talker,
-        relaying(talker.url, places=Places(in_all=2, each=1)) as relay,
+        relaying(talker.url, concurrency=ConcurrencyLimiter(in_all=2, each=1)) as relay,
         ExitStack() as stack,
     ):
         agent = stack.enter_context(opened(relay))
@@ -223,7 +228,10 @@ def eventually_opened(relay: Relaying) -> bool:
 
 
 def test_a_provider_that_refuses_the_upgrade_leaves_the_place_free() -> None:
-    with Talker() as talker, relaying(talker.url, places=Places(in_all=1)) as relay:
+    with (
+        Talker() as talker,
+        relaying(talker.url, concurrency=ConcurrencyLimiter(in_all=1)) as relay,
+    ):
         talker.refuses(403, b"{}")
         assert [refusal(relay).status_code for _ in range(3)] == [403] * 3
 
@@ -241,7 +249,7 @@ class Clock:
         return self.now
 
 
-def steps(pace: Pace) -> int:
+def steps(pace: RateLimiter) -> int:
     """How many are let through until one is refused."""
     for done in range(1_000_000):
         try:
@@ -253,7 +261,7 @@ def steps(pace: Pace) -> int:
 
 def test_ten_seconds_worth_may_come_at_once_and_then_the_rate_holds() -> None:
     clock = Clock()
-    pace = Pace(5, clock)
+    pace = RateLimiter(5, clock)
     assert steps(pace) == 50
     clock.now += 1
     assert steps(pace) == 5
@@ -263,7 +271,7 @@ def test_ten_seconds_worth_may_come_at_once_and_then_the_rate_holds() -> None:
 
 def test_a_refusal_says_after_how_many_seconds_there_is_room() -> None:
     clock = Clock()
-    pace = Pace(0.25, clock)
+    pace = RateLimiter(0.25, clock)
     assert steps(pace) == 2
     told = refused(pace.step)
     assert (told.status, told.code) == (429, "too_many_registrations")
@@ -275,7 +283,7 @@ def test_a_refusal_says_after_how_many_seconds_there_is_room() -> None:
 
 
 def test_without_a_rate_nothing_is_too_often() -> None:
-    pace = Pace(None, Clock())
+    pace = RateLimiter(None, Clock())
     for _ in range(100_000):
         pace.step()
 

@@ -10,7 +10,7 @@ import pytest
 
 from classifier.records import Ending, Exchange, Kind, UsageSource
 from classifier.verdicts import Subcategory
-from proxy.conversation import Conversation, Noted, manner
+from proxy.conversation import FinishedCall, WebSocketCapture, manner
 from proxy.tap import Call
 from proxy.wire import table
 from tests.fakes.talker import (
@@ -40,7 +40,7 @@ class Talk:
                 method=table.WEBSOCKET, path=path, started_at=1000 + self.now, began=self.now,
             )  # fmt: skip
 
-        self.conversation = Conversation(
+        self.conversation = WebSocketCapture(
             manner(path), new_call=call, salt=b"salt", headers=((b"x-request-id", b"q"),),
             model=model,
         )  # fmt: skip
@@ -57,13 +57,13 @@ class Talk:
         self._keep(self.conversation.ended(ending, self.now, code, reason))
         return self
 
-    def _each(self, messages: Iterable[str], hear: Callable[[bytes], Noted]) -> Talk:
+    def _each(self, messages: Iterable[str], hear: Callable[[bytes], FinishedCall]) -> Talk:
         for message in messages:
             self.now += 1
             self._keep(hear(message.encode()))
         return self
 
-    def _keep(self, noted: Noted) -> None:
+    def _keep(self, noted: FinishedCall) -> None:
         self.begun += noted.begun
         self.over += noted.over
 

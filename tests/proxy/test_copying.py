@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 from proxy.store import copying
-from proxy.store.copying import Compared
-from proxy.store.database import Batch, Database
+from proxy.store.copying import TableComparison
+from proxy.store.database import CommitBatch, Database
 from proxy.store.migrations import HEAD, UnfitError
 from tests.proxy.filled import contents, fill, run
 from tests.proxy.test_store import FULL
@@ -47,7 +47,7 @@ def quietly(_table: str, _rows: int) -> None:
     """Nothing is told."""
 
 
-def copy(source: str, target: str) -> list[Compared]:
+def copy(source: str, target: str) -> list[TableComparison]:
     return copying.copy(source, target, quietly)
 
 
@@ -81,7 +81,7 @@ def test_a_copy_is_served_as_the_original_was(full: str, target: str) -> None:
         one.secret(name) for name in ("salt", "keyring")
     ]
     assert two.rollout("é") == one.rollout("é")
-    two.write(Batch(recorded=[FULL]), worker="w")
+    two.write(CommitBatch(recorded=[FULL]), worker="w")
     assert two.last_event() > one.last_event(), "numbers go on behind those that were copied"
 
 
@@ -166,7 +166,7 @@ def test_what_is_written_meanwhile_is_in_none_or_in_all_of_it(full: str, target:
 
     def told(table: str, _rows: int) -> None:
         late = replace(FULL, id=f"late-{table}", rollout_id=f"late-{table}")
-        writer.write(Batch(recorded=[late]), worker="w")
+        writer.write(CommitBatch(recorded=[late]), worker="w")
 
     assert all(each.same for each in copying.copy(full, target, told))
     assert contents(target) == before
@@ -302,7 +302,7 @@ def test_on_postgresql_numbers_go_on_behind_those_that_were_copied(
     copy(full, postgres_url)
     last = Database(full).last_event()
     database = Database(postgres_url)
-    database.write(Batch(recorded=[replace(FULL, rollout_id="new")]), worker="w")
+    database.write(CommitBatch(recorded=[replace(FULL, rollout_id="new")]), worker="w")
     assert database.last_event() == last + 1
     database.close()
 

@@ -15,7 +15,7 @@ import pytest
 from classifier.records import Attribution
 from proxy.addressing import AGENT, Target
 from proxy.refusals import Refusal
-from proxy.standing import TTL_S, AwayError, Standing, Standings
+from proxy.standing import TTL_S, Access, AccessState, AccessUnknownError
 from proxy.upstreams import BUILT_IN
 from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services
@@ -348,19 +348,19 @@ def target(rollout: str = "r", *, proven: bool = True, upstream: str = "openai")
 class Clock:
     """Standings over a store that is a dictionary, with hands that a test turns."""
 
-    def __init__(self, **stored: Standing) -> None:
+    def __init__(self, **stored: AccessState) -> None:
         self.stored = stored
         self.now = 100.0
         self.lookups = 0
         self.away = False
-        self.standings = Standings(
+        self.standings = Access(
             look_up=self._look_up, count=self._count, wall=self._time, clock=self._time
         )
 
     def _time(self) -> float:
         return self.now
 
-    def _look_up(self, rollout_id: str) -> Standing | None:
+    def _look_up(self, rollout_id: str) -> AccessState | None:
         self.lookups += 1
         self._there()
         return self.stored.get(rollout_id)
@@ -371,10 +371,10 @@ class Clock:
 
     def _there(self) -> None:
         if self.away:
-            raise AwayError
+            raise AccessUnknownError
 
 
-async def passes(standings: Standings, one: Target) -> str | None:
+async def passes(standings: Access, one: Target) -> str | None:
     try:
         await standings.admit(one)
     except Refusal as refusal:
@@ -383,23 +383,23 @@ async def passes(standings: Standings, one: Target) -> str | None:
 
 
 async def test_a_bare_call_concerns_nobody_and_is_never_looked_up() -> None:
-    clock = Clock(r=Standing(ends_at=0.0))
+    clock = Clock(r=AccessState(ends_at=0.0))
     assert not clock.standings.concerns(target(proven=False))
     assert await passes(clock.standings, target(proven=False)) is None
     assert clock.lookups == 0
 
 
 async def test_a_drilled_rollouts_bare_calls_are_looked_up() -> None:
-    clock = Clock(r=Standing(fault=Fault(kind="auth")))
+    clock = Clock(r=AccessState(fault=Fault(kind="auth")))
     clock.standings.watch({"r"})
     assert clock.standings.concerns(target(proven=False))
-    assert await clock.standings.strike(target(proven=False), "POST") == "auth"
+    assert await clock.standings.next_fault(target(proven=False), "POST") == "auth"
     clock.standings.watch(())
     assert not clock.standings.concerns(target(proven=False))
 
 
 async def test_a_key_is_looked_up_once_a_second() -> None:
-    clock = Clock(r=Standing())
+    clock = Clock(r=AccessState())
     for _ in range(5):
         assert await passes(clock.standings, target()) is None
     assert clock.lookups == 1
@@ -409,22 +409,22 @@ async def test_a_key_is_looked_up_once_a_second() -> None:
 
 
 async def test_many_calls_at_once_share_one_look_up() -> None:
-    clock = Clock(r=Standing())
+    clock = Clock(r=AccessState())
     await asyncio.gather(*(passes(clock.standings, target()) for _ in range(50)))
     assert clock.lookups == 1
 
 
 async def test_what_changed_here_is_looked_up_at_once() -> None:
-    clock = Clock(r=Standing())
+    clock = Clock(r=AccessState())
     assert await passes(clock.standings, target()) is None
-    clock.stored["r"] = Standing(ends_at=clock.now)
+    clock.stored["r"] = AccessState(ends_at=clock.now)
     assert await passes(clock.standings, target()) is None, "another process may lag a second"
     clock.standings.changed("r")
     assert await passes(clock.standings, target()) == "rollout_ended"
 
 
 async def test_a_database_that_is_away_leaves_things_as_they_were() -> None:
-    clock = Clock(ended=Standing(ends_at=1.0), bound=Standing(upstream="openai"))
+    clock = Clock(ended=AccessState(ends_at=1.0), bound=AccessState(upstream="openai"))
     await passes(clock.standings, target("ended"))
     await passes(clock.standings, target("bound"))
     clock.away = True
@@ -436,7 +436,7 @@ async def test_a_database_that_is_away_leaves_things_as_they_were() -> None:
 
 
 async def test_an_end_in_the_future_is_none_yet() -> None:
-    clock = Clock(r=Standing(ends_at=110.0))
+    clock = Clock(r=AccessState(ends_at=110.0))
     assert await passes(clock.standings, target()) is None
     clock.now = 110.0
     assert await passes(clock.standings, target()) == "rollout_ended"
@@ -457,7 +457,7 @@ async def test_an_unknown_rollout_passes() -> None:
 async def test_only_an_agents_inference_is_counted_for_a_drill(
     change: Callable[[Target], dict[str, Any]],
 ) -> None:
-    clock = Clock(r=Standing(fault=Fault(kind="auth")))
+    clock = Clock(r=AccessState(fault=Fault(kind="auth")))
     other = replace(target(), **change(target()))
-    assert await clock.standings.strike(other, "POST") is None
+    assert await clock.standings.next_fault(other, "POST") is None
     assert clock.lookups == 0

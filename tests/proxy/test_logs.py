@@ -16,7 +16,7 @@ import uvicorn
 
 from classifier.records import Exchange, Timing, Usage
 from proxy.logs import Log
-from proxy.recorder import Turn
+from proxy.recorder import FlushResult
 from tests.builders import calls, exchange
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -51,7 +51,7 @@ def observed(*exchanges: Exchange, out: io.StringIO | None = None) -> io.StringI
     out = out or io.StringIO()
     observe = Log(out=out).exchanges()
     assert observe is not None
-    observe(Turn(ended=exchanges, waited_s=[], took_s=0.0))
+    observe(FlushResult(ended=exchanges, waited_s=[], took_s=0.0))
     return out
 
 

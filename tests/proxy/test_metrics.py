@@ -25,8 +25,8 @@ from sqlalchemy.exc import OperationalError
 from classifier.records import Ending, Exchange, Kind, Timing, Usage
 from classifier.verdicts import Subcategory
 from proxy.metrics import Metrics
-from proxy.recorder import Recorder, Turn
-from proxy.store.database import Batch, Census
+from proxy.recorder import FlushResult, Recorder
+from proxy.store.database import CommitBatch, StoreCounts
 from tests.builders import calls, exchange
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -59,7 +59,7 @@ class Quiet:
 
 def metrics(
     recording: Quiet | Recorder | None = None,
-    census: Callable[[], Census] = lambda: Census(verdicts={}, breakers={}),
+    census: Callable[[], StoreCounts] = lambda: StoreCounts(verdicts={}, breakers={}),
 ) -> Metrics:
     return Metrics(recording or Quiet(), census=census, version="9.9")
 
@@ -91,7 +91,7 @@ def value(samples: Samples | str | Metrics, name: str, **labels: str) -> float |
 def after(*exchanges: Exchange) -> Samples:
     """What is told once these calls have ended."""
     counting = metrics()
-    counting.observe(Turn(ended=exchanges, waited_s=[0.001] * len(exchanges), took_s=0.002))
+    counting.observe(FlushResult(ended=exchanges, waited_s=[0.001] * len(exchanges), took_s=0.002))
     return told(counting)
 
 
@@ -177,7 +177,7 @@ def test_a_time_on_a_bound_is_within_it() -> None:
 
 def test_what_was_told_before_is_added_to_and_never_told_twice() -> None:
     counting = metrics()
-    turn = Turn(ended=[exchange(took=3.0)], waited_s=[0.001], took_s=0.002)
+    turn = FlushResult(ended=[exchange(took=3.0)], waited_s=[0.001], took_s=0.002)
     counting.observe(turn)
     counting.sample()
     assert value(counting, "truezero_exchanges_total") == 1
@@ -229,7 +229,7 @@ def test_the_recorder_is_told_as_it_stands() -> None:
 
 def test_overhead_is_told_by_its_parts() -> None:
     counting = metrics()
-    counting.observe(Turn(ended=[], waited_s=[0.002, 0.004], took_s=0.001))
+    counting.observe(FlushResult(ended=[], waited_s=[0.002, 0.004], took_s=0.001))
     counting.late(0.02)
     samples = told(counting)
     assert value(samples, "truezero_overhead_seconds_count", part="commit") == 2
@@ -239,7 +239,7 @@ def test_overhead_is_told_by_its_parts() -> None:
 
 
 def test_while_the_database_is_away_the_rest_is_told() -> None:
-    def away() -> Census:
+    def away() -> StoreCounts:
         raise OperationalError("select", None, Exception("disk I/O error"))
 
     samples = told(metrics(Quiet(in_flight=2), away))
@@ -267,7 +267,7 @@ async def test_a_call_that_is_written_twice_is_told_once() -> None:
 
 async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.recorder._REMEMBERED", 10)
-    turns: list[Turn] = []
+    turns: list[FlushResult] = []
     async with recording(Shelf()) as recorder:
         recorder.tell(turns.append)
         for n in range(25):
@@ -289,10 +289,10 @@ async def test_calls_are_in_flight_until_they_end() -> None:
 
 
 async def test_who_watches_badly_hurts_nobody() -> None:
-    def broken(_turn: Turn) -> None:
+    def broken(_turn: FlushResult) -> None:
         raise RuntimeError
 
-    turns: list[Turn] = []
+    turns: list[FlushResult] = []
     shelf = Shelf()
     async with recording(shelf) as recorder:
         recorder.tell(broken)
@@ -307,11 +307,11 @@ async def test_a_call_waits_as_long_as_its_commit_takes(monkeypatch: pytest.Monk
     began = threading.Event()
 
     class Telling(Shelf):
-        def write(self, batch: Batch, *, worker: str) -> None:
+        def write(self, batch: CommitBatch, *, worker: str) -> None:
             began.set()
             super().write(batch, worker=worker)
 
-    shelf, turns, clock = Telling(), list[Turn](), HandTurned(20.0)
+    shelf, turns, clock = Telling(), list[FlushResult](), HandTurned(20.0)
     monkeypatch.setattr("proxy.recorder.time", SimpleNamespace(perf_counter=clock))
     async with recording(shelf) as recorder:
         recorder.tell(turns.append)
@@ -401,17 +401,17 @@ import os, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
 from proxy.metrics import SHARED, Metrics
-from proxy.recorder import Turn
-from proxy.store.database import Census
+from proxy.recorder import FlushResult
+from proxy.store.database import StoreCounts
 from tests.builders import exchange
 
 def counting(in_flight):
     counting = Metrics(
         SimpleNamespace(failing=False, gaps_counted=0, in_flight=in_flight, waiting=0),
-        census=lambda: Census(verdicts={}, breakers={}), version="1",
+        census=lambda: StoreCounts(verdicts={}, breakers={}), version="1",
         shared=Path(os.environ[SHARED]),
     )
-    counting.observe(Turn(ended=[exchange()] * 10, waited_s=[], took_s=0.1))
+    counting.observe(FlushResult(ended=[exchange()] * 10, waited_s=[], took_s=0.1))
     counting.sample()
     return counting
 
@@ -488,8 +488,10 @@ def test_the_documentation_lists_every_metric_and_its_labels() -> None:
     rows = re.findall(r"^\| `(truezero_\w+)` \| (?:`([a-z_ ]+)`)? ?\|", text, re.MULTILINE)
     listed = {SUFFIXES.sub("", name): set(labels.split()) for name, labels in rows}
     told_of: dict[str, set[str]] = {name: set() for name in NAMES}
-    counting = metrics(census=lambda: Census(verdicts={"healthy": 1}, breakers={"open": 1}))
-    counting.observe(Turn(ended=[exchange(streamed=True, timing=TIMED)], waited_s=[1], took_s=1))
+    counting = metrics(census=lambda: StoreCounts(verdicts={"healthy": 1}, breakers={"open": 1}))
+    counting.observe(
+        FlushResult(ended=[exchange(streamed=True, timing=TIMED)], waited_s=[1], took_s=1)
+    )
     for name, labels in told(counting):
         if name.startswith("truezero_"):
             told_of[SUFFIXES.sub("", name)] |= {label for label, _ in labels} - {"le"}

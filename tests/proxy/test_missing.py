@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from classifier.policy import Policy
-from proxy.control import Desk
+from proxy.control import RolloutService
 from proxy.keys import Keyring
 from proxy.prices import PriceTable
-from proxy.store.database import Batch, Database
+from proxy.store.database import CommitBatch, Database
 from tests.builders import exchange
 
 
@@ -50,8 +50,8 @@ class Mended(Database):
         return found
 
 
-def desk_of(database: Database, recorder: Kept) -> Desk:
-    return Desk(
+def desk_of(database: Database, recorder: Kept) -> RolloutService:
+    return RolloutService(
         database=database, recorder=recorder, keyring=Keyring(b"secret"), upstreams={},
         prices=PriceTable({}), policy=Policy(), proof_required=False, new_id=str, wall=time.time,
     )  # fmt: skip
@@ -65,7 +65,7 @@ def test_a_call_written_while_its_verdict_is_asked_is_missed_and_its_rollout_kno
     database = Mended(str(tmp_path / "t.db"), kept, away=away)
     database.prepare()
     call = exchange(200)
-    database.write(Batch(recorded=[call]), worker="w")
+    database.write(CommitBatch(recorded=[call]), worker="w")
     desk = desk_of(database, kept)
     first = asyncio.run(desk.verdict(call.rollout_id))
     assert first["health"] == "undecided"

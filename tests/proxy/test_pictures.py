@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.overview import Moment, Timeline, quantile
+from proxy.overview import Timeline, TimelinePoint, quantile
 from proxy.web import marks, pictures, words
 from proxy.web.marks import CAUSES, HEALTHY, SUSPECTED
 
@@ -60,7 +60,7 @@ def test_no_two_marks_share_a_name_or_a_shape() -> None:
 
 
 def moments(*failed: dict[str, int]) -> Timeline:
-    found = [Moment(at=60.0 * n, calls=9, failed=counts) for n, counts in enumerate(failed)]
+    found = [TimelinePoint(at=60.0 * n, calls=9, failed=counts) for n, counts in enumerate(failed)]
     return Timeline(step_s=60, moments=found)
 
 

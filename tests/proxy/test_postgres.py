@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from classifier.records import Timing
-from proxy.store.database import AwayError, BadRowError, Batch, Database, Gap
+from proxy.store.database import AwayError, BadRowError, CommitBatch, Database, Gap
 from proxy.store.ledger import EVENTS_CHANNEL
 from proxy.store.locks import Lock
 from tests.postgres import Server, required
@@ -225,7 +225,7 @@ def test_an_event_of_one_replica_rings_at_another(database: Database, other: Dat
     with database.telling(rung.release) as told:
         assert told
         assert rung.acquire(timeout=PATIENCE_S), "once, when it begins to listen"
-        other.write(Batch(recorded=[FAILED]), worker="w")
+        other.write(CommitBatch(recorded=[FAILED]), worker="w")
         assert rung.acquire(timeout=PATIENCE_S)
 
 
@@ -235,8 +235,8 @@ def test_a_call_that_did_not_fail_is_no_event(
     name = postgres_url.rpartition("@/")[2].partition("?")[0]
     with postgres_server.connect(name) as hearing:
         hearing.execute(f"LISTEN {EVENTS_CHANNEL}".encode())
-        database.write(Batch(recorded=[FAILED]), worker="w")
-        database.write(Batch(recorded=[replace(FULL, id="x2", cause=None)]), worker="w")
+        database.write(CommitBatch(recorded=[FAILED]), worker="w")
+        database.write(CommitBatch(recorded=[replace(FULL, id="x2", cause=None)]), worker="w")
         hearing.execute(f"NOTIFY {EVENTS_CHANNEL}, 'the end'".encode())
         told = list(hearing.notifies(timeout=PATIENCE_S, stop_after=2))
     assert [event.payload for event in told] == ["", "the end"]
@@ -247,11 +247,11 @@ def test_a_commit_cut_in_the_middle_is_made_again(
 ) -> None:
     """Its statement waits for a lock; its connection is killed there."""
     name = postgres_url.rpartition("@/")[2].partition("?")[0]
-    database.write(Batch(recorded=[FAILED]), worker="w")
+    database.write(CommitBatch(recorded=[FAILED]), worker="w")
     with postgres_server.connect(name) as other, postgres_server.connect() as operator:
         with other.transaction():
             other.execute("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
-            answer = _in_background(partial(_written, database, Batch(recorded=[FULL])))
+            answer = _in_background(partial(_written, database, CommitBatch(recorded=[FULL])))
             _until(lambda: _cut_waiting(operator, name) > 0)
         assert answer() == 1
     found = database.rollout("r1")
@@ -268,7 +268,7 @@ def test_a_listener_hears_again_after_a_restart(
         with stopped(postgres_server):
             pass
         assert rung.acquire(timeout=PATIENCE_S), "for what was told meanwhile"
-        other.write(Batch(recorded=[FAILED]), worker="w")
+        other.write(CommitBatch(recorded=[FAILED]), worker="w")
         assert rung.acquire(timeout=PATIENCE_S)
 
 
@@ -280,7 +280,7 @@ def test_events_become_visible_in_the_order_of_their_numbers(
     with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
         with slow.transaction():
             slow.execute("SELECT pg_advisory_xact_lock(%s)", (Lock.EVENTS.key(),))
-            answer = _in_background(lambda: _written(other, Batch(recorded=[FAILED])))
+            answer = _in_background(lambda: _written(other, CommitBatch(recorded=[FAILED])))
             _until(lambda: _waiting(looking) == 1)
             slow.execute("INSERT INTO events (kind, at, data) VALUES ('slow', 1, '{}')")
         assert answer() == 1
@@ -288,7 +288,7 @@ def test_events_become_visible_in_the_order_of_their_numbers(
     assert kinds == [("slow",), ("exchange_failed",)]
 
 
-def _written(database: Database, batch: Batch) -> int:
+def _written(database: Database, batch: CommitBatch) -> int:
     database.write(batch, worker="w")
     return 1
 
@@ -299,10 +299,10 @@ def test_calls_stand_in_the_partition_of_their_month(
     now = datetime(2031, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
     spread = {"now": now, "soon": now + 2, "later": now + 40 * 86400, "old": 1000.5}
     early = replace(FULL, id="early", timing=Timing(started_at=now + 1))
-    database.write(Batch(recorded=[early]), worker="w")  # before anybody made its month
+    database.write(CommitBatch(recorded=[early]), worker="w")  # before anybody made its month
     database.heartbeat("w", host="here", now=now)
     calls = [replace(FULL, id=name, timing=Timing(started_at=at)) for name, at in spread.items()]
-    database.write(Batch(recorded=calls), worker="w")
+    database.write(CommitBatch(recorded=calls), worker="w")
     with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as looking:
         rows = looking.execute("SELECT id, tableoid::regclass::text FROM exchanges").fetchall()
     assert dict(rows) == {
@@ -320,13 +320,13 @@ def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
     names = ["r1", "r2", "r3"]
     gaps = {name: Gap(1, 1.0) for name in names}
     backwards = {name: gaps[name] for name in reversed(names)}
-    database.write(Batch(gaps=gaps), worker="w")
+    database.write(CommitBatch(gaps=gaps), worker="w")
     name = postgres_url.rpartition("@/")[2].partition("?")[0]
     with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
         with slow.transaction():
             slow.execute("UPDATE rollouts SET attempt = 1 WHERE id = 'r2'")
             answers = [
-                _in_background(partial(_written, opened, Batch(gaps=each)))
+                _in_background(partial(_written, opened, CommitBatch(gaps=each)))
                 for opened, each in ((database, gaps), (other, backwards))
             ]
             _until(lambda: _waiting(looking) == 2)
@@ -345,7 +345,7 @@ def _waiting(looking: psycopg.Connection[tuple[Any, ...]]) -> int:
 
 def test_a_text_longer_than_it_should_be_is_no_fault(database: Database) -> None:
     long = replace(FULL, model="m" * 5000, finish_reason="f" * 5000, request_bytes=1 << 40)
-    database.write(Batch(recorded=[long]), worker="w")
+    database.write(CommitBatch(recorded=[long]), worker="w")
     found = database.rollout("r1")
     assert found is not None
     assert found[1].exchanges == (long,)
@@ -358,8 +358,8 @@ def test_a_row_that_it_never_takes_is_the_rows_fault(
     database: Database, row: dict[str, Any]
 ) -> None:
     with pytest.raises(BadRowError):
-        database.write(Batch(recorded=[replace(FULL, **row)]), worker="w")
-    database.write(Batch(recorded=[FULL]), worker="w")
+        database.write(CommitBatch(recorded=[replace(FULL, **row)]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
 
 
 def test_a_database_made_anew_in_its_place_is_prepared(
@@ -369,8 +369,8 @@ def test_a_database_made_anew_in_its_place_is_prepared(
     with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as operator:
         operator.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     with pytest.raises(AwayError):
-        database.write(Batch(recorded=[FULL]), worker="w")
-    database.write(Batch(recorded=[FULL]), worker="w")
+        database.write(CommitBatch(recorded=[FULL]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
     assert database.rollout("r1") is not None
     assert database.secret("salt") == before
 

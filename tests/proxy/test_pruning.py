@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from classifier.records import Ending, Exchange, Timing
 from proxy.store import pruning
-from proxy.store.database import Batch, Database, Registration
+from proxy.store.database import CommitBatch, Database, Registration
 from proxy.store.pruning import Pruned
 from proxy.store.tables import events, exchanges, rollouts, verdicts
 from tests import postgres
@@ -66,7 +66,7 @@ def called(database: Database, rollout: str, *at: float, **facts: Any) -> None:
         replace(FULL, id=f"{rollout}-{n}", rollout_id=rollout, timing=Timing(started_at=when))
         for n, when in enumerate(at)
     ]
-    database.write(Batch(recorded=calls), worker="w")
+    database.write(CommitBatch(recorded=calls), worker="w")
 
 
 def judged(database: Database, rollout: str, batch: str | None, at: float) -> None:
@@ -118,7 +118,7 @@ def test_a_rollout_that_is_still_called_stays_whole(database: Database) -> None:
 def test_a_rollout_whose_call_is_in_flight_stays(database: Database) -> None:
     called(database, "waits", OLD)
     open_call = replace(BARE, id="open", rollout_id="waits", timing=Timing(started_at=OLD + 1))
-    database.write(Batch(opened=[open_call]), worker="w")
+    database.write(CommitBatch(opened=[open_call]), worker="w")
     assert prune(database).rollouts == 0
     assert calls_of(database, "waits") == ["waits-0", "open"]
 
@@ -178,7 +178,7 @@ def test_a_rollout_that_comes_back_is_written_anew(database: Database) -> None:
     prune(database)
     database.heartbeat("w", host="here", now=NOW + 3601)
     again = replace(FULL, id="again", rollout_id="old", timing=Timing(started_at=NOW + 3602))
-    database.write(Batch(recorded=[again]), worker="w")
+    database.write(CommitBatch(recorded=[again]), worker="w")
     assert calls_of(database, "old") == ["again"]
 
 
@@ -192,7 +192,7 @@ def test_services_write_meanwhile(database: Database) -> None:
             )
             for n in range(300)
         ]  # fmt: skip
-        database.write(Batch(recorded=calls), worker="w")
+        database.write(CommitBatch(recorded=calls), worker="w")
     written = 0
     pruner = threading.Thread(target=pruning.prune, args=(database,), kwargs={"before": LIMIT})
     pruner.start()
@@ -202,7 +202,7 @@ def test_services_write_meanwhile(database: Database) -> None:
             id=f"now-{written}", rollout_id="now", upstream="u", api="a",
             timing=Timing(started_at=NOW), ending=Ending.COMPLETE,
         )  # fmt: skip
-        writer.write(Batch(recorded=[call]), worker="other")
+        writer.write(CommitBatch(recorded=[call]), worker="other")
         written += 1
     pruner.join()
     writer.close()

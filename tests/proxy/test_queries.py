@@ -19,7 +19,7 @@ from classifier.records import Ending
 from proxy import control
 from proxy.api import routes
 from proxy.store import overview
-from proxy.store.database import Batch, Database
+from proxy.store.database import CommitBatch, Database
 from proxy.store.tables import exchanges
 from proxy.web import shown
 from tests.fakes import answers
@@ -191,7 +191,7 @@ def told(work: Callable[..., Any], where: list[bool]) -> Callable[..., Any]:
 
 
 def test_what_reads_for_long_keeps_no_call_from_being_recorded(database: Database) -> None:
-    database.write(Batch(recorded=[FULL]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
     reads, may_end = threading.Event(), threading.Event()
     counted: list[int] = []
 
@@ -205,7 +205,7 @@ def test_what_reads_for_long_keeps_no_call_from_being_recorded(database: Databas
     reader.start()
     assert reads.wait(PATIENCE_S)
     later = [replace(FULL, id=f"later-{n}", ending=Ending.COMPLETE) for n in range(3)]
-    database.write(Batch(recorded=later), worker="w")
+    database.write(CommitBatch(recorded=later), worker="w")
     recorded = database.rollout("r1")
     may_end.set()
     reader.join(PATIENCE_S)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy import reach
-from proxy.reach import GuardedAddressError, Reach, is_guarded
+from proxy.reach import AddressGuard, GuardedAddressError, is_guarded
 from proxy.settings import Settings, SettingsError, load
 from proxy.upstreams import BUILT_IN, allow_list
 from tests.fakes import answers
@@ -58,20 +58,20 @@ def test_what_is_no_address_is_guarded() -> None:
     assert is_guarded("somewhere")
 
 
-def permitted(allowed: Reach, *found: str, host: str = "name") -> list[str]:
+def permitted(allowed: AddressGuard, *found: str, host: str = "name") -> list[str]:
     return allowed.permitted(host, found, str)
 
 
 def test_of_a_names_addresses_those_remain_where_an_upstream_may_be() -> None:
-    assert permitted(Reach(), "169.254.169.254", "203.0.113.7") == ["203.0.113.7"]
-    assert permitted(Reach()) == []
+    assert permitted(AddressGuard(), "169.254.169.254", "203.0.113.7") == ["203.0.113.7"]
+    assert permitted(AddressGuard()) == []
     with pytest.raises(GuardedAddressError):
-        permitted(Reach(), "169.254.169.254", "fe80::1%2")
+        permitted(AddressGuard(), "169.254.169.254", "fe80::1%2")
 
 
 def test_a_host_whose_operator_says_so_may_be_there() -> None:
     changes = {"x": {"url": "http://Near.Example.:80/v1", "allow_link_local": True}}
-    allowed = Reach.of(allow_list(changes))
+    allowed = AddressGuard.of(allow_list(changes))
     assert permitted(allowed, "169.254.1.1", host="near.example") == ["169.254.1.1"]
     with pytest.raises(GuardedAddressError):
         permitted(allowed, "169.254.1.1", host="api.openai.com")

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DataError, OperationalError
 from classifier.records import Ending, Exchange, Timing
 from proxy import recorder as module
 from proxy.recorder import Recorder
-from proxy.store.database import Batch, Database
+from proxy.store.database import CommitBatch, Database
 
 PATIENCE_S = 60
 ENDED = Exchange(
@@ -27,14 +27,14 @@ ENDED = Exchange(
 class Shelf:
     """A writer in memory that can be told to fail."""
 
-    batches: list[Batch] = field(default_factory=list)
-    fails: Callable[[Batch], Exception | None] = lambda _batch: None
+    batches: list[CommitBatch] = field(default_factory=list)
+    fails: Callable[[CommitBatch], Exception | None] = lambda _batch: None
     gate: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self.gate.set()
 
-    def write(self, batch: Batch, *, worker: str) -> None:
+    def write(self, batch: CommitBatch, *, worker: str) -> None:
         assert worker == "w"
         self.gate.wait(PATIENCE_S)
         if error := self.fails(batch):
@@ -46,7 +46,7 @@ class Shelf:
         return [exchange.id for batch in self.batches for exchange in batch.recorded]
 
 
-def away(_batch: Batch) -> Exception:
+def away(_batch: CommitBatch) -> Exception:
     return OperationalError("write", None, Exception("disk I/O error"))
 
 
@@ -183,7 +183,7 @@ async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes(
         assert recorder.missing("r") == 1
         tries = 0
 
-        def broken(_: Batch) -> Exception:
+        def broken(_: CommitBatch) -> Exception:
             nonlocal tries
             tries += 1
             return RuntimeError("no more files")
@@ -216,7 +216,7 @@ async def test_memory_is_bounded_and_the_rest_is_counted(monkeypatch: pytest.Mon
 
 
 async def test_a_row_no_database_takes_costs_only_itself() -> None:
-    def poisoned(batch: Batch) -> Exception | None:
+    def poisoned(batch: CommitBatch) -> Exception | None:
         bad = any(exchange.id == "bad" for exchange in batch.recorded)
         return DataError("write", None, Exception("too long")) if bad else None
 

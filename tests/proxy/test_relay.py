@@ -17,7 +17,7 @@ import pytest
 from classifier.records import Attribution, Ending
 from classifier.verdicts import Subcategory
 from proxy.http1 import Http1Transport
-from proxy.relay import Limits
+from proxy.relay import CallLimits
 from proxy.transport import AiohttpTransport
 from tests.fakes import answers, caller
 from tests.fakes.provider import (
@@ -338,7 +338,7 @@ def test_an_agent_that_leaves_while_uploading_is_noticed(
 
 def test_an_upstream_that_says_nothing_times_out(provider: Provider) -> None:
     provider.plays((Hang(),))
-    with relaying(provider.url, limits=Limits(read_s=0.2)) as relay:
+    with relaying(provider.url, limits=CallLimits(read_s=0.2)) as relay:
         answer = caller.post(relay.base() + CHAT, json=ASK)
         exchange = relay.book.only
     assert (answer.status_code, answer.headers["x-truezero-refusal"]) == (504, "upstream_timeout")
@@ -347,7 +347,7 @@ def test_an_upstream_that_says_nothing_times_out(provider: Provider) -> None:
 
 def test_a_stream_that_falls_silent_times_out(provider: Provider) -> None:
     provider.plays(answers.chat_stream().stopping_after(2, Hang()))
-    with relaying(provider.url, limits=Limits(read_s=0.2)) as relay:
+    with relaying(provider.url, limits=CallLimits(read_s=0.2)) as relay:
         with (
             pytest.raises(httpx.RemoteProtocolError),
             caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
@@ -358,7 +358,7 @@ def test_a_stream_that_falls_silent_times_out(provider: Provider) -> None:
 
 def test_a_body_over_the_limit_is_refused_before_it_is_read(provider: Provider) -> None:
     provider.plays(answers.chat())
-    with relaying(provider.url, limits=Limits(body_bytes=100)) as relay:
+    with relaying(provider.url, limits=CallLimits(body_bytes=100)) as relay:
         answer = caller.post(relay.base() + CHAT, content=b"x" * 101)
         assert caller.post(relay.base() + CHAT, content=b"x" * 100).status_code == 200
     assert answer.status_code == 413
@@ -371,7 +371,7 @@ def test_a_body_of_unknown_length_is_cut_at_the_limit(provider: Provider) -> Non
         for _ in range(100):
             yield b"x" * 1000
 
-    with relaying(provider.url, limits=Limits(body_bytes=5000)) as relay:
+    with relaying(provider.url, limits=CallLimits(body_bytes=5000)) as relay:
         answer = caller.post(relay.base() + CHAT, content=endless())
         relay.book.wait_for(1)
     assert answer.status_code == 413

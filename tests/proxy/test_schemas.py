@@ -20,7 +20,7 @@ from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 
 from proxy.archives import jsonl
 from proxy.store import archive, migrations
-from proxy.store.database import Batch, Database
+from proxy.store.database import CommitBatch, Database
 from proxy.store.migrations import HEAD, UnfitError
 from proxy.store.tables import metadata
 from tests.proxy.filled import NAMES, contents, fill, run
@@ -109,7 +109,7 @@ def test_an_old_database_is_read_and_written_on(old: Path) -> None:
         found = database.rollout(name)
         assert found is not None
         assert len(found[1].exchanges) == 3 + (name == "a")
-    database.write(Batch(recorded=[FULL]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
     assert database.rollout("r1") is not None
     with archive.records(str(old)) as records:
         assert jsonl.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
@@ -159,7 +159,7 @@ def test_postgresql_of_an_earlier_schema_keeps_every_row_it_held(
         places = [columns.index(column) for column in kept[0]]
         found = [tuple(row[place] for place in places) for row in now[name]]
         assert sorted(found, key=repr) == sorted((tuple(r.values()) for r in kept), key=repr)
-    database.write(Batch(recorded=[FULL]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
     assert database.last_event() > max(row["id"] for row in rows["events"])
     database.close()
 

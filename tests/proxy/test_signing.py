@@ -32,7 +32,7 @@ from classifier.verdicts import Subcategory
 from proxy import signing
 from proxy.headers import Pairs
 from proxy.refusals import Refusal
-from proxy.relay import Limits, Signer
+from proxy.relay import CallLimits, Signer
 from proxy.signing import AwsSigner, GoogleTokens, region_of, signers
 from proxy.upstreams import Auth, Upstream
 from tests.fakes import answers, caller
@@ -253,7 +253,7 @@ def test_a_body_that_arrives_bit_by_bit_is_signed_whole(
 @pytest.mark.usefixtures("own_keys")
 def test_a_body_to_sign_has_a_limit_too(provider: Provider) -> None:
     with relaying(
-        provider.url, signers=signers(REGION, time.monotonic), limits=Limits(body_bytes=5000)
+        provider.url, signers=signers(REGION, time.monotonic), limits=CallLimits(body_bytes=5000)
     ) as relay:
         answer = caller.post(relay.base(upstream="bedrock") + CONVERSE, content=slowly(10))
     assert answer.headers["x-truezero-refusal"] == "body_too_large"

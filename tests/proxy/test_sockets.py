@@ -25,7 +25,7 @@ from classifier.verdicts import Subcategory
 from proxy.addressing import Target
 from proxy.headers import Pairs
 from proxy.refusals import Refusal
-from proxy.relay import Limits
+from proxy.relay import CallLimits
 from proxy.upstreams import Auth
 from tests.fakes import answers, caller
 from tests.fakes.provider import Provider, closed_port
@@ -319,7 +319,7 @@ class Drills:
 
 
 def test_a_drilled_agent_is_sent_to_http_where_its_failures_are_played(talker: Talker) -> None:
-    with relaying(talker.url, standing=Drills()) as relay:
+    with relaying(talker.url, access=Drills()) as relay:
         assert problem(refusal(relay, base=relay.base("drilled"))) == (426, "no_websocket")
         assert talker.upgrades == []
         with opened(relay, base=relay.base("other")):
@@ -452,7 +452,7 @@ def test_an_answer_that_is_none_is_a_cut(answer: bytes) -> None:
 
 
 def test_a_handshake_has_its_time() -> None:
-    with mute(None) as url, relaying(url, limits=Limits(connect_s=0.2)) as relay:
+    with mute(None) as url, relaying(url, limits=CallLimits(connect_s=0.2)) as relay:
         assert problem(refusal(relay)) == (504, "upstream_timeout")
         assert relay.book.only.ending is Ending.TIMED_OUT
 
@@ -653,7 +653,7 @@ def test_an_agent_that_vanishes_is_gone_for_the_provider_too(
 def test_a_message_over_the_limit_ends_the_socket(talker: Talker) -> None:
     seen: list[tuple[int, str] | None] = []
     talker.script = lambda end: seen.append(closing(end))
-    with relaying(talker.url, limits=Limits(body_bytes=1000)) as relay, opened(relay) as agent:
+    with relaying(talker.url, limits=CallLimits(body_bytes=1000)) as relay, opened(relay) as agent:
         agent.send("x" * 1001)
         frame = closing(agent)
     assert frame is not None

@@ -32,8 +32,8 @@ UNNEEDED = {
 STARTED = """
 import json, os, sys
 import truezero.cli
-from proxy.start import lighten
-lighten()
+from proxy.start import tune_process
+tune_process()
 from proxy import app
 os.environ["TRUEZERO_DATABASE_URL"] = sys.argv[1]
 settings = app.load({}, os.environ)

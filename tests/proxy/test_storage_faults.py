@@ -23,7 +23,7 @@ from classifier.records import Ending, Exchange, Timing
 from proxy import app
 from proxy.recorder import Recorder, recover
 from proxy.store.database import Database
-from proxy.store.spill import Spill, left_behind
+from proxy.store.spill import SpillFile, left_behind
 from tests.proxy.test_api import Service, serving
 from tests.proxy.test_store import FULL
 
@@ -208,9 +208,9 @@ def recovered(database: Database) -> dict[str, Ending | None]:
     return {} if found is None else {each.id: each.ending for each in found[1].exchanges}
 
 
-def spilling(database: Database, worker: str = "dead", **limits: int) -> Spill:
+def spilling(database: Database, worker: str = "dead", **limits: int) -> SpillFile:
     assert database.file is not None
-    return Spill(database.file.with_name(f"t.db.{worker}.spill"), **limits)
+    return SpillFile(database.file.with_name(f"t.db.{worker}.spill"), **limits)
 
 
 def test_a_call_whose_end_a_dead_process_did_not_keep_is_lost(database: Database) -> None:

@@ -25,7 +25,7 @@ from classifier.records import (
 from classifier.verdicts import Subcategory
 from proxy import store
 from proxy.store import migrations
-from proxy.store.database import AwayError, Batch, Database, Gap, Registration, UrlError
+from proxy.store.database import AwayError, CommitBatch, Database, Gap, Registration, UrlError
 from proxy.store.rows import place
 from proxy.store.tables import metadata, workers
 
@@ -69,12 +69,12 @@ def seen(database: Database, rollout_id: str = "r1") -> tuple[Exchange, ...]:
 
 def test_an_exchange_comes_back_as_it_went_in(database: Database) -> None:
     ended = replace(BARE, ending=Ending.NEVER_CONNECTED)
-    database.write(Batch(recorded=[FULL, ended]), worker="w")
+    database.write(CommitBatch(recorded=[FULL, ended]), worker="w")
     assert seen(database) == (FULL, ended)
 
 
 def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:
-    database.write(Batch(recorded=[FULL, replace(BARE, ending=Ending.COMPLETE)]), worker="w")
+    database.write(CommitBatch(recorded=[FULL, replace(BARE, ending=Ending.COMPLETE)]), worker="w")
     full, bare = seen(database)
     assert full.usage.input_tokens == 0
     assert full.output_seen is False
@@ -85,27 +85,27 @@ def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:
 
 def test_a_rollout_is_created_by_its_first_exchange(database: Database) -> None:
     assert database.rollout("r1") is None
-    database.write(Batch(recorded=[FULL]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
     assert not database.registered("r1")
 
 
 def test_a_call_in_flight_is_visible_and_its_end_replaces_it(database: Database) -> None:
-    database.write(Batch(opened=[BARE]), worker="w")
+    database.write(CommitBatch(opened=[BARE]), worker="w")
     assert seen(database) == (BARE,)
     assert database.in_flight("r1") == 1
-    database.write(Batch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="w")
+    database.write(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="w")
     assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE]
     assert database.in_flight("r1") == 0
 
 
 def test_a_call_that_ends_while_it_is_looked_at_is_seen_all_the_same(database: Database) -> None:
     """Open calls and ended ones are two tables, read one after the other."""
-    database.write(Batch(opened=[BARE]), worker="w")
-    written: list[Batch] = []
+    database.write(CommitBatch(opened=[BARE]), worker="w")
+    written: list[CommitBatch] = []
 
     def end(*said: Any) -> None:
         if "FROM exchanges" in said[2] and not written:
-            written.append(Batch(recorded=[replace(BARE, ending=Ending.COMPLETE)]))
+            written.append(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]))
             database.write(written[0], worker="w")
 
     event.listen(database._reading, "after_cursor_execute", end)
@@ -114,14 +114,14 @@ def test_a_call_that_ends_while_it_is_looked_at_is_seen_all_the_same(database: D
 
 
 def test_recording_again_replaces(database: Database) -> None:
-    database.write(Batch(recorded=[FULL]), worker="w")
-    database.write(Batch(recorded=[replace(FULL, response_bytes=99)]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
+    database.write(CommitBatch(recorded=[replace(FULL, response_bytes=99)]), worker="w")
     assert [exchange.response_bytes for exchange in seen(database)] == [99]
 
 
 def test_what_a_dead_process_had_open_is_lost(database: Database) -> None:
     database.heartbeat("dead", host="here", now=100.0)
-    database.write(Batch(opened=[BARE], recorded=[FULL]), worker="dead")
+    database.write(CommitBatch(opened=[BARE], recorded=[FULL]), worker="dead")
     database.heartbeat("me", host="elsewhere", now=101.0)
     assert database.in_flight("r1") == 1, "a worker seen a second ago may live"
     database.heartbeat("me", host="elsewhere", now=195.0)
@@ -134,7 +134,7 @@ def test_who_was_away_itself_takes_nobody_for_dead(database: Database) -> None:
     """After a database that was away for a minute, all its workers were silent for a minute."""
     for worker in ("a", "b"):
         database.heartbeat(worker, host=worker, now=100.0)
-    database.write(Batch(opened=[BARE]), worker="a")
+    database.write(CommitBatch(opened=[BARE]), worker="a")
     for now in (160.0, 164.0):
         database.heartbeat("b", host="b", now=now)
         database.heartbeat("a", host="a", now=now + 1)
@@ -144,7 +144,7 @@ def test_who_was_away_itself_takes_nobody_for_dead(database: Database) -> None:
 def test_a_predecessor_with_our_own_pid_is_dead_at_once(database: Database) -> None:
     """A container's process is number 1 again after every restart."""
     database.heartbeat("before", host="here", now=100.0)
-    database.write(Batch(opened=[BARE]), worker="before")
+    database.write(CommitBatch(opened=[BARE]), worker="before")
     database.heartbeat("after", host="here", now=100.1)
     assert [exchange.ending for exchange in seen(database)] == [Ending.LOST]
 
@@ -153,22 +153,22 @@ def test_a_living_neighbour_is_left_alone(database: Database) -> None:
     database.heartbeat("parent", host="here", now=100.0)
     with create_engine(database.url).begin() as raw:
         raw.execute(update(workers).values(pid=os.getppid()))
-    database.write(Batch(opened=[BARE]), worker="parent")
+    database.write(CommitBatch(opened=[BARE]), worker="parent")
     database.heartbeat("me", host="here", now=101.0)
     assert database.in_flight("r1") == 1
 
 
 def test_a_late_end_replaces_lost(database: Database) -> None:
-    database.write(Batch(opened=[BARE]), worker="slow")
+    database.write(CommitBatch(opened=[BARE]), worker="slow")
     database.retire("slow")
     assert [exchange.ending for exchange in seen(database)] == [Ending.LOST]
-    database.write(Batch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="slow")
+    database.write(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="slow")
     assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE]
 
 
 def test_gaps_add_up_also_on_rollouts_never_seen(database: Database) -> None:
     for _ in range(2):
-        database.write(Batch(gaps={"r9": Gap(3, 50.0)}), worker="w")
+        database.write(CommitBatch(gaps={"r9": Gap(3, 50.0)}), worker="w")
     found = database.rollout("r9")
     assert found is not None
     assert found[1].gaps == 6
@@ -176,7 +176,7 @@ def test_gaps_add_up_also_on_rollouts_never_seen(database: Database) -> None:
 
 
 def test_registration_fills_in_what_traffic_created(database: Database) -> None:
-    database.write(Batch(recorded=[FULL]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
     assert not database.register(Registration(id="r1", batch="b", model="m"), now=2.0).conflict
     found = database.rollout("r1")
     assert found is not None
@@ -226,7 +226,7 @@ def test_two_processes_write_one_database(database: Database) -> None:
     for number in range(20):
         for name, opened in (("a", one), ("b", two)):
             exchange = replace(FULL, id=f"{name}{number}")
-            opened.write(Batch(recorded=[exchange]), worker=name)
+            opened.write(CommitBatch(recorded=[exchange]), worker=name)
     assert len(seen(two)) == 40
 
 

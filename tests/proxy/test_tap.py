@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from classifier.records import Ending, Flaw, Kind, UsageSource
 from classifier.verdicts import Subcategory
-from proxy.tap import Tap, TapLimits
-from proxy.wire.answer import AnswerReader
+from proxy.tap import CallObserver, ObserverLimits
+from proxy.wire.answer import ResponseReader
 from proxy.wire.dialect import Dialect
 from tests.proxy.wire.hearing import SALT, call, head, heard, tapped
 from tests.proxy.wire.samples import (
@@ -53,7 +53,7 @@ USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
 
 def test_an_opened_exchange_is_in_flight() -> None:
-    exchange = Tap(call("/v1/messages"), salt=SALT).opened()
+    exchange = CallObserver(call("/v1/messages"), salt=SALT).opened()
     assert (exchange.ending, exchange.status, exchange.cause) == (None, None, None)
     assert (exchange.api, exchange.kind) == ("anthropic.messages", Kind.INFERENCE)
     assert exchange.timing.started_at == 1_800_000_000.0
@@ -62,16 +62,16 @@ def test_an_opened_exchange_is_in_flight() -> None:
 
 def test_an_opened_exchange_names_the_model_once_the_request_is_whole() -> None:
     request = dump({"model": "m", "messages": []})
-    tap = Tap(call(), salt=SALT)
-    tap.hear_request(request[:-1])
+    tap = CallObserver(call(), salt=SALT)
+    tap.on_request_body(request[:-1])
     assert tap.opened().model is None
-    tap.hear_request(request[-1:])
+    tap.on_request_body(request[-1:])
     assert tap.opened().model == "m"
 
 
 def test_a_call_that_never_connected_has_no_status_and_a_cause() -> None:
-    tap = Tap(call(), salt=SALT)
-    tap.hear_request(dump({"model": "m", "stream": True}))
+    tap = CallObserver(call(), salt=SALT)
+    tap.on_request_body(dump({"model": "m", "stream": True}))
     exchange = tap.finish(Ending.NEVER_CONNECTED, 103.0)
     assert (exchange.status, exchange.model, exchange.streamed) == (None, "m", True)
     assert exchange.cause is not None
@@ -91,23 +91,23 @@ def test_the_request_says_model_stream_and_tools() -> None:
 def test_a_packed_request_is_read_too(encoding: str) -> None:
     request = dump({"model": "m", "stream": False, "tools": []})
     packed = gzip.compress(request) if encoding == "gzip" else zstandard.compress(request)
-    tap = Tap(call(content_encoding=encoding), salt=SALT)
-    tap.hear_request(packed[:9])
-    tap.hear_request(packed[9:])
+    tap = CallObserver(call(content_encoding=encoding), salt=SALT)
+    tap.on_request_body(packed[:9])
+    tap.on_request_body(packed[9:])
     exchange = tap.finish(Ending.NEVER_CONNECTED, 101.0)
     assert (exchange.model, exchange.request_bytes) == ("m", len(packed))
 
 
 def test_a_request_in_an_unknown_encoding_is_unknown() -> None:
-    tap = Tap(call(content_encoding="lz4"), salt=SALT)
-    tap.hear_request(b"\x00\x01")
+    tap = CallObserver(call(content_encoding="lz4"), salt=SALT)
+    tap.on_request_body(b"\x00\x01")
     assert tap.finish(Ending.NEVER_CONNECTED, 101.0).model is None
 
 
 def test_a_request_over_its_budget_is_counted_and_not_read() -> None:
-    tap = Tap(call(), salt=SALT, limits=TapLimits(request_bytes=100))
+    tap = CallObserver(call(), salt=SALT, limits=ObserverLimits(request_bytes=100))
     for _ in range(3):
-        tap.hear_request(dump({"model": "m", "pad": "x" * 40}))
+        tap.on_request_body(dump({"model": "m", "pad": "x" * 40}))
     exchange = tap.finish(Ending.NEVER_CONNECTED, 101.0)
     assert (exchange.model, exchange.has_tools, exchange.deaf) == (None, None, None)
     assert exchange.request_bytes > 100
@@ -115,10 +115,10 @@ def test_a_request_over_its_budget_is_counted_and_not_read() -> None:
 
 def test_a_head_that_comes_before_the_request_s_end_loses_nothing() -> None:
     request = dump({"model": "m", "messages": ["x" * 100]})
-    tap = Tap(call(), salt=SALT)
-    tap.hear_request(request[:50])
-    tap.hear_head(413, head("text/plain"), 100.1)
-    tap.hear_request(request[50:])
+    tap = CallObserver(call(), salt=SALT)
+    tap.on_request_body(request[:50])
+    tap.on_response_head(413, head("text/plain"), 100.1)
+    tap.on_request_body(request[50:])
     assert tap.finish(Ending.COMPLETE, 101.0).model == "m"
 
 
@@ -132,10 +132,10 @@ def test_the_path_s_model_is_the_one_that_was_asked_for() -> None:
 
 
 def failed(request: bytes, path: str = "/v1/messages", salt: bytes = SALT, cut: int = 5) -> str:
-    tap = Tap(call(path), salt=salt)
-    tap.hear_request(request[:cut])
-    tap.hear_request(request[cut:])
-    tap.hear_head(429, head("application/json"), 100.2)
+    tap = CallObserver(call(path), salt=salt)
+    tap.on_request_body(request[:cut])
+    tap.on_request_body(request[cut:])
+    tap.on_response_head(429, head("application/json"), 100.2)
     digest = tap.finish(Ending.COMPLETE, 101.0).request_digest
     assert digest is not None
     return digest
@@ -153,10 +153,10 @@ def test_equal_requests_have_equal_digests_and_others_do_not() -> None:
 
 def test_a_repeated_call_has_its_digest_also_when_it_succeeds() -> None:
     body = dump({"model": "m", "stream": True})
-    tap = Tap(call("/v1/messages", x_stainless_retry_count="2"), salt=SALT)
-    tap.hear_request(body)
-    tap.hear_head(200, head(SSE), 100.2)
-    tap.feed(messages(A, text(0, "Yes"), end=A), 100.3)
+    tap = CallObserver(call("/v1/messages", x_stainless_retry_count="2"), salt=SALT)
+    tap.on_request_body(body)
+    tap.on_response_head(200, head(SSE), 100.2)
+    tap.on_response_body(messages(A, text(0, "Yes"), end=A), 100.3)
     exchange = tap.finish(Ending.COMPLETE, 101.0)
     assert exchange.cause is None
     assert exchange.sdk_retry == 2
@@ -169,7 +169,7 @@ def test_a_first_call_that_succeeds_needs_no_digest() -> None:
 
 @pytest.mark.parametrize(("value", "retry"), [("0", 0), ("3", 3), ("x", None), ("99999", None)])
 def test_the_sdk_s_retry_count_is_read(value: str, retry: int | None) -> None:
-    tap = Tap(call(x_stainless_retry_count=value), salt=SALT)
+    tap = CallObserver(call(x_stainless_retry_count=value), salt=SALT)
     assert tap.opened().sdk_retry == retry
 
 
@@ -201,15 +201,18 @@ def test_feed_tells_the_terminal_event_once(
     path: str, type_: str, before: bytes, terminal: bytes
 ) -> None:
     tap = tapped(path, type_=type_)
-    assert tap.feed(before, 101.0) is False
-    assert tap.feed(terminal[:-1], 101.1) is False
-    assert tap.feed(terminal[-1:], 101.2) is True
-    assert tap.feed(b"\n", 101.3) is False
+    assert tap.on_response_body(before, 101.0) is False
+    assert tap.on_response_body(terminal[:-1], 101.1) is False
+    assert tap.on_response_body(terminal[-1:], 101.2) is True
+    assert tap.on_response_body(b"\n", 101.3) is False
 
 
 def test_gemini_has_no_terminal_event() -> None:
     tap = tapped(STREAM_GENERATE, type_=SSE)
-    assert tap.feed(sse(gemini({"promptTokenCount": 1}, {"text": "a"}), done=False), 101.0) is False
+    assert (
+        tap.on_response_body(sse(gemini({"promptTokenCount": 1}, {"text": "a"}), done=False), 101.0)
+        is False
+    )
 
 
 @pytest.mark.parametrize("ending", [Ending.CUT_UPSTREAM, Ending.LEFT_BY_AGENT, Ending.TIMED_OUT])
@@ -252,10 +255,10 @@ def test_a_stream_cut_before_its_end_is_the_provider_s_failure() -> None:
 
 def test_finishing_twice_tells_what_came_in_between() -> None:
     tap = tapped(type_=SSE)
-    tap.feed(sse(delta(content="Yes"), delta("stop")), 101.0)
+    tap.on_response_body(sse(delta(content="Yes"), delta("stop")), 101.0)
     first = tap.finish(Ending.COMPLETE, 101.5)
     assert first == tap.finish(Ending.COMPLETE, 101.5)
-    tap.feed(sse(last(U), done=False), 101.7)
+    tap.on_response_body(sse(last(U), done=False), 101.7)
     second = tap.finish(Ending.COMPLETE, 102.0)
     assert (first.usage.input_tokens, second.usage.input_tokens) == (None, 12)
     assert second.response_bytes > first.response_bytes
@@ -265,7 +268,7 @@ def test_finishing_in_the_middle_of_an_event_disturbs_nothing() -> None:
     sample = next(one for one in SAMPLES if one.name == "stream-tool-calls")
     tap = tapped(type_=SSE)
     for place in range(len(sample.body)):
-        tap.feed(sample.body[place : place + 1], 101.0)
+        tap.on_response_body(sample.body[place : place + 1], 101.0)
         tap.finish(Ending.COMPLETE, 101.0)
     exchange = tap.finish(Ending.COMPLETE, 102.0)
     assert (exchange.tool_calls, exchange.usage.output_tokens) == (2, 5)
@@ -274,7 +277,7 @@ def test_finishing_in_the_middle_of_an_event_disturbs_nothing() -> None:
 def test_an_unended_last_line_is_told_each_time_and_counted_once() -> None:
     told = {"message": {"tool_calls": [{"function": {"name": "f"}}]}, "done": True}
     tap = tapped("/api/chat", type_=NDJSON)
-    tap.feed(dump(told), 101.0)
+    tap.on_response_body(dump(told), 101.0)
     assert [tap.finish(Ending.COMPLETE, 101.5).tool_calls for _ in range(3)] == [1, 1, 1]
 
 
@@ -330,8 +333,8 @@ def test_an_html_page_is_a_failure(body: bytes) -> None:
     ("method", "path"), [("HEAD", "/"), ("GET", "/v1/models"), ("POST", "/v1/embeddings")]
 )
 def test_only_an_inference_can_be_empty(method: str, path: str) -> None:
-    tap = Tap(call(path, method=method), salt=SALT)
-    tap.hear_head(200, [], 100.1)
+    tap = CallObserver(call(path, method=method), salt=SALT)
+    tap.on_response_head(200, [], 100.1)
     assert tap.finish(Ending.COMPLETE, 101.0).cause is None
 
 
@@ -458,7 +461,7 @@ def test_half_an_error_body_is_not_read_as_a_sentence() -> None:
 def test_an_agent_that_leaves_makes_no_provider_failure_unless_nothing_had_come_for_long() -> None:
     def left(at: float) -> bool:
         tap = tapped(type_=SSE)
-        tap.feed(DELTA, 101.0)
+        tap.on_response_body(DELTA, 101.0)
         return tap.finish(Ending.LEFT_BY_AGENT, at).failed
 
     assert left(130.0) is False
@@ -470,10 +473,10 @@ def test_an_agent_that_leaves_makes_no_provider_failure_unless_nothing_had_come_
 
 def test_first_byte_and_first_token_are_told_apart() -> None:
     tap = tapped("/v1/messages", type_=SSE)
-    tap.feed(named({"type": "message_start", "message": {"usage": A}}), 101.0)
-    tap.feed(named({"type": "ping"}), 102.0)
-    tap.feed(named(text(0, "Yes")), 104.0)
-    tap.feed(named(text(0, " and"), {"type": "message_stop"}), 105.0)
+    tap.on_response_body(named({"type": "message_start", "message": {"usage": A}}), 101.0)
+    tap.on_response_body(named({"type": "ping"}), 102.0)
+    tap.on_response_body(named(text(0, "Yes")), 104.0)
+    tap.on_response_body(named(text(0, " and"), {"type": "message_stop"}), 105.0)
     timing = tap.finish(Ending.COMPLETE, 106.0).timing
     assert timing.first_byte_s == pytest.approx(0.5)
     assert timing.first_token_s == pytest.approx(4.0)
@@ -502,8 +505,8 @@ def test_a_skimmed_stream_says_what_a_read_one_says(monkeypatch: pytest.MonkeyPa
     """The shortcut for events that tell nothing must lose nothing: compare with none."""
     streams = [one for one in SAMPLES if one.type == SSE]
     skimmed = [heard(_events(one.body), one.path, type_=SSE) for one in streams]
-    monkeypatch.setattr(AnswerReader, "_skimming", lambda _: None)
-    monkeypatch.setattr(AnswerReader, "_tells", lambda _reader, _data: True)
+    monkeypatch.setattr(ResponseReader, "_skimming", lambda _: None)
+    monkeypatch.setattr(ResponseReader, "_tells", lambda _reader, _data: True)
     assert [heard(_events(one.body), one.path, type_=SSE) for one in streams] == skimmed
 
 
@@ -516,7 +519,7 @@ def test_counts_from_headers_are_told_alike_each_time() -> None:
     tap = tapped("/model/m/invoke-with-response-stream", type_=EVENTS,
                  headers={"x-amzn-bedrock-input-token-count": "15",
                           "x-litellm-response-cost": "nan"})  # fmt: skip
-    tap.feed(chunk({"outputText": "a", "completionReason": "FINISH"}), 101.0)
+    tap.on_response_body(chunk({"outputText": "a", "completionReason": "FINISH"}), 101.0)
     usages = [tap.finish(Ending.COMPLETE, 102.0).usage for _ in range(2)]
     assert usages[0] == usages[1]
     assert (usages[0].input_tokens, usages[0].source) == (15, UsageSource.HEADER)
@@ -528,10 +531,10 @@ def test_counts_from_headers_are_told_alike_each_time() -> None:
 
 def test_an_sse_line_of_ten_megabytes_is_survived() -> None:
     tap = tapped(type_=SSE)
-    tap.feed(b"data: ", 101.0)
+    tap.on_response_body(b"data: ", 101.0)
     for _ in range(160):
-        tap.feed(b"x" * 65_536, 101.0)
-    tap.feed(b"\n\n" + sse(delta(content="Yes"), delta("stop"), last(U)), 102.0)
+        tap.on_response_body(b"x" * 65_536, 101.0)
+    tap.on_response_body(b"\n\n" + sse(delta(content="Yes"), delta("stop"), last(U)), 102.0)
     exchange = tap.finish(Ending.COMPLETE, 103.0)
     assert (exchange.deaf, exchange.usage.input_tokens) == (None, 12)
 
@@ -539,18 +542,18 @@ def test_an_sse_line_of_ten_megabytes_is_survived() -> None:
 @pytest.mark.parametrize(
     ("body", "type_", "limits", "why"),
     [
-        (b"data: " + b"x" * 200, SSE, TapLimits(line_bytes=100), "SSE event"),
-        (b'{"a":"' + b"x" * 200, NDJSON, TapLimits(line_bytes=100), "line of JSON"),
-        (chat(USAGE), "application/json", TapLimits(body_bytes=100), "body is over"),
-        (b"\x00" * 40, EVENTS, TapLimits(), "sum"),
+        (b"data: " + b"x" * 200, SSE, ObserverLimits(line_bytes=100), "SSE event"),
+        (b'{"a":"' + b"x" * 200, NDJSON, ObserverLimits(line_bytes=100), "line of JSON"),
+        (chat(USAGE), "application/json", ObserverLimits(body_bytes=100), "body is over"),
+        (b"\x00" * 40, EVENTS, ObserverLimits(), "sum"),
     ],
 )
 def test_past_its_budget_the_tap_goes_deaf_says_why_and_goes_on_counting(
-    body: bytes, type_: str, limits: TapLimits, why: str
+    body: bytes, type_: str, limits: ObserverLimits, why: str
 ) -> None:
     tap = tapped(type_=type_, limits=limits)
-    assert tap.feed(body, 101.0) is False
-    assert tap.feed(b"data: [DONE]\n\n", 102.0) is False
+    assert tap.on_response_body(body, 101.0) is False
+    assert tap.on_response_body(b"data: [DONE]\n\n", 102.0) is False
     exchange = tap.finish(Ending.COMPLETE, 103.0)
     assert exchange.deaf is not None
     assert why in exchange.deaf
@@ -566,9 +569,11 @@ def test_an_encoding_nobody_knows_makes_it_deaf_not_blind_to_the_status() -> Non
 
 
 def test_what_was_heard_before_it_went_deaf_is_kept() -> None:
-    tap = tapped("/v1/messages", type_=SSE, limits=TapLimits(line_bytes=500))
-    tap.feed(named({"type": "message_start", "message": {"usage": A}}, text(0, "Yes")), 101.0)
-    tap.feed(b"data: " + b"x" * 600, 102.0)
+    tap = tapped("/v1/messages", type_=SSE, limits=ObserverLimits(line_bytes=500))
+    tap.on_response_body(
+        named({"type": "message_start", "message": {"usage": A}}, text(0, "Yes")), 101.0
+    )
+    tap.on_response_body(b"data: " + b"x" * 600, 102.0)
     exchange = tap.finish(Ending.COMPLETE, 103.0)
     assert exchange.deaf is not None
     assert (exchange.output_seen, exchange.usage.input_tokens) == (True, 20)
@@ -584,7 +589,7 @@ def test_an_unexpected_error_of_ours_makes_it_deaf_and_is_named_without_content(
 
     tap = tapped(type_=SSE if where == "feed" else "application/json")
     monkeypatch.setattr(tap._answer, "dialect", Dialect(name="x", read=broken, totals=_no_totals))
-    assert tap.feed(DELTA if where == "feed" else chat(USAGE), 101.0) is False
+    assert tap.on_response_body(DELTA if where == "feed" else chat(USAGE), 101.0) is False
     exchange = tap.finish(Ending.COMPLETE, 102.0)
     assert exchange.deaf is not None
     assert "KeyError" in exchange.deaf
@@ -598,7 +603,7 @@ def test_a_failed_call_that_could_not_be_read_is_failed_all_the_same(
         raise KeyError
 
     tap = tapped(status=503)
-    tap.feed(dump(LIMITED), 101.0)
+    tap.on_response_body(dump(LIMITED), 101.0)
     monkeypatch.setattr(tap._answer, "dialect", Dialect(name="x", read=broken, totals=_no_totals))
     exchange = tap.finish(Ending.COMPLETE, 102.0)
     assert exchange.deaf is not None

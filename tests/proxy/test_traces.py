@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from classifier.records import Cause, Exchange, Kind, Timing, Usage
 from classifier.verdicts import Subcategory
 from proxy import traces
-from proxy.recorder import Turn
+from proxy.recorder import FlushResult
 from proxy.traces import Traces
 from proxy.upstreams import allow_list
 from tests.builders import calls, exchange
@@ -40,7 +40,7 @@ SECRET = "SECRET-a1b2"
 def spans(*exchanges: Exchange) -> list[ReadableSpan]:
     kept = InMemorySpanExporter()
     made = Traces(SimpleSpanProcessor(kept), allow_list({}), worker="w1")
-    made.observe(Turn(ended=exchanges, waited_s=[], took_s=0.0))
+    made.observe(FlushResult(ended=exchanges, waited_s=[], took_s=0.0))
     return list(kept.get_finished_spans())
 
 

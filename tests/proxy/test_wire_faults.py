@@ -28,7 +28,7 @@ import httpx
 import pytest
 
 from classifier.records import Ending
-from proxy.relay import Limits
+from proxy.relay import CallLimits
 from tests.fakes import answers, caller
 from tests.fakes.certificates import Authority
 from tests.fakes.provider import Answer, Cut, Hang, Pause, Provider, Script, closed_port
@@ -512,7 +512,7 @@ def test_a_stream_under_way_does_not_hold_its_request() -> None:
 
 def test_draining_ends_where_its_bytes_are_over() -> None:
     endless = told.stopping_after(2, *(told.body[1], Pause(0.02)) * 500)
-    limits = Limits(drain_s=60, drain_bytes=2000)
+    limits = CallLimits(drain_s=60, drain_bytes=2000)
     with Provider(endless) as provider, relaying(provider.url, limits=limits) as relay:
         with caller.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
             next(answer.iter_raw())
@@ -524,7 +524,7 @@ def test_draining_ends_where_its_bytes_are_over() -> None:
 
 def test_draining_ends_when_its_time_is_over() -> None:
     silent, drain_s = told.stopping_after(1, Hang()), 0.5
-    limits, began = Limits(drain_s=drain_s), time.monotonic()
+    limits, began = CallLimits(drain_s=drain_s), time.monotonic()
     with Provider(silent) as provider, relaying(provider.url, limits=limits) as relay:
         with caller.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
             next(answer.iter_raw())
@@ -540,7 +540,7 @@ def test_draining_ends_when_its_time_is_over() -> None:
 
 def test_an_agent_that_had_the_terminal_event_left_nothing() -> None:
     late = told.stopping_after(len(told.body), Hang())
-    with Provider(late) as provider, relaying(provider.url, limits=Limits(drain_s=60)) as relay:
+    with Provider(late) as provider, relaying(provider.url, limits=CallLimits(drain_s=60)) as relay:
         with caller.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
             heard = b""
             for chunk in answer.iter_raw():

@@ -17,7 +17,7 @@ from tests.proxy.test_api import Service, serving
 from tests.truezero.test_cli import truezero
 from truezero import doctor
 from truezero.client import Client
-from truezero.doctor import Check, Wanted
+from truezero.doctor import DoctorCheck, Wanted
 
 OPENAI = {"OPENAI_API_KEY": "sk-alive"}
 SECRETS = ("sk-alive", "sk-dead", "sk-held")
@@ -75,7 +75,7 @@ def _installed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def look(
     client: Client, environment: dict[str, str] | None = None, wanted: Wanted | None = None
-) -> dict[str, Check]:
+) -> dict[str, DoctorCheck]:
     found = list(doctor.examine(client, wanted or Wanted(), environment or {}))
     for check in found:
         assert not any(secret in check.told for secret in SECRETS), check

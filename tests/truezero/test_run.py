@@ -8,13 +8,17 @@ import pytest
 
 from tests.truezero.test_client import VERDICT
 from truezero import models
-from truezero.run import Ended, Report, job_of, record
+from truezero.run import ProcessResult, Report, job_of, record
 
 
 def report(health: str, transient: bool | None, code: int | None) -> Report:
     found = models.Verdict.model_validate({**VERDICT, "health": health, "transient": transient})
     return Report(
-        rollout_id="r", agent="an agent", ended=Ended(agent_code=code), result=None, verdict=found
+        rollout_id="r",
+        agent="an agent",
+        ended=ProcessResult(agent_code=code),
+        result=None,
+        verdict=found,
     )
 
 
@@ -42,7 +46,10 @@ def test_the_exit_code_is_the_agents_only_where_its_verdict_stands(
 
 def test_what_a_breaker_held_is_permanent() -> None:
     held = Report(
-        rollout_id="r", agent="sh", ended=Ended(agent_code=None), skipped="skipped: breaker open"
+        rollout_id="r",
+        agent="sh",
+        ended=ProcessResult(agent_code=None),
+        skipped="skipped: breaker open",
     )
     assert held.exit_code == 76
     assert record(held)["verdict"] is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from proxy.http1.message import Message, Upload, compose
+from proxy.http1.message import SerializedRequest, UploadFraming, compose
 from tests.proxy.http1.asking import Pairs, Parts, request
 
 URL = "http://h/p?q=%2F"
@@ -16,7 +16,7 @@ def composed(
     body: bytes | httpx.AsyncByteStream = b"",
     headers: Pairs | None = None,
     **extensions: bytes,
-) -> Message:
+) -> SerializedRequest:
     return compose(request(URL, method, body, headers or [], **extensions))
 
 
@@ -102,9 +102,9 @@ def test_a_body_that_only_comes_synchronously_is_refused() -> None:
 
 
 def test_what_was_sent_is_kept_up_to_a_bound() -> None:
-    upload = Upload(Parts(), None)
+    upload = UploadFraming(Parts(), None)
     upload.remember(b"x" * 4 * 1024 * 1024)
     assert upload.kept is not None
     upload.remember(b"x")
     assert upload.kept is None
-    assert not Message(b"", b"", upload, False).repeatable
+    assert not SerializedRequest(b"", b"", upload, False).repeatable

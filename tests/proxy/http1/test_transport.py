@@ -16,8 +16,8 @@ import pytest
 
 from proxy.http1 import Http1Transport, dial
 from proxy.http1.connection import Connection
-from proxy.http1.lean import Answer
-from proxy.http1.pool import Shelf
+from proxy.http1.lean import ResponseBody
+from proxy.http1.pool import IdlePool
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Heard, Reset, Silence, Stay, Step, hear, playing, reset, serving
 from tests.proxy.http1.asking import Parts, ask, read, request
@@ -522,7 +522,7 @@ async def passed(transport: Http1Transport, **limits: float) -> tuple[list[bytes
     async with serving(handler) as port:
         asked = request(f"http://127.0.0.1:{port}/", timeout=limits)
         response = await transport.handle_async_request(asked)
-        assert isinstance(response.stream, Answer)
+        assert isinstance(response.stream, ResponseBody)
         response.stream.through(take)
         next_part.release()
         return handed, await read(response)
@@ -871,7 +871,7 @@ class Resting(Connection):
 
 @pytest.mark.reaches_in
 async def test_connections_too_long_at_rest_are_closed() -> None:
-    shelf = Shelf(idle_s=0.8)
+    shelf = IdlePool(idle_s=0.8)
     old, young = Resting(), Resting()
     shelf.keep(old)
     await asyncio.sleep(0.7)
@@ -888,7 +888,7 @@ async def test_connections_too_long_at_rest_are_closed() -> None:
 
 @pytest.mark.reaches_in
 async def test_too_many_at_rest_close_the_oldest() -> None:
-    shelf = Shelf(limit=2)
+    shelf = IdlePool(limit=2)
     connections = [Resting() for _ in range(3)]
     for connection in connections:
         shelf.keep(connection)

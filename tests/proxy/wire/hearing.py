@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from classifier.records import Ending, Exchange
-from proxy.tap import Call, Tap, TapLimits
+from proxy.tap import Call, CallObserver, ObserverLimits
 
 SALT = b"a salt of the tests"
 
@@ -38,13 +38,13 @@ def tapped(
     type_: str | None = "application/json",
     headers: Mapping[str, str] | None = None,
     request: bytes = b"",
-    limits: TapLimits | None = None,
-) -> Tap:
+    limits: ObserverLimits | None = None,
+) -> CallObserver:
     """A tap that has heard the request, and at 100.5 s the answer's head."""
-    tap = Tap(call(path), salt=SALT, limits=limits or TapLimits())
+    tap = CallObserver(call(path), salt=SALT, limits=limits or ObserverLimits())
     if request:
-        tap.hear_request(request)
-    tap.hear_head(status, head(type_, headers), 100.5)
+        tap.on_request_body(request)
+    tap.on_response_head(status, head(type_, headers), 100.5)
     return tap
 
 
@@ -61,5 +61,5 @@ def heard(
     """The exchange of one answer, its pieces all heard at 101.0 s, ended at 102.0 s."""
     tap = tapped(path, status=status, type_=type_, headers=headers, request=request)
     for piece in [body] if isinstance(body, bytes) else body:
-        tap.feed(piece, 101.0)
+        tap.on_response_body(piece, 101.0)
     return tap.finish(ending, 102.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 from proxy.wire.jsonarray import JsonArrayFeeder
 from tests.proxy.wire.chunks import cut, places
 
@@ -36,7 +36,7 @@ def test_brackets_and_quotes_inside_strings_are_text() -> None:
 
 
 def test_an_element_over_the_limit_is_refused_but_a_long_array_is_not() -> None:
-    with pytest.raises(Deaf, match="50 bytes"):
+    with pytest.raises(Unreadable, match="50 bytes"):
         elements([b'[{"a":"' + b"x" * 60], limit=50)
     assert len(elements([b"[", b'{"a":1},' * 1_000, b"{}]"], limit=50)) == 1_001
 

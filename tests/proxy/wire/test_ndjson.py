@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.deaf import Deaf
+from proxy.wire.deaf import Unreadable
 from proxy.wire.ndjson import NdjsonFeeder
 from tests.proxy.wire.chunks import cut, places
 
@@ -27,7 +27,7 @@ def test_the_last_line_may_lack_its_end() -> None:
 
 def test_a_line_over_the_limit_is_refused() -> None:
     assert lines([b"x" * 10], limit=10) == [b"x" * 10]
-    with pytest.raises(Deaf, match="10 bytes"):
+    with pytest.raises(Unreadable, match="10 bytes"):
         lines([b"x" * 6, b"x" * 5], limit=10)
 
 

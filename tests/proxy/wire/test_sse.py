@@ -6,69 +6,69 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.deaf import Deaf
-from proxy.wire.sse import Event, SseFeeder
+from proxy.wire.deaf import Unreadable
+from proxy.wire.sse import SseEvent, SseFeeder
 from tests.proxy.wire.chunks import cut, places
 
 LIMIT = 1_000_000
 
 
-def events(data: bytes, pieces: list[bytes] | None = None) -> list[Event]:
+def events(data: bytes, pieces: list[bytes] | None = None) -> list[SseEvent]:
     feeder = SseFeeder(LIMIT)
     return [e for piece in (pieces or [data]) for e in feeder.feed(piece)] + feeder.remains()
 
 
 def test_an_event_is_its_name_and_its_data() -> None:
-    assert events(b"event: ping\ndata: {}\n\n") == [Event("ping", b"{}")]
+    assert events(b"event: ping\ndata: {}\n\n") == [SseEvent("ping", b"{}")]
 
 
 def test_data_lines_are_joined_by_lf() -> None:
-    assert events(b"data: a\ndata: b\ndata:\ndata:  c\n\n") == [Event(None, b"a\nb\n\n c")]
+    assert events(b"data: a\ndata: b\ndata:\ndata:  c\n\n") == [SseEvent(None, b"a\nb\n\n c")]
 
 
 def test_the_name_may_follow_the_data() -> None:
-    assert events(b"data: a\nevent: late\n\n") == [Event("late", b"a")]
+    assert events(b"data: a\nevent: late\n\n") == [SseEvent("late", b"a")]
 
 
 def test_comments_ids_and_retries_say_nothing() -> None:
-    assert events(b": hi\n\nid: 4\nretry: 10\n:\ndata: a\n\n: bye\n\n") == [Event(None, b"a")]
+    assert events(b": hi\n\nid: 4\nretry: 10\n:\ndata: a\n\n: bye\n\n") == [SseEvent(None, b"a")]
 
 
 def test_an_error_field_is_an_event_named_error() -> None:
-    assert events(b'error: {"code":500}\n\n') == [Event("error", b'{"code":500}')]
+    assert events(b'error: {"code":500}\n\n') == [SseEvent("error", b'{"code":500}')]
 
 
 def test_an_event_without_data_is_none_and_its_name_does_not_linger() -> None:
-    assert events(b"event: ping\n\ndata: a\n\n") == [Event(None, b"a")]
+    assert events(b"event: ping\n\ndata: a\n\n") == [SseEvent(None, b"a")]
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line_only() -> None:
     bom = b"\xef\xbb\xbf"
-    assert events(bom + b"data: " + bom + b"a\n\n") == [Event(None, bom + b"a")]
+    assert events(bom + b"data: " + bom + b"a\n\n") == [SseEvent(None, bom + b"a")]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_lines_end_in_lf_crlf_or_cr(end: bytes) -> None:
     data = end.join([b"event: a", b"data: 1", b"", b"data: 2", b"", b""])
-    whole = [Event("a", b"1"), Event(None, b"2")]
+    whole = [SseEvent("a", b"1"), SseEvent(None, b"2")]
     assert events(data) == whole
     assert events(data, [data[i : i + 1] for i in range(len(data))]) == whole
 
 
 def test_a_cr_at_a_chunk_s_end_completes_the_event_at_once() -> None:
     feeder = SseFeeder(LIMIT)
-    assert feeder.feed(b"data: a\r\r") == [Event(None, b"a")]
-    assert feeder.feed(b"\ndata: b\r\n\r\n") == [Event(None, b"b")]
+    assert feeder.feed(b"data: a\r\r") == [SseEvent(None, b"a")]
+    assert feeder.feed(b"\ndata: b\r\n\r\n") == [SseEvent(None, b"b")]
 
 
 def test_the_last_event_may_lack_its_blank_line() -> None:
-    assert events(b"data: [DONE]") == [Event(None, b"[DONE]")]
+    assert events(b"data: [DONE]") == [SseEvent(None, b"[DONE]")]
 
 
 def test_lines_that_are_no_sse_are_kept_for_the_end() -> None:
     assert events(b'data: a\n\n{\n  "error": 1\n}\n') == [
-        Event(None, b"a"),
-        Event(None, b'{\n  "error": 1\n}'),
+        SseEvent(None, b"a"),
+        SseEvent(None, b'{\n  "error": 1\n}'),
     ]
 
 
@@ -76,7 +76,7 @@ def test_asking_what_remains_changes_nothing() -> None:
     feeder = SseFeeder(LIMIT)
     feeder.feed(b"data: a\nda")
     assert feeder.remains() == feeder.remains()
-    assert feeder.feed(b"ta: b\n\n") == [Event(None, b"a\nb")]
+    assert feeder.feed(b"ta: b\n\n") == [SseEvent(None, b"a\nb")]
 
 
 def test_it_is_at_rest_between_events_only() -> None:
@@ -90,12 +90,12 @@ def test_it_is_at_rest_between_events_only() -> None:
 
 def test_a_line_over_the_limit_is_refused_and_a_line_at_it_is_not() -> None:
     assert len(SseFeeder(100).feed(b"data: " + b"x" * 94 + b"\n\n")) == 1
-    with pytest.raises(Deaf, match="100 bytes"):
+    with pytest.raises(Unreadable, match="100 bytes"):
         SseFeeder(100).feed(b"data: " + b"x" * 95)
 
 
 def test_many_short_data_lines_of_one_event_are_refused_too() -> None:
-    with pytest.raises(Deaf):
+    with pytest.raises(Unreadable):
         SseFeeder(100).feed(b"data: 1234567890\n" * 11)
 
 
@@ -123,7 +123,7 @@ def test_what_was_written_is_read_however_it_is_cut(
         (f"event: {name}{end}" if name else "") + f"data: {text}{end}{end}"
         for name, text in written
     ).encode()
-    assert events(data, cut(data, where)) == [Event(n, t.encode()) for n, t in written]
+    assert events(data, cut(data, where)) == [SseEvent(n, t.encode()) for n, t in written]
 
 
 @given(st.binary(max_size=400), places)
