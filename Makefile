@@ -14,8 +14,8 @@ READY := $(VENV)/.ready
 PYTEST := $(abspath $(BIN))/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 INTEGRATIONS := $(VENV)/integrations
 PEERS := $(VENV)/peers
-HOT_TESTS := $(addprefix tests/proxy/,http1 wire $(addprefix test_,$(addsuffix .py, \
-	addressing bounds door headers include_usage keys metrics recorder relay sockets smuggling tap wire_faults)))
+HOT_TESTS := $(addprefix tests/proxy/,capture inbound outbound recording/test_recorder.py relay \
+	routing telemetry/test_metrics.py wire)
 COMPILED := $(VENV)/compiled
 LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet

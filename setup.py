@@ -8,20 +8,24 @@ import os
 
 from setuptools import setup
 
-# What every call passes through, but for what stands on other people's classes (door, lean).
-_HOT = (
-    *(f"proxy/wire/{name}.py" for name in (
-        "answer", "asked", "dialect", "encoding", "openai_chat", "sse", "usage",
-    )),
-    *(f"proxy/http1/{name}.py" for name in (
-        "connection", "exchange", "message", "pool", "transport",
-    )),
-    *(f"proxy/{name}.py" for name in (
-        "addressing", "asking", "bounds", "door", "headers", "keys", "metrics", "recorder", "relay",
-        "sockets", "tap",
-    )),
-    *(f"proxy/store/{name}.py" for name in ("ledger", "tables")),
-)  # fmt: skip
+# What every call passes through, but for what stands on other people's classes (inbound, messages).
+_HOT = tuple(
+    f"proxy/{room}/{name}.py"
+    for room, names in {
+        "wire": ("response", "request", "dialect", "usage"),
+        "wire/dialects": ("openai_chat",),
+        "wire/framing": ("encoding", "sse"),
+        "outbound/http1": ("connection", "pool", "response", "serialize", "transport"),
+        "routing": ("headers", "limits", "rollout_keys", "target"),
+        "capture": ("call", "observer", "usage_injection"),
+        "inbound": ("http", "request_cycle"),
+        "relay": ("call", "context", "handshake", "http", "websocket"),
+        "recording": ("recorder",),
+        "store": ("commit", "tables"),
+        "telemetry": ("call_counters", "metrics"),
+    }.items()
+    for name in names
+)
 
 if os.environ.get("TRUEZERO_COMPILE") == "1":
     from mypyc.build import mypycify

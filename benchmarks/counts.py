@@ -35,7 +35,7 @@ from typing import Any
 import uvicorn
 
 from proxy.app import Application
-from proxy.door import HttpProtocol
+from proxy.inbound.http import HttpProtocol
 from proxy.settings import load
 from proxy.store.database import Database
 

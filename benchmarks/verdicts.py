@@ -26,12 +26,12 @@ from classifier.policy import EVIDENCE
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.app import GC_THRESHOLDS
-from proxy.control import RolloutService
-from proxy.keys import Keyring
-from proxy.prices import PriceTable
+from proxy.control.pricing import PriceTable
+from proxy.control.rollouts import RolloutService
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.upstreams import allow_list
 from proxy.store.database import CommitBatch, Database
 from proxy.store.tables import EXCHANGE_COLUMNS, exchange_row
-from proxy.upstreams import allow_list
 from truezero.models import OutcomeRequest, RolloutRequest
 
 PER_ROLLOUT = 1000

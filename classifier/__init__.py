@@ -4,7 +4,6 @@ It opens no file, socket or database, and knows neither time nor chance but what
 """
 
 from classifier.causes import classify, status_only
-from classifier.outcomes import OutcomeError, Result, result, validate
 from classifier.policy import EVIDENCE, POLICIES, SEED, Policy
 from classifier.records import (
     Answer,
@@ -23,8 +22,9 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
+from classifier.results import OutcomeError, Result, result, validate
 from classifier.retries import advise
-from classifier.rollouts import judge
+from classifier.rules import judge
 from classifier.verdicts import Health, Layer, Retry, Subcategory, Verdict
 
 __all__ = [

@@ -21,7 +21,7 @@ from classifier.codec import (
 from classifier.policy import EVIDENCE, POLICIES, SEED, Policy, named
 from classifier.records import Exchange, Outcome, RolloutRecord
 from classifier.retries import in_itself
-from classifier.rollouts import judge
+from classifier.rules import judge
 from classifier.verdicts import Verdict
 
 

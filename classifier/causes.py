@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from classifier.cause_table import ENDINGS, FLAWS, NO_ANSWER, ROWS, TABLE, CauseRow
+from classifier.cause_table import ROWS, TABLE
+from classifier.cause_table.row import CauseRow
+from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER
 from classifier.records import Answer, Cause, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory
 

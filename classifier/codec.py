@@ -12,7 +12,6 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from classifier.diagnostics import result_fields
-from classifier.outcomes import OutcomeError, Result, validate
 from classifier.records import (
     Attribution,
     Cause,
@@ -27,6 +26,7 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
+from classifier.results import OutcomeError, Result, validate
 from classifier.verdicts import Health, Layer, Retry, Subcategory, Verdict
 
 Json = dict[str, object]

@@ -14,20 +14,21 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
-from proxy.api import keys, numbers, problems, routes
-from proxy.api.guard import ControlAuth
-from proxy.aside import run_in_thread
-from proxy.bounds import RateLimiter
-from proxy.control import RecorderState, RolloutService
-from proxy.keys import Keyring
-from proxy.metrics import Metrics
-from proxy.minting import VirtualKeys
-from proxy.overview import Dashboard
-from proxy.prices import PriceTable
-from proxy.processes import LEAVING
+from proxy.api import keys, problems, routes
+from proxy.api import metrics as metrics_module
+from proxy.api.auth import ControlAuth
+from proxy.control.dashboard import Dashboard
+from proxy.control.pricing import PriceTable
+from proxy.control.rollouts import RecorderState, RolloutService
+from proxy.control.threads import run_in_thread
+from proxy.control.virtual_keys import VirtualKeys
+from proxy.routing.limits import RateLimiter
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.upstreams import Upstream
+from proxy.server.workers import LEAVING
 from proxy.settings import Settings
 from proxy.store.database import Database
-from proxy.upstreams import Upstream
+from proxy.telemetry.metrics import Metrics
 from proxy.web import pages
 
 
@@ -96,7 +97,7 @@ def build(settings: Settings, near: ServiceParts) -> ControlPlane:
     for router in (
         routes.router(desk, pace, address, version=version),
         keys.router(mint, pace, address),
-        numbers.router(near.metrics.exposition),
+        metrics_module.router(near.metrics.exposition),
         pages.router(overview, desk, near.guard, address, version=version),
     ):
         app.include_router(router)

@@ -23,8 +23,8 @@ from pydantic import (
 )
 
 from classifier.policy import Policy
-from proxy import reach
-from proxy.upstreams import Upstream, allow_list, normalised
+from proxy.routing import address_guard
+from proxy.routing.upstreams import Upstream, allow_list, normalised
 
 PREFIX = "TRUEZERO_"
 CONFIG_FILE = "truezero.toml"
@@ -150,7 +150,7 @@ class Settings(BaseModel):
     @field_validator("upstreams")
     @classmethod
     def _known_upstreams(cls, changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        reach.check(allow_list(changes))
+        address_guard.check(allow_list(changes))
         return changes
 
     @model_validator(mode="after")

@@ -21,7 +21,7 @@ from aiohttp.abc import ResolveResult
 from multidict import CIMultiDict
 from yarl import URL
 
-from proxy.reach import AddressGuard
+from proxy.routing.address_guard import AddressGuard
 
 _NO_AUTOMATIC_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _HEAD_LIMIT = 64 * 1024  # bytes in one header line of an answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from tests import postgres
 settings.register_profile("few", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("many", deadline=None, max_examples=500, derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
+
+# A shell that starts a job in the background has it ignore Ctrl-C, and so would all it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

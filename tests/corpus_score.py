@@ -18,7 +18,8 @@ from typing import Any
 
 from classifier.causes import status_only
 from classifier.records import Cause, Ending, Exchange
-from proxy.tap import Call, CallObserver
+from proxy.capture.call import Call
+from proxy.capture.observer import CallObserver
 
 _PATHS = {
     "any": "/v1/chat/completions",

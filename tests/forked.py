@@ -32,12 +32,13 @@ PATIENCE_S = 120.0
 
 # What commands load where they need it, so that no fork has to.
 _LOADED = (
-    "classifier.__main__", "proxy.app", "proxy.archives.jsonl", "proxy.archives.parquet",
-    "proxy.control_plane", "proxy.store.archive", "proxy.web", "psycopg", "pyarrow.parquet",
+    "classifier.__main__", "proxy.app", "proxy.store.admin.jsonl", "proxy.store.admin.parquet",
+    "proxy.control_plane", "proxy.store.admin.archive", "proxy.web", "psycopg", "pyarrow.parquet",
     "rich._emoji_codes", "rich.markdown", "rich.status", "sqlalchemy.dialects.postgresql.psycopg",
-    "sqlalchemy.dialects.sqlite", "truezero.cli", "truezero.client", "truezero.demo",
-    "truezero.doctor", "truezero.drills", "truezero.keeping", "truezero.report", "truezero.run",
-    "typer._adapters", "typer.rich_utils", "uvicorn", "uvloop",
+    "sqlalchemy.dialects.sqlite", "truezero.cli", "truezero.sdk.client", "truezero.runner.demo",
+    "truezero.runner.doctor", "truezero.runner.drills", "truezero.cli.data",
+    "truezero.cli.output", "truezero.runner.run", "typer._adapters",
+    "typer.rich_utils", "uvicorn", "uvloop",
 )  # fmt: skip
 
 
@@ -188,7 +189,7 @@ def _source() -> socket.socket:
 
 def main(channel: socket.socket) -> None:
     """Fork a command for each message, until nobody asks any more."""
-    from proxy.start import tune_process
+    from proxy.server.startup import tune_process
 
     tune_process()  # as `serve` loads the service
     for name in _LOADED:

@@ -26,11 +26,12 @@ class Room(IntEnum):
     CONTRACT = 0
     JUDGEMENT = 1
     WIRE = 2
-    EAR = 3
-    MACHINERY = 4
-    DESK = 5
-    FACES = 6
-    ROOF = 7
+    ROUTING = 3
+    CAPTURE = 4
+    MACHINERY = 5
+    CONTROL = 6
+    FACES = 7
+    ROOF = 8
 
 
 # A package stands for everything inside it; the longest match wins.
@@ -39,71 +40,35 @@ ROOMS: Mapping[str, Room] = {
     "classifier": Room.JUDGEMENT,
     "classifier.__main__": Room.ROOF,
     "proxy.wire": Room.WIRE,
-    "proxy.tap": Room.EAR,
-    "proxy.addressing": Room.EAR,
-    "proxy.asking": Room.EAR,
-    "proxy.aside": Room.MACHINERY,
-    "proxy.bounds": Room.EAR,
-    "proxy.conversation": Room.EAR,
-    "proxy.headers": Room.EAR,
-    "proxy.keys": Room.EAR,
-    "proxy.prices": Room.EAR,
-    "proxy.reach": Room.EAR,
-    "proxy.refusals": Room.EAR,
-    "proxy.sessions": Room.EAR,
-    "proxy.upstreams": Room.EAR,
-    "proxy.faults": Room.MACHINERY,
-    "proxy.door": Room.MACHINERY,
-    "proxy.standing": Room.MACHINERY,
-    "proxy.trouble": Room.EAR,
-    "proxy.http1": Room.MACHINERY,
-    "proxy.logs": Room.MACHINERY,
-    "proxy.metrics": Room.MACHINERY,
-    "proxy.processes": Room.MACHINERY,
-    "proxy.recorder": Room.MACHINERY,
+    "proxy.routing": Room.ROUTING,
+    "proxy.capture": Room.CAPTURE,
+    "proxy.inbound": Room.MACHINERY,
+    "proxy.outbound": Room.MACHINERY,
     "proxy.relay": Room.MACHINERY,
-    "proxy.shared": Room.MACHINERY,
-    "proxy.signing": Room.MACHINERY,
-    "proxy.sockets": Room.MACHINERY,
+    "proxy.recording": Room.MACHINERY,
     "proxy.store": Room.MACHINERY,
-    "proxy.start": Room.MACHINERY,
-    "proxy.traces": Room.MACHINERY,
+    "proxy.telemetry": Room.MACHINERY,
     "proxy.transport": Room.MACHINERY,
-    "proxy.upgrades": Room.MACHINERY,
-    "proxy.archives": Room.MACHINERY,
-    "proxy.control": Room.DESK,
-    "proxy.minting": Room.DESK,
-    "proxy.overview": Room.DESK,
+    "proxy.control": Room.CONTROL,
     "proxy.api": Room.FACES,
     "proxy.web": Room.FACES,
-    "truezero.agents": Room.FACES,
-    "truezero.batches": Room.FACES,
-    "truezero.client": Room.FACES,
-    "truezero.demo": Room.FACES,
-    "truezero.doctor": Room.FACES,
-    "truezero.drills": Room.FACES,
-    "truezero.embedded": Room.FACES,
+    "truezero.sdk": Room.FACES,
+    "truezero.runner": Room.FACES,
     "truezero.integrations": Room.FACES,
-    "truezero.keeping": Room.FACES,
-    "truezero.loop": Room.FACES,
-    "truezero.questions": Room.FACES,
-    "truezero.report": Room.FACES,
-    "truezero.rollouts": Room.FACES,
-    "truezero.run": Room.FACES,
-    "truezero.simulator": Room.FACES,
+    "truezero.cli": Room.ROOF,
+    "truezero.cli.output": Room.FACES,
+    "truezero.__main__": Room.ROOF,
     "proxy.app": Room.ROOF,
     "proxy.control_plane": Room.ROOF,
+    "proxy.server": Room.ROOF,
     "proxy.settings": Room.ROOF,
-    "truezero.cli": Room.ROOF,
-    "truezero.__main__": Room.ROOF,
+    "proxy.wiring": Room.ROOF,
 }
 DOORS = frozenset(PACKAGES)  # a package's own __init__ stands in no room of its own
 
 NOUNS = ("classifier.records", "classifier.verdicts")
-FRAMINGS = frozenset({"sse", "ndjson", "jsonarray", "eventstream", "encoding"})
-SHARED_BY_DIALECTS = FRAMINGS | {"deaf", "dialect", "errors", "usage"}
-NO_DIALECTS = SHARED_BY_DIALECTS | {"answer", "asked", "table", "usage_request"}
-ABOVE_DIALECTS = frozenset({"proxy.wire.answer", "proxy.wire.table"})  # may name one
+SHARED_BY_DIALECTS = ("proxy.wire.framing", "proxy.wire.dialect", "proxy.wire.usage")
+ABOVE_DIALECTS = frozenset({"proxy.wire.response", "proxy.wire.routes"})  # may name one
 
 # The clock, the network, the disk and the log arrive as arguments in the rooms below.
 # fmt: off
@@ -130,8 +95,13 @@ class Wall:
 
 WALLS = (
     Wall(
-        ("proxy.relay", "proxy.sockets", "proxy.transport", "proxy.upgrades"),
-        ("proxy.store", "proxy.recorder", "proxy.control", "classifier"),
+        (
+            "proxy.relay.call",
+            "proxy.relay.websocket",
+            "proxy.transport",
+            "proxy.outbound.websocket",
+        ),
+        ("proxy.store", "proxy.recording.recorder", "proxy.control.rollouts", "classifier"),
         "the relay hands a finished Exchange to a callable and knows nothing behind it",
         doors=NOUNS,
     ),
@@ -143,7 +113,13 @@ WALLS = (
     ),
     Wall(
         ("proxy.api", "proxy.web"),
-        ("proxy.store", "proxy.recorder", "proxy.relay", "proxy.transport", "proxy.tap"),
+        (
+            "proxy.store",
+            "proxy.recording.recorder",
+            "proxy.relay.call",
+            "proxy.transport",
+            "proxy.capture.observer",
+        ),
         "REST and pages ask control for everything, so that they give one answer",
     ),
     Wall(
@@ -153,31 +129,41 @@ WALLS = (
         ("classifier", "proxy", "truezero"),
         ("proxy.settings",),
         "settings are read where things are wired",
-        walkers=("proxy.app", "proxy.control_plane", "truezero.cli"),
+        walkers=(
+            "proxy.app",
+            "proxy.control_plane",
+            "proxy.server.serve",
+            "proxy.wiring",
+            "truezero.cli",
+        ),
     ),
 )
 
 # `pip install truezero` is light: only these reach for the service, and only when asked to run it.
 LAZY = (
     "truezero.cli",
-    "truezero.demo",
-    "truezero.doctor",
-    "truezero.drills",
-    "truezero.keeping",
-    "truezero.run",
+    "truezero.runner.demo",
+    "truezero.runner.doctor",
+    "truezero.runner.drills",
+    "truezero.cli.data",
+    "truezero.runner.run",
 )
 EXTRAS = ("proxy.store.postgres",)  # what not every installation has is imported where it is used
 # What a start does not wait for is imported, late, by these only.
-BEHIND: Mapping[str, str] = {"proxy.control_plane": "proxy.app", "truezero.models": "proxy.app"}
+BEHIND: Mapping[str, str] = {
+    "proxy.control_plane": "proxy.app",
+    "truezero.models": "proxy.wiring",
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Import:
-    """One module importing another; ``late`` where it happens inside a function."""
+    """One module importing another, inside a function (``late``) or only ``for_types``."""
 
     who: str
     whom: str
     late: bool = False
+    for_types: bool = False
 
 
 Tree: TypeAlias = Mapping[str, frozenset[Import]]
@@ -217,10 +203,19 @@ def read(texts: Mapping[str, str]) -> dict[str, frozenset[Import]]:
 
 def imports(name: str, text: str, known: Iterable[str]) -> Iterator[Import]:
     tree = ast.parse(text)
-    late = {id(node) for outer in ast.walk(tree) if is_function(outer) for node in ast.walk(outer)}
+    late = inside(tree, is_function)
+    for_types = inside(tree, is_for_types)
     for node in ast.walk(tree):
         for whom in imported(node, frozenset(known)):
-            yield Import(name, whom, id(node) in late)
+            yield Import(name, whom, id(node) in late, id(node) in for_types)
+
+
+def inside(tree: ast.AST, kind: Callable[[ast.AST], bool]) -> set[int]:
+    return {id(node) for outer in ast.walk(tree) if kind(outer) for node in ast.walk(outer)}
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def is_function(node: ast.AST) -> bool:
@@ -298,14 +293,13 @@ def dialects_that_meet(tree: Tree) -> list[str]:
         or (
             is_dialect(i.who)
             and within(i.whom, "proxy.wire")
-            and i.whom.removeprefix("proxy.wire.") not in SHARED_BY_DIALECTS
+            and not inside_any(i.whom, SHARED_BY_DIALECTS)
         )
     ]
 
 
 def is_dialect(name: str) -> bool:
-    inside = name.startswith("proxy.wire.")
-    return inside and name.removeprefix("proxy.wire.") not in NO_DIALECTS
+    return name.startswith("proxy.wire.dialects.")
 
 
 def reaching_for_the_service(tree: Tree) -> list[str]:
@@ -331,8 +325,11 @@ def late_without_need(tree: Tree) -> list[str]:
 
 
 def circles(tree: Tree) -> list[str]:
-    """One line for each circle of imports among our modules, late ones aside."""
-    ahead = {name: sorted({i.whom for i in found if not i.late}) for name, found in tree.items()}
+    """One line for each circle of imports among our modules, late ones and types aside."""
+    ahead = {
+        name: sorted({i.whom for i in found if not (i.late or i.for_types)})
+        for name, found in tree.items()
+    }
     lines: list[str] = []
     done: set[str] = set()
 
@@ -378,7 +375,7 @@ def test_the_house_keeps_the_rule(house: Tree, rule: Rule) -> None:
 
 
 def test_the_house_was_read(house: Tree) -> None:
-    assert {"classifier.records", "proxy.upstreams"} <= house.keys()
+    assert {"classifier.records", "proxy.routing.upstreams"} <= house.keys()
     assert Import("classifier.records", "classifier.verdicts") in house["classifier.records"]
 
 
@@ -387,56 +384,72 @@ LATE = "def f():\n    import {}\n"
 # What each rule must notice: rule, module, its source.
 BREACHES = [
     (homeless, "proxy.cellar", ""),
-    (upward, "proxy.relay", "import proxy.control"),
-    (upward, "proxy.wire.sse", "from proxy.tap import CallObserver"),
-    (upward, "classifier.causes", "from proxy.wire import sse"),
-    (through_walls, "proxy.relay", "from proxy.store import tables"),
-    (through_walls, "proxy.relay", "from classifier.causes import classify"),
-    (through_walls, "proxy.store.tables", "from proxy.metrics import counted"),
+    (upward, "proxy.relay.call", "import proxy.control.rollouts"),
+    (upward, "proxy.wire.framing.sse", "from proxy.capture.observer import CallObserver"),
+    (upward, "classifier.causes", "from proxy.wire.framing import sse"),
+    (through_walls, "proxy.relay.call", "from proxy.store import tables"),
+    (through_walls, "proxy.relay.call", "from classifier.causes import classify"),
+    (through_walls, "proxy.store.tables", "from proxy.telemetry.metrics import counted"),
     (through_walls, "proxy.api.rollouts", "from proxy.store.database import Database"),
-    (through_walls, "proxy.control", "from proxy.settings import Settings"),
-    (through_walls, "proxy.control", "from truezero.client import Client"),
+    (through_walls, "proxy.control.rollouts", "from proxy.settings import Settings"),
+    (through_walls, "proxy.control.rollouts", "from truezero.sdk.client import Client"),
     (foreign_to_judgement, "classifier.codec", "import orjson"),
     (impure, "classifier.retries", "import random"),
-    (impure, "proxy.wire.sse", "from time import monotonic"),
-    (impure, "proxy.tap", LATE.format("logging")),
-    (dialects_that_meet, "proxy.wire.cohere", "from proxy.wire import openai_chat"),
-    (dialects_that_meet, "proxy.wire.usage", "from proxy.wire import openai_chat"),
-    (dialects_that_meet, "proxy.wire.cohere", "from proxy.wire.table import DIALECTS"),
+    (impure, "proxy.wire.framing.sse", "from time import monotonic"),
+    (impure, "proxy.capture.observer", LATE.format("logging")),
+    (
+        dialects_that_meet,
+        "proxy.wire.dialects.cohere",
+        "from proxy.wire.dialects import openai_chat",
+    ),
+    (dialects_that_meet, "proxy.wire.usage", "from proxy.wire.dialects import openai_chat"),
+    (dialects_that_meet, "proxy.wire.dialects.cohere", "from proxy.wire.routes import DIALECTS"),
     (reaching_for_the_service, "truezero.cli", "from proxy.app import build"),
-    (reaching_for_the_service, "truezero.client", LATE.format("proxy.app")),
-    (late_without_need, "proxy.relay", LATE.format("proxy.tap")),
-    (late_without_need, "proxy.relay", LATE.format("truezero.models")),
-    (circles, "proxy.headers", "import proxy.headers"),
+    (reaching_for_the_service, "truezero.sdk.client", LATE.format("proxy.app")),
+    (late_without_need, "proxy.relay.call", LATE.format("proxy.capture.observer")),
+    (late_without_need, "proxy.relay.call", LATE.format("truezero.models")),
+    (circles, "proxy.routing.headers", "import proxy.routing.headers"),
 ]
 
 
 @pytest.mark.parametrize(("rule", "name", "text"), BREACHES)
 def test_a_breach_is_noticed(house: Tree, rule: Rule, name: str, text: str) -> None:
-    known = {*house, "proxy.store.tables", "proxy.wire.sse", "proxy.wire.openai_chat"}
+    known = {
+        *house,
+        "proxy.store.tables",
+        "proxy.wire.framing.sse",
+        "proxy.wire.dialects.openai_chat",
+    }
     broken = {**house, name: frozenset(imports(name, text, known))}
     assert any(line.startswith(name) for line in rule(broken))
 
 
 ALLOWED = [
-    ("proxy.relay", "from classifier.records import Exchange"),
+    ("proxy.relay.call", "from classifier.records import Exchange"),
     ("proxy.store.tables", "from classifier.records import Exchange"),
     (
         "proxy.api.rollouts",
-        "from truezero.models import Verdict\nfrom proxy.control import Control",
+        "from truezero.models import Verdict\nfrom proxy.control.rollouts import Control",
     ),
     ("truezero.cli", LATE.format("proxy.app")),
     ("proxy.app", "from proxy.settings import Settings"),
-    ("proxy.wire.cohere", "from proxy.wire import sse"),
+    ("proxy.wire.dialects.cohere", "from proxy.wire.framing import sse"),
 ]
 
 
 @pytest.mark.parametrize(("name", "text"), ALLOWED)
 def test_a_door_is_open(name: str, text: str) -> None:
-    tree = {name: frozenset(imports(name, text, {"proxy.wire.sse"}))}
+    tree = {name: frozenset(imports(name, text, {"proxy.wire.framing.sse"}))}
     assert [line for rule in RULES for line in rule(tree)] == []
 
 
 def test_a_longer_circle_is_told_whole() -> None:
-    tree = read({"proxy.tap": "import proxy.keys", "proxy.keys": "import proxy.tap"})
-    assert circles(tree) == ["proxy.keys → proxy.tap → proxy.keys"]
+    tree = read(
+        {
+            "proxy.capture.observer": "import proxy.routing.rollout_keys",
+            "proxy.routing.rollout_keys": "import proxy.capture.observer",
+        }
+    )
+    assert circles(tree) == [
+        "proxy.capture.observer → proxy.routing.rollout_keys → proxy.capture.observer"
+    ]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from proxy.app import Application
+from proxy.routing.upstreams import BUILT_IN
 from proxy.settings import PREFIX, Settings, load
 from proxy.store.database import Database
-from proxy.upstreams import BUILT_IN
 
 README = Path(__file__).parent.parent / "README.md"
 SECURITY = README.with_name("SECURITY.md")

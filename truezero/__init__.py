@@ -9,11 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truezero.batches import AsyncBatch, Batch, BatchRun, Ran
-    from truezero.client import AsyncClient, Client
-    from truezero.loop import ExecutionLoop
-    from truezero.questions import Event, ServiceError
-    from truezero.rollouts import (
+    from truezero.sdk.batch_plan import BatchRun, Ran
+    from truezero.sdk.batches import AsyncBatch, Batch
+    from truezero.sdk.client import AsyncClient, Client
+    from truezero.sdk.endpoints import Event, ServiceError
+    from truezero.sdk.loop import ExecutionLoop
+    from truezero.sdk.rollouts import (
         AgentError,
         AsyncRollout,
         EnvironmentError,

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 
 from proxy.api.routes import PROBLEMS, Address, paced
-from proxy.bounds import RateLimiter
-from proxy.minting import VirtualKeys
+from proxy.control.virtual_keys import VirtualKeys
+from proxy.routing.limits import RateLimiter
 from truezero import models
 
 # What LiteLLM answers 400 for, this does too.

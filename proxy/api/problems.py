@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from proxy.refusals import Refusal, problem
+from proxy.routing.errors import Refusal, problem
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _TYPE = "application/problem+json"

@@ -13,9 +13,9 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from proxy.aside import run_in_thread
-from proxy.bounds import RateLimiter
-from proxy.control import BatchEvent, RolloutService
+from proxy.control.rollouts import BatchEvent, RolloutService
+from proxy.control.threads import run_in_thread
+from proxy.routing.limits import RateLimiter
 from truezero import models
 
 Address = Callable[[Request], str]  # how agents reach us, from how the runner did

@@ -47,12 +47,12 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.types import NULLTYPE
 
+from classifier.batches import Entry
 from classifier.breakers import Admission, BreakerState, Phase
 from classifier.breakers import at as breaker_at
 from classifier.records import Exchange, RolloutRecord
-from classifier.scores import Entry
-from proxy.store import migrations, months
-from proxy.store.ledger import (
+from proxy.store import migrations, partitions
+from proxy.store.commit import (
     EVENTS_CHANNEL,
     Commit,
     Engines,
@@ -174,7 +174,7 @@ class Database:
         self._known: set[str] = set()
         self._known_since = 0.0
         self._open_ids: set[str] = set()
-        self._months: set[months.Month] = set()
+        self._months: set[partitions.Month] = set()
         self._secrets: dict[str, str] = {}  # as handed out, for a file that takes this one's place
 
     def spill_place(self, folder: Path | None) -> Path | None:
@@ -243,7 +243,7 @@ class Database:
             return set(_ended_sessions(connection))
 
     def read(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Put a question of `proxy.store.overview`, which takes the connection first."""
+        """Put a question of `proxy.store.dashboard`, which takes the connection first."""
         with self._reading.connect() as connection:
             return question(connection, *args, **kwargs)
 
@@ -339,11 +339,11 @@ class Database:
 
     def _add_months(self, now: float) -> None:
         """Have the partitions ready in which the next calls are written."""
-        wanted = [] if self.is_sqlite else months.wanted(now)
+        wanted = [] if self.is_sqlite else partitions.wanted(now)
         if self._months.issuperset(wanted):
             return
         with self._writing.begin() as connection:
-            months.add(connection, wanted)
+            partitions.add(connection, wanted)
         self._months = set(wanted)
 
     def retire(self, worker: str) -> None:
@@ -697,7 +697,7 @@ def _not_all_seen() -> ColumnElement[bool]:
 # As the driver gives them: `exchange_of` knows their types.
 _EXCHANGES = cast(Select[Any], select(*map(column, EXCHANGE_COLUMNS))).select_from(exchanges)
 
-# Under the names that `classifier.scores.Entry` has, in its order.
+# Under the names that `classifier.batches.Entry` has, in its order.
 ENTRY_COLUMNS = (
     rollouts.c.id,
     rollouts.c.task,

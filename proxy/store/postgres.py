@@ -20,8 +20,7 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, Dialect
 from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
-from proxy.store.bell import Notifications
-from proxy.store.ledger import (
+from proxy.store.commit import (
     ADD_UP,
     EVENT_COLUMNS,
     EVENTS_CHANNEL,
@@ -32,6 +31,7 @@ from proxy.store.ledger import (
     replaced,
 )
 from proxy.store.locks import Lock
+from proxy.store.notifications import Notifications
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS, metadata
 
 _DIALECT: Dialect = URL.create("postgresql+psycopg").get_dialect()()

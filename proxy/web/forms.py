@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import Request
 
-from proxy.refusals import Refusal
+from proxy.routing.errors import Refusal
 
 _LONGEST = 16_384  # bytes of a form
 

@@ -16,18 +16,18 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse, StreamingResponse
 from fastapi.routing import APIRoute
 
-from proxy.api.guard import SIGN_IN, ControlAuth, session_of
+from proxy.api.auth import SIGN_IN, ControlAuth, session_of
 from proxy.api.routes import Address
-from proxy.aside import run_in_thread
-from proxy.control import RolloutService
-from proxy.overview import WINDOWS_S, Dashboard, PageChange
-from proxy.refusals import Refusal
-from proxy.sessions import COOKIE, LIFE_S
-from proxy.web import forms, pictures, shown, words
+from proxy.api.sessions import COOKIE, LIFE_S
+from proxy.control.dashboard import WINDOWS_S, Dashboard, PageChange
+from proxy.control.rollouts import RolloutService
+from proxy.control.threads import run_in_thread
+from proxy.routing.errors import Refusal
+from proxy.web import charts, format, forms, render
 from truezero import models
 
 _ANY = dict.fromkeys(("batch", "health", "subcategory", "fingerprint"), "")
-_LIVE = {**shown.HEADERS, "x-accel-buffering": "no"}
+_LIVE = {**render.HEADERS, "x-accel-buffering": "no"}
 
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
 Name = Annotated[str, Path()]
@@ -68,7 +68,7 @@ class _PageContext:
         """
         session = session_of(request.scope["headers"])
         return await run_in_thread(
-            shown.page,
+            render.page,
             template,
             here=here,
             now=self.overview.now(),
@@ -144,7 +144,7 @@ def _batch_pages(routes: APIRouter, house: _PageContext) -> None:
             batch=batch,
             **found,
             page=rollouts,
-            chart=timeline and pictures.chart(timeline),
+            chart=timeline and charts.chart(timeline),
             filters={**_ANY, **filters},
             q=q,
             query=urlencode(_chosen(q=q, **filters)),
@@ -156,7 +156,7 @@ def _batch_pages(routes: APIRouter, house: _PageContext) -> None:
         fields = await forms.fields(request)
         house.check_form(request, fields)
         await house.desk.reset_breaker(batch, lane=fields.get("lane") or None)
-        return _see(shown.path_of("batches", batch) + "#breakers")
+        return _see(render.path_of("batches", batch) + "#breakers")
 
 
 def _rollout_pages(routes: APIRouter, house: _PageContext) -> None:
@@ -194,7 +194,7 @@ def _rollout_pages(routes: APIRouter, house: _PageContext) -> None:
     ) -> Response:
         found = await house.overview.rollout(rollout_id, after=after or None)
         verdict, calls = found["verdict"], found["calls"]
-        stripes = pictures.waterfall(
+        stripes = charts.waterfall(
             calls["items"], verdict["evidence"], now=house.overview.now(), first=first
         )
         return await house.shows(
@@ -203,7 +203,7 @@ def _rollout_pages(routes: APIRouter, house: _PageContext) -> None:
             "rollouts",
             rollout_id=rollout_id,
             **found,
-            sentence=words.sentence(verdict, found["outcome"]),
+            sentence=format.sentence(verdict, found["outcome"]),
             stripes=stripes,
             first=first,
             live=urlencode({"rollout": rollout_id}),
@@ -282,7 +282,7 @@ def _sign_in(routes: APIRouter, house: _PageContext) -> None:
 
 async def _sign_in_page(back: str, *, status: int = 200, wrong: bool = False) -> Response:
     return await run_in_thread(
-        shown.page, "sign_in.html", status, next=_own_path(back), wrong=wrong
+        render.page, "sign_in.html", status, next=_own_path(back), wrong=wrong
     )
 
 
@@ -304,12 +304,12 @@ def _rest(routes: APIRouter) -> None:
     @routes.get("/docs")
     async def docs() -> Response:
         return await run_in_thread(
-            shown.docs
+            render.docs
         )  # the first page of all loads what fills them in, 30 ms
 
     @routes.get("/ui/static/{name}")
     async def static(name: Name) -> Response:
-        file = shown.static(name)
+        file = render.static(name)
         return file if file is not None else await _problem(404, "there is no such file")
 
     @routes.get("/ui/{rest:path}")
@@ -318,11 +318,11 @@ def _rest(routes: APIRouter) -> None:
 
 
 async def _problem(status: int, detail: str) -> Response:
-    return await run_in_thread(shown.page, "problem.html", status, code=status, detail=detail)
+    return await run_in_thread(render.page, "problem.html", status, code=status, detail=detail)
 
 
 def _see(path: str) -> RedirectResponse:
-    return RedirectResponse(path, 303, headers=dict(shown.HEADERS))
+    return RedirectResponse(path, 303, headers=dict(render.HEADERS))
 
 
 def _own_path(path: str) -> str:

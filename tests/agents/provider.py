@@ -1,6 +1,6 @@
 """A provider in good health that says what real agents' side questions want to hear.
 
-It fails nobody: failures are injected by the proxy (proxy/faults.py).
+It fails nobody: failures are injected by the proxy (proxy/relay/faults/injector.py).
 """
 
 from __future__ import annotations

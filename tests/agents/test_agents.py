@@ -16,9 +16,10 @@ from tests.agents.programs import PROGRAMS, Program
 from tests.agents.provider import obliging
 from tests.fakes import answers
 from tests.fakes.provider import Request
-from tests.truezero.test_client import VERDICT
-from truezero import agents, models
-from truezero.drills import DRILLS
+from tests.truezero.sdk.test_client import VERDICT
+from truezero import models
+from truezero.runner import agents
+from truezero.runner.drills import DRILLS
 
 PINNED: dict[str, str] = json.loads((outside.HERE / "package.json").read_text())["dependencies"]
 HIDDEN = Measured(

@@ -11,4 +11,4 @@ def test_two_counts_agree_to_the_last_instruction() -> None:
     chunk, exchange = once["a chunk of a stream"], once["a plain exchange"]
     assert 0 < chunk.opcodes < exchange.opcodes
     assert 0 < chunk.calls < exchange.calls
-    assert exchange.by_module["proxy/relay.py"] > 0
+    assert exchange.by_module["proxy/relay/call.py"] > 0

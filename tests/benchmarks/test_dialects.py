@@ -15,16 +15,16 @@ from types import CodeType, FrameType
 import pytest
 
 from benchmarks.dialects import FEATURES, PAGES, Says, known_words
-from proxy.store import archive, copying, pruning
+from proxy.store.admin import archive, copy, prune
 from proxy.store.database import Database
 from proxy.store.tables import metadata
 from tests.postgres import Server
+from tests.proxy.api.test_routes import Service, serving
+from tests.proxy.control.test_queries import ALL, DEAD
 from tests.proxy.filled import fill
-from tests.proxy.test_api import Service, serving
-from tests.proxy.test_pruning import DAY, LIMIT, OLD, called, opened_since_long
-from tests.proxy.test_queries import ALL, DEAD
+from tests.proxy.store.admin.test_prune import DAY, LIMIT, OLD, called, opened_since_long
 
-STORE = Path(pruning.__file__).parent
+STORE = Path(prune.__file__).parent
 # What speaks to SQLite only, or says what no database hears.
 ELSEWHERE = {"backup.py", "spill.py", "ledger.py"}
 SQLITES = {"_sqlite_connected", "_plain", "_as_the_service", "_check", "sqlite_file"}
@@ -72,7 +72,7 @@ def _everything(server: Server, folder: Path) -> None:
     full = str(folder / "full.db")
     fill(full).close()
     with server.database(prepared=False) as url:
-        copying.copy(full, url, lambda _table, _rows: None)
+        copy.copy(full, url, lambda _table, _rows: None)
     with server.database(prepared=False) as url, archive.records(full) as records:
         archive.take(url, records)
         with archive.records(url, batch="b1") as back:
@@ -117,7 +117,7 @@ def _a_year(url: str) -> None:
     called(database, "living", OLD, LIMIT + 1.0)
     called(database, "of no month", OLD - 2000 * DAY)
     for dry_run in (True, False):
-        pruning.prune(database, before=LIMIT, dry_run=dry_run, pause=lambda _s: None)
+        prune.prune(database, before=LIMIT, dry_run=dry_run, pause=lambda _s: None)
     database.retire("w")
     database.close()
 

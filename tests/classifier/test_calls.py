@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from classifier import judge
-from classifier.calls import counted
+from classifier.logical_calls import counted
 from classifier.records import Exchange, Timing
 from tests.builders import rollout
 

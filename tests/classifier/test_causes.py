@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier.cause_table import ENDINGS, FLAWS, NO_ANSWER, TABLE
+from classifier.cause_table import TABLE
+from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER
 from classifier.causes import ROWS, CauseRow, classify, status_only
 from classifier.records import Answer, Ending, Flaw, Kind, ProviderError
 from classifier.verdicts import Subcategory
-from proxy.wire.errors import read_error
+from proxy.wire.provider_error import read_error
 from tests import corpus_score
 from tests.classifier.error_samples import SAMPLES, Sample
 

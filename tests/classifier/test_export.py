@@ -99,7 +99,7 @@ def test_the_command_says_what_it_cannot_read(
 def test_the_door_needs_nothing_but_the_standard_library() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import classifier, classifier.codec, "
-        "classifier.scores, classifier.breakers, classifier.__main__; "
+        "classifier.batches, classifier.breakers, classifier.__main__; "
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     asked = [sys.executable, "-I", "-S", "-c", code, str(ROOT)]

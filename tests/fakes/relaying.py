@@ -16,13 +16,15 @@ import httpx
 import uvicorn
 
 from classifier.records import Exchange
-from proxy.door import HttpProtocol
-from proxy.http1 import Http1Transport
-from proxy.keys import Keyring
-from proxy.relay import CallLimits, Receive, Relay, RelayContext, Scope, Send
-from proxy.sockets import WebSocketRelay
-from proxy.upgrades import websocket_options
-from proxy.upstreams import allow_list
+from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.inbound.http import HttpProtocol
+from proxy.inbound.websocket import websocket_options
+from proxy.outbound.http1 import Http1Transport
+from proxy.relay.context import CallLimits, RelayContext
+from proxy.relay.http import Relay
+from proxy.relay.websocket import WebSocketRelay
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.upstreams import allow_list
 
 KEYRING = Keyring(b"k" * 32)
 

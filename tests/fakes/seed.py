@@ -18,13 +18,14 @@ from dataclasses import dataclass, field, replace
 
 from classifier.policy import EVIDENCE
 from classifier.records import Ending, Exchange
-from proxy.control import RolloutService
-from proxy.headers import key_digest
-from proxy.keys import Keyring
-from proxy.prices import PriceTable
+from proxy.capture.call import Call
+from proxy.capture.observer import CallObserver
+from proxy.control.pricing import PriceTable
+from proxy.control.rollouts import RolloutService
+from proxy.routing.headers import key_digest
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.upstreams import allow_list
 from proxy.store.database import CommitBatch, Database
-from proxy.tap import Call, CallObserver
-from proxy.upstreams import allow_list
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.fakes.provider import Answer

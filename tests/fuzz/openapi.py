@@ -18,7 +18,7 @@ from hypothesis import given
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
-from tests.proxy.test_api import Service, serving
+from tests.proxy.api.test_routes import Service, serving
 
 TOKEN: Final = "the-admin-token"
 _ENDLESS: Final = "/events"

@@ -20,10 +20,10 @@ import httpx
 from hypothesis import strategies as st
 
 from classifier.records import Ending
-from proxy.http1 import Http1Transport
+from proxy.outbound.http1 import Http1Transport
 from tests.fakes.relaying import Relaying, relaying
 from tests.fuzz.pure import cut, places
-from tests.proxy.http1.asking import ask
+from tests.proxy.outbound.http1.asking import ask
 
 PATIENCE_S: Final = 60.0
 

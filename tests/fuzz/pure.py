@@ -17,18 +17,18 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from classifier.records import Ending
-from proxy import headers as dress
-from proxy.addressing import address
-from proxy.keys import Keyring
-from proxy.refusals import Refusal
-from proxy.tap import ObserverLimits
-from proxy.upstreams import Auth, allow_list
-from proxy.wire.deaf import Unreadable
-from proxy.wire.encoding import decoder
-from proxy.wire.eventstream import EventStreamFeeder
-from proxy.wire.jsonarray import JsonArrayFeeder
-from proxy.wire.ndjson import NdjsonFeeder
-from proxy.wire.sse import SseFeeder
+from proxy.capture.observer import ObserverLimits
+from proxy.routing import headers as dress
+from proxy.routing.errors import Refusal
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.target import address
+from proxy.routing.upstreams import Auth, allow_list
+from proxy.wire.framing.encoding import decoder
+from proxy.wire.framing.eventstream import EventStreamFeeder
+from proxy.wire.framing.jsonarray import JsonArrayFeeder
+from proxy.wire.framing.ndjson import NdjsonFeeder
+from proxy.wire.framing.sse import SseFeeder
+from proxy.wire.unreadable import Unreadable
 from proxy.wire.usage_request import UsageStripper, with_usage
 from tests.fakes.answers import CODERS
 from tests.privacy.ways import PATHS

@@ -15,7 +15,7 @@ import pytest
 from websockets.sync.client import connect
 
 from benchmarks import cluster as faults
-from proxy.upstreams import RESERVED
+from proxy.routing.upstreams import RESERVED
 from tests import cluster as topology
 from tests.cluster import Cluster
 from tests.fakes import answers

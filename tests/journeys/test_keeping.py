@@ -18,7 +18,7 @@ from tests import forked
 from tests.fakes.provider import Provider
 from tests.journeys.service import ROOT, Service
 from tests.proxy.filled import NAMES
-from tests.proxy.test_schemas import EVER, held, made
+from tests.proxy.store.migrations.test_migrations import EVER, held, made
 
 CHAT = "/v1/chat/completions"
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}

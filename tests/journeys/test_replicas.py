@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.standing import TTL_S
+from proxy.relay.admission import TTL_S
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Hang, Provider

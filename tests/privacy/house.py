@@ -26,14 +26,14 @@ import httpx
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
-from proxy.headers import KEY_HEADERS, SIGNATURE_HEADERS
+from proxy.routing.headers import KEY_HEADERS, SIGNATURE_HEADERS
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
 from tests.fakes.talker import Talker
 from tests.journeys.service import ROOT, Service
 from tests.privacy.canaries import COOKIE, HEADER, KEYS, QUERY, key
 from tests.privacy.ways import SOCKETS, Way, asked
-from tests.proxy.test_traces import Collector
+from tests.proxy.telemetry.test_traces import Collector
 
 ADMIN: Final = key("admin")
 BATCH: Final = "canaries"

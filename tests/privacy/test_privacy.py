@@ -15,7 +15,8 @@ import pytest
 
 from classifier.records import Kind
 from classifier.verdicts import Subcategory
-from proxy.wire import opaque, table
+from proxy.wire import routes
+from proxy.wire.dialects import opaque
 from tests.fakes import answers
 from tests.fakes.provider import Cut, Pause, Provider, closed_port
 from tests.fakes.talker import RESPONSES_FAILED, Talker, answering, event, realtime
@@ -33,8 +34,8 @@ from tests.privacy.house import (
     spills,
 )
 from tests.privacy.ways import ECHO, SOCKETS, Way, known, one_path_a_row, spoken, ways
-from tests.proxy.test_signing import Account
-from tests.proxy.test_traces import collecting
+from tests.proxy.outbound.test_credentials import Account
+from tests.proxy.telemetry.test_traces import collecting
 
 MARKED = "marked-model-7"  # planted where it may be kept, to see that the search looks there
 
@@ -172,14 +173,14 @@ _TALK: tuple[Sequence[str | bytes], ...] = (
 
 
 def test_every_row_of_the_table_is_walked_and_every_dialect_is_spoken() -> None:
-    assert len(one_path_a_row()) == len(table._POSTS)
-    assert all(any(row.suffix.search(path) for path in SOCKETS) for row in table._SOCKETS)
+    assert len(one_path_a_row()) == len(routes._POSTS)
+    assert all(any(row.suffix.search(path) for path in SOCKETS) for row in routes._SOCKETS)
     assert known() - {"openai.realtime"} <= spoken(), "give it a sample in tests/proxy/wire"
 
 
 def test_a_new_row_fails_until_a_path_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = table._row("/v9/think", opaque.OPAQUE, "new.think", Kind.INFERENCE)
-    monkeypatch.setattr(table, "_POSTS", (*table._POSTS, row))
+    row = routes._row("/v9/think", opaque.OPAQUE, "new.think", Kind.INFERENCE)
+    monkeypatch.setattr(routes, "_POSTS", (*routes._POSTS, row))
     with pytest.raises(LookupError, match="/v9/think"):
         one_path_a_row()
 

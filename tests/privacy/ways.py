@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from proxy.wire import table
+from proxy.wire import routes
 from proxy.wire.dialect import Dialect
-from proxy.wire.encoding import decoder
-from proxy.wire.eventstream import EventStreamFeeder
+from proxy.wire.framing.encoding import decoder
+from proxy.wire.framing.eventstream import EventStreamFeeder
 from tests.classifier.error_samples import SAMPLES as ERRORS
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Framing, Hang
 from tests.privacy.canaries import ARGUMENTS, COMPLETION, HEADER, MESSAGE, PROMPT, QUERY, key
 from tests.proxy.wire.samples import EVENTS, SAMPLES, Sample, frame
-from tests.proxy.wire.test_table import POSTS
+from tests.proxy.wire.test_routes import POSTS
 
 CHAT: Final = "/v1/chat/completions"
 ECHO: Final = f"{MESSAGE.text}: your key {key('echoed')} may not ask {PROMPT.text}"
@@ -109,7 +109,7 @@ def _errors() -> Iterator[Way]:
 def _rows(*, every: bool) -> Iterator[Way]:
     failures, heard = [*FAILURES.items()], set[str]()
     for number, path in enumerate(one_path_a_row()):
-        dialect = table.route("POST", path.encode()).dialect.name
+        dialect = routes.route("POST", path.encode()).dialect.name
         whole = every or dialect not in heard
         heard.add(dialect)
         failing = failures if whole else failures[number % _TURNS :: _TURNS]
@@ -125,10 +125,10 @@ def one_path_a_row() -> list[str]:
     """
     found: dict[int, str] = {}
     for path in PATHS:
-        row = next((n for n, row in enumerate(table._POSTS) if row.suffix.search(path)), None)
+        row = next((n for n, row in enumerate(routes._POSTS) if row.suffix.search(path)), None)
         if row is not None:
             found.setdefault(row, path)
-    missing = [row.suffix.pattern for n, row in enumerate(table._POSTS) if n not in found]
+    missing = [row.suffix.pattern for n, row in enumerate(routes._POSTS) if n not in found]
     if missing:
         raise LookupError(f"no path is known for {missing}")
     return list(found.values())
@@ -136,10 +136,10 @@ def one_path_a_row() -> list[str]:
 
 def spoken() -> set[str]:
     """The names of the dialects that a sample of an answer is in."""
-    return {table.route("POST", sample.path.encode()).dialect.name for sample in SAMPLES}
+    return {routes.route("POST", sample.path.encode()).dialect.name for sample in SAMPLES}
 
 
-def known(rows: tuple[table._Row, ...] = table._POSTS) -> set[str]:
+def known(rows: tuple[routes._Row, ...] = routes._POSTS) -> set[str]:
     """The names of the dialects that rows name and that are read."""
     return {row.dialect.name for row in rows if row.dialect.known}
 
@@ -220,12 +220,12 @@ def _erring(status: int, body: object, event: str | None) -> Answer:
 
 def _fine(path: str) -> Mapping[str, Answer]:
     """An answer in the path's own dialect, whole or streamed, and one that nobody can read."""
-    dialect = table.route("POST", path.encode()).dialect
+    dialect = routes.route("POST", path.encode()).dialect
     return {"unreadable": answers.whole({COMPLETION.text: [COMPLETION.text]}), **_of(dialect)}
 
 
 def _of(dialect: Dialect) -> dict[str, Answer]:
-    in_it = [s for s in SAMPLES if table.route("POST", s.path.encode()).dialect is dialect]
+    in_it = [s for s in SAMPLES if routes.route("POST", s.path.encode()).dialect is dialect]
     return {
         f"{'whole' if sample.type == 'application/json' else 'stream'} of {dialect.name}":
             _sampled(sample, _natural)["answer"]

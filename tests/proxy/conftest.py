@@ -14,7 +14,7 @@ import pytest
 from tests import postgres
 
 if TYPE_CHECKING:
-    from tests.proxy.test_api import Service
+    from tests.proxy.api.test_routes import Service
 
 
 @dataclass
@@ -36,7 +36,9 @@ class Services:
         **settings: str,
     ) -> Service:
         """One with these settings, empty; on a file, or on a database of this server."""
-        from tests.proxy.test_api import serving  # here: most tests beside it need no service
+        from tests.proxy.api.test_routes import (
+            serving,  # here: most tests beside it need no service
+        )
 
         key = (server is None, upstreams, *sorted(settings.items()))
         if key in self.running:

@@ -19,7 +19,7 @@ from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
 from proxy.store.database import CommitBatch, Database, Gap, Registration, as_json
 from proxy.store.tables import metadata
-from tests.proxy.test_store import BARE, FULL
+from tests.proxy.store.test_database import BARE, FULL
 
 # In the order of their code points, which is neither that of UTF-16 nor of any language.
 NAMES = ("", "A/b", "a", "a ", "a'\"\n", "é", "～", "😀")

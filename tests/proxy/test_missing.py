@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from classifier.policy import Policy
-from proxy.control import RolloutService
-from proxy.keys import Keyring
-from proxy.prices import PriceTable
+from proxy.control.pricing import PriceTable
+from proxy.control.rollouts import RolloutService
+from proxy.routing.rollout_keys import Keyring
 from proxy.store.database import CommitBatch, Database
 from tests.builders import exchange
 

@@ -15,7 +15,7 @@ import httpx
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Provider, Request
-from tests.proxy.test_api import serving
+from tests.proxy.api.test_routes import serving
 
 FAULTS = {
     "sk-dead": Fault.AUTH,

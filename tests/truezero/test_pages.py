@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.truezero.driving import call, service
-from truezero.agents import AGENTS
+from truezero.runner.agents import AGENTS
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -58,7 +58,7 @@ def test_the_agents_page_lists_every_agent() -> None:
 
 
 def test_the_agents_page_names_every_variable() -> None:
-    from truezero.agents import _BASE_URLS
+    from truezero.runner.agents import _BASE_URLS
 
     text = (DOCS / "agents.md").read_text()
     assert all(f"`{variable}`" in text for variable in _BASE_URLS)

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from truezero import models
-from truezero.client import Client
-from truezero.questions import OutcomeFacts
-from truezero.rollouts import Rollout
+from truezero.sdk.client import Client
+from truezero.sdk.endpoints import OutcomeFacts
+from truezero.sdk.rollouts import Rollout
 
 Instance = Mapping[str, Any]
 Process = Callable[[Instance, Path, dict[str, Any], Any], None]

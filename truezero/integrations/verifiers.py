@@ -14,8 +14,8 @@ from typing import Any
 import typer
 
 from truezero import models
-from truezero.client import Client
-from truezero.questions import OutcomeFacts
+from truezero.sdk.client import Client
+from truezero.sdk.endpoints import OutcomeFacts
 
 TRACES = "traces.jsonl"  # verifiers/v1/utils/trace_store.py
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from classifier.records import Ending, Exchange
-from proxy.tap import Call, CallObserver, ObserverLimits
+from proxy.capture.call import Call
+from proxy.capture.observer import CallObserver, ObserverLimits
 
 SALT = b"a salt of the tests"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from classifier.records import Exchange
-from proxy.wire import dialect, table
+from proxy.wire import dialect, routes
 from proxy.wire.dialect import Reading, model_name, word
 from tests.proxy.wire.hearing import heard
 from tests.proxy.wire.samples import chat, dump
@@ -80,4 +80,4 @@ def test_a_finish_reason_that_is_no_word_still_ends_the_answer() -> None:
 
 def test_a_path_names_no_model_that_is_a_text() -> None:
     path = b"/v1beta/models/Summarise%20the%20merger:generateContent"
-    assert table.route("POST", path).model is None
+    assert routes.route("POST", path).model is None

@@ -1,0 +1,282 @@
+"""What a batch's score stands on: how much of it was measured, and what the rest could be.
+
+It fills no gap with a guess: an unmeasured slot is left out, or counted at both extremes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from classifier.diagnostics import Diagnostic, kinds
+from classifier.results import Result
+from classifier.verdicts import Health
+
+# Where a runner puts the one number that counts, in order of preference.
+_REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
+
+
+class Entry(NamedTuple):
+    """What one rollout adds to its batch, every attempt for itself.
+
+    ``health``, ``subcategory`` and ``fingerprint`` are their names as stored (no health:
+    not judged yet), ``reward`` is the one number of `reward_of`. A tuple, because a summary
+    reads thousands from rows.
+    """
+
+    rollout_id: str
+    task: str | None
+    attempt: int | None
+    health: str | None
+    subcategory: str | None
+    fingerprint: str | None
+    scoreable: str
+    provisional: bool
+    reward: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cost_usd: float | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def score(self) -> float | None:
+        """The reward where a model was reached."""
+        return self.reward if self.scoreable == "yes" else None
+
+    @classmethod
+    def of(cls, result: Result) -> Entry:
+        """A result as its batch counts it."""
+        return cls(
+            rollout_id=result.rollout_id,
+            task=result.task,
+            attempt=result.attempt,
+            health=result.health.value,
+            subcategory=result.subcategory and result.subcategory.value,
+            fingerprint=result.fingerprint,
+            scoreable=result.scoreable,
+            provisional=result.provisional,
+            reward=reward_of(result),
+            input_tokens=result.input_tokens,
+            output_tokens=result.output_tokens,
+            total_tokens=result.total_tokens,
+            cost_usd=result.cost_usd,
+            diagnostics=result.diagnostics,
+        )
+
+
+class Slot(NamedTuple):
+    """One place in a batch's denominator: a task's attempts, the oldest first.
+
+    ``counted`` is the attempt that counts: the first with a score, else the last. Never a
+    later one, or running again until it passes would raise a score.
+    """
+
+    name: str
+    attempts: tuple[Entry, ...]
+    counted: Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """The scores of a batch, over ``total`` slots.
+
+    ``scoreable`` slots reached a model, ``coverage`` is their share, ``scored`` of them
+    have a reward. ``score_all`` counts an unscored slot 0, ``score_effective`` leaves it
+    out; ``score_worst`` and ``score_best`` count it 0 and 1. ``score_first`` looks at
+    first attempts only, ``score_retried`` at slots that a later attempt fills.
+    ``retried_after_score`` are slots that were run again although a score was there. A
+    score over nothing is None.
+    """
+
+    total: int
+    scoreable: int
+    scored: int
+    coverage: float | None
+    score_all: float | None
+    score_effective: float | None
+    score_worst: float | None
+    score_best: float | None
+    score_first: float | None
+    score_retried: float | None
+    retried: int
+    retried_after_score: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Whether a batch is a valid measurement, and one line for each thing against it."""
+
+    valid: bool
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredBatch:
+    """A batch summed up; the counts are of rollouts, every attempt included."""
+
+    scores: Scores
+    check: Check
+    summaries: tuple[str, ...]
+    health: dict[str, int]
+    subcategory: dict[str, int]
+    fingerprint: dict[str, int]
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cost_usd: float | None
+    pending: int = field(default=0)
+
+
+def reward_of(result: Result) -> float | None:
+    """The one number of a result; None when there is none, or several and no main one.
+
+    Read by its name from ``rewards``, else from ``eval`` (true is 1, false is 0); a sole
+    reward counts under any name.
+    """
+    rewards = result.rewards or {}
+    for told in (rewards, result.eval or {}):
+        named = (told.get(name) for name in _REWARD_NAMES)
+        number = next((value for value in named if isinstance(value, int | float)), None)
+        if number is not None:
+            return float(number)
+    return next(iter(rewards.values())) if len(rewards) == 1 else None
+
+
+def slots(entries: Iterable[Entry]) -> list[Slot]:
+    """The entries as slots, in the order in which each slot was met first.
+
+    Entries of one task with different ``attempt`` numbers are attempts of one slot. A
+    task that has the same number several times was sampled several times: the n-th of
+    each number make the n-th slot. Without a task or a number a rollout is its own slot.
+    """
+    grouped: dict[tuple[str, int], list[Entry]] = {}
+    seen: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        if entry.task is None or entry.attempt is None:
+            grouped[f"\0{entry.rollout_id}", 0] = [entry]
+            continue
+        number = (entry.task, entry.attempt)
+        nth = seen[number] = seen.get(number, -1) + 1
+        grouped.setdefault((entry.task, nth), []).append(entry)
+    return [_slot(attempts) for attempts in grouped.values()]
+
+
+def _slot(attempts: list[Entry]) -> Slot:
+    first = attempts[0]
+    name = first.task or first.rollout_id
+    if len(attempts) == 1:
+        return Slot(name, (first,), first)
+    ordered = sorted(attempts, key=lambda a: a.attempt or 0)
+    scored = (a for a in ordered if a.score is not None)
+    return Slot(name, tuple(ordered), next(scored, ordered[-1]))
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def scores(batch: Sequence[Slot]) -> Scores:
+    """The scores of these slots; rewards are taken to lie between 0 and 1."""
+    known = _known(slot.counted.score for slot in batch)
+    total, unscored = len(batch), len(batch) - len(known)
+    scoreable = sum(slot.counted.scoreable == "yes" for slot in batch)
+    retried = [slot for slot in batch if len(slot.attempts) > 1]
+    filled = [slot.counted for slot in retried if slot.counted is not slot.attempts[0]]
+    return Scores(
+        total=total,
+        scoreable=scoreable,
+        scored=len(known),
+        coverage=scoreable / total if total else None,
+        score_all=_mean([*known, *[0.0] * unscored]),
+        score_effective=_mean(known),
+        score_worst=_mean([*known, *[0.0] * unscored]),
+        score_best=_mean([*known, *[1.0] * unscored]),
+        score_first=_mean(_known(slot.attempts[0].score for slot in batch) if retried else known),
+        score_retried=_mean(_known(entry.score for entry in filled)),
+        retried=len(retried),
+        retried_after_score=tuple(slot.name for slot in retried if _scored_before(slot)),
+    )
+
+
+def _scored_before(slot: Slot) -> bool:
+    return any(attempt.score is not None for attempt in slot.attempts[:-1])
+
+
+def check(batch: Sequence[Slot]) -> Check:
+    """One line for each slot that is no measurement, or a suspect or a picked one.
+
+    A failed attempt that a later one made good is not held against the batch.
+    """
+    lines: list[str] = []
+    for slot in batch:
+        lines += _found(slot.counted, slot.name)
+        if len(slot.attempts) > 1:
+            lines += _picked(slot)
+    return Check(valid=not lines, lines=tuple(lines))
+
+
+def _found(entry: Entry, name: str) -> list[str]:
+    if entry.diagnostics:
+        return [diagnostic.check_line(name) for diagnostic in entry.diagnostics]
+    if entry.provisional:
+        return [f"{name}: not finished: its runner has not reported, or calls are in flight"]
+    if entry.scoreable == "unknown" and entry.health == Health.HEALTHY:
+        return [f"{name}: suspect measurement: no model is known to have answered"]
+    return []
+
+
+def _picked(slot: Slot) -> list[str]:
+    if not _scored_before(slot):
+        return []
+    return [f"{slot.name}: run again although a score was there: only the first one counts"]
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = _known(values)
+    return sum(known) if known else None
+
+
+def _tokens(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _tally(names: Iterable[str | None]) -> dict[str, int]:
+    counts = Counter(names).most_common()
+    return {name: count for name, count in counts if name is not None}
+
+
+def _summaries(diagnostics: Iterable[Diagnostic]) -> tuple[str, ...]:
+    had = Counter(type(diagnostic) for diagnostic in diagnostics)
+    return tuple(kind.summary(had[kind]) for kind in kinds() if had[kind])
+
+
+def summarize(entries: Sequence[Entry]) -> ScoredBatch:
+    """A batch's counts, scores and check, from the entry of every attempt in it."""
+    batch = slots(entries)
+
+    def each(name: str) -> Iterable[Any]:
+        return map(attrgetter(name), entries)
+
+    return ScoredBatch(
+        scores=scores(batch),
+        check=check(batch),
+        summaries=_summaries(chain.from_iterable(each("diagnostics"))),
+        health=_tally(each("health")),
+        subcategory=_tally(each("subcategory")),
+        fingerprint=_tally(each("fingerprint")),
+        input_tokens=_tokens(each("input_tokens")),
+        output_tokens=_tokens(each("output_tokens")),
+        total_tokens=_tokens(each("total_tokens")),
+        cost_usd=_sum(each("cost_usd")),
+        pending=sum(each("provisional")),
+    )

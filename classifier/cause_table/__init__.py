@@ -1,0 +1,27 @@
+"""What providers' errors mean: one ordered table of facts, first match wins.
+
+It decides nothing by itself (``classifier.causes`` does), and matches no bare word: phrases
+are whole clauses of a provider's own sentence.
+
+The order inside the table is the order of evidence: names that a provider coined (codes,
+types, Google reasons and quota ids, AWS exceptions), then phrases of its own message, then
+the broad type names that several failures share, then the status. Broad names stand after
+phrases because providers reuse them: Anthropic's ``invalid_request_error`` is a malformed
+request, an empty account and a reached spend limit, and only its sentence tells which.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from classifier.cause_table.codes import COINED
+from classifier.cause_table.phrases import BROAD, PHRASES
+from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER, STATUSES
+
+TABLE: Final = (*COINED, *PHRASES, *BROAD, *STATUSES)
+"""Every row that reads an error or a status, in the order in which they are tried."""
+
+ROWS: Final = (*TABLE, *ENDINGS.values(), *FLAWS.values(), NO_ANSWER)
+"""Every row there is; each id once."""
+
+__all__ = ["ENDINGS", "FLAWS", "NO_ANSWER", "ROWS", "TABLE"]

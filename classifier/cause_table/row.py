@@ -1,0 +1,94 @@
+"""One row of the cause table, and the words its rows are built from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from classifier.verdicts import Subcategory
+
+AUTH = Subcategory.AUTH
+QUOTA = Subcategory.QUOTA
+MODEL = Subcategory.MODEL_NOT_FOUND
+RATE = Subcategory.RATE_LIMIT
+PROVIDER = Subcategory.PROVIDER_ERROR
+REJECTED = Subcategory.REJECTED_REQUEST
+Statuses = frozenset[int | None]
+
+
+def statuses(*codes: int) -> Statuses:
+    """A set of status codes."""
+    return frozenset(codes)
+
+
+CLIENT: Final[Statuses] = frozenset(range(400, 500))
+SERVER: Final[Statuses] = frozenset(range(500, 1000))
+NO_STATUS: Final[Statuses] = frozenset((None,))  # inside a 200, with no status of its own
+NOT_SERVER: Final = CLIENT | NO_STATUS
+BAD_REQUEST: Final = statuses(400, 422) | NO_STATUS
+
+
+def names(words: str) -> frozenset[str]:
+    """A set of names in lower case, from words separated by blanks."""
+    return frozenset(words.lower().split())
+
+
+def pattern(clause: str) -> re.Pattern[str]:
+    """A clause to search for, whatever its case."""
+    return re.compile(clause, re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseRow:
+    """One fact about a provider: what it answers, and what that means.
+
+    All conditions that are given must hold. ``names`` are compared in lower case with the
+    error's code, type and reasons and with the stated exception; ``reasons`` is searched in
+    its reasons, ``says`` in its message, ``params`` in its ``param``. ``on`` are the statuses
+    it may come with (None: inside a 200 that states none), as the body tells it where a
+    gateway flattened it; ``http`` is the status line alone. ``source`` says where the fact
+    is written down.
+    """
+
+    id: str
+    gives: Subcategory
+    source: str
+    reason: str | None = None
+    transient: bool | None = None
+    names: frozenset[str] = frozenset()
+    reasons: re.Pattern[str] | None = None
+    says: re.Pattern[str] | None = None
+    params: frozenset[str] = frozenset()
+    on: Statuses | None = None
+    http: Statuses | None = None
+    upstreams: frozenset[str] = frozenset()
+
+
+# "model X", "model: X", "the requested model 'X'": the name stands right behind the word, and
+# what follows speaks of it. "Tools with model X are not supported" speaks of something else.
+_THE_MODEL: Final = (
+    r"(?<!for )(?<!with )(?<!by )(?<!in )(?<!for the )(?<!with the )(?<!by the )(?<!in the )"
+    r"\bmodels?(?: id| name| identifier)?:? ?"
+)
+_ANY_NAME: Final = r"(?:[`'\"“][^`'\"”\n]{1,120}[`'\"”]|[\w./:@\-]+)?,? ?"
+_SURE_NAME: Final = r"(?:[`'\"“][^`'\"”\n]{1,120}[`'\"”]|(?=[\w./:@\-]*[\d\-/:@])[\w./:@\-]+)?,? ?"
+_BE: Final = r"(?:is |was |has |could |does |do |are |can|cannot |it )*"
+
+
+MODEL_GONE: Final = (
+    rf"{_THE_MODEL}{_ANY_NAME}{_BE}(?:not found|not exist|doesn'?t exist|not be found|be found|"
+    r"(?:not|isn'?t) available|no longer (?:available|supported)|not (?:been )?deployed|"
+    r"(?:currently )?unavailable|"
+    r"(?:been )?(?:removed|retired|decommissioned|deprecated|shut ?down))|"
+    rf"{_THE_MODEL}{_SURE_NAME}{_BE}(?:not supported|not a valid|not valid|invalid|unknown)"
+)
+
+
+PER_DAY: Final = (
+    r"\A(?![\s\S]*\bper min)[\s\S]*(?:"
+    r"\b(?:tokens?|requests?|calls|messages|neurons|images)[ -]per[ -](?:day|week|month)\b|"
+    r"\((?:TPD|RPD)\)|models-per-day|per 86400s|ByDay\b|"
+    r"\b(?:daily|weekly|monthly)(?: free| token| request| usage| rate| included| quota)*"
+    r" (?:limit|quota|allocation|allowance|cap|credits)\b|\bmonth'?s quota)"
+)

@@ -1,0 +1,156 @@
+"""What a rollout's calls add up to: statuses, tokens, and the time its failures cost.
+
+It sums and compares; it gives no verdict and never turns an unknown into a zero.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from classifier.fingerprints import status_name
+from classifier.logical_calls import LogicalCall, ended_at, output_tokens
+from classifier.records import Cause, Exchange, Usage
+
+T = TypeVar("T", int, float)
+Counted = TypeVar("Counted")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dominant:
+    """The failure that stands for many: its cause, its status and the last call that had it."""
+
+    status: int | None
+    cause: Cause
+    example: Exchange
+
+
+def status_counts(failures: Iterable[Exchange]) -> dict[str, int]:
+    """How many answers failed with each status; ``network`` for calls that never got one.
+
+    An error inside an HTTP 200 counts under ``200``.
+    """
+    return dict(sorted(Counter(status_name(x.status) for x in failures).items()))
+
+
+def most_frequent(items: Sequence[Counted]) -> Counted:
+    """The item that occurs most; on a tie the one that came last."""
+    counts = Counter(items)
+    most = max(counts.values())
+    return next(item for item in reversed(items) if counts[item] == most)
+
+
+def dominant(failures: Sequence[Exchange]) -> Dominant | None:
+    """The most frequent failed status, and within it the most frequent subcategory.
+
+    ``failures`` in the order of their ends; None when there are none.
+    """
+    caused = [(x, x.cause) for x in failures if x.cause is not None]
+    if not caused:
+        return None
+    status = most_frequent([x.status for x, _ in caused])
+    caused = [(x, cause) for x, cause in caused if x.status == status]
+    subcategory = most_frequent([cause.subcategory for _, cause in caused])
+    example, cause = next(pair for pair in reversed(caused) if pair[1].subcategory is subcategory)
+    return Dominant(status=status, cause=cause, example=example)
+
+
+def _total(values: Iterable[T | None]) -> T | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _refused(exchange: Exchange) -> bool:
+    """Whether it is known to have counted nothing: an HTTP error, or no answer at all."""
+    status = exchange.status
+    return exchange.cause is not None and (status is None or status >= 400)
+
+
+def _input_tokens(usage: Usage) -> int | None:
+    return usage.input_tokens if usage.input_total is None else usage.input_total
+
+
+def _sum_or_none(
+    exchanges: Iterable[Exchange], read: Callable[[Exchange], int | None]
+) -> int | None:
+    values = [(read(x), x) for x in exchanges]
+    return _total([0 if n is None and _refused(x) else n for n, x in values])
+
+
+def input_total(exchanges: Iterable[Exchange]) -> int | None:
+    """All input tokens, cache included; None where no call told any."""
+    return _sum_or_none(exchanges, lambda x: _input_tokens(x.usage))
+
+
+def output_total(exchanges: Iterable[Exchange]) -> int | None:
+    """All output tokens, reasoning included; None where no call told any."""
+    return _sum_or_none(exchanges, output_tokens)
+
+
+def _all_tokens(exchange: Exchange) -> int | None:
+    read, written = _input_tokens(exchange.usage), output_tokens(exchange)
+    if read is None or written is None:
+        stated = exchange.usage.total_tokens
+        return _total((read, written)) if stated is None else stated
+    return read + written
+
+
+def all_tokens(exchanges: Iterable[Exchange]) -> int | None:
+    """Input and output together, else the provider's own total; None where none told any."""
+    return _sum_or_none(exchanges, _all_tokens)
+
+
+def tool_calls(exchanges: Iterable[Exchange]) -> int | None:
+    """Tool calls the answers asked for; None where no answer could be read."""
+    return _sum_or_none(exchanges, lambda x: x.tool_calls)
+
+
+def cost_usd(exchanges: Iterable[Exchange]) -> float | None:
+    """What the providers themselves said it cost, in US dollars; None where none did."""
+    return _total(x.usage.cost_usd for x in exchanges)
+
+
+def lost_s(calls: Sequence[LogicalCall]) -> float | None:
+    """Seconds the agent spent on failed attempts and on waiting to retry them.
+
+    Overlapping waits count once. None when there were failures and nothing is known of
+    how long any took.
+    """
+    failures = [(call.model, attempt) for call in calls for attempt in call.failures]
+    if not failures:
+        return 0.0
+    starts = _starts(calls, {model for model, _ in failures})
+    spans = [_span(attempt, starts[model]) for model, attempt in failures]
+    if all(span is None for span in spans):
+        return None
+    return _covered([span for span in spans if span is not None])
+
+
+def _starts(calls: Sequence[LogicalCall], models: set[str | None]) -> dict[str | None, list[float]]:
+    starts: dict[str | None, list[float]] = {model: [] for model in models}
+    for call in calls:
+        if call.model in starts:
+            starts[call.model] += [attempt.timing.started_at for attempt in call.attempts]
+    for listed in starts.values():
+        listed.sort()
+    return starts
+
+
+def _span(attempt: Exchange, starts: list[float]) -> tuple[float, float] | None:
+    """From a failed attempt's start until the next call to the same model began."""
+    ended = ended_at(attempt)
+    after = bisect_left(starts, ended)
+    if attempt.timing.duration_s is None:
+        return None
+    return (attempt.timing.started_at, starts[after] if after < len(starts) else ended)
+
+
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    covered, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        covered += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return round(covered, 6)  # differences of epoch seconds carry noise below a microsecond

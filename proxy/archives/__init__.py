@@ -1,1 +1,0 @@
-"""The files that an archive is written to and read from."""

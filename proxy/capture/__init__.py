@@ -1,0 +1,1 @@
+"""Observe one call and describe it as an exchange. No I/O."""

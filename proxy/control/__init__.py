@@ -1,0 +1,1 @@
+"""What runners and people can ask, one class a subject."""

@@ -1,8 +1,0 @@
-"""A lean HTTP/1.1 client behind httpx's transport seam: bytes in, the same bytes out.
-
-It adds no header, keeps no cookie, follows no redirect, decodes nothing and logs nothing.
-"""
-
-from proxy.http1.transport import Http1Transport
-
-__all__ = ["Http1Transport"]

@@ -1,0 +1,64 @@
+"""The server's side of an agent's WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn._types import ASGISendEvent
+from uvicorn.config import Config
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from proxy.outbound.websocket import log
+
+DRAIN = "websocket.drain"  # a message of ours: end as soon as no call is under way
+
+
+class AgentWebSocketProtocol(WebSocketsSansIOProtocol):
+    """The server's side of an agent's socket.
+
+    Beyond uvicorn's own it logs no request, counts a refusal over HTTP as a completed
+    handshake, and lets calls under way end when the server stops.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.logger = self.conn.logger = log
+        self.conn.debug = False
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Take a message of the application."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            self.handshake_complete = True
+
+    def shutdown(self) -> None:
+        """Ask the application to come to an end; uvicorn cancels it when its grace is over."""
+        if self.handshake_complete and not self.close_sent:
+            self.queue.put_nowait({"type": DRAIN})  # type: ignore[arg-type,misc]
+        else:
+            super().shutdown()
+
+
+def websocket_options(max_bytes: int) -> dict[str, Any]:
+    """How uvicorn serves sockets, as arguments of its Config.
+
+    Arguments:
+        max_bytes: the longest message an agent may send.
+
+    A ping that a busy agent leaves unanswered would end its socket, and no provider had
+    asked; deflating for an agent next door costs the time of everybody's bytes.
+    """
+    return {
+        "ws": AgentWebSocketProtocol,
+        "ws_max_size": max_bytes,
+        "ws_ping_interval": None,
+        "ws_per_message_deflate": False,
+    }

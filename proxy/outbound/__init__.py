@@ -1,0 +1,1 @@
+"""The provider's side: HTTP/1.1 client, WebSockets, credentials."""

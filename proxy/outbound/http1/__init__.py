@@ -1,0 +1,8 @@
+"""A lean HTTP/1.1 client behind httpx's transport seam: bytes in, the same bytes out.
+
+It adds no header, keeps no cookie, follows no redirect, decodes nothing and logs nothing.
+"""
+
+from proxy.outbound.http1.transport import Http1Transport
+
+__all__ = ["Http1Transport"]

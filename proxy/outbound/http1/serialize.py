@@ -1,0 +1,147 @@
+"""A request as bytes: its head as it was dressed, and the framing that its body needs.
+
+It adds nothing else, and knows no socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator
+from typing import NamedTuple
+
+import httpx
+
+from proxy.outbound.http1.messages import UpstreamRequest, pairs
+
+# A body that may have to be sent a second time (see `UploadFraming.kept`) is kept up to this size.
+_KEPT_BYTES = 4 * 1024 * 1024
+
+_LENGTH = b"\r\ncontent-length:"
+_CODING = b"\r\ntransfer-encoding:"
+_CHUNKED = b"\r\ntransfer-encoding: chunked"
+_LAST_CHUNK = b"0\r\n\r\n"
+
+# RFC 9110 §8.6: where these carry no body they should say so.
+_EXPECT_A_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+
+class UploadFraming:
+    """A body that is still arriving while it is sent.
+
+    ``kept``: the parts sent so far, for as long as they may have to be sent again on another
+    connection; None once that is over.
+    """
+
+    def __init__(self, stream: AsyncIterable[bytes], length: int | None) -> None:
+        self.source: AsyncIterator[bytes] = aiter(stream)
+        self.length = length
+        self.kept: list[bytes] | None = []
+        self._kept_bytes = 0
+
+    def remember(self, part: bytes) -> None:
+        """Keep a part, unless too much has been kept already."""
+        if self.kept is not None:
+            self.kept.append(part)
+            self._kept_bytes += len(part)
+            if self._kept_bytes > _KEPT_BYTES:
+                self.kept = None
+
+    def framed(self, part: bytes) -> bytes:
+        """The part as it goes over the wire."""
+        return part if self.length is not None else b"%x\r\n%b\r\n" % (len(part), part)
+
+    def end(self, sent: int) -> bytes:
+        """What follows the last part.
+
+        Raises:
+            httpx.LocalProtocolError: the body is shorter than its content-length says.
+        """
+        if self.length is None:
+            return _LAST_CHUNK
+        self.check(sent, complete=True)
+        return b""
+
+    def check(self, sent: int, *, complete: bool = False) -> None:
+        """Refuse a body that is not as long as its content-length says: what follows it on
+        the connection would be misread."""
+        if self.length is not None and (sent > self.length or (complete and sent < self.length)):
+            raise httpx.LocalProtocolError("the body is not as long as its content-length says")
+
+
+class SerializedRequest(NamedTuple):
+    """A request ready to be sent: its head, then a body in memory or one still arriving."""
+
+    head: bytes
+    body: bytes
+    upload: UploadFraming | None
+    wants_no_body: bool  # an answer to HEAD has none, whatever its head says
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it could be sent again from the start."""
+        return self.upload is None or self.upload.kept is not None
+
+
+def compose(
+    request: httpx.Request, prefix: bytes = b"", more: tuple[tuple[bytes, bytes], ...] = ()
+) -> SerializedRequest:
+    """Lay out a request.
+
+    Arguments:
+        prefix: put before the target, as a forward proxy wants it (RFC 9112 §3.2.2).
+        more: headers for that proxy.
+
+    Raises:
+        httpx.LocalProtocolError: the request cannot be told from another one on the wire.
+    """
+    method = request.method
+    body: bytes | httpx.AsyncByteStream
+    if isinstance(request, UpstreamRequest):
+        target, body = request.target, request.body
+    else:
+        target = request.extensions.get("target") or request.url.raw_path
+        body = _body(request)
+    first = b"%b %b%b HTTP/1.1" % (method.encode("ascii"), prefix, target)
+    lines = [first, *map(b": ".join, pairs(request)), *map(b": ".join, more)]
+    head = b"\r\n".join(lines)
+    # No header value or target may end its line early: that would smuggle in another.
+    if not head.count(b"\n") == head.count(b"\r") == len(lines) - 1 or first.count(b" ") != 2:
+        raise httpx.LocalProtocolError("a line break or blank where none may be")
+    length, chunked = _framing(head)
+    if not isinstance(body, bytes):
+        if length is None and not chunked:
+            head += _CHUNKED
+        return SerializedRequest(
+            head + b"\r\n\r\n", b"", UploadFraming(body, length), method == "HEAD"
+        )
+    if chunked:
+        body = b"%x\r\n%b\r\n%b" % (len(body), body, _LAST_CHUNK) if body else _LAST_CHUNK
+    elif length is None:
+        if body or method in _EXPECT_A_BODY:
+            head += b"%b %d" % (_LENGTH, len(body))
+    elif length != len(body):
+        raise httpx.LocalProtocolError("the body is not as long as its content-length says")
+    return SerializedRequest(head + b"\r\n\r\n", body, None, method == "HEAD")
+
+
+def _body(request: httpx.Request) -> bytes | httpx.AsyncByteStream:
+    stream = request.stream
+    if isinstance(stream, httpx.ByteStream):
+        return b"".join(stream)
+    if not isinstance(stream, httpx.AsyncByteStream):
+        raise httpx.LocalProtocolError("a body must be in memory, or arrive asynchronously")
+    return stream
+
+
+def _framing(head: bytes) -> tuple[int | None, bool]:
+    """The content-length that the head names, and whether it says chunked."""
+    lowered = head.lower()
+    chunked = _CODING in lowered
+    _, named, rest = lowered.partition(_LENGTH)
+    if not named:
+        return None, chunked
+    if chunked or _LENGTH in rest:
+        raise httpx.LocalProtocolError("the head frames its body twice")
+    value = rest.partition(b"\r")[0].strip()
+    if not value.isdigit():
+        raise httpx.LocalProtocolError("content-length is no number")
+    return int(value), False

@@ -1,0 +1,1 @@
+"""Make exchanges durable: group commits, the backlog, the spill file."""

@@ -1,0 +1,1 @@
+"""One proxied call, from admission to its recorded ending."""

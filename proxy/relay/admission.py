@@ -1,0 +1,155 @@
+"""What a rollout's key still opens, and what its agent is drilled with: looked up, kept a second.
+
+It keeps no key, decides no verdict, and lets agents through while the database is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from classifier.records import Kind
+from proxy.routing.errors import Refusal
+from proxy.routing.target import AGENT, Target
+from proxy.wire import routes
+
+if TYPE_CHECKING:
+    from truezero.models import Fault, FaultKind
+
+log = logging.getLogger("truezero")
+
+TTL_S = 1.0  # in which every process sees that a key was revoked
+_PATIENCE_S = 2.0  # for a database that does not answer: agents are served all the same
+_MOST = 100_000  # rollouts remembered; a bound, not a policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessState:
+    """How one rollout stands.
+
+    ``ends_at``: from when its key and secret open nothing, in epoch seconds. ``upstream``:
+    the only one they open; None is any. ``fault``: what its agent is drilled with.
+    """
+
+    ends_at: float | None = None
+    upstream: str | None = None
+    fault: Fault | None = None
+
+
+class AccessUnknownError(Exception):
+    """The database could not be asked."""
+
+
+OPEN_ACCESS = AccessState()
+
+
+class Access:
+    """Every rollout's standing, as one process sees it.
+
+    Arguments:
+        look_up: a rollout's standing as it is stored, None where it is unknown; asked in
+            threads; raises AwayError.
+        count: counts one more call of a drilled rollout, in every process; likewise.
+        wall: seconds since the epoch.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        look_up: Callable[[str], AccessState | None],
+        count: Callable[[str], int],
+        wall: Callable[[], float],
+        clock: Callable[[], float],
+        ttl_s: float = TTL_S,
+    ) -> None:
+        self._look_up = look_up
+        self._count = count
+        self._wall = wall
+        self._clock = clock
+        self._ttl_s = ttl_s
+        self._seen: dict[str, tuple[float, AccessState]] = {}
+        self._asking: dict[str, asyncio.Task[AccessState]] = {}
+        self._watched: set[str] = set()
+
+    def changed(self, rollout_id: str) -> None:
+        """Forget what is known of a rollout, and look at its unproven calls too."""
+        self._seen.pop(rollout_id, None)
+        self._watched.add(rollout_id)
+
+    def watch(self, drilled: Iterable[str]) -> None:
+        """Take over which rollouts' unproven calls are looked at: the drilled ones."""
+        self._watched = set(drilled)
+
+    def concerns(self, target: Target) -> bool:
+        """Whether this call needs looking up: it shows a key or secret, or it may be drilled."""
+        return target.proven or target.rollout_id in self._watched
+
+    async def admit(self, target: Target) -> None:
+        """Let a call pass whose key or secret opens what it asks for.
+
+        Raises:
+            Refusal: 403 after the rollout's end, or at another upstream than its own.
+        """
+        if not target.proven:
+            return
+        standing = await self._of(target.rollout_id)
+        if standing.ends_at is not None and standing.ends_at <= self._wall():
+            raise Refusal(
+                403,
+                "rollout_ended",
+                "this rollout has ended: its key and its base_url open nothing any more",
+            )
+        if standing.upstream not in (None, target.upstream.name):
+            raise Refusal(
+                403,
+                "upstream_not_allowed",
+                f"this rollout was registered for the upstream {standing.upstream!r} and its key "
+                "opens no other",
+            )
+
+    async def next_fault(self, target: Target, method: str) -> FaultKind | None:
+        """Count a call of a drilled agent; what befalls it, if anything does."""
+        if target.role != AGENT or routes.route(method, target.path).kind is not Kind.INFERENCE:
+            return None
+        fault = (await self._of(target.rollout_id)).fault
+        if fault is None:
+            return None
+        try:
+            call = await asyncio.to_thread(self._count, target.rollout_id)
+        except AccessUnknownError:
+            return None
+        return fault.kind if fault.strikes(call) else None
+
+    async def drilled(self, target: Target) -> bool:
+        """Whether failures are to be played to this rollout's agent."""
+        return (await self._of(target.rollout_id)).fault is not None
+
+    async def _of(self, rollout_id: str) -> AccessState:
+        known = self._seen.get(rollout_id)
+        if known is not None and self._clock() - known[0] < self._ttl_s:
+            return known[1]
+        task = self._asking.get(rollout_id)
+        if task is None:
+            task = asyncio.create_task(self._ask(rollout_id))
+            self._asking[rollout_id] = task
+            task.add_done_callback(lambda _done: self._asking.pop(rollout_id, None))
+        return await asyncio.shield(task)
+
+    async def _ask(self, rollout_id: str) -> AccessState:
+        """Ask the database; while it is away, what was known last stands."""
+        before = self._clock()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                found = await asyncio.to_thread(self._look_up, rollout_id)
+        except (AccessUnknownError, TimeoutError) as error:
+            log.warning("a rollout's standing cannot be looked up: %s", type(error).__name__)
+            return self._seen.get(rollout_id, (before, OPEN_ACCESS))[1]
+        if len(self._seen) > _MOST:
+            self._seen.clear()
+        standing = found or OPEN_ACCESS
+        self._seen[rollout_id] = (before, standing)
+        return standing

@@ -1,0 +1,110 @@
+"""What the relay depends on: recorder, signers, limits, clocks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import httpx
+
+from classifier.records import Exchange
+from proxy.capture.observer import STALL_S
+from proxy.relay.admission import Access
+from proxy.routing import headers as dress
+from proxy.routing.limits import ConcurrencyLimiter
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.upstreams import Auth, Upstream
+
+
+class CallRecorder(Protocol):
+    """Where exchanges are written; neither future ever fails (a gap is counted instead)."""
+
+    def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
+        """Note a call in flight; done once it is durable, which may wait for `hurry`."""
+        ...
+
+    def hurry(self) -> None:
+        """Have what was noted written now: somebody waits for it."""
+        ...
+
+    def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
+        """Write a finished call; done once it is durable, or counted as a gap."""
+        ...
+
+
+class Signer(Protocol):
+    """Puts the service's own credential on a request whose caller shows none.
+
+    ``whole_body``: the credential covers the body, which must be there before it is sent.
+    """
+
+    whole_body: bool
+
+    async def sign(
+        self, *, upstream: Upstream, method: str, target: bytes, headers: dress.Pairs, body: bytes
+    ) -> dress.Pairs:
+        """The headers to send; raises a Refusal where there is no credential."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallLimits:
+    """Bounds of one call: times in seconds (None is unlimited), sizes in bytes.
+
+    ``drain_s`` and ``drain_bytes``: how much of an answer is read on for its usage after its
+    agent left; 0 seconds: the call is cancelled at once.
+    """
+
+    connect_s: float | None = 10.0
+    read_s: float | None = None
+    write_s: float | None = None
+    body_bytes: int = 64 * 1024 * 1024
+    drain_s: float = 0.0
+    drain_bytes: int = 16 * 1024 * 1024
+
+    @cached_property
+    def timeout(self) -> dict[str, float | None]:
+        """As httpx transports read it."""
+        return {"connect": self.connect_s, "read": self.read_s, "write": self.write_s, "pool": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelayContext:
+    """What the relay is given: its neighbours, its rules, and time.
+
+    ``admits`` raises a Refusal for a rollout that may not be written to; None admits all.
+    ``proof_required``: a call must prove its rollout by secret or minted key.
+    ``real_keys``: upstream name → the key to put in. ``signers``: who steps in where an
+    upstream takes more than a key, and neither the caller nor ``real_keys`` has one.
+    ``access``: what a rollout's key still opens, and what its agent is drilled with.
+    ``stall_s``: silence after which a call that its agent left was stalled, in seconds.
+    ``concurrency``: how many calls may be under way at once.
+    """
+
+    upstreams: Mapping[str, Upstream]
+    transport: httpx.AsyncBaseTransport
+    recorder: CallRecorder
+    keyring: Keyring
+    salt: bytes
+    new_id: Callable[[], str]
+    wall: Callable[[], float]
+    clock: Callable[[], float]
+    limits: CallLimits
+    proof_required: bool = False
+    admits: Callable[[str], Awaitable[None]] | None = None
+    real_keys: Mapping[str, str]
+    signers: Mapping[Auth, Signer] = field(default_factory=dict)
+    access: Access | None = None
+    stall_s: float = STALL_S
+    concurrency: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
+
+
+class AgentLeft(Exception):
+    """The agent hung up while its request was still coming."""
+
+
+class BodyTooLarge(Exception):
+    """A request of unknown length outgrew its limit."""

@@ -1,0 +1,1 @@
+"""Injected provider failures for drills."""

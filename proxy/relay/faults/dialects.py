@@ -1,0 +1,96 @@
+"""What a provider in trouble answers, in each dialect: errors, broken streams, empty answers.
+
+It answers nobody by itself, and every word in it is made up after the providers' documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from proxy.relay.faults.anthropic import (
+    anthropic_begun,
+    anthropic_breaking,
+    anthropic_errors,
+    anthropic_silence,
+    anthropic_whole,
+)
+from proxy.relay.faults.gemini import (
+    gemini_begun,
+    gemini_breaking,
+    gemini_errors,
+    gemini_silence,
+    gemini_whole,
+)
+from proxy.relay.faults.openai import (
+    chat_begun,
+    chat_breaking,
+    chat_errors,
+    chat_silence,
+    chat_whole,
+    responses_begun,
+    responses_breaking,
+    responses_errors,
+    responses_silence,
+    responses_whole,
+)
+from proxy.relay.faults.script import ErrorScript
+from proxy.wire.dialect import Payload, part
+
+# --- OpenAI: platform.openai.com/docs/guides/error-codes; openai-python types/chat -----------
+
+
+# --- OpenAI responses: openai-python types/responses; an unknown model is 400 there ----------
+
+
+# --- Anthropic: docs.claude.com/en/api/errors; anthropic-sdk-python types/raw_*data_event --------
+
+
+# --- Gemini: ai.google.dev/gemini-api/docs/troubleshooting; google.rpc error details ---------
+
+
+# --- who speaks how -------------------------------------------------------------------------
+
+CHAT = ErrorScript(
+    errors=chat_errors,
+    begun=chat_begun,
+    breaking=chat_breaking,
+    silence=chat_silence,
+    whole=chat_whole,
+)
+VOICES: Mapping[str, ErrorScript] = {
+    "openai.chat": CHAT,
+    "openai.responses": ErrorScript(
+        errors=responses_errors,
+        begun=responses_begun,
+        breaking=responses_breaking,
+        silence=responses_silence,
+        whole=responses_whole,
+    ),
+    "anthropic.messages": ErrorScript(
+        errors=anthropic_errors,
+        begun=anthropic_begun,
+        breaking=anthropic_breaking,
+        silence=anthropic_silence,
+        whole=anthropic_whole,
+    ),
+    "gemini.generateContent": (
+        _GEMINI := ErrorScript(
+            errors=gemini_errors,
+            begun=gemini_begun,
+            breaking=gemini_breaking,
+            silence=gemini_silence,
+            whole=gemini_whole,
+        )
+    ),
+    "gemini.streamGenerateContent": _GEMINI,
+}
+
+
+def voice(api: str) -> ErrorScript:
+    """How an API words its troubles; one that is not listed is answered as OpenAI's chat."""
+    return VOICES.get(api, CHAT)
+
+
+def wants_usage(body: Payload) -> bool:
+    """Whether a chat request asks for its stream's usage."""
+    return part(body.get("stream_options")).get("include_usage") is True

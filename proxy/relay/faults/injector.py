@@ -1,0 +1,217 @@
+"""Failures on purpose: stands in for a provider in one call of a rollout that is being drilled.
+
+It asks no provider, and plays nothing unless the rollout was registered with a fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import httpx
+import orjson
+
+from proxy.relay.faults.dialects import voice, wants_usage
+from proxy.relay.faults.script import WORDS, ErrorAnswer, ErrorScript, FaultedRequest
+from proxy.wire import routes
+from proxy.wire.dialect import Payload
+from proxy.wire.framing.encoding import decoder
+from proxy.wire.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from truezero.models import FaultKind
+
+Scope = dict[str, Any]
+Message = dict[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+
+INJECTED_HEADER = "x-truezero-injected"  # on each such answer: nobody takes it for a provider's
+_REQUEST_LIMIT = 64 * 1024 * 1024
+_JSON = ("content-type", "application/json")
+_SSE = ("content-type", "text/event-stream; charset=utf-8")
+_NO_LINGER = struct.pack("ii", 1, 0)  # close with a reset, and forget what was not yet sent
+
+
+class FaultInjector(httpx.AsyncBaseTransport):
+    """Answers one call as a provider in trouble would.
+
+    Arguments:
+        kind: which trouble.
+        method: of the request, upper case.
+        path: raw, after the upstream, without the query.
+        query: raw.
+    """
+
+    def __init__(self, kind: FaultKind, *, method: str, path: bytes, query: bytes = b"") -> None:
+        self._kind = kind
+        self._route = routes.route(method, path)
+        self._framed = not self._route.api.startswith("gemini") or b"alt=sse" in query
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Hear the request to its end, then fail.
+
+        Raises:
+            httpx.ReadTimeout: a hang outlasted the read limit of the call.
+            httpx.ReadError: the fault is a connection that is reset.
+        """
+        asked = self._asked(_read(await request.aread(), request.headers))
+        play = _PLAYS.get(self._kind, _refuse)
+        return await play(_Stage(self._kind, voice(self._route.api), asked, request))
+
+    def _asked(self, body: Payload) -> FaultedRequest:
+        named = self._route.model or body.get("model")
+        return FaultedRequest(
+            model=named if isinstance(named, str) else "unknown",
+            streamed=self._route.streams or body.get("stream") is True,
+            usage=wants_usage(body),
+            framed=self._framed,
+        )
+
+
+class _Stage:
+    """One call to be failed: who speaks, and what was asked."""
+
+    __slots__ = ("asked", "kind", "request", "voice")
+
+    def __init__(
+        self, kind: FaultKind, voice: ErrorScript, asked: FaultedRequest, request: httpx.Request
+    ) -> None:
+        self.kind, self.voice, self.asked, self.request = kind, voice, asked, request
+
+    @property
+    def failure(self) -> ErrorAnswer:
+        return self.voice.errors(self.asked.model)[self.kind]
+
+    def body(self, status: int, payload: object, headers: Mapping[str, str]) -> httpx.Response:
+        """A whole JSON answer."""
+        content = json.dumps(payload).encode()
+        stated = {"content-length": str(len(content)), **headers}
+        return self._response(status, _JSON, stated, _Events([content]))
+
+    def half(self, payload: object) -> httpx.Response:
+        """A JSON answer that promises its whole length and is cut in the middle."""
+        content = json.dumps(payload).encode()
+        events = _Events([content[: len(content) // 2]], cut=True)
+        return self._response(200, _JSON, {"content-length": str(len(content))}, events)
+
+    def events(self, events: Sequence[bytes], *, cut: bool = False) -> httpx.Response:
+        """A stream, whole or cut."""
+        kind = _SSE if self.asked.framed else _JSON
+        return self._response(200, kind, {}, _Events(events, cut=cut))
+
+    def _response(
+        self,
+        status: int,
+        content_type: tuple[str, str],
+        headers: Mapping[str, str],
+        stream: httpx.AsyncByteStream,
+    ) -> httpx.Response:
+        ours = (INJECTED_HEADER, self.kind)
+        return httpx.Response(
+            status,
+            headers=[content_type, *headers.items(), ours],
+            stream=stream,
+            request=self.request,
+        )
+
+
+class _Events(httpx.AsyncByteStream):
+    """Pieces of a body; ``cut`` breaks the connection after the last."""
+
+    def __init__(self, pieces: Sequence[bytes], *, cut: bool = False) -> None:
+        self._pieces, self._cut = pieces, cut
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self._pieces:
+            yield piece
+            await asyncio.sleep(0)  # each is a write of its own, as it would be
+        if self._cut:
+            raise httpx.RemoteProtocolError("peer closed connection before the body's end")
+
+
+async def _refuse(stage: _Stage) -> httpx.Response:
+    failure = stage.failure
+    return stage.body(failure.status, failure.body, failure.headers)
+
+
+async def _break(stage: _Stage) -> httpx.Response:
+    """An error inside a 200, after the first words where a stream was asked for."""
+    if not stage.asked.streamed:
+        return await _refuse(stage)
+    return stage.events([*stage.voice.begun(stage.asked), stage.voice.breaking(stage.asked)])
+
+
+async def _truncate(stage: _Stage) -> httpx.Response:
+    if stage.asked.streamed:
+        return stage.events(stage.voice.begun(stage.asked), cut=True)
+    return stage.half(stage.voice.whole(stage.asked, "".join(WORDS)))
+
+
+async def _say_nothing(stage: _Stage) -> httpx.Response:
+    """A complete answer, correct in every way, with nothing in it."""
+    if stage.asked.streamed:
+        return stage.events(stage.voice.silence(stage.asked))
+    return stage.body(200, stage.voice.whole(stage.asked, ""), {})
+
+
+async def _hang(stage: _Stage) -> NoReturn:
+    limit = stage.request.extensions.get("timeout", {}).get("read")
+    try:
+        async with asyncio.timeout(limit):
+            await asyncio.Event().wait()
+    except TimeoutError:
+        raise httpx.ReadTimeout("no byte came") from None
+    raise AssertionError("an event that nobody sets was set")
+
+
+async def _reset(_stage: _Stage) -> NoReturn:
+    raise httpx.ReadError("connection reset by peer")
+
+
+_PLAYS: Mapping[FaultKind, Callable[[_Stage], Awaitable[httpx.Response]]] = {
+    "stream_error": _break,
+    "truncation": _truncate,
+    "empty": _say_nothing,
+    "hang": _hang,
+    "reset": _reset,
+}
+
+
+def _read(body: bytes, headers: httpx.Headers) -> Payload:
+    encodings = [value for name, value in headers.raw if name.lower() == b"content-encoding"]
+    try:
+        undo = decoder(encodings, _REQUEST_LIMIT)
+        found = orjson.loads(undo.feed(body) if undo else body)
+    except (Unreadable, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def resetting(scope: Scope, send: Send) -> Send:
+    """What to send with in a call whose fault is ``reset``: the agent's socket is reset instead.
+
+    A server that lends its transport is needed (``proxy.inbound.http``); through any other the
+    agent gets the refusal that a provider's reset becomes.
+    """
+    transport = scope.get("state", {}).get("transport")
+    if transport is None:
+        return send
+
+    async def severed(message: Message) -> None:
+        if not transport.is_closing():
+            reset(transport)
+        await send(message)  # goes nowhere, and lets the server know that there was an answer
+
+    return severed
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """End a connection with RST, as a peer does that has crashed or a firewall that is tired."""
+    connection = transport.get_extra_info("socket")
+    with socket.socket(fileno=socket.dup(connection.fileno())) as same:
+        same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    transport.abort()

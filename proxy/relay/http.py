@@ -1,0 +1,80 @@
+"""The data plane over HTTP as an ASGI application: admit a call, then relay it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.relay.call import ProxiedCall, body_too_large, send_refusal
+from proxy.relay.context import RelayContext
+from proxy.relay.faults.injector import FaultInjector, resetting
+from proxy.routing import headers as dress
+from proxy.routing.errors import Refusal
+from proxy.routing.target import Addresses, Target, is_data_plane
+
+if TYPE_CHECKING:
+    from truezero.models import FaultKind
+
+
+class Relay:
+    """The data plane as an ASGI callable."""
+
+    def __init__(self, context: RelayContext) -> None:
+        self._context = context
+        self._addresses = Addresses(context.upstreams, context.keyring)
+
+    def claims(self, scope: Scope) -> bool:
+        """Whether this request is an agent's."""
+        return is_data_plane(scope["raw_path"], self._context.upstreams)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Relay one request, or answer why not."""
+        context = self._context
+        try:
+            target = await self._admitted(scope)
+            context.concurrency.acquire(target.rollout_id)
+            try:
+                access, fault = context.access, None
+                if access is not None and access.concerns(target):
+                    fault = await access.next_fault(target, scope["method"])
+                if fault is None:
+                    flight = ProxiedCall(context, target, scope, receive, send)
+                else:
+                    flight = self._drill(fault, target, scope, receive, send)
+                await flight.run()
+            finally:
+                context.concurrency.release(target.rollout_id)
+        except Refusal as refusal:
+            await send_refusal(refusal, send)
+
+    def _drill(
+        self, fault: FaultKind, target: Target, scope: Scope, receive: Receive, send: Send
+    ) -> ProxiedCall:
+        """The call with a failure in its provider's place; all else is as ever."""
+        stand_in = FaultInjector(
+            fault, method=scope["method"], path=target.path, query=target.query
+        )
+        context = replace(self._context, transport=stand_in, signers={})
+        if fault == "reset":
+            send = resetting(scope, send)
+        return ProxiedCall(context, target, scope, receive, send, injected=True)
+
+    async def _admitted(self, scope: Scope) -> Target:
+        context, headers = self._context, scope["headers"]
+        target = self._addresses.read(scope["raw_path"], scope["query_string"], headers)
+        if context.proof_required and not target.proven:
+            raise Refusal(
+                403,
+                "unproven_rollout",
+                "this call does not prove its rollout: use the base_url or the key that "
+                "registration returned",
+            )
+        if context.access is not None and context.access.concerns(target):
+            await context.access.admit(target)
+        if context.admits is not None:
+            await context.admits(target.rollout_id)
+        length = dress.named(headers).get(b"content-length")
+        if length is not None and int(length) > context.limits.body_bytes:
+            raise body_too_large(context.limits)
+        return target

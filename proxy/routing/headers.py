@@ -1,0 +1,232 @@
+"""How a request is dressed for the provider and an answer for the agent.
+
+It never looks into a body, and never logs a header.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import compress
+from operator import itemgetter
+from typing import NamedTuple
+
+from proxy.routing.upstreams import Auth
+
+Pairs = list[tuple[bytes, bytes]]
+
+# RFC 9110 §7.6.1: meant for one connection only, never forwarded.
+HOP_BY_HOP = frozenset(
+    {
+        b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
+        b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+    }
+)  # fmt: skip
+
+KEY_HEADERS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key"})
+ROLLOUT_HEADER = b"x-truezero-rollout"
+ROLE_HEADER = b"x-truezero-role"
+
+# Session names agents already send (wire-facts §7), strongest first.
+BORROWED = (
+    b"x-session-id", b"session_id", b"session-id", b"x-claude-code-session-id",
+    b"helicone-session-id", b"x-litellm-session-id", b"x-litellm-trace-id",
+    b"x-portkey-trace-id", b"x-bf-session-id",
+)  # fmt: skip
+
+_OURS = b"x-truezero-"
+_IN_ONE_HEADER = frozenset({Auth.X_API_KEY, Auth.X_GOOG_API_KEY, Auth.API_KEY})
+_NOT_FORWARDED = HOP_BY_HOP | {b"host", b"expect"}
+# What a value and a name may not hold (RFC 9110 §5). Taking away from values all that they may
+# hold, and looking whether anything is left, is a quarter of a search's time.
+_BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_BAD_NAME = re.compile(rb'[\x00-\x20\x7f()<>@,;:\\\[\]={}"/?]')
+_IN_VALUES = bytes(byte for byte in range(256) if not _BAD_VALUE.search(bytes((byte,))))
+_MINTED = b"tz-"
+_NAMES_NONE = frozenset({b"keep-alive", b"close", b"Keep-Alive"})  # what clients mostly send
+_CONNECTION = b"connection"
+_NAME, _VALUE = itemgetter(0), itemgetter(1)
+
+# AWS Signature Version 4: a signature names the host it was made for, so one made for this
+# proxy's address is worth nothing at the provider's.
+# docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+_SIGV4 = b"AWS4-HMAC-SHA256"
+_SIGV4_KEY = re.compile(rb"Credential=([^/,\s]+)")
+SIGNATURE_HEADERS = frozenset(
+    {b"authorization", b"x-amz-date", b"x-amz-security-token", b"x-amz-content-sha256"}
+)
+
+
+class _Plan(NamedTuple):
+    """What becomes of headers by their names alone, which hardly differ from call to call.
+
+    ``passes`` says of each whether it may go on, ``keys`` where keys stand, ``unfit`` whether a
+    name among them may not be in a header at all.
+    """
+
+    passes: tuple[bool, ...]
+    keys: tuple[int, ...]
+    names_hops: bool  # there is a connection header
+    unfit: bool
+
+
+def _plan(names: tuple[bytes, ...], dropped: frozenset[bytes], ours: bytes | None) -> _Plan:
+    return _Plan(
+        passes=tuple(
+            not (name in dropped or (ours is not None and name.startswith(ours))) for name in names
+        ),
+        keys=tuple(at for at, name in enumerate(names) if name in KEY_HEADERS),
+        names_hops=_CONNECTION in names,
+        unfit=any(map(_BAD_NAME.search, names)),
+    )
+
+
+@lru_cache(maxsize=256)
+def _asking_plan(names: tuple[bytes, ...]) -> _Plan:
+    return _plan(names, _NOT_FORWARDED, _OURS)
+
+
+@lru_cache(maxsize=256)
+def _answering_plan(names: tuple[bytes, ...]) -> _Plan:
+    return _plan(names, HOP_BY_HOP, None)
+
+
+def _keys(headers: Sequence[tuple[bytes, bytes]]) -> Iterable[bytes]:
+    """What stands in the headers that carry keys."""
+    return [headers[at][1] for at in _asking_plan(tuple(map(_NAME, headers))).keys]
+
+
+def named(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
+    """The first value of each header, by its lower-case name."""
+    return dict(reversed(headers))
+
+
+def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """The first value of a header, by its lower-case name; `named` is for several."""
+    for header, value in headers:
+        if header == name:
+            return value
+    return None
+
+
+def shown_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    """The key a caller shows, in whichever provider's header, without ``Bearer``.
+
+    Of an AWS signature it is the access key's id: all else in it differs from call to call.
+    """
+    for value in _keys(headers):
+        if value:
+            signer = _SIGV4_KEY.search(value) if is_signature(value) else None
+            return signer[1] if signer else _bare(value)
+    return None
+
+
+def is_signature(authorization: bytes) -> bool:
+    """Whether an Authorization header is an AWS signature, which covers host and body."""
+    return authorization.startswith(_SIGV4)
+
+
+def shows_key(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether headers dressed for a provider carry a key or a token for it."""
+    return any(name in KEY_HEADERS for name, _ in headers)
+
+
+def minted_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    """The key of ours that a caller shows, wherever he shows it."""
+    for value in _keys(headers):
+        if _is_minted(value):
+            return _bare(value)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def key_digest(key: bytes | None, salt: bytes) -> str | None:
+    """A key as it is stored: a salted 4-byte digest, ``key-3f9a01bc`` (contract §6)."""
+    if not key:
+        return None
+    return "key-" + hashlib.blake2b(key, digest_size=4, key=salt).hexdigest()
+
+
+def for_upstream(
+    headers: Sequence[tuple[bytes, bytes]], *, host: bytes, auth: Auth, real_key: str | None
+) -> Pairs:
+    """Dress an agent's headers for the provider; order and duplicates stay.
+
+    Arguments:
+        headers: as received, names in lower case.
+        host: the Host header of the upstream.
+        auth: where the provider expects its key.
+        real_key: put in where the caller shows a minted key or none.
+
+    At an upstream that takes AWS signatures the caller's own is taken off, as none.
+    """
+    plan = _asking_plan(tuple(map(_NAME, headers)))
+    passing: Iterable[tuple[bytes, bytes]] = compress(headers, plan.passes)
+    keys = [headers[at] for at in plan.keys]
+    dropped = _by_connection(headers) if plan.names_hops else _NONE
+    if auth is Auth.AWS and any(map(is_signature, map(_VALUE, keys))):
+        dropped |= SIGNATURE_HEADERS
+    if dropped:
+        passing = (pair for pair in passing if pair[0] not in dropped)
+    dressed: Pairs = [(b"host", host), *passing]
+    shows_own = False
+    for pair in keys:
+        if _is_minted(pair[1]):
+            dressed = [each for each in dressed if each != pair]
+        elif pair[0] not in dropped:
+            shows_own = True
+    if real_key is not None and not shows_own and auth is not Auth.NONE:
+        dressed.append(_credential(auth, real_key))
+    return dressed
+
+
+def with_length(headers: Pairs, length: int) -> Pairs:
+    """The same headers for a body of another length, in bytes; none where none was stated."""
+    stated = b"%d" % length
+    return [(name, stated if name == b"content-length" else value) for name, value in headers]
+
+
+def for_agent(headers: Sequence[tuple[bytes, bytes]], exchange_id: str) -> Pairs:
+    """Dress a provider's answer for the agent; names come out in lower case."""
+    names = tuple(map(bytes.lower, map(_NAME, headers)))
+    values = tuple(map(_VALUE, headers))
+    lowered = tuple(zip(names, values, strict=True))
+    plan = _answering_plan(names)
+    dressed = list(compress(lowered, plan.passes))
+    if plan.names_hops and (dropped := _by_connection(lowered)):
+        dressed = [pair for pair in dressed if pair[0] not in dropped]
+    if plan.unfit or b"".join(values).translate(None, _IN_VALUES):
+        dressed = [pair for pair in dressed if _is_fit(pair)]
+    dressed.append((b"x-truezero-exchange", exchange_id.encode()))
+    return dressed
+
+
+def _is_fit(pair: tuple[bytes, bytes]) -> bool:
+    return not (_BAD_NAME.search(pair[0]) or _BAD_VALUE.search(pair[1]))
+
+
+def _is_minted(value: bytes) -> bool:
+    return _MINTED in value and _bare(value).startswith(_MINTED)
+
+
+def _bare(value: bytes) -> bytes:
+    return value[7:].strip() if value[:7].lower() == b"bearer " else value.strip()
+
+
+def _credential(auth: Auth, key: str) -> tuple[bytes, bytes]:
+    if auth in _IN_ONE_HEADER:
+        return auth.value.encode(), key.encode()
+    return b"authorization", b"Bearer " + key.encode()
+
+
+_NONE: frozenset[bytes] = frozenset()
+
+
+def _by_connection(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """The headers that connection headers name, as meant for this hop only."""
+    values = [value for name, value in headers if name == _CONNECTION]
+    if len(values) == 1 and values[0] in _NAMES_NONE:
+        return _NONE
+    return frozenset(token.strip().lower() for value in values for token in value.split(b","))

@@ -1,0 +1,247 @@
+"""Whose call it is and where it goes, from the raw path and the headers.
+
+It works on the bytes as received and never on a URL rebuilt out of the Host header.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import unquote_to_bytes
+
+from classifier.records import Attribution
+from proxy.routing import headers as dress
+from proxy.routing.errors import Refusal
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.upstreams import Upstream, normalised
+
+ROLLOUT_MAX = 200  # characters, contract §1
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+_DOUBLED = b"/v1/v1/"
+_DOT_SEGMENT = re.compile(rb"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?=/|%2f|%5c|$)", re.IGNORECASE)
+_TARGET_BYTES = re.compile(rb"[\x21-\x7e]*\Z")
+
+# What is longer is no path that is asked for again and again, and would fill the memory.
+OFTEN = 2048  # bytes
+
+AGENT = "agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where one request belongs and goes.
+
+    ``path`` is the raw path after the upstream's name, beginning with ``/``; ``query``
+    is raw. ``proven`` says that a secret or a minted key vouches for the rollout.
+    """
+
+    rollout_id: str
+    upstream: Upstream
+    role: str
+    path: bytes
+    query: bytes
+    attribution: Attribution
+    proven: bool
+
+    @property
+    def forwarded(self) -> bytes:
+        """The request target to send: prefix, path and query as received."""
+        target = self.upstream.prefix + self.path
+        return target + b"?" + self.query if self.query else target
+
+
+def is_data_plane(raw_path: bytes, upstreams: Mapping[str, Upstream]) -> bool:
+    """Whether a path is an agent's: ``/r/…`` or ``/{upstream}/…``."""
+    if raw_path.startswith(b"/r/") or raw_path == b"/r":
+        return True
+    name, _, _ = raw_path[1:].partition(b"/")
+    return normalised(name.decode("latin-1")) in upstreams
+
+
+def address(
+    raw_path: bytes,
+    query: bytes,
+    headers: Sequence[tuple[bytes, bytes]],
+    *,
+    upstreams: Mapping[str, Upstream],
+    keyring: Keyring,
+) -> Target:
+    """Read a request's identity and destination (contract §1, in its order of trust).
+
+    Arguments:
+        raw_path: as received, percent-encoding kept.
+        headers: names in lower case.
+
+    Raises:
+        Refusal: the path names no rollout, no known upstream, or cannot be forwarded.
+    """
+    return Addresses(upstreams, keyring).read(raw_path, query, headers)
+
+
+class Addresses:
+    """Reads where requests belong and go; what agents ask again and again is read once.
+
+    Arguments:
+        upstreams: all there are, by name.
+        keyring: opens rollouts' secrets and keys.
+    """
+
+    def __init__(self, upstreams: Mapping[str, Upstream], keyring: Keyring) -> None:
+        self._upstreams = upstreams
+        self._keyring = keyring
+        self._by_path = lru_cache(maxsize=4096)(self._of_path)
+
+    def read(self, raw_path: bytes, query: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Target:
+        """As `address`."""
+        minted = dress.minted_key(headers)
+        seen = dress.named(headers)
+        role = seen.get(dress.ROLE_HEADER)
+        if raw_path.startswith(b"/r/") or raw_path == b"/r":
+            often = len(raw_path) + len(query) + len(minted or b"") < OFTEN
+            return (self._by_path if often else self._of_path)(raw_path, query, minted, role)
+        return self._target(
+            _header_identity(seen, minted, self._keyring), None, role, raw_path, query
+        )
+
+    def _of_path(
+        self, raw_path: bytes, query: bytes, minted: bytes | None, role: bytes | None
+    ) -> Target:
+        who, rest = _path_identity(raw_path[3:], minted, self._keyring)
+        named, rest = _path_role(rest)
+        return self._target(who, named, role, rest, query)
+
+    def _target(
+        self, who: _Identity, named: str | None, role: bytes | None, rest: bytes, query: bytes
+    ) -> Target:
+        upstream, path = _upstream(rest, self._upstreams)
+        return Target(
+            rollout_id=who.rollout_id,
+            upstream=upstream,
+            role=named or _header_role(role),
+            path=_forwardable(path, query),
+            query=query,
+            attribution=who.attribution,
+            proven=who.proven,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    rollout_id: str
+    attribution: Attribution
+    proven: bool
+
+
+def _path_identity(path: bytes, minted: bytes | None, keyring: Keyring) -> tuple[_Identity, bytes]:
+    segment, slash, rest = path.partition(b"/")
+    named = _decoded(segment)
+    bare, tilde, secret = named.rpartition("~")
+    if tilde and keyring.opens(bare, secret):
+        return _Identity(checked_rollout(bare), Attribution.PATH, True), slash + rest
+    rollout_id = checked_rollout(named)
+    proven = minted is not None and keyring.rollout_of(minted.decode("latin-1")) == rollout_id
+    return _Identity(rollout_id, Attribution.PATH, proven), slash + rest
+
+
+def _path_role(path: bytes) -> tuple[str | None, bytes]:
+    if not path.startswith(b"/as/"):
+        return None, path
+    role, slash, rest = path[4:].partition(b"/")
+    return _checked_role(_decoded(role)), slash + rest
+
+
+def _header_role(value: bytes | None) -> str:
+    return AGENT if value is None else _checked_role(value.decode("latin-1"))
+
+
+def _header_identity(
+    seen: Mapping[bytes, bytes], minted: bytes | None, keyring: Keyring
+) -> _Identity:
+    if minted is not None:
+        rollout_id = keyring.rollout_of(minted.decode("latin-1"))
+        if rollout_id is None:
+            raise Refusal(401, "unknown_key", "this truezero key is not one of ours")
+        return _Identity(rollout_id, Attribution.MINTED_KEY, True)
+    named = seen.get(dress.ROLLOUT_HEADER)
+    if named is not None:
+        return _Identity(checked_rollout(_text(named)), Attribution.HEADER, False)
+    for name in dress.BORROWED:
+        value = seen.get(name)
+        if value:
+            return _Identity(checked_rollout(_text(value)), Attribution.BORROWED_HEADER, False)
+    raise Refusal(
+        400,
+        "no_rollout",
+        "nothing names the rollout: use the base_url /r/{rollout}/{upstream}/…, a minted key, "
+        "or the header x-truezero-rollout",
+    )
+
+
+def checked_rollout(rollout_id: str) -> str:
+    """Return the id if it can name a rollout.
+
+    Raises:
+        Refusal: empty, longer than 200 characters, or with control characters.
+    """
+    if not rollout_id:
+        raise Refusal(400, "bad_rollout", "the path has no rollout id: /r/{rollout}/{upstream}/…")
+    if len(rollout_id) > ROLLOUT_MAX:
+        raise Refusal(400, "bad_rollout", f"a rollout id has at most {ROLLOUT_MAX} characters")
+    if _CONTROL.search(rollout_id):
+        raise Refusal(400, "bad_rollout", "a rollout id holds no control characters")
+    return rollout_id
+
+
+def _checked_role(role: str) -> str:
+    if not _ROLE.match(role):
+        raise Refusal(400, "bad_role", "a role is 1-40 of a-z 0-9 _ - (judge, user-simulator, …)")
+    return role
+
+
+def _decoded(segment: bytes) -> str:
+    return _text(unquote_to_bytes(segment) if b"%" in segment else segment)
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refusal(400, "bad_rollout", "a rollout id is UTF-8") from None
+
+
+def _upstream(path: bytes, upstreams: Mapping[str, Upstream]) -> tuple[Upstream, bytes]:
+    segment, slash, rest = path.removeprefix(b"/").partition(b"/")
+    name = normalised(segment.decode("latin-1"))
+    upstream = upstreams.get(name)
+    if upstream is None:
+        known = ", ".join(sorted(upstreams))
+        shown = name if name.isascii() and name.isprintable() else "that"
+        raise Refusal(
+            404, "unknown_upstream", f"{shown[:64]!r} is not an upstream here; known are: {known}"
+        )
+    if upstream.url is None:
+        variable = f"TRUEZERO_UPSTREAM_{name.upper().replace('-', '_')}"
+        raise Refusal(
+            404, "unconfigured_upstream", f"{name!r} has no address yet: set {variable}=https://…"
+        )
+    return upstream, (slash + rest) or b"/"
+
+
+def _forwardable(path: bytes, query: bytes) -> bytes:
+    if path.startswith(_DOUBLED):
+        path = path[3:]
+    if b"." in path or b"%2" in path:
+        _refuse_dot_segments(path)
+    if not (_TARGET_BYTES.match(path) and _TARGET_BYTES.match(query)):
+        raise Refusal(400, "bad_path", "the path holds bytes that no URL may carry")
+    return path
+
+
+def _refuse_dot_segments(path: bytes) -> None:
+    """A dot segment could climb out of an upstream's prefix."""
+    if _DOT_SEGMENT.search(path):
+        raise Refusal(400, "bad_path", "'.' and '..' segments are not forwarded")

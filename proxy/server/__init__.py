@@ -1,0 +1,1 @@
+"""Processes, listeners and start-up."""

@@ -1,0 +1,1 @@
+"""Move, copy, prune and archive stored data while services run."""

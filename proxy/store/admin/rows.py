@@ -1,0 +1,258 @@
+"""Rows of any table as plain tuples, in the order of its key, and one number for a heap of them.
+
+It knows no noun and no file: `archive.py` and `copying.py` say which rows, and what for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import orjson
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    Select,
+    String,
+    Table,
+    create_engine,
+    event,
+    func,
+    literal,
+    select,
+    tuple_,
+)
+from sqlalchemy.exc import DBAPIError
+
+from proxy.store import migrations, partitions
+from proxy.store.database import UrlError, url_of
+from proxy.store.migrations import UnfitError
+from proxy.store.tables import exchanges
+
+Row: TypeAlias = Sequence[Any]
+T = TypeVar("T")
+
+CHUNK = 2000  # rows fetched, written and committed at once
+
+_BUSY_S = 30.0  # how long a writer waits for another process on the same file
+_MODULUS = 1 << 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """How many rows there are, and the sum of their hashes: the same in whatever order."""
+
+    rows: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.value:032x}"
+
+
+def place(url: str) -> str:
+    """A database as it may be printed: a file's path, or a URL without its password."""
+    whole = url_of(url)
+    if whole.get_backend_name() == "sqlite":
+        return whole.database or ":memory:"
+    return whole.render_as_string(hide_password=True)
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two names are one database, as far as names can tell."""
+    files = [sqlite_file(url) for url in (one, other)]
+    if all(files):
+        return len({file.resolve() for file in files if file}) == 1
+    return bool(url_of(one) == url_of(other))
+
+
+@contextmanager
+def reading(url: str) -> Iterator[Connection]:
+    """A connection that sees one state of a whole database of ours, and changes nothing.
+
+    Raises:
+        UnfitError: there is none, or this program cannot read it.
+    """
+    file = sqlite_file(url)
+    if file is not None and not file.is_file():
+        raise UnfitError(f"there is no database at {file}")
+    with looking(url) as connection:
+        _check(connection, url)
+        yield connection
+
+
+@contextmanager
+def looking(url: str) -> Iterator[Connection]:
+    """A connection that sees one state of whatever is there, and changes nothing."""
+    file = sqlite_file(url)
+    there = url if file is None or file.is_file() else ":memory:"
+    with _engine(there, "BEGIN", snapshot=True) as engine, engine.begin() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(url: str) -> Iterator[Engine]:
+    """An engine whose transactions wait for other writers, on a schema that is up to date.
+
+    Raises:
+        UnfitError: a later version of this program wrote the database.
+    """
+    with _engine(url, "BEGIN IMMEDIATE", snapshot=False) as engine:
+        with engine.connect() as connection:
+            migrations.upgrade(connection)
+        yield engine
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite database; None for any other database."""
+    whole = url_of(url)
+    if whole.get_backend_name() != "sqlite":
+        return None
+    return Path(whole.database or ":memory:")
+
+
+@cache
+def columns_of(table: Table) -> tuple[str, ...]:
+    """The names of a table's columns, in the order of its rows."""
+    return tuple(str(column.name) for column in table.columns)
+
+
+def by_key(connection: Connection, table: Table) -> list[ColumnElement[Any]]:
+    """A table's key to order by: text by code point on every database, as Python orders it."""
+    return exactly(connection, *table.primary_key.columns)
+
+
+def exactly(connection: Connection, *columns: Column[Any]) -> list[ColumnElement[Any]]:
+    """Columns to order and compare by, texts by code point."""
+    return [_exact(connection, column) for column in columns]
+
+
+def stream(connection: Connection, query: Select[Any]) -> Iterator[Row]:
+    """The rows of a query, fetched as they are used."""
+    for rows in connection.execute(query.execution_options(yield_per=CHUNK)).partitions():
+        yield from rows
+
+
+def up_to(connection: Connection, table: Table, key: Row) -> ColumnElement[bool]:
+    """Whether a row of the table stands at a key or before it."""
+    mine, other = tuple_(*by_key(connection, table)), tuple_(*map(literal, key))
+    return mine <= other
+
+
+def last_key(connection: Connection, table: Table) -> Row | None:
+    """The greatest key of a table; None where it is empty."""
+    backwards = [column.desc() for column in by_key(connection, table)]
+    key = select(*table.primary_key.columns).order_by(*backwards).limit(1)
+    return connection.execute(key).first()
+
+
+def digest(rows: Iterable[Row]) -> Digest:
+    """Count rows and sum their hashes."""
+    count = total = 0
+    for row in rows:
+        spelled = orjson.dumps(tuple(row)).replace(b",-0.0,", b",0.0,")  # one for SQLite
+        total += int.from_bytes(blake2b(spelled, digest_size=16).digest(), "big")
+        count += 1
+    return Digest(rows=count, value=total % _MODULUS)
+
+
+def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Add rows in the fastest way the database has."""
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql":
+        if table is exchanges:
+            at = columns_of(table).index("started_at")
+            partitions.add(connection, {partitions.wanted(row[at])[0] for row in rows})
+        names = ", ".join(f'"{name}"' for name in columns_of(table))
+        _copy_in(connection, f'COPY "{table.name}" ({names}) FROM STDIN', rows)
+        return
+    statement = str(table.insert().compile(dialect=connection.dialect))
+    connection.exec_driver_sql(statement, [tuple(row) for row in rows])
+
+
+def follow(connection: Connection, table: Table) -> None:
+    """Let the numbers that a database gives by itself go on behind those it was given."""
+    counted = table.autoincrement_column
+    if counted is None or connection.dialect.name != "postgresql":
+        return
+    greatest = connection.scalar(select(func.max(counted)))
+    if greatest is not None:
+        sequence = func.pg_get_serial_sequence(table.name, counted.name)
+        connection.execute(select(func.setval(sequence, greatest)))
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of so many items; the last one may be shorter."""
+    left = iter(items)
+    while chunk := list(islice(left, size)):
+        yield chunk
+
+
+def _exact(connection: Connection, column: Column[Any]) -> ColumnElement[Any]:
+    if connection.dialect.name == "postgresql" and isinstance(column.type, String):
+        return column.collate("C")
+    return column
+
+
+def _copy_in(connection: Connection, statement: str, rows: Sequence[Row]) -> None:
+    driver: Any = connection.connection.dbapi_connection
+    try:
+        with driver.cursor() as cursor, cursor.copy(statement) as taking:
+            for row in rows:
+                taking.write_row(row)
+    except connection.dialect.loaded_dbapi.Error as error:
+        raise DBAPIError(statement, None, error) from error
+
+
+def _check(connection: Connection, url: str) -> None:
+    found = migrations.current(connection)
+    if found is None:
+        raise UnfitError(f"{place(url)} holds nothing of truezero")
+    migrations.refuse_newer(found)
+    if found != migrations.HEAD:
+        raise UnfitError(
+            f"{place(url)} stands at schema {found}, and this version reads {migrations.HEAD}: "
+            "bring it up to date with `truezero db upgrade`"
+        )
+    migrations.refuse_unfinished(connection)
+
+
+@contextmanager
+def _engine(url: str, begin: str, *, snapshot: bool) -> Iterator[Engine]:
+    engine = _made(url, begin, snapshot=snapshot)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def _made(url: str, begin: str, *, snapshot: bool) -> Engine:
+    whole = url_of(url)
+    if sqlite_file(url) is None:
+        level = "REPEATABLE READ" if snapshot else "READ COMMITTED"
+        try:
+            return create_engine(whole, isolation_level=level)
+        except ModuleNotFoundError:
+            raise UrlError("PostgreSQL takes the extra: pip install 'truezero[postgres]'") from None
+    engine = create_engine(whole, connect_args={"timeout": _BUSY_S})
+    event.listen(engine, "connect", _plain if snapshot else _as_the_service)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    return engine
+
+
+def _plain(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions are begun by the `begin` listener
+
+
+def _as_the_service(connection: Any, _record: object) -> None:
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")

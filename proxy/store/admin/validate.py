@@ -1,0 +1,123 @@
+"""Check a record of an archive and turn it into a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from operator import itemgetter
+from typing import Any
+
+import orjson
+from sqlalchemy import Boolean, Column, DefaultClause, Float, Integer
+
+from proxy.store.admin.archive import STARTED_AT
+from proxy.store.admin.nouns import NOUNS, Noun, RecordError
+from proxy.store.admin.rows import Row
+from proxy.store.tables import exchange_of
+
+_YEAR_9999 = 253_370_764_800.0  # in epoch seconds; a calendar of Python's ends soon after
+_SEEN = 10_000  # kinds of rows that are remembered
+_KINDS: tuple[tuple[type[Any], frozenset[type]], ...] = (
+    (Boolean, frozenset({bool})),
+    (Integer, frozenset({int})),
+    (Float, frozenset({float, int})),
+)
+
+
+def row_of(name: str, record: Mapping[str, object]) -> Row:
+    """A record's fields as a row of its noun's table.
+
+    A field that a later version added may be missing, and gets what its column defaults to.
+
+    Raises:
+        RecordError: it names no noun of ours, or a field is missing, unknown or of another type.
+    """
+    noun = NOUNS.get(name)
+    if noun is None:
+        raise RecordError(f"type: {name!r} is none of {', '.join(NOUNS)}")
+    shape = _shape(name)
+    row = shape.values(record) if record.keys() == shape.names else None
+    if row is None or not shape.fits(row):
+        row = _mended(name, record)
+    _check_meaning(name, noun, row)
+    return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    names: frozenset[str]
+    types: tuple[frozenset[type], ...]
+    values: Callable[[Mapping[str, object]], Row]
+    seen: set[tuple[type, ...]] = field(default_factory=set)  # types that fitted: most rows' are
+
+    def fits(self, row: Row) -> bool:
+        """Whether each value is of its column's type."""
+        types = tuple(map(type, row))
+        if types in self.seen:
+            return True
+        if not all(each in of for each, of in zip(types, self.types, strict=True)):
+            return False
+        if len(self.seen) < _SEEN:
+            self.seen.add(types)
+        return True
+
+
+@cache
+def _shape(name: str) -> _Shape:
+    noun = NOUNS[name]
+    types = tuple(_types(column) for column in noun.table.columns)
+    return _Shape(names=frozenset(noun.columns), types=types, values=itemgetter(*noun.columns))
+
+
+def _types(column: Column[Any]) -> frozenset[type]:
+    kinds = (types for kind, types in _KINDS if isinstance(column.type, kind))
+    none = frozenset({type(None)}) if column.nullable else frozenset()
+    return next(kinds, frozenset({str})) | none
+
+
+def _mended(name: str, record: Mapping[str, object]) -> Row:
+    """The row of a record that lacks what a later version added; else what is wrong with it."""
+    if unknown := record.keys() - _shape(name).names:
+        raise RecordError(f"{min(unknown)}: is no field of {name}")
+    return tuple(_value(column, record) for column in NOUNS[name].table.columns)
+
+
+def _value(column: Column[Any], record: Mapping[str, object]) -> object:
+    if column.name not in record:
+        return _default(column)
+    value = record[column.name]
+    if type(value) not in _types(column):
+        raise RecordError(f"{column.name}: {value!r} is not of its type")
+    return value
+
+
+def _default(column: Column[Any]) -> object:
+    if isinstance(column.server_default, DefaultClause):
+        text = str(column.server_default.arg)
+        return text if str in _types(column) else column.type.python_type(int(text))
+    if not column.nullable:
+        raise RecordError(f"{column.name}: is missing")
+    return None
+
+
+def _check_meaning(name: str, noun: Noun, row: Row) -> None:
+    """What a column's type cannot tell: names of things, and JSON."""
+    if name == "exchange":
+        try:
+            exchange_of(row)
+        except (KeyError, ValueError) as error:
+            raise RecordError(f"{error} is no word of ours") from None
+        if not 0 <= row[STARTED_AT] < _YEAR_9999:
+            raise RecordError(f"started_at: {row[STARTED_AT]!r} is no time")
+    for column in noun.json:
+        value = row[noun.columns.index(column)]
+        if value is not None and not _is_object(value):
+            raise RecordError(f"{column}: is no JSON object")
+
+
+def _is_object(value: str) -> bool:
+    try:
+        return isinstance(orjson.loads(value), dict)
+    except orjson.JSONDecodeError:
+        return False

@@ -1,0 +1,244 @@
+"""Calls as OpenTelemetry spans, sent to a collector; the extra `otel` holds what that needs.
+
+It holds no bytes up, makes a span only once its call has ended, and puts no content into it.
+
+Names: the GenAI semantic conventions, status Development
+(open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md, September 2026).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from classifier.records import Exchange, Kind
+from proxy.recording.recorder import FlushResult
+from proxy.routing.upstreams import Upstream
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+    from opentelemetry.trace import Tracer
+
+Attributes = dict[str, str | bool | int | float | tuple[str, ...]]
+
+# gen_ai.provider.name; an upstream that is not here is called by its own name.
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "moonshot": "moonshot_ai",
+    "vertex": "gcp.vertex_ai",
+    "xai": "x_ai",
+}
+# gen_ai.operation.name, by how the name of the API begins; else it is a chat.
+_OPERATIONS = (
+    ("openai.completions", "text_completion"),
+    ("anthropic.complete", "text_completion"),
+    ("ollama.generate", "text_completion"),
+    ("gemini.", "generate_content"),
+)
+_USAGE = (
+    ("gen_ai.usage.input_tokens", "input_total"),
+    ("gen_ai.usage.output_tokens", "output_total"),
+    ("gen_ai.usage.cache_read.input_tokens", "cached_input_tokens"),
+    ("gen_ai.usage.cache_creation.input_tokens", "cache_write_tokens"),
+    ("gen_ai.usage.reasoning.output_tokens", "reasoning_tokens"),
+)
+_PATH = "/v1/traces"  # opentelemetry.io/docs/specs/otlp: the default path of OTLP/HTTP
+_PATIENCE_S = 3.0  # at the end of the service
+_PORTS = {"http": 80, "https": 443}
+
+
+class MissingError(Exception):
+    """What is not installed, in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where an upstream is."""
+
+    host: str
+    port: int | None
+
+
+class Traces:
+    """Makes a span of each call that ended.
+
+    Arguments:
+        processor: takes spans that ended; its work is its own thread's.
+        worker: this process among those of the service.
+    """
+
+    def __init__(
+        self, processor: SpanProcessor, upstreams: Mapping[str, Upstream], *, worker: str
+    ) -> None:
+        self._api = import_module("opentelemetry.trace")
+        self._joined = _joining()
+        self._provider = _provider(processor, worker)
+        self._tracer: Tracer = self._provider.get_tracer("truezero", metadata.version("truezero"))
+        self._addresses = {name: _address(upstream) for name, upstream in upstreams.items()}
+
+    def observe(self, turn: FlushResult) -> None:
+        """Make spans of what one turn of the recorder brought."""
+        for exchange in turn.ended:
+            self._span(exchange)
+
+    def close(self, timeout_s: float = _PATIENCE_S) -> None:
+        """Send what waits, or give up on a collector that does not take it, in seconds."""
+        last = threading.Thread(target=self._provider.shutdown, daemon=True)
+        last.start()
+        last.join(timeout_s)
+
+    def _span(self, e: Exchange) -> None:
+        at = e.timing.started_at
+        span = self._tracer.start_span(
+            _name(e),
+            context=self._joined(e.traceparent),
+            kind=self._api.SpanKind.CLIENT,
+            attributes=attributes(e, self._addresses.get(e.upstream)),
+            start_time=_ns(at),
+        )
+        if e.failed:
+            span.set_status(self._api.StatusCode.ERROR)
+        span.end(_ns(at + (e.timing.duration_s or 0.0)))
+
+
+def to(endpoint: str, upstreams: Mapping[str, Upstream], *, worker: str) -> Traces:
+    """Send spans to a collector, in batches, from a thread of their own.
+
+    Arguments:
+        endpoint: an OTLP/HTTP collector, with or without `/v1/traces`. Headers for it come from
+            `OTEL_EXPORTER_OTLP_HEADERS`, as for any exporter.
+
+    Raises:
+        MissingError: the extra `otel` is not installed.
+    """
+    check()
+    exporter = import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    batches = import_module("opentelemetry.sdk.trace.export")
+    url = endpoint.rstrip("/")
+    sender = exporter.OTLPSpanExporter(url if url.endswith(_PATH) else url + _PATH)
+    return Traces(batches.BatchSpanProcessor(sender), upstreams, worker=worker)
+
+
+def check() -> None:
+    """Return where spans can be made and sent.
+
+    Raises:
+        MissingError: the extra `otel` is not installed.
+    """
+    try:
+        import_module("opentelemetry.sdk.trace")
+        import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    except ModuleNotFoundError as error:
+        raise MissingError(
+            f"TRUEZERO_OTLP_ENDPOINT is set, but OpenTelemetry is not installed ({error.name} is "
+            "missing): pip install 'truezero[server,otel]', or unset it"
+        ) from None
+
+
+def attributes(e: Exchange, address: Address | None = None) -> Attributes:
+    """What a span says of a call; what is unknown is left out."""
+    cause, streamed = e.cause, e.streamed or None
+    usage = {name: getattr(e.usage, field) for name, field in _USAGE}
+    facts: dict[str, Any] = {
+        "gen_ai.operation.name": _operation(e),
+        "gen_ai.provider.name": _PROVIDERS.get(e.upstream, e.upstream),
+        "gen_ai.conversation.id": e.rollout_id,
+        "gen_ai.request.model": e.model,
+        "gen_ai.request.stream": streamed,
+        "gen_ai.response.model": e.answered_model,
+        "gen_ai.response.finish_reasons": (e.finish_reason,) if e.finish_reason else None,
+        "gen_ai.response.time_to_first_chunk": e.timing.first_token_s if streamed else None,
+        **usage,
+        "server.address": address.host if address else None,
+        "server.port": address.port if address else None,
+        "http.request.method": e.method,
+        "http.response.status_code": e.status,
+        "error.type": _error_type(e),
+        "truezero.exchange.id": e.id,
+        "truezero.api": e.api,
+        "truezero.role": e.role,
+        "truezero.ending": e.ending.value if e.ending else None,
+        "truezero.subcategory": cause.subcategory.value if cause else None,
+        "truezero.transient": cause.transient if cause else None,
+        "truezero.rule": cause.rule if cause else None,
+        "truezero.injected": e.injected or None,
+    }
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _operation(e: Exchange) -> str | None:
+    """The convention's name of what was asked; None for a probe, which asks no model."""
+    if e.kind is Kind.EMBEDDING:
+        return "embeddings"
+    if e.kind is not Kind.INFERENCE:
+        return None
+    return next((name for begin, name in _OPERATIONS if e.api.startswith(begin)), "chat")
+
+
+def _name(e: Exchange) -> str:
+    operation = _operation(e)
+    if operation is None:
+        return f"{e.method} {e.api}"
+    return f"{operation} {e.model}" if e.model else operation
+
+
+def _error_type(e: Exchange) -> str | None:
+    """The provider's own allow-listed code, else the status, else why there was none."""
+    if e.cause is None:
+        return None
+    if e.cause.code:
+        return e.cause.code
+    failed = e.status is not None and e.status >= 400
+    return str(e.status) if failed else e.cause.reason or e.cause.subcategory.value
+
+
+def _joining() -> Callable[[str | None], Context]:
+    """How an agent's own trace goes on: its `traceparent` is the span's parent."""
+    nothing: Context = import_module("opentelemetry.context").Context()
+    propagator = import_module("opentelemetry.trace.propagation.tracecontext")
+    extract = propagator.TraceContextTextMapPropagator().extract
+
+    def joined(traceparent: str | None) -> Context:
+        if traceparent is None:
+            return nothing
+        found: Context = extract({"traceparent": traceparent}, nothing)
+        return found
+
+    return joined
+
+
+def _provider(processor: SpanProcessor, worker: str) -> TracerProvider:
+    """Its resource is named by us, unless `OTEL_SERVICE_NAME` and the like say otherwise."""
+    resources = import_module("opentelemetry.sdk.resources")
+    ours = resources.Resource(
+        {
+            "service.name": "truezero",
+            "service.version": metadata.version("truezero"),
+            "service.instance.id": worker,
+        }
+    )
+    theirs = resources.OTELResourceDetector().detect()
+    provider: TracerProvider = import_module("opentelemetry.sdk.trace").TracerProvider(
+        resource=ours.merge(theirs), shutdown_on_exit=False
+    )
+    provider.add_span_processor(processor)
+    return provider
+
+
+def _address(upstream: Upstream) -> Address | None:
+    if upstream.url is None:
+        return None
+    parts = urlsplit(upstream.url)
+    return Address(host=parts.hostname or "", port=parts.port or _PORTS.get(parts.scheme))
+
+
+def _ns(at: float) -> int:
+    return int(at * 1e9)

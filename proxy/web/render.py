@@ -1,0 +1,131 @@
+"""Turns templates into answers: HTML with the headers that keep a page to its own origin.
+
+It knows no rollout. Nothing from another origin is loaded, and no script or style stands in a
+page, so that text which looks like markup stays text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from fastapi import Response
+from fastapi.responses import HTMLResponse
+
+from proxy.web import badges, charts, format
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
+        "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+    )
+)  # fmt: skip
+
+# Not `no-referrer`: with it browsers send `Origin: null` with our own forms (Fetch standard,
+# "append a request Origin header"), and where a form came from could not be checked.
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": _POLICY,
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript", "svg": "image/svg+xml"}
+_KEPT = {
+    "cache-control": "public, max-age=31536000, immutable",
+    "x-content-type-options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A file that pages load; ``digest`` is part of its address, so that it can be kept."""
+
+    content: bytes
+    media_type: str
+    digest: str
+
+
+def _read_static() -> dict[str, Static]:
+    found = {}
+    for file in (files("proxy.web") / "static").iterdir():
+        content = file.read_bytes()
+        media_type = _TYPES[file.name.rpartition(".")[2]]
+        digest = hashlib.sha256(content).hexdigest()[:12]
+        found[file.name] = Static(content, media_type, digest)
+    return found
+
+
+STATIC = _read_static()
+
+
+def static(name: str) -> Response | None:
+    """One of the files that pages load; None where there is none of that name."""
+    file = STATIC.get(name)
+    if file is None:
+        return None
+    return Response(file.content, media_type=file.media_type, headers=_KEPT)
+
+
+def docs() -> HTMLResponse:
+    """The page that shows what can be asked over REST.
+
+    Swagger UI's style sheet has pictures as `data:`, which hold no script where they are images.
+    """
+    policy = _POLICY.replace("img-src 'self'", "img-src 'self' data:")
+    headers = {**HEADERS, "content-security-policy": policy}
+    return HTMLResponse(_templates().get_template("docs.html").render(), headers=headers)
+
+
+def page(template: str, status: int = 200, **shown: Any) -> HTMLResponse:
+    """A template as a whole page."""
+    return HTMLResponse(_templates().get_template(template).render(shown), status, dict(HEADERS))
+
+
+def path_of(kind: str, name: str) -> str:
+    """The address of one batch's or rollout's page."""
+    return f"/ui/{kind}/{quote(name, safe='')}"
+
+
+def _asset(name: str) -> str:
+    return f"/ui/static/{name}?v={STATIC[name].digest}"
+
+
+@cache
+def _templates() -> Environment:
+    # A twentieth of what a start takes, and many a service never shows a page.
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+
+    made = Environment(
+        loader=PackageLoader("proxy.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    worded = (
+        format.number, format.short, format.percent, format.score, format.reward, format.dollars,
+        format.seconds, format.shell, format.ago, format.moment, format.iso, format.clock,
+    )  # fmt: skip
+    made.filters.update({word.__name__: word for word in worded})
+    made.globals.update(
+        asset=_asset,
+        bar=charts.bar,
+        counted=badges.counted,
+        marks=badges,
+        path_of=path_of,
+        plural=format.plural,
+        rules=format.RULES,
+        warnings=format.WARNINGS,
+    )
+    return made

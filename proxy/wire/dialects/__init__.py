@@ -1,0 +1,1 @@
+"""How each API writes usage, output and finish reasons."""

@@ -1,0 +1,1 @@
+"""Split bodies into events: SSE, NDJSON, JSON arrays, AWS event streams, content codings."""

@@ -1,0 +1,302 @@
+"""What a provider's error says, in whichever of the many shapes it comes.
+
+It judges nothing (``classifier.causes`` does), and never reads an echo of the request.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from classifier.records import ProviderError
+from proxy.wire.error_shapes import (
+    CODE_KEYS,
+    ITEMS,
+    MESSAGE_CAP,
+    MESSAGE_KEYS,
+    TYPE_KEYS,
+    bare_exception,
+    error_nodes,
+    is_exception,
+    substantial,
+    text_of,
+)
+from proxy.wire.retry_after import Headers, parse_duration, plausible_wait
+
+_NAME: Final = re.compile(r"[^\s]{1,120}")  # a code or type has no blanks; a sentence does
+_DEPTH: Final = 6  # errors wrapped in errors: gateways nest two or three deep
+
+_STATUS_KEYS: Final = (
+    "status", "status_code", "statusCode", "http_status_code", "http_status", "originalStatusCode",
+)  # fmt: skip
+_WAIT_KEYS: Final = ("retryDelay", "retry_after", "retry_after_s", "retryAfter",
+                     "retry_after_seconds")  # fmt: skip
+_WRAPS: Final = ("error", "errors", "message", "detail", "raw")  # a whole error may sit inside
+_QUALIFIES: Final = ("innererror", "inner_error", "innerError", "details", "metadata")
+_METADATA_NAMES: Final = (
+    "reason", "error_type", "error_code", "provider_code", "limit_source",
+    "quotaId", "quotaMetric", "quota_limit", "quota_metric", "quota_unit",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Found:
+    """What has been read so far; the innermost error speaks first."""
+
+    code: str | None = None
+    type: str | None = None
+    param: str | None = None
+    status: int | None = None
+    retry_after_s: float | None = None
+    messages: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        text = text.strip()
+        if text and text not in self.messages:
+            self.messages.append(text)
+
+    def reason(self, name: str) -> None:
+        if name and name not in self.reasons and name not in (self.code, self.type):
+            self.reasons.append(name)
+
+    def name_code(self, value: object) -> None:
+        """Take a code: an HTTP status, a token, or (xAI) a sentence."""
+        if (status := _status(value)) is not None:
+            self.status = self.status or status
+        elif isinstance(value, int) and not isinstance(value, bool):
+            self._first("code", str(value))
+        elif isinstance(value, str) and _NAME.fullmatch(value):
+            self._first("code", value)
+        elif isinstance(value, str):
+            self.say(value)
+
+    def name_type(self, value: object) -> None:
+        if isinstance(value, str) and value not in ("error", "") and _NAME.fullmatch(value):
+            self._first("type", value)
+
+    def _first(self, slot: str, value: str) -> None:
+        if getattr(self, slot) is None:
+            setattr(self, slot, value)
+        else:
+            self.reason(value)
+
+    def told(self) -> bool:
+        return bool(self.code or self.type or self.messages or self.reasons or self.status)
+
+    def error(self) -> ProviderError:
+        return ProviderError(
+            code=self.code,
+            type=self.type,
+            message="\n".join(self.messages)[:MESSAGE_CAP] or None,
+            param=self.param,
+            reasons=tuple(r for r in self.reasons if r not in (self.code, self.type)),
+            status=self.status,
+            retry_after_s=self.retry_after_s,
+        )
+
+
+def read_error(payload: object, *, event: str | None = None) -> ProviderError | None:
+    """Read the error out of a parsed JSON value, or None when it holds none.
+
+    Args:
+        payload: any JSON value: a whole body, one stream event's data, a list of them
+            (Gemini without ``alt=sse``).
+        event: the event's own name, where the framing carries one (SSE ``event:``, AWS
+            ``:exception-type``). An exception's name makes any payload an error.
+
+    Shapes: openai-python ``APIError.body``, docs.claude.com/en/api/errors, Google
+    ``google.rpc.Status``, botocore ``service-2.json``, openrouter.ai/docs/errors,
+    docs.mistral.ai, docs.cohere.com, platform.minimax.io errorcode, FastAPI
+    ``HTTPException``, developers.cloudflare.com/workers-ai/platform/errors.
+    """
+    for body in _bodies(payload):
+        found = _Found()
+        for node in error_nodes(body, event):
+            _gather(node, found, _DEPTH)
+        if found.told():
+            return found.error()
+    if is_exception(event):
+        return ProviderError(type=event, message=text_of(payload))
+    if event == "error" and (message := text_of(payload)):
+        return ProviderError(message=message)
+    return None
+
+
+def read_text_error(text: str) -> ProviderError | None:
+    """Take a short plain-text error body as the message; None for HTML or nothing."""
+    message = text.strip()[:MESSAGE_CAP]
+    return ProviderError(message=message) if message and not message.startswith("<") else None
+
+
+# -- where the error sits ------------------------------------------------------------
+
+
+def _bodies(payload: object) -> Iterator[Mapping[str, object]]:
+    if isinstance(payload, list):
+        yield from (item for item in payload[:ITEMS] if isinstance(item, dict))
+    elif isinstance(payload, dict):
+        yield payload
+
+
+# -- what it says ----------------------------------------------------------------------
+
+
+def _gather(node: object, found: _Found, depth: int) -> None:
+    if depth == 0:
+        return
+    if isinstance(node, str):
+        _gather_text(node, found, depth)
+    elif isinstance(node, list):
+        for item in node[:ITEMS]:
+            _gather(item, found, depth - 1)
+    elif isinstance(node, dict):
+        _gather_object(node, found, depth)
+
+
+def _gather_text(text: str, found: _Found, depth: int) -> None:
+    """A sentence, or a whole error body written into a string (OpenRouter ``raw``, gateways)."""
+    inner = _json(text)
+    nodes = [n for body in _bodies(inner) for n in error_nodes(body, None)]
+    for node in nodes:
+        _gather(node, found, depth - 1)
+    if not nodes:
+        found.say(text)
+
+
+def _gather_object(node: Mapping[str, object], found: _Found, depth: int) -> None:
+    for key in _WRAPS:
+        if isinstance(node.get(key), dict | list):
+            _gather(node[key], found, depth - 1)
+    if isinstance(node.get("metadata"), dict):
+        _gather_wrapped_metadata(node["metadata"], found, depth)
+    _gather_names(node, found)
+    _gather_numbers(node, found)
+    _gather_sayings(node, found, depth)
+    for key in _QUALIFIES:
+        _qualify(node.get(key), found, depth - 1)
+
+
+def _gather_wrapped_metadata(metadata: object, found: _Found, depth: int) -> None:
+    """OpenRouter: the provider's own body rides in ``metadata.raw``."""
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    if substantial(raw):
+        _gather(raw, found, depth - 1)
+
+
+def _gather_names(node: Mapping[str, object], found: _Found) -> None:
+    for key in CODE_KEYS:
+        found.name_code(node.get(key))
+    for key in TYPE_KEYS:
+        found.name_type(node.get(key))
+    if isinstance(kind := node.get("__type"), str):
+        found.name_type(bare_exception(kind))
+    if isinstance(reason := node.get("reason"), str) and _NAME.fullmatch(reason):
+        found.reason(reason)
+    if isinstance(status := node.get("status"), str) and _NAME.fullmatch(status):
+        found.reason("" if _status(status) else status)
+    param = node.get("param")
+    found.param = found.param or (param if isinstance(param, str) else None) or _location(node)
+
+
+def _gather_numbers(node: Mapping[str, object], found: _Found) -> None:
+    for key in _STATUS_KEYS:
+        found.status = found.status or _status(node.get(key))
+    for key in _WAIT_KEYS:
+        if found.retry_after_s is None:
+            found.retry_after_s = _body_wait(node.get(key))
+
+
+def _gather_sayings(node: Mapping[str, object], found: _Found, depth: int) -> None:
+    for key in MESSAGE_KEYS:
+        if isinstance(text := node.get(key), str):
+            _gather_text(text, found, depth)
+    if isinstance(text := node.get("error"), str):
+        has_sentence = any(isinstance(node.get(k), str) for k in ("message", "detail"))
+        if has_sentence:  # {"error": "not_found", "message": "…"}: the first is a name
+            found.name_code(text)
+        else:
+            _gather_text(text, found, depth)
+
+
+def _qualify(node: object, found: _Found, depth: int) -> None:
+    """Names around an error: Google ``details``, Azure ``innererror``, OpenRouter metadata."""
+    if depth <= 0:
+        return
+    if isinstance(node, str):
+        found.say(node)
+    elif isinstance(node, list):
+        for item in node[:ITEMS]:
+            if isinstance(item, dict):
+                _qualify(item, found, depth - 1)
+    elif isinstance(node, dict):
+        _qualify_object(node, found, depth)
+
+
+def _qualify_object(node: Mapping[str, object], found: _Found, depth: int) -> None:
+    for key in (*_METADATA_NAMES, "code", "type"):
+        if isinstance(name := node.get(key), str) and _NAME.fullmatch(name):
+            found.reason(name)
+    if str(node.get("quota_limit_value", node.get("quotaValue"))) == "0":
+        found.reason("quota_limit_value.0")
+    if isinstance(node.get("@type"), str):  # google.rpc.DebugInfo, LocalizedMessage
+        for text in (node.get("detail"), node.get("message")):
+            found.say(text if isinstance(text, str) else "")
+    if "flagged_input" in node:  # presence only: it quotes the prompt
+        found.reason("moderation")
+    _gather_numbers({k: v for k, v in node.items() if k != "status"}, found)
+    for key in ("violations", "metadata", *_QUALIFIES[:3]):
+        _qualify(node.get(key) if not isinstance(node.get(key), str) else None, found, depth - 1)
+
+
+# -- small readings ----------------------------------------------------------------------
+
+
+def _status(value: object) -> int | None:
+    if isinstance(value, str) and re.fullmatch(r"[45]\d\d", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599:
+        return value
+    return None
+
+
+def _location(node: Mapping[str, object]) -> str | None:
+    """FastAPI names the field in ``loc``: ``["body", "messages", 0]``."""
+    where = node.get("loc")
+    names = [w for w in where if isinstance(w, str)] if isinstance(where, list) else []
+    return names[-1] if names else None
+
+
+def _json(text: str) -> object:
+    """The JSON value a string holds, or None; a long text is no wrapped error."""
+    text = text.strip()
+    if not text.startswith(("{", "[")) or len(text) > 64 * 1024:
+        return None
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _body_wait(value: object) -> float | None:
+    """Seconds from ``"15s"``, ``15``, ``"15"`` or ``{"seconds": 15}``."""
+    if isinstance(value, dict):
+        return _body_wait(value.get("seconds"))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return plausible_wait(float(value))
+    return parse_duration(value) if isinstance(value, str) else None
+
+
+# -- headers -----------------------------------------------------------------------------
+
+
+def stated_type(headers: Headers) -> str | None:
+    """The exception that ``x-amzn-errortype`` names, without namespace and link (botocore)."""
+    for name, value in headers:
+        if name == b"x-amzn-errortype":
+            return bare_exception(value.decode("latin-1")) or None
+    return None

@@ -1,0 +1,199 @@
+"""Which dialect is spoken where: method and path suffix → dialect, kind of call, model.
+
+It knows no provider by name: whoever serves a known path speaks its dialect.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote
+
+from classifier.records import Kind
+from proxy.wire.dialect import Dialect, Payload, model_name
+from proxy.wire.dialects import (
+    anthropic,
+    bedrock,
+    cohere,
+    gemini,
+    ollama,
+    opaque,
+    openai_chat,
+    openai_lists,
+    openai_realtime,
+    openai_responses,
+)
+
+UPGRADE: Final = "UPGRADE"  # the request that opens a socket
+WEBSOCKET: Final = "WEBSOCKET"  # a call inside one
+
+_INFERENCE, _EMBEDDING, _PROBE, _OTHER = Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE, Kind.OTHER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """What a call's method and path say about it.
+
+    ``model`` is named by the path at some providers. ``streams`` is True where the path
+    alone asks for a stream. ``by_shape`` says that two dialects share the path, so that
+    the first payload decides.
+    """
+
+    dialect: Dialect
+    api: str
+    kind: Kind
+    model: str | None = None
+    streams: bool = False
+    by_shape: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    suffix: re.Pattern[str]
+    dialect: Dialect
+    api: str
+    kind: Kind = _INFERENCE
+    streams: bool = False
+    by_shape: bool = False
+
+
+def _row(
+    suffix: str,
+    dialect: Dialect,
+    api: str,
+    kind: Kind = _INFERENCE,
+    *,
+    streams: bool = False,
+    by_shape: bool = False,
+) -> _Row:
+    return _Row(re.compile(f"(?:{suffix})$"), dialect, api, kind, streams, by_shape)
+
+
+_POSTS: Final = (
+    # Counting and looking things up are probes: they make no model answer.
+    _row("/messages/count_tokens", opaque.OPAQUE, "anthropic.count_tokens", _PROBE),
+    _row("/count-tokens(?:@[^/]*)?:rawPredict", opaque.OPAQUE, "anthropic.count_tokens", _PROBE),
+    _row("[:/]countTokens|:computeTokens", opaque.OPAQUE, "gemini.countTokens", _PROBE),
+    _row("/model/.+/count-tokens", opaque.OPAQUE, "bedrock.count-tokens", _PROBE),
+    _row("/responses/input_tokens", opaque.OPAQUE, "openai.input_tokens", _PROBE),
+    _row("/(?:tokenize|detokenize)", opaque.OPAQUE, "tokenize", _PROBE),
+    _row("/api/(?:show|event_logging/batch)", opaque.OPAQUE, "probe", _PROBE),
+    # OpenAI and who speaks like it. platform.openai.com/docs/api-reference
+    _row("/chat/completions", openai_chat.CHAT, "openai.chat"),
+    _row("/completions", openai_chat.CHAT, "openai.completions"),
+    _row("/responses", openai_responses.RESPONSES, "openai.responses"),
+    _row("/responses/compact", openai_responses.RESPONSES, "openai.responses"),
+    # Anthropic, also at Vertex. docs.claude.com/en/api/claude-on-vertex-ai
+    _row("/messages", anthropic.MESSAGES, "anthropic.messages"),
+    _row("/complete", anthropic.MESSAGES, "anthropic.complete"),
+    _row("/publishers/anthropic/models/[^/]+:rawPredict", anthropic.MESSAGES, "anthropic.messages"),
+    _row("/publishers/anthropic/models/[^/]+:streamRawPredict", anthropic.MESSAGES,
+         "anthropic.messages", streams=True),
+    _row("/publishers/[^/]+/models/[^/]+:rawPredict", openai_chat.CHAT, "openai.chat"),
+    _row("/publishers/[^/]+/models/[^/]+:streamRawPredict", openai_chat.CHAT, "openai.chat",
+         streams=True),
+    # Gemini and Vertex. ai.google.dev/api/generate-content; v1internal is gemini-cli's
+    _row(":generateContent", gemini.GENERATE, "gemini.generateContent"),
+    _row(":streamGenerateContent", gemini.GENERATE, "gemini.streamGenerateContent", streams=True),
+    _row(":(?:embedContent|batchEmbedContents|embedText)", gemini.EMBED, "gemini.embed",
+         _EMBEDDING),
+    # Bedrock. docs.aws.amazon.com/bedrock/latest/APIReference
+    _row("/model/.+/converse", bedrock.CONVERSE, "bedrock.converse"),
+    _row("/model/.+/converse-stream", bedrock.CONVERSE, "bedrock.converse-stream", streams=True),
+    _row("/model/.+/invoke", bedrock.INVOKE, "bedrock.invoke"),
+    _row("/model/.+/invoke-with-response-stream", bedrock.INVOKE, "bedrock.invoke-stream",
+         streams=True),
+    # Ollama. github.com/ollama/ollama docs/api.md
+    _row("/api/chat", ollama.CHAT, "ollama.chat"),
+    _row("/api/generate", ollama.CHAT, "ollama.generate"),
+    _row("/api/embed(?:dings)?", ollama.EMBED, "ollama.embed", _EMBEDDING),
+    # Cohere. docs.cohere.com/reference; /v1/chat is also an OpenAI-like one at Writer
+    _row("/v2/chat", cohere.CHAT, "cohere.v2.chat"),
+    _row("/v1/chat", cohere.CHAT, "cohere.v1.chat", by_shape=True),
+    _row("/v2/embed", cohere.LISTS, "cohere.v2.embed", _EMBEDDING),
+    _row("/v1/embed", cohere.LISTS, "cohere.v1.embed", _EMBEDDING),
+    _row("/v2/rerank", cohere.LISTS, "cohere.v2.rerank", _OTHER),
+    _row("/rerank", cohere.LISTS, "cohere.v1.rerank", _OTHER),
+    _row("/embeddings", openai_lists.LISTS, "openai.embeddings", _EMBEDDING),
+    # Asked of a model in a shape we cannot read: TGI and SGLang, llama.cpp, Cohere's older
+    # generate, Workers AI, Snowflake, Replicate, OpenAI's assistants.
+    _row("/generate(?:_stream)?|/completion|/infill|/ai/run/.+|inference:complete|/predictions"
+         "|/threads/(?:[^/]+/)?runs", opaque.OPAQUE, "opaque"),
+    _row("/images/(?:generations|edits|variations)", openai_lists.LISTS, "openai.images", _OTHER),
+)  # fmt: skip
+
+# Over a socket every message that asks for a response is a call of its own: OpenAI's
+# WebSocket mode (developers.openai.com/api/docs/guides/websocket-mode) and realtime.
+_SOCKETS: Final = (
+    _row("/responses", openai_responses.RESPONSES, "openai.responses", streams=True),
+    _row("/realtime", openai_realtime.REALTIME, "openai.realtime", streams=True),
+)
+
+_ROWS: Final = {"POST": _POSTS, WEBSOCKET: _SOCKETS}
+
+# Reading what is there: lists of models, health, what Claude Code asks at its start.
+_PROBES: Final = re.compile(
+    r"(?:^|/(?:models(?:/.*)?|api/(?:hello|tags|ps|version|claude_cli/.*)|inference-profiles"
+    r"|health(?:z|_check)?|readyz?|ping|version|key|credits|user|props))/?$"
+)
+# The model or deployment that a path names: Gemini and Vertex, Azure, Bedrock, Workers AI.
+_MODELS: Final = re.compile(
+    r"/models/([^/:]+):[a-zA-Z]+$|/deployments/([^/]+)/|/model/(.+)/[a-z-]+$|/engines/([^/]+)/"
+)
+_OPAQUE: Final = Route(dialect=opaque.OPAQUE, api="opaque", kind=_OTHER)
+_PROBED: Final = Route(dialect=opaque.OPAQUE, api="probe", kind=_PROBE)
+_UPGRADE: Final = Route(dialect=opaque.OPAQUE, api="websocket", kind=_PROBE)
+_BY_SHAPE: Final = (
+    (openai_chat.CHAT, "openai.chat"),
+    (openai_responses.RESPONSES, "openai.responses"),
+    (gemini.GENERATE, "gemini.generateContent"),
+    (cohere.CHAT, "cohere.v1.chat"),
+)
+
+
+@lru_cache(maxsize=2048)
+def route(method: str, path: bytes) -> Route:
+    """The dialect, the kind and, where the path names one, the model of a call.
+
+    Arguments:
+        method: as on the request line, upper case; or UPGRADE, or WEBSOCKET.
+        path: raw, percent-encoded, after the upstream; without the query.
+    """
+    if method in ("HEAD", "OPTIONS"):
+        return _PROBED
+    if method == UPGRADE:
+        return _UPGRADE
+    text = re.sub("//+", "/", path.decode("latin-1")).rstrip("/")
+    if method not in _ROWS:
+        return _PROBED if _PROBES.search(text) else _OPAQUE
+    for row in _ROWS[method]:
+        if row.suffix.search(text):
+            return _route(row, text)
+    return _OPAQUE
+
+
+def _route(row: _Row, path: str) -> Route:
+    return Route(
+        dialect=row.dialect,
+        api=row.api,
+        kind=row.kind,
+        model=_model(path),
+        streams=row.streams,
+        by_shape=row.by_shape,
+    )
+
+
+def _model(path: str) -> str | None:
+    found = _MODELS.search(path)
+    named = next((group for group in found.groups() if group), None) if found else None
+    return model_name(unquote(named)) if named else None
+
+
+def by_shape(payload: Payload) -> tuple[Dialect, str] | None:
+    """The dialect, and its API's name, that a payload's top-level keys show."""
+    for dialect, api in _BY_SHAPE:
+        if not dialect.shaped.isdisjoint(payload):
+            return dialect, api
+    return None

@@ -1,0 +1,201 @@
+"""Scores, and what they stand on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier import Policy, judge, result
+from classifier.batches import Entry, Scores, check, reward_of, scores, slots, summarize
+from tests.builders import rollout
+
+
+def record(text: str, reward: float | None = 0.0, **said: Any) -> Entry:
+    rewards = None if reward is None else {"reward": reward}
+    seen = rollout(text, rewards=rewards, **{"task": None, "id": f"r-{text}-{reward}", **said})
+    return Entry.of(result(seen, judge(seen)))
+
+
+def scored(*records: Entry) -> Scores:
+    return scores(slots(records))
+
+
+def test_a_dead_rollout_counts_zero_today_and_nothing_in_truth() -> None:
+    told = scored(record("200", 1.0), record("200", 0.0), record("401*3", 0.0), record("", 0.0))
+    assert (told.total, told.scoreable, told.coverage) == (4, 2, 0.5)
+    assert told.score_all == 0.25
+    assert told.score_effective == 0.5
+    assert (told.score_worst, told.score_best) == (0.25, 0.75)
+
+
+def test_a_batch_in_which_nothing_was_measured_has_no_score() -> None:
+    told = scored(record("401", 0.0), record("", 0.0))
+    assert (told.score_effective, told.coverage) == (None, 0.0)
+    assert (told.score_worst, told.score_best) == (0.0, 1.0)
+    assert scored() == Scores(
+        total=0, scoreable=0, scored=0, coverage=None, score_all=None, score_effective=None,
+        score_worst=None, score_best=None, score_first=None, score_retried=None, retried=0,
+    )  # fmt: skip
+
+
+def test_points_given_to_a_rollout_that_reached_no_model_do_not_count() -> None:
+    told = scored(record("200", 0.0), record("401", 1.0))
+    assert (told.score_all, told.score_effective) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("text", ["lost", "left"])
+def test_what_nobody_can_tell_is_left_out(text: str) -> None:
+    told = scored(record("200", 1.0), record(text, 1.0))
+    assert (told.scoreable, told.score_effective, told.score_worst) == (1, 1.0, 0.5)
+
+
+def test_a_healthy_rollout_without_a_reward_is_covered_but_not_scored() -> None:
+    told = scored(record("200", 1.0), record("200", None))
+    assert (told.scoreable, told.scored, told.coverage) == (2, 1, 1.0)
+    assert (told.score_effective, told.score_worst, told.score_best) == (1.0, 0.5, 1.0)
+
+
+def test_out_of_steps_is_scored_unless_policy_says_otherwise() -> None:
+    seen = rollout("200*9", termination_reason="max_steps")
+    assert scored(Entry.of(result(seen, judge(seen)))).scoreable == 1
+    excluded = Entry.of(result(seen, judge(seen, policy=Policy(max_steps="exclude"))))
+    assert scored(excluded).scoreable == 0
+
+
+@pytest.mark.parametrize(
+    ("rewards", "eval_", "reward"),
+    [
+        ({"reward": 0.5, "style": 1.0}, None, 0.5),
+        ({"score": 0.25}, None, 0.25),
+        ({"anything": 0.75}, None, 0.75),
+        ({"a": 1.0, "b": 0.0}, None, None),
+        ({"reward": 0.0}, {"passed": True}, 0.0),
+        (None, {"passed": True}, 1.0),
+        (None, {"resolved": False, "tests": 9}, 0.0),
+        (None, {"tests": 9}, None),
+        (None, None, None),
+        ({}, {}, None),
+    ],
+)
+def test_the_reward_that_counts(
+    rewards: dict[str, float] | None, eval_: dict[str, object] | None, reward: float | None
+) -> None:
+    seen = rollout("200", rewards=rewards, eval=eval_)
+    assert reward_of(result(seen, judge(seen))) == reward
+
+
+# ── attempts ─────────────────────────────────────────────────────────────────
+
+
+def attempt(number: int, text: str, reward: float | None = 0.0, task: str = "t1") -> Entry:
+    return record(text, reward, task=task, attempt=number, id=f"{task}-{number}-{text}")
+
+
+def test_a_retry_fills_the_slot_that_a_failure_left() -> None:
+    told = scored(attempt(0, "503"), attempt(1, "200", 1.0))
+    assert (told.total, told.scoreable, told.score_effective) == (1, 1, 1.0)
+    assert (told.retried, told.retried_after_score) == (1, ())
+    assert (told.score_first, told.score_retried) == (None, 1.0)
+
+
+def test_running_again_until_it_passes_changes_no_score_and_shows() -> None:
+    again = [attempt(0, "200", 0.0), attempt(1, "200", 0.0), attempt(2, "200", 1.0)]
+    told = scored(*again, attempt(0, "200", 1.0, task="t2"))
+    assert (told.total, told.score_effective, told.score_first) == (2, 0.5, 0.5)
+    assert told.retried_after_score == ("t1",)
+    assert check(slots(again)).lines == (
+        "t1: run again although a score was there: only the first one counts",
+    )
+
+
+def test_an_attempt_without_a_reward_may_be_run_again() -> None:
+    told = scored(attempt(0, "200", None), attempt(1, "200", 1.0))
+    assert (told.score_effective, told.retried_after_score) == (1.0, ())
+
+
+def test_attempts_may_come_in_any_order() -> None:
+    one = [attempt(0, "200", 0.0), attempt(1, "200", 1.0)]
+    assert scored(*one) == scored(*one[::-1])
+
+
+def test_samples_of_one_task_are_slots_of_their_own() -> None:
+    assert scored(attempt(0, "200", 1.0), attempt(0, "200", 0.0)).total == 2
+    assert scored(record("200", 1.0, task="t1"), record("200", 0.0, task="t1")).total == 2
+
+
+# ── check and summary ────────────────────────────────────────────────────────
+
+
+def test_a_batch_is_valid_when_every_slot_was_measured() -> None:
+    good = slots([record("200", 0.0), attempt(0, "503"), attempt(1, "200", 1.0)])
+    assert check(good).valid is True
+    assert check(good).lines == ()
+
+
+def test_every_slot_that_is_no_measurement_has_its_line() -> None:
+    told = check(slots([record("200"), record("401*4", task="task-7"), record("", id="r9")]))
+    assert told.valid is False
+    assert told.lines == (
+        (
+            "task-7: not a measurement: no model ever answered "
+            "(auth, permanent, HTTP 401 on 4 of 4 calls)"
+        ),
+        (
+            "r9: suspect measurement: nothing shows that a model was asked "
+            "(a prompt was executed, yet no call, token or tool call was seen)"
+        ),
+    )
+
+
+def test_a_batch_that_is_not_over_is_not_valid() -> None:
+    seen = rollout("200", running=True)
+    told = check(slots([Entry.of(result(seen, judge(seen)))]))
+    assert told.lines == (
+        "task-7: not finished: its runner has not reported, or calls are in flight",
+    )
+
+
+def test_a_rollout_that_no_model_answered_is_suspect() -> None:
+    told = check(slots([record("left", id="r3")]))
+    assert told.lines == ("r3: suspect measurement: no model is known to have answered",)
+
+
+def test_a_batch_is_summed_over_every_attempt() -> None:
+    batch = summarize([attempt(0, "401"), attempt(1, "429 200", 1.0), record("", 0.0)])
+    assert batch.health == {"api_error": 1, "healthy": 1, "suspected_api_error": 1}
+    assert batch.subcategory == {"auth": 1}
+    assert batch.fingerprint == {"auth:401": 1, "suspected:zero_signal": 1}
+    assert (batch.input_tokens, batch.output_tokens, batch.total_tokens) == (10, 20, 30)
+    assert (batch.cost_usd, batch.pending) == (None, 0)
+    assert batch.scores.total == 2
+    assert batch.summaries == (
+        "1 rollout failed on provider errors: see api_error_info",
+        "1 rollout shows no sign of a model: see suspected_api_error_info",
+    )
+
+
+CASES = st.tuples(st.sampled_from(["200", "401", "", "lost"]), st.sampled_from([0.0, 0.5, 1.0]))
+
+
+@given(st.lists(CASES, min_size=1, max_size=8))
+def test_every_score_lies_between_the_bounds(cases: list[tuple[str, float]]) -> None:
+    told = scored(*(record(text, reward) for text, reward in cases))
+    assert told.score_worst is not None
+    assert told.score_best is not None
+    between = [told.score_worst, told.score_effective or told.score_worst, told.score_best]
+    if told.score_effective is not None:
+        assert between == sorted(between)
+    assert told.score_all == told.score_worst
+    gap = 1 - (told.coverage or 0)
+    assert told.score_best - told.score_worst == pytest.approx(gap)
+
+
+def test_a_slot_that_was_never_scored_counts_its_last_attempt() -> None:
+    attempts = [
+        record("429*3", 0.0, task="t", attempt=0), record("401*3", 0.0, task="t", attempt=1),
+    ]  # fmt: skip
+    (slot,) = slots(attempts)
+    assert slot.counted is attempts[1]

@@ -1,0 +1,435 @@
+"""What a verdict says beside its health: counts, names, doom, lost time, warnings."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, Usage, UsageSource, judge
+from classifier.codec import decode_exchange, encode_exchange
+from classifier.logical_calls import calls_of, counted
+from tests.builders import STARTED, calls, exchange, rollout
+
+# ── the sentence and the names ───────────────────────────────────────────────
+
+
+def test_a_dead_account_is_said_in_one_sentence() -> None:
+    verdict = judge(rollout("429+quota*4"))
+    assert verdict.error == "api_error [quota, permanent]: HTTP 429 on 4 of 4 calls"
+    assert verdict.fingerprint == "quota:429"
+    assert verdict.cause == "v1:quota:openai:429:-"
+    assert verdict.lane == "openai/gpt-5/key-3f9a"
+    assert verdict.layer is Layer.PROXY_PROVEN
+    assert verdict.transient is False
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("429*3 500", "api_error [rate_limit, transient]: HTTP 429 and 500 on 4 of 4 calls"),
+        ("net*2", "api_error [provider_error, transient]: no answer on 2 of 2 calls"),
+        ("net 503", "api_error [provider_error, transient]: HTTP 503 or no answer on 2 of 2 calls"),
+        ("200+quota", "api_error [quota, permanent]: an error inside HTTP 200 on 1 of 1 calls"),
+        ("200*7 429*3", "api_error [rate_limit, transient]: HTTP 429 on the last 3 of 10 calls"),
+        ("200+side 401*2", "api_error [auth, permanent]: HTTP 401 on 2 of 2 calls to gpt-5"),
+        ("401 left", "api_error [auth, permanent]: HTTP 401 on 1 of 2 calls"),
+    ],
+)  # fmt: skip
+def test_the_sentence_counts_the_calls_that_decided(text: str, sentence: str) -> None:
+    assert judge(rollout(text)).error == sentence
+
+
+def test_a_timeout_that_failures_filled_says_so() -> None:
+    verdict = judge(rollout("529*6", status="task_timeout"))
+    assert verdict.error == (
+        "api_error [provider_error, transient]: HTTP 529 on 6 of 6 calls, until the task timed out"
+    )
+
+
+def test_the_cause_carries_the_providers_code_else_our_reason() -> None:
+    coded = calls("429+quota")[0]
+    assert coded.cause is not None
+    coded = replace(coded, cause=replace(coded.cause, code="insufficient_quota"))
+    assert judge(rollout(exchanges=(coded,))).cause == "v1:quota:openai:429:insufficient_quota"
+    assert judge(rollout("200+truncated")).cause == "v1:provider_error:openai:200:truncated"
+
+
+def test_a_row_of_the_cause_table_may_call_a_quota_transient() -> None:
+    assert judge(rollout("402+transient*2")).transient is True
+    assert judge(rollout("402*2")).transient is False
+
+
+def test_the_failing_lane_is_named_not_the_one_that_answered() -> None:
+    assert judge(rollout("401#aaaa 401#bbbb")).lane == "openai/gpt-5/key-bbbb"
+    assert judge(rollout("200+side 404")).lane == "openai/gpt-5/key-3f9a"
+
+
+def test_a_rollout_without_calls_has_the_lane_of_its_registration() -> None:
+    assert judge(rollout(upstream="openai", model="gpt-9")).lane == "openai/gpt-9/-"
+    assert judge(rollout(model="gpt-9")).lane == "-/gpt-9/-"
+    assert judge(rollout()).lane is None
+
+
+# ── counts ───────────────────────────────────────────────────────────────────
+
+
+def test_a_429_that_later_succeeds_is_recovered() -> None:
+    verdict = judge(rollout("429 429 200"))
+    counts = (verdict.total_requests, verdict.failed_requests, verdict.recovered_requests)
+    assert (verdict.health, counts) == (Health.HEALTHY, (3, 2, 2))
+    assert verdict.status_counts == {"429": 2}
+
+
+def test_a_success_of_another_model_recovers_nothing() -> None:
+    assert judge(rollout("200+tool 503+side 200+tool")).recovered_requests == 0
+
+
+def test_an_sdks_retries_are_one_call_and_every_answer_is_counted() -> None:
+    verdict = judge(rollout("429 429^1 200^2 200"))
+    counts = (verdict.total_requests, verdict.failed_requests, verdict.recovered_requests)
+    assert counts == (2, 1, 1)
+    assert verdict.status_counts == {"429": 2}
+
+
+def test_the_same_request_sent_anew_is_a_call_of_its_own() -> None:
+    once = calls("429")[0]
+    anew = replace(exchange(200, at=1.0), request_digest=once.request_digest)
+    assert len(calls_of(counted((once, anew)))) == 2
+
+
+def test_a_retry_of_another_request_is_no_attempt_of_this_one() -> None:
+    other = replace(exchange(200, at=1.0), request_digest="else", sdk_retry=1)
+    assert len(calls_of(counted((*calls("429"), other)))) == 2
+
+
+def test_a_call_without_a_status_counts_under_network() -> None:
+    verdict = judge(rollout("net*2 503"))
+    assert verdict.status_counts == {"503": 1, "network": 2}
+    assert verdict.dominant_status is None
+    assert verdict.fingerprint == "provider_error:network"
+
+
+def test_refused_calls_count_no_tokens() -> None:
+    verdict = judge(rollout("429*4"))
+    tokens = (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens, verdict.tool_calls)
+    assert tokens == (0, 0, 0, 0)
+
+
+def test_unknown_tokens_stay_unknown() -> None:
+    verdict = judge(rollout("200+unread"))
+    assert (verdict.input_tokens, verdict.total_tokens, verdict.tool_calls) == (None, None, None)
+    assert judge(rollout()).total_tokens is None
+
+
+def test_known_tokens_are_summed_beside_unknown_ones() -> None:
+    verdict = judge(rollout("200+tool*2 200+unread 429 200"))
+    assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (30, 60, 90)
+    assert verdict.tool_calls == 2
+
+
+def test_normalised_totals_are_summed_where_the_providers_numbers_differ() -> None:
+    cached = Usage(
+        input_tokens=5, input_total=905, output_tokens=20, output_total=50,
+        source=UsageSource.PROVIDER,
+    )  # fmt: skip
+    verdict = judge(rollout(exchanges=(exchange(usage=cached),)))
+    assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (905, 50, 955)
+
+
+def test_a_stated_total_is_used_where_the_sides_are_unknown() -> None:
+    only_total = Usage(total_tokens=77, source=UsageSource.PROVIDER)
+    verdict = judge(rollout(exchanges=(exchange(usage=only_total),)))
+    assert (verdict.input_tokens, verdict.total_tokens) == (None, 77)
+
+
+def test_cost_is_what_providers_state_and_none_where_none_does() -> None:
+    priced = exchange(usage=Usage(cost_usd=0.25))
+    assert judge(rollout(exchanges=(priced, exchange(at=1.0)))).cost_usd == 0.25
+    assert judge(rollout("200")).cost_usd is None
+
+
+def test_other_roles_and_kinds_add_nothing() -> None:
+    verdict = judge(rollout("200+tool 200+judge 200+embed 429+judge 404+probe"))
+    assert (verdict.total_requests, verdict.total_tokens, verdict.status_counts) == (1, 30, {})
+
+
+def test_a_retry_with_the_same_number_is_another_call() -> None:
+    assert judge(rollout("429 429^1 429^1")).total_requests == 2
+
+
+def test_a_call_ends_with_its_last_attempt() -> None:
+    first, between = exchange(503, request_digest="d"), exchange(200, at=1.0)
+    again = exchange(503, at=2.0, request_digest="d", sdk_retry=1)
+    verdict = judge(rollout(exchanges=(first, between, again)))
+    assert (verdict.rule, verdict.total_requests) == ("interrupted", 2)
+
+
+def test_a_redirect_is_no_answer() -> None:
+    verdict = judge(rollout("302+empty"))
+    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "unknown")
+
+
+# ── the main lane ────────────────────────────────────────────────────────────
+
+
+def test_the_runner_may_name_the_model_as_the_provider_does() -> None:
+    main = exchange(200, model="sonnet", answered_model="claude-sonnet-4", request_bytes=10)
+    cut = exchange(503, at=1.0, model="sonnet", request_bytes=10)
+    side = exchange(200, at=0.5, model="haiku", id="side")
+    seen = rollout(exchanges=(main, side, cut), model="claude-sonnet-4")
+    assert judge(seen).lane == "openai/sonnet/key-3f9a"
+    assert judge(replace(seen, model=None)).lane == "openai/haiku/key-3f9a"
+
+
+def test_tools_outweigh_bytes() -> None:
+    small = exchange(401, request_bytes=10)
+    large = exchange(200, at=1.0, model="bulk", has_tools=False, request_bytes=10**6)
+    assert judge(rollout(exchanges=(small, large))).rule == "main_model_failed"
+
+
+# ── doomed ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "doomed"),
+    [
+        ("401", False),
+        ("401*2", True),
+        ("401 401 pending", True),
+        ("401 pending", False),
+        ("404*2", True),
+        ("400*2", True),
+        ("429+quota*2", True),
+        ("429 429^1", False),
+        ("429+quota 429+quota^1", True),
+        ("429*9", False),
+        ("503*9", False),
+        ("net*9", False),
+        ("401 403", False),
+        ("401 503 401", True),
+        ("200 401", False),
+        ("200 401*2", True),
+        ("200 402*2", True),
+        ("200 404*2", False),
+        ("200 400*5", False),
+        ("401*2 200", False),
+        ("401*2 200 401", False),
+        ("200+side 401*2", True),
+        ("200 401+side*4", False),
+        ("200 401+judge*4", False),
+        ("402+transient*4", False),
+        ("", False),
+    ],
+)
+def test_a_rollout_is_doomed_by_the_second_equal_permanent_failure(text: str, doomed: bool) -> None:
+    assert judge(rollout(text, running=True)).doomed is doomed
+    assert judge(rollout(text)).doomed is doomed
+
+
+def test_how_many_failures_doom_is_policy() -> None:
+    three = rollout("401*3", running=True)
+    assert judge(three, policy=Policy(doomed_after=3)).doomed is True
+    assert judge(three, policy=Policy(doomed_after=4)).doomed is False
+    assert judge(three, policy=Policy(doomed_after=0)).doomed is False
+
+
+# ── lost time ────────────────────────────────────────────────────────────────
+
+
+def test_lost_time_is_failed_calls_and_the_waits_before_their_retries() -> None:
+    failed = exchange(429, at=0.0, took=0.5)
+    again = exchange(429, at=2.0, took=1.0)
+    fine = exchange(200, at=7.0, took=30.0)
+    verdict = judge(rollout(exchanges=(failed, again, fine)))
+    assert verdict.lost_s == pytest.approx(7.0)
+
+
+def test_waits_that_overlap_are_lost_once() -> None:
+    one, other = exchange(503, at=0.0, took=10.0), exchange(503, at=5.0, took=10.0, id="y")
+    assert judge(rollout(exchanges=(one, other))).lost_s == pytest.approx(15.0)
+
+
+def test_what_the_agent_did_behind_its_last_failure_is_not_lost() -> None:
+    late = exchange(200, at=500.0, model="gpt-5-mini", has_tools=False)
+    assert judge(rollout(exchanges=(exchange(401, took=0.5), late))).lost_s == pytest.approx(0.5)
+
+
+def test_lost_time_is_zero_without_failures_and_none_when_no_duration_is_known() -> None:
+    assert judge(rollout("200*3")).lost_s == 0.0
+    assert judge(rollout(exchanges=(exchange(401, took=None),))).lost_s is None
+
+
+# ── warnings ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "warnings"),
+    [
+        ("200", {}, ()),
+        ("200 400", {}, ("ended_on_rejection",)),
+        ("200 400 200", {}, ()),
+        ("200 400+context_length", {}, ("ended_on_rejection", "context_length")),
+        ("200 400+content_filter 200", {}, ("content_filter",)),
+        ("200+refusal 200", {}, ("refusals",)),
+        ("200+length", {}, ("truncated_by_max_tokens",)),
+        ("200 200+empty", {}, ("empty_answers",)),
+        ("200 left", {}, ("left_by_agent",)),
+        ("left", {}, ("calls_never_answered", "left_by_agent")),
+        ("200+nousage", {}, ("usage_missing",)),
+        ("200+unread", {}, ("usage_missing", "answers_unread")),
+        ("200 lost", {}, ("calls_lost",)),
+        ("200", {"gaps": 1}, ("calls_unrecorded",)),
+        ("200 pending", {}, ("calls_in_flight",)),
+        ("", {"total_tokens": 9}, ("calls_bypass_the_proxy",)),
+        ("", {"total_tokens": 9, "usage_channel": "none"}, ()),
+        ("200+tool@o5 503@o5 200+tool@o4", {"model": "o5"}, ("ended_on_failure",)),
+    ],
+)
+def test_warnings_tell_what_does_not_decide(
+    text: str, said: dict[str, Any], warnings: tuple[str, ...]
+) -> None:
+    assert judge(rollout(text, **said)).warnings == warnings
+
+
+def test_an_agent_that_repeats_one_failing_request_is_warned_of() -> None:
+    same = tuple(replace(x, request_digest="d") for x in calls("200+truncated*10"))
+    assert "request_repeated" in judge(rollout(exchanges=same)).warnings
+    assert "request_repeated" not in judge(rollout(exchanges=same[:9])).warnings
+    assert "request_repeated" not in judge(rollout("200+truncated*10")).warnings
+
+
+def test_injected_faults_show() -> None:
+    drilled = rollout(exchanges=(exchange(503, injected=True), exchange(at=1.0)))
+    assert judge(drilled).warnings == ("faults_injected",)
+
+
+# ── scoreable, provisional ───────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "scoreable"),
+    [
+        ("200", {}, "yes"),
+        ("401", {}, "no"),
+        ("", {}, "no"),
+        ("lost", {}, "unknown"),
+        ("", {"prompts_executed": 0}, "no"),
+        ("left", {}, "unknown"),
+        ("", {"status": "agent_error"}, "unknown"),
+        ("", {"usage_channel": "none"}, "yes"),
+        ("", {"total_tokens": 9}, "yes"),
+        ("200*9", {"termination_reason": "max_steps"}, "yes"),
+    ],
+)
+def test_a_zero_counts_only_where_a_model_was_reached(
+    text: str, said: dict[str, Any], scoreable: str
+) -> None:
+    assert judge(rollout(text, **said)).scoreable == scoreable
+
+
+def test_whether_running_out_of_steps_is_scored_is_policy() -> None:
+    ran_out = rollout("200*9", termination_reason="max_steps")
+    assert judge(ran_out).scoreable == "yes"
+    assert judge(ran_out, policy=Policy(max_steps="exclude")).scoreable == "no"
+    stopped = rollout("200*9")
+    assert judge(stopped, policy=Policy(max_steps="exclude")).scoreable == "yes"
+
+
+def test_a_verdict_is_provisional_until_reported_and_settled() -> None:
+    assert judge(rollout("200", running=True)).provisional is True
+    assert judge(rollout("200 pending")).provisional is True
+    assert judge(rollout("200")).provisional is False
+
+
+# ── properties ───────────────────────────────────────────────────────────────
+
+WORDS = [
+    "200", "200+tool", "200+empty", "200+nousage", "200+unread", "200+truncated",
+    "200+text+truncated", "200+side", "401", "402", "404", "429", "429+quota", "503", "400",
+    "400+context_length", "net", "timeout", "left", "left+text", "lost", "pending", "401+side",
+    "200+judge", "429+judge", "404+probe", "200@o4", "503@o4",
+]  # fmt: skip
+SEQUENCES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
+
+
+def crowded(text: str, seed: int) -> RolloutRecord:
+    """The same calls, but overlapping: starts and durations are drawn anew."""
+    drawn = random.Random(seed)
+    placed = tuple(
+        replace(
+            x,
+            timing=replace(
+                x.timing,
+                started_at=STARTED + drawn.randrange(4),
+                duration_s=None if x.ending is None else float(drawn.randrange(4)),
+            ),
+        )
+        for x in calls(text)
+    )
+    return rollout(exchanges=placed)
+
+
+@given(SEQUENCES, st.integers(0, 99), st.randoms(use_true_random=False))
+def test_the_order_in_which_records_arrive_changes_nothing(
+    text: str, seed: int, shuffled: random.Random
+) -> None:
+    seen = crowded(text, seed)
+    arrived = list(seen.exchanges)
+    shuffled.shuffle(arrived)
+    assert judge(replace(seen, exchanges=tuple(arrived))) == judge(seen)
+
+
+SEVERITY = {
+    Health.HEALTHY: 0,
+    Health.NOT_JUDGED: 0,
+    Health.UNDECIDED: 1,
+    Health.SUSPECTED_API_ERROR: 2,
+    Health.API_ERROR: 3,
+}
+
+
+@given(SEQUENCES)
+def test_a_success_behind_everything_never_makes_it_worse(text: str) -> None:
+    before = judge(rollout(text))
+    after = judge(rollout(text, "200+tool"))
+    assert SEVERITY[after.health] <= SEVERITY[before.health]
+
+
+@given(SEQUENCES)
+def test_a_last_answer_of_the_main_model_is_never_an_api_error(text: str) -> None:
+    verdict = judge(rollout(text, "200+tool", model="gpt-5"))
+    assert verdict.health is not Health.API_ERROR
+    assert verdict.doomed is False
+
+
+@given(SEQUENCES, st.integers(0, 99))
+def test_an_export_is_judged_as_the_live_rollout_was(text: str, seed: int) -> None:
+    seen = crowded(text, seed)
+    read = tuple(decode_exchange(encode_exchange(x)) for x in seen.exchanges)
+    assert judge(replace(seen, exchanges=read)) == judge(seen)
+
+
+@given(SEQUENCES)
+def test_counts_never_contradict_each_other(text: str) -> None:
+    verdict = judge(rollout(text))
+    counted_calls = (verdict.recovered_requests, verdict.failed_requests, verdict.total_requests)
+    assert tuple(sorted(counted_calls)) == counted_calls
+    assert sum(verdict.status_counts.values()) >= verdict.failed_requests
+    if verdict.rule == "all_failed":
+        assert (verdict.recovered_requests, verdict.scoreable) == (0, "no")
+
+
+@given(SEQUENCES, st.sampled_from([None, {"reward": 0.0}, {"reward": 1.0}]))
+def test_rewards_never_decide(text: str, rewards: dict[str, float] | None) -> None:
+    assert judge(rollout(text, rewards=rewards)) == judge(rollout(text))
+
+
+@given(SEQUENCES)
+def test_judging_again_says_the_same(text: str) -> None:
+    seen = rollout(text)
+    assert judge(seen, policy=EVIDENCE) == judge(seen)

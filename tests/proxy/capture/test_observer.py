@@ -1,0 +1,708 @@
+from __future__ import annotations
+
+import gc
+import gzip
+import random
+import re
+from dataclasses import fields
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier.records import Ending, Flaw, Kind, UsageSource
+from classifier.verdicts import Subcategory
+from proxy.capture.observer import CallObserver, ObserverLimits
+from proxy.wire.dialect import Dialect
+from proxy.wire.response import ResponseReader
+from tests.proxy.wire.hearing import SALT, call, head, heard, tapped
+from tests.proxy.wire.samples import (
+    EVENTS,
+    NDJSON,
+    SAMPLES,
+    SSE,
+    STREAM_GENERATE,
+    TEXT_DELTA,
+    A,
+    R,
+    Sample,
+    U,
+    chat,
+    chunk,
+    delta,
+    dump,
+    event,
+    frame,
+    gemini,
+    last,
+    lines,
+    messages,
+    named,
+    response,
+    responses,
+    sse,
+    text,
+)  # fmt: skip
+
+DELTA = sse(delta(content="Yes"), done=False)
+USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+
+# -- what a call is, before and without an answer ------------------------------------------
+
+
+def test_an_opened_exchange_is_in_flight() -> None:
+    exchange = CallObserver(call("/v1/messages"), salt=SALT).opened()
+    assert (exchange.ending, exchange.status, exchange.cause) == (None, None, None)
+    assert (exchange.api, exchange.kind) == ("anthropic.messages", Kind.INFERENCE)
+    assert exchange.timing.started_at == 1_800_000_000.0
+    assert (exchange.timing.first_byte_s, exchange.timing.duration_s) == (None, None)
+
+
+def test_an_opened_exchange_names_the_model_once_the_request_is_whole() -> None:
+    request = dump({"model": "m", "messages": []})
+    tap = CallObserver(call(), salt=SALT)
+    tap.on_request_body(request[:-1])
+    assert tap.opened().model is None
+    tap.on_request_body(request[-1:])
+    assert tap.opened().model == "m"
+
+
+def test_a_call_that_never_connected_has_no_status_and_a_cause() -> None:
+    tap = CallObserver(call(), salt=SALT)
+    tap.on_request_body(dump({"model": "m", "stream": True}))
+    exchange = tap.finish(Ending.NEVER_CONNECTED, 103.0)
+    assert (exchange.status, exchange.model, exchange.streamed) == (None, "m", True)
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is Subcategory.PROVIDER_ERROR
+    assert exchange.timing.duration_s == pytest.approx(3.0)
+    assert exchange.output_seen is None
+
+
+def test_the_request_says_model_stream_and_tools() -> None:
+    request = dump({"model": "m", "stream": True, "tools": [{"name": "f"}]})
+    exchange = heard(DELTA, type_=SSE, request=request)
+    assert (exchange.model, exchange.streamed, exchange.has_tools) == ("m", True, True)
+    assert exchange.request_bytes == len(request)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_packed_request_is_read_too(encoding: str) -> None:
+    request = dump({"model": "m", "stream": False, "tools": []})
+    packed = gzip.compress(request) if encoding == "gzip" else zstandard.compress(request)
+    tap = CallObserver(call(content_encoding=encoding), salt=SALT)
+    tap.on_request_body(packed[:9])
+    tap.on_request_body(packed[9:])
+    exchange = tap.finish(Ending.NEVER_CONNECTED, 101.0)
+    assert (exchange.model, exchange.request_bytes) == ("m", len(packed))
+
+
+def test_a_request_in_an_unknown_encoding_is_unknown() -> None:
+    tap = CallObserver(call(content_encoding="lz4"), salt=SALT)
+    tap.on_request_body(b"\x00\x01")
+    assert tap.finish(Ending.NEVER_CONNECTED, 101.0).model is None
+
+
+def test_a_request_over_its_budget_is_counted_and_not_read() -> None:
+    tap = CallObserver(call(), salt=SALT, limits=ObserverLimits(request_bytes=100))
+    for _ in range(3):
+        tap.on_request_body(dump({"model": "m", "pad": "x" * 40}))
+    exchange = tap.finish(Ending.NEVER_CONNECTED, 101.0)
+    assert (exchange.model, exchange.has_tools, exchange.deaf) == (None, None, None)
+    assert exchange.request_bytes > 100
+
+
+def test_a_head_that_comes_before_the_request_s_end_loses_nothing() -> None:
+    request = dump({"model": "m", "messages": ["x" * 100]})
+    tap = CallObserver(call(), salt=SALT)
+    tap.on_request_body(request[:50])
+    tap.on_response_head(413, head("text/plain"), 100.1)
+    tap.on_request_body(request[50:])
+    assert tap.finish(Ending.COMPLETE, 101.0).model == "m"
+
+
+def test_the_path_s_model_is_the_one_that_was_asked_for() -> None:
+    exchange = heard(b"{}", "/openai/deployments/d-1/chat/completions",
+                     request=dump({"model": "other"}))  # fmt: skip
+    assert exchange.model == "d-1"
+
+
+# -- the digest of a request ---------------------------------------------------------------
+
+
+def failed(request: bytes, path: str = "/v1/messages", salt: bytes = SALT, cut: int = 5) -> str:
+    tap = CallObserver(call(path), salt=salt)
+    tap.on_request_body(request[:cut])
+    tap.on_request_body(request[cut:])
+    tap.on_response_head(429, head("application/json"), 100.2)
+    digest = tap.finish(Ending.COMPLETE, 101.0).request_digest
+    assert digest is not None
+    return digest
+
+
+def test_equal_requests_have_equal_digests_and_others_do_not() -> None:
+    body = dump({"model": "m", "messages": ["secret"]})
+    digest = failed(body)
+    assert len(digest) == 16
+    assert failed(body, cut=11) == digest
+    assert failed(body + b" ") != digest
+    assert failed(body, path="/v1/chat/completions") != digest
+    assert failed(body, salt=b"another salt") != digest
+
+
+def test_a_repeated_call_has_its_digest_also_when_it_succeeds() -> None:
+    body = dump({"model": "m", "stream": True})
+    tap = CallObserver(call("/v1/messages", x_stainless_retry_count="2"), salt=SALT)
+    tap.on_request_body(body)
+    tap.on_response_head(200, head(SSE), 100.2)
+    tap.on_response_body(messages(A, text(0, "Yes"), end=A), 100.3)
+    exchange = tap.finish(Ending.COMPLETE, 101.0)
+    assert exchange.cause is None
+    assert exchange.sdk_retry == 2
+    assert exchange.request_digest == failed(body)
+
+
+def test_a_first_call_that_succeeds_needs_no_digest() -> None:
+    assert heard(chat(USAGE), request=b"{}").request_digest is None
+
+
+@pytest.mark.parametrize(("value", "retry"), [("0", 0), ("3", 3), ("x", None), ("99999", None)])
+def test_the_sdk_s_retry_count_is_read(value: str, retry: int | None) -> None:
+    tap = CallObserver(call(x_stainless_retry_count=value), salt=SALT)
+    assert tap.opened().sdk_retry == retry
+
+
+# -- the terminal event --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "type_", "before", "terminal"),
+    [
+        ("/v1/chat/completions", SSE, DELTA, b"data: [DONE]\n\n"),
+        ("/v1/messages", SSE, named(text(0, "Yes")), named({"type": "message_stop"})),
+        ("/v1/responses", SSE, named(TEXT_DELTA),
+         named({"type": "response.completed", "response": response(R)})),
+        ("/v1/responses", SSE, named(TEXT_DELTA),
+         named({"type": "response.incomplete", "response": response(R, status="incomplete")})),
+        ("/v1/responses", SSE, named(TEXT_DELTA),
+         named({"type": "response.failed", "response": response(R, status="failed")})),
+        ("/v2/chat", SSE, named({"type": "content-start"}),
+         named({"type": "message-end", "delta": {"finish_reason": "COMPLETE"}})),
+        ("/api/chat", NDJSON, lines({"message": {"content": "a"}, "done": False}),
+         lines({"message": {"content": ""}, "done": True, "done_reason": "stop"})),
+        ("/model/m/converse-stream", EVENTS, event("messageStop", {"stopReason": "end_turn"}),
+         event("metadata", {"usage": {"inputTokens": 1}})),
+        ("/model/m/invoke-with-response-stream", EVENTS, chunk({"outputText": "a"}),
+         chunk({"outputText": "", "amazon-bedrock-invocationMetrics": {"inputTokenCount": 1}})),
+    ],
+)  # fmt: skip
+def test_feed_tells_the_terminal_event_once(
+    path: str, type_: str, before: bytes, terminal: bytes
+) -> None:
+    tap = tapped(path, type_=type_)
+    assert tap.on_response_body(before, 101.0) is False
+    assert tap.on_response_body(terminal[:-1], 101.1) is False
+    assert tap.on_response_body(terminal[-1:], 101.2) is True
+    assert tap.on_response_body(b"\n", 101.3) is False
+
+
+def test_gemini_has_no_terminal_event() -> None:
+    tap = tapped(STREAM_GENERATE, type_=SSE)
+    assert (
+        tap.on_response_body(sse(gemini({"promptTokenCount": 1}, {"text": "a"}), done=False), 101.0)
+        is False
+    )
+
+
+@pytest.mark.parametrize("ending", [Ending.CUT_UPSTREAM, Ending.LEFT_BY_AGENT, Ending.TIMED_OUT])
+def test_an_answer_whose_terminal_event_came_is_complete_whatever_followed(ending: Ending) -> None:
+    exchange = heard(sse(delta(content="Yes"), delta("stop"), last(U)), type_=SSE, ending=ending)
+    assert (exchange.ending, exchange.cause) == (Ending.COMPLETE, None)
+    assert exchange.usage.source is UsageSource.PROVIDER
+
+
+def test_a_whole_json_body_is_cut_where_its_reader_waits_for_more() -> None:
+    """A content-length that promised more: every client raises, whatever it had read."""
+    exchange = heard(chat(USAGE), ending=Ending.CUT_UPSTREAM)
+    assert exchange.ending is Ending.CUT_UPSTREAM
+    assert exchange.failed
+    assert heard(chat(USAGE), ending=Ending.LEFT_BY_AGENT).ending is Ending.COMPLETE
+
+
+def test_a_whole_json_array_is_complete_though_the_transport_broke() -> None:
+    body = b"[" + dump(gemini({"promptTokenCount": 1}, {"text": "a"})) + b"]"
+    assert heard(body, STREAM_GENERATE, ending=Ending.CUT_UPSTREAM).ending is Ending.COMPLETE
+    cut = heard(body[:-1], STREAM_GENERATE, ending=Ending.CUT_UPSTREAM)
+    assert cut.ending is Ending.CUT_UPSTREAM
+    assert cut.failed
+
+
+def test_a_model_asked_in_an_unknown_shape_is_neither_empty_nor_truncated() -> None:
+    exchange = heard(dump({"generated_text": "Yes"}), "/generate")
+    assert (exchange.kind, exchange.api) == (Kind.INFERENCE, "opaque")
+    assert (exchange.cause, exchange.output_seen, exchange.tool_calls) == (None, None, None)
+    assert exchange.usage.source is UsageSource.ABSENT
+    assert heard(dump(LIMITED), "/generate", status=429).failed
+
+
+def test_a_stream_cut_before_its_end_is_the_provider_s_failure() -> None:
+    exchange = heard(DELTA, type_=SSE, ending=Ending.CUT_UPSTREAM)
+    assert exchange.ending is Ending.CUT_UPSTREAM
+    assert exchange.cause is not None
+    assert exchange.output_seen is True
+
+
+def test_finishing_twice_tells_what_came_in_between() -> None:
+    tap = tapped(type_=SSE)
+    tap.on_response_body(sse(delta(content="Yes"), delta("stop")), 101.0)
+    first = tap.finish(Ending.COMPLETE, 101.5)
+    assert first == tap.finish(Ending.COMPLETE, 101.5)
+    tap.on_response_body(sse(last(U), done=False), 101.7)
+    second = tap.finish(Ending.COMPLETE, 102.0)
+    assert (first.usage.input_tokens, second.usage.input_tokens) == (None, 12)
+    assert second.response_bytes > first.response_bytes
+
+
+def test_finishing_in_the_middle_of_an_event_disturbs_nothing() -> None:
+    sample = next(one for one in SAMPLES if one.name == "stream-tool-calls")
+    tap = tapped(type_=SSE)
+    for place in range(len(sample.body)):
+        tap.on_response_body(sample.body[place : place + 1], 101.0)
+        tap.finish(Ending.COMPLETE, 101.0)
+    exchange = tap.finish(Ending.COMPLETE, 102.0)
+    assert (exchange.tool_calls, exchange.usage.output_tokens) == (2, 5)
+
+
+def test_an_unended_last_line_is_told_each_time_and_counted_once() -> None:
+    told = {"message": {"tool_calls": [{"function": {"name": "f"}}]}, "done": True}
+    tap = tapped("/api/chat", type_=NDJSON)
+    tap.on_response_body(dump(told), 101.0)
+    assert [tap.finish(Ending.COMPLETE, 101.5).tool_calls for _ in range(3)] == [1, 1, 1]
+
+
+# -- what is wrong with an answer whose status says all is well ----------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "type_", "path"),
+    [
+        (DELTA, SSE, "/v1/chat/completions"),
+        (b": comments only\n\n", SSE, "/v1/chat/completions"),
+        (named(text(0, "Yes")), SSE, "/v1/messages"),
+        (named(TEXT_DELTA), SSE, "/v1/responses"),
+        (sse(gemini({}, {"text": "a"}, finish=None), done=False), SSE, STREAM_GENERATE),
+        (lines({"message": {"content": "a"}, "done": False}), NDJSON, "/api/chat"),
+        (chat(USAGE)[:-3], "application/json", "/v1/chat/completions"),
+    ],
+)
+def test_a_clean_end_without_finish_reason_or_terminal_event_is_truncated(
+    body: bytes, type_: str, path: str
+) -> None:
+    exchange = heard(body, path, type_=type_)
+    assert exchange.ending is Ending.COMPLETE
+    assert exchange.cause is not None
+    assert exchange.cause.reason == "truncated"
+
+
+def test_a_missing_done_alone_proves_nothing() -> None:
+    body = sse(delta(content="Yes"), delta("stop"), done=False)
+    assert heard(body, type_=SSE).cause is None
+
+
+def test_a_whole_body_without_a_finish_reason_is_no_truncated_one() -> None:
+    assert heard(chat(USAGE, finish=None)).cause is None
+
+
+@pytest.mark.parametrize("body", [b"", b" \n\n  \n"])
+def test_an_empty_body_is_a_failure(body: bytes) -> None:
+    exchange = heard(body)
+    assert exchange.cause is not None
+    assert exchange.cause.rule.endswith(Flaw.EMPTY_BODY)
+    assert exchange.output_seen is None
+
+
+@pytest.mark.parametrize("body", [b"<!DOCTYPE html><p>", b"\n <html lang=en>", b"<HTML><body>"])
+def test_an_html_page_is_a_failure(body: bytes) -> None:
+    exchange = heard(body, type_="text/html")
+    assert exchange.cause is not None
+    assert exchange.cause.rule.endswith(Flaw.HTML_BODY)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("HEAD", "/"), ("GET", "/v1/models"), ("POST", "/v1/embeddings")]
+)
+def test_only_an_inference_can_be_empty(method: str, path: str) -> None:
+    tap = CallObserver(call(path, method=method), salt=SALT)
+    tap.on_response_head(200, [], 100.1)
+    assert tap.finish(Ending.COMPLETE, 101.0).cause is None
+
+
+# -- errors inside a 200, and outside ------------------------------------------------------
+
+BARE = b"""{
+ "error": {
+  "code": 429,
+  "status": "RESOURCE_EXHAUSTED",
+  "message": "Resource exhausted."
+ }
+}
+"""
+LIMITED = {"error": {"message": "slow down", "type": "requests", "code": "rate_limit_exceeded"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "type_", "path"),
+    [
+        (sse(delta(content="Yes"), LIMITED), SSE, "/v1/chat/completions"),
+        (sse(LIMITED), SSE, "/v1/chat/completions"),
+        (DELTA + b"event: error\ndata: " + dump(LIMITED) + b"\n\n", SSE, "/v1/chat/completions"),
+        (DELTA + b"error: " + dump(LIMITED["error"]) + b"\n\n", SSE, "/v1/chat/completions"),
+        (DELTA + b"event: error\ndata: Rate limit reached for requests\n\n", SSE,
+         "/v1/chat/completions"),
+        (DELTA * 2 + b"error: " + dump(LIMITED["error"]) + b"\n\n", SSE, "/v1/chat/completions"),
+        (BARE, SSE, STREAM_GENERATE),
+        (sse(gemini({}, {"text": "a"}, finish=None), done=False) + BARE, SSE, STREAM_GENERATE),
+        (b'[{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"Exhausted."}}]',
+         "application/json", STREAM_GENERATE),
+        (named(text(0, "Yes"), {"type": "error", "error": {"type": "rate_limit_error",
+                                                           "message": "Slow down"}}),
+         SSE, "/v1/messages"),
+        (responses(TEXT_DELTA, kind="failed", final=response(
+            None, status="failed", error={"code": "rate_limit_exceeded", "message": "m"})),
+         SSE, "/v1/responses"),
+        (named(TEXT_DELTA, TEXT_DELTA, {"type": "error", "code": "rate_limit_exceeded",
+                                        "message": "m", "param": None}), SSE, "/v1/responses"),
+        (dump({"message": "Rate limit reached for requests"}), "application/json",
+         "/v1/chat/completions"),
+        (named({"type": "error", "code": "rate_limit_exceeded", "message": "m", "param": None}),
+         SSE, "/v1/responses"),
+        (dump(response(None, status="failed", error={"code": "rate_limit_exceeded",
+                                                     "message": "m"})),
+         "application/json", "/v1/responses"),
+        (b"\n  \n" + dump({"error": {"code": 429, "message": "Rate limited"}}),
+         "application/json", "/api/v1/chat/completions"),
+        (dump({"choices": [{"error": {"code": 429, "message": "Rate limited"},
+                            "message": {"content": ""}}]}),
+         "application/json", "/api/v1/chat/completions"),
+        (event("contentBlockDelta", {"delta": {"text": "a"}})
+         + frame({"message": "Too many requests"}, message_type="exception",
+                 exception_type="throttlingException"), EVENTS, "/model/m/converse-stream"),
+    ],
+)  # fmt: skip
+def test_an_error_inside_a_200_is_a_failure(body: bytes, type_: str, path: str) -> None:
+    for pieces in ([body], [body[i : i + 1] for i in range(len(body))], _events(body)):
+        exchange = heard(pieces, path, type_=type_)
+        assert exchange.status == 200
+        assert exchange.cause is not None
+        assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "subcategory"),
+    [
+        (dump({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}),
+         "/v1/chat/completions", Subcategory.QUOTA),
+        (named({"type": "message-end", "delta": {"finish_reason": "ERROR", "error": "boom"}}),
+         "/v2/chat", Subcategory.PROVIDER_ERROR),
+    ],
+)  # fmt: skip
+def test_errors_in_a_provider_s_own_envelope_are_found(
+    body: bytes, path: str, subcategory: Subcategory
+) -> None:
+    exchange = heard(body, path, type_=SSE if body.startswith(b"event") else "application/json")
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is subcategory
+
+
+def test_a_base_resp_that_says_all_is_well_is_no_error() -> None:
+    body = dump({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}],
+                 "base_resp": {"status_code": 0, "status_msg": ""}})  # fmt: skip
+    assert heard(body).cause is None
+
+
+def test_an_error_whose_status_is_in_the_head_keeps_its_wait_and_says_no_output() -> None:
+    exchange = heard(dump(LIMITED), status=429, headers={"retry-after": "7"},
+                     request=dump({"model": "m", "stream": True}))  # fmt: skip
+    assert exchange.cause is not None
+    assert exchange.cause.retry_after_s == 7.0
+    assert (exchange.output_seen, exchange.tool_calls, exchange.streamed) == (False, 0, True)
+    assert exchange.usage.source is UsageSource.ABSENT
+
+
+def test_an_error_in_an_encoded_body_is_read() -> None:
+    exchange = heard(gzip.compress(dump(LIMITED)), status=429,
+                     headers={"content-encoding": "gzip"})  # fmt: skip
+    assert exchange.cause is not None
+    assert exchange.cause.rule != "status.429"
+
+
+@pytest.mark.parametrize("body", [b'"Rate limit reached for requests"', b"[]", b"null", b"3"])
+def test_any_json_may_be_an_error_s_body(body: bytes) -> None:
+    exchange = heard(body, status=429)
+    assert exchange.deaf is None
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
+
+
+def test_a_plain_text_error_is_read() -> None:
+    exchange = heard(b"model not found, try pulling it first", "/api/chat", status=404,
+                     type_="text/plain")  # fmt: skip
+    assert exchange.cause is not None
+
+
+def test_half_an_error_body_is_not_read_as_a_sentence() -> None:
+    body = dump({"error": {"message": "You exceeded your current quota", "code": None}})[:-2]
+    exchange = heard(body, status=500, ending=Ending.CUT_UPSTREAM)
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is Subcategory.PROVIDER_ERROR
+
+
+def test_an_agent_that_leaves_makes_no_provider_failure_unless_nothing_had_come_for_long() -> None:
+    def left(at: float) -> bool:
+        tap = tapped(type_=SSE)
+        tap.on_response_body(DELTA, 101.0)
+        return tap.finish(Ending.LEFT_BY_AGENT, at).failed
+
+    assert left(130.0) is False
+    assert left(162.0) is True
+
+
+# -- streams, tokens, timing ---------------------------------------------------------------
+
+
+def test_first_byte_and_first_token_are_told_apart() -> None:
+    tap = tapped("/v1/messages", type_=SSE)
+    tap.on_response_body(named({"type": "message_start", "message": {"usage": A}}), 101.0)
+    tap.on_response_body(named({"type": "ping"}), 102.0)
+    tap.on_response_body(named(text(0, "Yes")), 104.0)
+    tap.on_response_body(named(text(0, " and"), {"type": "message_stop"}), 105.0)
+    timing = tap.finish(Ending.COMPLETE, 106.0).timing
+    assert timing.first_byte_s == pytest.approx(0.5)
+    assert timing.first_token_s == pytest.approx(4.0)
+    assert timing.duration_s == pytest.approx(6.0)
+
+
+def test_a_body_that_is_no_stream_has_no_first_token() -> None:
+    exchange = heard(chat(USAGE), request=dump({"stream": True}))
+    assert exchange.timing.first_token_s is None
+    assert exchange.streamed is False
+
+
+@pytest.mark.parametrize(
+    "name", ["x-request-id", "request-id", "x-amzn-requestid", "x-generation-id"]
+)
+def test_the_provider_s_request_id_is_kept(name: str) -> None:
+    assert heard(chat(USAGE), headers={name: "req-9"}).provider_request_id == "req-9"
+
+
+def test_every_chunk_is_counted_whatever_is_understood() -> None:
+    body = sse(*(delta(content="word") for _ in range(50)), delta("stop"))
+    assert heard(body, type_=SSE).response_bytes == len(body)
+
+
+def test_a_skimmed_stream_says_what_a_read_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortcut for events that tell nothing must lose nothing: compare with none."""
+    streams = [one for one in SAMPLES if one.type == SSE]
+    skimmed = [heard(_events(one.body), one.path, type_=SSE) for one in streams]
+    monkeypatch.setattr(ResponseReader, "_skimming", lambda _: None)
+    monkeypatch.setattr(ResponseReader, "_tells", lambda _reader, _data: True)
+    assert [heard(_events(one.body), one.path, type_=SSE) for one in streams] == skimmed
+
+
+def _events(body: bytes) -> list[bytes]:
+    """The body in pieces that each end with an event, as providers flush them."""
+    return [piece for piece in re.split(rb"(?<=\n\n)", body) if piece]
+
+
+def test_counts_from_headers_are_told_alike_each_time() -> None:
+    tap = tapped("/model/m/invoke-with-response-stream", type_=EVENTS,
+                 headers={"x-amzn-bedrock-input-token-count": "15",
+                          "x-litellm-response-cost": "nan"})  # fmt: skip
+    tap.on_response_body(chunk({"outputText": "a", "completionReason": "FINISH"}), 101.0)
+    usages = [tap.finish(Ending.COMPLETE, 102.0).usage for _ in range(2)]
+    assert usages[0] == usages[1]
+    assert (usages[0].input_tokens, usages[0].source) == (15, UsageSource.HEADER)
+    assert usages[0].cost_usd is None
+
+
+# -- deafness ------------------------------------------------------------------------------
+
+
+def test_an_sse_line_of_ten_megabytes_is_survived() -> None:
+    tap = tapped(type_=SSE)
+    tap.on_response_body(b"data: ", 101.0)
+    for _ in range(160):
+        tap.on_response_body(b"x" * 65_536, 101.0)
+    tap.on_response_body(b"\n\n" + sse(delta(content="Yes"), delta("stop"), last(U)), 102.0)
+    exchange = tap.finish(Ending.COMPLETE, 103.0)
+    assert (exchange.deaf, exchange.usage.input_tokens) == (None, 12)
+
+
+@pytest.mark.parametrize(
+    ("body", "type_", "limits", "why"),
+    [
+        (b"data: " + b"x" * 200, SSE, ObserverLimits(line_bytes=100), "SSE event"),
+        (b'{"a":"' + b"x" * 200, NDJSON, ObserverLimits(line_bytes=100), "line of JSON"),
+        (chat(USAGE), "application/json", ObserverLimits(body_bytes=100), "body is over"),
+        (b"\x00" * 40, EVENTS, ObserverLimits(), "sum"),
+    ],
+)
+def test_past_its_budget_the_tap_goes_deaf_says_why_and_goes_on_counting(
+    body: bytes, type_: str, limits: ObserverLimits, why: str
+) -> None:
+    tap = tapped(type_=type_, limits=limits)
+    assert tap.on_response_body(body, 101.0) is False
+    assert tap.on_response_body(b"data: [DONE]\n\n", 102.0) is False
+    exchange = tap.finish(Ending.COMPLETE, 103.0)
+    assert exchange.deaf is not None
+    assert why in exchange.deaf
+    assert exchange.response_bytes == len(body) + 14
+    assert (exchange.cause, exchange.output_seen, exchange.tool_calls) == (None, None, None)
+
+
+def test_an_encoding_nobody_knows_makes_it_deaf_not_blind_to_the_status() -> None:
+    exchange = heard(b"\x01\x02", status=429, headers={"content-encoding": "lz4"})
+    assert exchange.deaf == "the content encoding is unknown"
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
+
+
+def test_what_was_heard_before_it_went_deaf_is_kept() -> None:
+    tap = tapped("/v1/messages", type_=SSE, limits=ObserverLimits(line_bytes=500))
+    tap.on_response_body(
+        named({"type": "message_start", "message": {"usage": A}}, text(0, "Yes")), 101.0
+    )
+    tap.on_response_body(b"data: " + b"x" * 600, 102.0)
+    exchange = tap.finish(Ending.COMPLETE, 103.0)
+    assert exchange.deaf is not None
+    assert (exchange.output_seen, exchange.usage.input_tokens) == (True, 20)
+    assert exchange.usage.source is UsageSource.PARTIAL
+
+
+@pytest.mark.parametrize("where", ["feed", "finish"])
+def test_an_unexpected_error_of_ours_makes_it_deaf_and_is_named_without_content(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("prompt text")
+
+    tap = tapped(type_=SSE if where == "feed" else "application/json")
+    monkeypatch.setattr(tap._answer, "dialect", Dialect(name="x", read=broken, totals=_no_totals))
+    assert tap.on_response_body(DELTA if where == "feed" else chat(USAGE), 101.0) is False
+    exchange = tap.finish(Ending.COMPLETE, 102.0)
+    assert exchange.deaf is not None
+    assert "KeyError" in exchange.deaf
+    assert "prompt" not in exchange.deaf
+
+
+def test_a_failed_call_that_could_not_be_read_is_failed_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError
+
+    tap = tapped(status=503)
+    tap.on_response_body(dump(LIMITED), 101.0)
+    monkeypatch.setattr(tap._answer, "dialect", Dialect(name="x", read=broken, totals=_no_totals))
+    exchange = tap.finish(Ending.COMPLETE, 102.0)
+    assert exchange.deaf is not None
+    assert exchange.cause is not None
+    assert exchange.cause.rule.startswith("status.")
+
+
+def _no_totals(_: object) -> tuple[None, None]:
+    return None, None
+
+
+# -- nothing raises, nothing is kept -------------------------------------------------------
+
+PATHS = sorted({one.path for one in SAMPLES})
+TYPES = [None, "application/json", SSE, NDJSON, EVENTS, "application/stream+json", "text/html"]
+
+
+@given(
+    st.sampled_from(PATHS),
+    st.sampled_from(TYPES),
+    st.sampled_from([200, 204, 400, 429, 500]),
+    st.lists(st.binary(max_size=80), max_size=6),
+    st.sampled_from(sorted(Ending)),
+    st.sampled_from([None, "gzip", "br", "zstd", "deflate"]),
+)
+def test_random_bytes_raise_nothing(
+    path: str,
+    type_: str | None,
+    status: int,
+    pieces: list[bytes],
+    ending: Ending,
+    encoding: str | None,
+) -> None:
+    headers = {"content-encoding": encoding} if encoding else {}
+    exchange = heard(pieces, path, type_=type_, status=status, ending=ending, headers=headers)
+    assert exchange.response_bytes == sum(map(len, pieces))
+    assert exchange.usage.source in (UsageSource.ABSENT, UsageSource.PARTIAL)
+
+
+def test_samples_with_random_damage_raise_nothing() -> None:
+    chance = random.Random(7)
+    for sample in SAMPLES:
+        for _ in range(30):
+            body = bytearray(sample.body)
+            for _ in range(chance.randint(1, 4)):
+                body[chance.randrange(len(body))] = chance.randrange(256)
+            exchange = heard(bytes(body), sample.path, type_=sample.type)
+            assert exchange.deaf is None or "while" not in exchange.deaf, sample.name
+
+
+KEYS = [
+    "call_id", "finishReason", "content_block", "role", "choices", "usage", "message",
+    "delta", "content", "tool_calls", "function", "name", "index", "type", "response",
+    "output", "candidates", "parts", "usageMetadata", "error", "finish_reason",
+    "prompt_tokens", "tokens", "meta", "done", "bytes", "start", "id", "model", "stop_reason",
+    "results", "text", "item",
+]  # fmt: skip
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(KEYS),
+        inner, max_size=4),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@given(st.sampled_from(PATHS), st.sampled_from(["application/json", SSE, NDJSON]), json_values)
+def test_any_json_of_the_wrong_types_is_read_without_an_error(
+    path: str, type_: str, value: object
+) -> None:
+    body = dump(value)
+    exchange = heard(sse(body) if type_ == SSE else body, path, type_=type_)
+    assert exchange.deaf is None
+
+
+def test_no_text_of_request_or_answer_is_in_the_exchange() -> None:
+    secret = "S3CRET"
+    said = sse(delta(content=secret), delta(tool_calls=[{"index": 0, "id": "1", "function": {
+        "name": "f", "arguments": secret}}]),
+        {"error": {"message": secret, "code": "rate_limit_exceeded"}})  # fmt: skip
+    exchange = heard(said, type_=SSE, request=dump({"model": "m", "messages": [secret]}))
+    assert exchange.failed
+    assert all(secret not in repr(getattr(exchange, field.name)) for field in fields(exchange))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_a_call_leaves_nothing_for_the_garbage_collector(sample: Sample) -> None:
+    """Each collection would hold every stream up, and half of a call's garbage looks like this."""
+
+    def played() -> None:
+        heard(sample.body, sample.path, type_=sample.type, headers=sample.headers)
+
+    played()  # what is cached is cached
+    gc.disable()
+    gc.freeze()  # what is there already, of this process and its tests, is not looked through
+    try:
+        played()
+        assert gc.collect() == 0
+    finally:
+        gc.unfreeze()
+        gc.enable()

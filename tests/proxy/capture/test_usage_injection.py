@@ -1,0 +1,355 @@
+"""Usage that only the proxy asked for: the record has it, the agent's bytes are a direct call's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from classifier.records import Ending, UsageSource
+from proxy.capture.usage_injection import BODY_LIMIT
+from proxy.outbound.http1 import Http1Transport
+from proxy.routing.upstreams import BUILT_IN, allow_list
+from proxy.transport import AiohttpTransport
+from tests.fakes import answers, caller
+from tests.fakes.provider import Answer, Cut, Framing, Hang, Pause, Provider, Request, Wait
+from tests.fakes.relaying import Relaying, relaying
+
+CHAT = "/v1/chat/completions"
+STREAM = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+ASKING = {"openai": {"include_usage": True}}
+
+CLIENTS = {"http1": Http1Transport, "aiohttp": AiohttpTransport}
+
+
+@pytest.fixture(params=CLIENTS, autouse=True)
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fakes.relaying.upstream_client", CLIENTS[request.param])
+
+
+def unasked(stream: Answer) -> Answer:
+    """The same stream as OpenAI gives it to a caller who did not ask for usage."""
+    kept = []
+    for event in stream.content.split(b"\n\n")[:-1]:
+        data = event.removeprefix(b"data: ")
+        chunk = None if data == b"[DONE]" else json.loads(data)
+        if chunk is None:
+            kept.append(event + b"\n\n")
+        elif chunk.pop("usage") is None:
+            kept.append(answers.data(chunk))
+    return Answer(headers=answers.SSE, body=tuple(kept), framing=Framing.CHUNKED)
+
+
+ASKED = answers.chat_stream()
+UNASKED = unasked(ASKED)
+
+
+def as_openai(asked: Answer = ASKED, otherwise: Answer = UNASKED) -> object:
+    """A provider that adds usage where it is asked for, and only there."""
+
+    def answer(request: Request) -> Answer:
+        body = request.body
+        if request.header("content-encoding") == "gzip":
+            body = gzip.decompress(body)
+        return asked if asks(body) else otherwise
+
+    return answer
+
+
+def asks(body: bytes) -> bool:
+    options = json.loads(body).get("stream_options") or {}
+    return options.get("include_usage") is True
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider(as_openai()) as running:  # type: ignore[arg-type]
+        yield running
+
+
+@pytest.fixture
+def relay(provider: Provider) -> Iterator[Relaying]:
+    with relaying(provider.url, upstreams=ASKING) as running:
+        yield running
+
+
+def raw(url: str, **more: object) -> tuple[httpx.Response, bytes]:
+    """An answer and its body's bytes as they came."""
+    with caller.stream("POST", url, **({"json": STREAM} | more)) as answer:  # type: ignore[arg-type]
+        return answer, b"".join(answer.iter_raw())
+
+
+def test_the_fake_answers_differ_as_openais_do() -> None:
+    assert b"usage" in ASKED.content
+    assert b"usage" not in UNASKED.content
+    assert UNASKED.content.count(b"\n\n") == ASKED.content.count(b"\n\n") - 1
+
+
+def test_the_agent_gets_a_direct_calls_bytes_and_the_record_the_usage(
+    provider: Provider, relay: Relaying
+) -> None:
+    _, direct = raw(provider.url + CHAT)
+    answer, relayed = raw(relay.base() + CHAT)
+    assert relayed == direct == UNASKED.content
+    assert answer.headers["content-type"] == UNASKED.headers[0][1]
+    alone, asked = provider.requests
+    assert not asks(alone.body)
+    assert asks(asked.body)
+    usage = relay.book.only.usage
+    assert (usage.input_tokens, usage.output_tokens) == (
+        answers.INPUT_TOKENS,
+        answers.OUTPUT_TOKENS,
+    )
+    assert usage.source is UsageSource.PROVIDER
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 333, 4096])
+def test_it_does_however_the_answer_is_cut_into_pieces(size: int) -> None:
+    with (
+        Provider(as_openai(ASKED.in_pieces(size))) as provider,  # type: ignore[arg-type]
+        relaying(provider.url, upstreams=ASKING) as relay,
+    ):
+        _, relayed = raw(relay.base() + CHAT)
+        assert relayed == UNASKED.content
+        assert relay.book.only.usage.output_tokens == answers.OUTPUT_TOKENS
+
+
+@pytest.mark.parametrize("framing", list(Framing))
+def test_it_does_in_every_framing(provider: Provider, relay: Relaying, framing: Framing) -> None:
+    provider.plays(Answer(headers=answers.SSE, body=ASKED.body, framing=framing))
+    answer, relayed = raw(relay.base() + CHAT)
+    assert relayed == UNASKED.content
+    assert answer.headers.get("content-length") in (None, str(len(relayed)))
+    assert relay.book.only.ending is Ending.COMPLETE
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_an_encoded_stream_comes_without_its_encoding_and_without_the_usage(
+    provider: Provider, relay: Relaying, coding: str
+) -> None:
+    provider.plays(answers.encoded(ASKED, coding))
+    answer, relayed = raw(relay.base() + CHAT, headers={"accept-encoding": coding})
+    assert relayed == UNASKED.content
+    assert "content-encoding" not in answer.headers
+    assert provider.requests[0].header("accept-encoding") == coding
+    assert relay.book.only.usage.output_tokens == answers.OUTPUT_TOKENS
+
+
+def test_a_stream_in_a_broken_encoding_is_cut(provider: Provider, relay: Relaying) -> None:
+    broken = (*answers.SSE, ("content-encoding", "gzip"))
+    provider.plays(Answer(headers=broken, body=(b"no gzip",), framing=Framing.CHUNKED))
+    with pytest.raises(httpx.RemoteProtocolError):
+        raw(relay.base() + CHAT)
+    assert relay.book.only.ending is Ending.CUT_UPSTREAM
+
+
+def test_an_encoding_that_nobody_offered_passes_as_it_is(
+    provider: Provider, relay: Relaying
+) -> None:
+    odd = (*answers.SSE, ("content-encoding", "rot13"))
+    provider.plays(Answer(headers=odd, body=(b"nonsense",), framing=Framing.CHUNKED))
+    answer, relayed = raw(relay.base() + CHAT)
+    assert (relayed, answer.headers["content-encoding"]) == (b"nonsense", "rot13")
+
+
+def test_only_the_asking_is_added_to_the_request(provider: Provider, relay: Relaying) -> None:
+    body = b'{ "model":"gpt-5",\r\n"messages":[], "stream" : true  }'
+    raw(
+        relay.base() + CHAT,
+        json=None,
+        content=body,
+        headers={"content-type": "application/json", "x-odd": "a b"},
+    )
+    (seen,) = provider.requests
+    assert seen.body.replace(b'"stream_options":{"include_usage":true},', b"", 1) == body
+    assert seen.header("content-length") == str(len(seen.body))
+    assert seen.header("x-odd") == "a b"
+    assert relay.book.only.request_bytes == len(body)
+
+
+def test_a_long_request_that_comes_in_pieces_is_asked_too(
+    provider: Provider, relay: Relaying
+) -> None:
+    text = "x" * 3_000_000
+    long = {"messages": [{"role": "user", "content": text}], "model": "gpt-5", "stream": True}
+    _, relayed = raw(relay.base() + CHAT, json=long)
+    assert relayed == UNASKED.content
+    assert json.loads(provider.requests[0].body)["messages"][0]["content"] == text
+    assert relay.book.only.usage.output_tokens == answers.OUTPUT_TOKENS
+
+
+def upload() -> Iterator[bytes]:
+    yield json.dumps(STREAM).encode()
+
+
+UNTOUCHED: dict[str, dict[str, object]] = {
+    "it says yes": {"json": STREAM | {"stream_options": {"include_usage": True}}},
+    "it says no": {"json": STREAM | {"stream_options": {"include_usage": False}}},
+    "it is no stream": {"json": {"model": "gpt-5", "messages": []}},
+    "it speaks of streams only in its text": {
+        "json": {"model": "gpt-5", "messages": [{"role": "user", "content": '"stream":true'}]}
+    },
+    "it is no json": {"json": None, "content": b'"stream": true, of words'},
+    "it is encoded": {
+        "json": None,
+        "content": gzip.compress(json.dumps(STREAM).encode()),
+        "headers": {"content-encoding": "gzip"},
+    },
+    "it only says that it is encoded": {"headers": {"content-encoding": "zstd"}},
+    "it is signed": {
+        "headers": {"authorization": "AWS4-HMAC-SHA256 Credential=AKID/x, Signature=1"}
+    },
+    "it is still being sent": {"json": None, "content": b"stream"},
+    "its agent may be answered in an encoding unknown here": {
+        "headers": {"accept-encoding": "gzip, dcb"}
+    },
+    "it is larger than is held in memory": {
+        "json": STREAM | {"metadata": {"pad": "x" * BODY_LIMIT}}
+    },
+}
+
+
+@pytest.mark.parametrize("why", UNTOUCHED)
+def test_a_request_is_left_alone_where(provider: Provider, relay: Relaying, why: str) -> None:
+    how = dict(UNTOUCHED[why])
+    provider.plays(ASKED)
+    if how.get("content") == b"stream":
+        how["content"] = upload()
+    answer, relayed = raw(relay.base() + CHAT, **how)
+    assert relayed == ASKED.content
+    sent = b"".join(upload()) if "still" in why else answer.request.read()
+    assert provider.requests[0].body == sent
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/responses", "/v1/chat/completions/x"])
+def test_other_endpoints_are_left_alone(provider: Provider, relay: Relaying, path: str) -> None:
+    answer, _ = raw(relay.base() + path)
+    assert provider.requests[0].body == answer.request.read()
+
+
+def test_other_methods_are_left_alone(provider: Provider, relay: Relaying) -> None:
+    answer = caller.put(relay.base() + CHAT, json=STREAM)
+    assert provider.requests[0].body == answer.request.read()
+
+
+def test_legacy_completions_are_asked(provider: Provider, relay: Relaying) -> None:
+    _, relayed = raw(relay.base() + "/v1/completions", json={"prompt": "x", "stream": True})
+    assert relayed == UNASKED.content
+    assert asks(provider.requests[0].body)
+
+
+def test_it_is_switched_off_per_upstream(provider: Provider) -> None:
+    with relaying(provider.url, upstreams={"openai": {"include_usage": False}}) as relay:
+        _, relayed = raw(relay.base() + CHAT)
+    assert relayed == UNASKED.content
+    assert not asks(provider.requests[0].body)
+
+
+def test_who_is_asked_unless_an_operator_says_otherwise() -> None:
+    asked = {name for name, upstream in BUILT_IN.items() if upstream.include_usage}
+    assert asked == {"openai", "qwen", "ollama", "vllm"}
+    added = allow_list({"mine": {"url": "https://llm.example"}, "ollama": {"include_usage": False}})
+    assert not added["mine"].include_usage
+    assert not added["ollama"].include_usage
+    assert allow_list({"mine": {"include_usage": True}})["mine"].include_usage
+
+
+@pytest.mark.parametrize("kind", [answers.JSON, answers.SSE])
+def test_an_error_passes_as_it_is(
+    provider: Provider, relay: Relaying, kind: tuple[tuple[str, str], ...]
+) -> None:
+    error = b'data: {"error":{"message":"m"},"usage":null}\n\n'
+    provider.plays(Answer(status=429, headers=kind, body=(error,)))
+    answer, relayed = raw(relay.base() + CHAT)
+    assert (answer.status_code, relayed) == (429, error)
+    assert answer.headers["content-length"] == str(len(error))
+
+
+def test_a_whole_answer_to_a_stream_passes_as_it_is(provider: Provider, relay: Relaying) -> None:
+    provider.plays(answers.chat())
+    answer, relayed = raw(relay.base() + CHAT)
+    assert relayed == answers.chat().content
+    assert answer.headers["content-length"] == str(len(relayed))
+
+
+def test_each_event_arrives_when_it_is_sent(provider: Provider, relay: Relaying) -> None:
+    go_on = threading.Event()
+    provider.plays(ASKED.stopping_after(1, Wait(go_on)))
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM) as got:
+        chunks = got.iter_raw()
+        first = next(chunks)
+        go_on.set()
+        rest = b"".join(chunks)
+    assert UNASKED.content.startswith(first)
+    assert first.endswith(b"\n\n")
+    assert first + rest == UNASKED.content
+
+
+@pytest.mark.parametrize("framing", [Framing.CHUNKED, Framing.LENGTH])
+def test_the_last_byte_waits_for_the_commit(
+    provider: Provider, relay: Relaying, framing: Framing
+) -> None:
+    answer = Answer(headers=answers.SSE, body=ASKED.body, framing=framing)
+    provider.plays(answer.stopping_after(2, Pause(0.1)))
+    relay.book.hold.set()
+    got = b""
+    with (
+        caller.Client(timeout=caller.LEAVES) as http,
+        http.stream("POST", relay.base() + CHAT, json=STREAM) as streamed,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        for chunk in streamed.iter_raw():
+            got += chunk
+    assert got
+    assert b"[DONE]" not in got
+    relay.book.hold.clear()
+    assert relay.book.only.ending is Ending.COMPLETE
+
+
+def test_an_end_without_its_blank_line_waits_for_the_commit_too(
+    provider: Provider, relay: Relaying
+) -> None:
+    body = (*ASKED.body[:-1], b"data: [DONE]\n")
+    provider.plays(Answer(headers=answers.SSE, body=body, framing=Framing.CHUNKED))
+    relay.book.hold.set()
+    got = b""
+    with (
+        caller.Client(timeout=caller.LEAVES) as http,
+        http.stream("POST", relay.base() + CHAT, json=STREAM) as streamed,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        for chunk in streamed.iter_raw():
+            got += chunk
+    assert b"[DONE]" not in got
+    relay.book.hold.clear()
+    _, relayed = raw(relay.base() + CHAT)
+    assert relayed == UNASKED.content[:-1]
+
+
+def test_a_stream_cut_midway_is_cut_at_the_same_byte(provider: Provider, relay: Relaying) -> None:
+    halves = ASKED.body[1][:20], ASKED.body[1][20:]  # type: ignore[index]
+    body = (ASKED.body[0], halves[0], Pause(0.05), Cut())
+    provider.plays(Answer(headers=answers.SSE, body=body, framing=Framing.CHUNKED))
+    got = b""
+    with (
+        pytest.raises(httpx.RemoteProtocolError),
+        caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer,
+    ):
+        for chunk in answer.iter_raw():
+            got += chunk
+    assert got == UNASKED.body[0] + halves[0]  # type: ignore[operator]
+    assert relay.book.only.ending is Ending.CUT_UPSTREAM
+
+
+def test_an_agent_that_leaves_cancels_the_upstream_call(
+    provider: Provider, relay: Relaying
+) -> None:
+    provider.plays(ASKED.stopping_after(2, Hang()))
+    with caller.stream("POST", relay.base() + CHAT, json=STREAM) as answer:
+        next(answer.iter_raw())
+    provider.wait_until_left()
+    assert relay.book.only.ending is Ending.LEFT_BY_AGENT

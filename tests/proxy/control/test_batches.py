@@ -1,0 +1,285 @@
+"""Batches over REST: scores that say what they stand on, breakers, and what happens live."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proxy.app import Application
+from proxy.settings import load
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.relaying import running
+from tests.proxy.api.test_routes import PATIENCE_S, Service, client, problem
+from tests.proxy.conftest import Services
+
+DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
+DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="3")
+
+
+def play(
+    service: Service, name: str, answer: object = None, *, reward: float = 0.0, **facts: Any
+) -> dict[str, Any]:
+    """One rollout as a runner drives it; returns its registration, or its result where admitted."""
+    facts = {"batch": "b", "model": "gpt-5", "upstream": "openai", **facts}
+    registered = service.http.post("/rollouts", json={"id": name, **facts}).json()
+    if not registered["admitted"]:
+        return dict(registered)
+    service.provider.plays(answer or answers.chat())  # type: ignore[arg-type]
+    asked: dict[str, object] = {"model": facts["model"] or "gpt-5", "messages": []}
+    service.http.post(f"/r/{name}/openai{CHAT}", json=asked)
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": reward}}
+    return dict(service.http.post(f"/rollouts/{name}/outcome", json=seen).json())
+
+
+def test_scores_say_what_they_stand_on(service: Service) -> None:
+    play(service, "won", reward=1.0)
+    play(service, "lost", reward=0.0)
+    play(service, "dead", DEAD)
+    play(service, "down", DOWN)
+    got = service.get("/batches/b")
+    assert (got["rollouts"], got["total"], got["scoreable"], got["scored"]) == (4, 4, 2, 2)
+    assert got["coverage"] == 0.5
+    assert (got["score_all"], got["score_effective"]) == (0.25, 0.5)
+    assert (got["score_worst"], got["score_best"]) == (0.25, 0.75)
+    assert got["health"] == {"healthy": 2, "api_error": 2}
+    assert got["subcategory"] == {"auth": 1, "provider_error": 1}
+    assert got["fingerprint"]["auth:401"] == 1
+    assert got["valid"] is False
+    assert [item["rollout_id"] for item in got["retry"]] == ["down"]
+
+
+def test_a_check_has_a_line_for_each_thing_that_is_no_measurement(service: Service) -> None:
+    play(service, "won", reward=1.0)
+    assert service.get("/batches/b/check") == {"batch": "b", "valid": True, "lines": []}
+    play(service, "dead", DEAD, task="task-7")
+    got = service.get("/batches/b/check")
+    assert got["valid"] is False
+    (line,) = got["lines"]
+    assert line.startswith("task-7: not a measurement: no model ever answered (auth, permanent")
+
+
+def test_a_rollout_under_way_is_pending(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "new", "batch": "b"})
+    got = service.get("/batches/b")
+    assert (got["pending"], got["valid"]) == (1, False)
+
+
+def test_a_retried_slot_counts_once_and_keeps_its_evidence(service: Service) -> None:
+    play(service, "t1-a0", DOWN, task="t1", attempt=0)
+    assert [r["rollout_id"] for r in service.get("/batches/b")["retry"]] == ["t1-a0"]
+    play(service, "t1-a1", reward=1.0, task="t1", attempt=1)
+    got = service.get("/batches/b")
+    assert (got["rollouts"], got["total"], got["retried"]) == (2, 1, 1)
+    assert (got["score_effective"], got["score_retried"], got["score_first"]) == (1.0, 1.0, None)
+    assert (got["valid"], got["retry"]) == (True, [])
+    assert service.get("/rollouts/t1-a0/verdict")["failed_requests"] == 1
+
+
+def test_running_again_until_it_passes_is_found_out(service: Service) -> None:
+    play(service, "t1-a0", reward=0.0, task="t1", attempt=0)
+    play(service, "t1-a1", reward=1.0, task="t1", attempt=1)
+    got = service.get("/batches/b")
+    assert (got["score_effective"], got["retried_after_score"]) == (0.0, ["t1"])
+    assert got["valid"] is False
+
+
+def test_attempts_never_reset(service: Service) -> None:
+    advice = [
+        play(service, f"t1-a{n}", DOWN, task="t1", attempt=n) and
+        service.get(f"/rollouts/t1-a{n}/verdict")["retry"]["eligible"]
+        for n in range(3)
+    ]  # fmt: skip
+    assert advice == [True, True, False]
+
+
+def test_the_same_permanent_cause_again_and_again_opens_the_breaker(service: Service) -> None:
+    for number in range(3):
+        play(service, f"dead-{number}", DEAD)
+    refused = play(service, "next")
+    assert refused["admitted"] is False
+    assert refused["error"] == "skipped: breaker open on auth:401 after 3 rollouts in a row"
+    (lane,) = service.get("/batches/b/breaker")["lanes"]
+    assert (lane["phase"], lane["fingerprint"], lane["streak"]) == ("open", "auth:401", 3)
+    assert lane["tripped_by"] == ["dead-0", "dead-1", "dead-2"]
+    assert service.get("/rollouts/next/result")["error"] == refused["error"]
+    summary = service.get("/batches/b")
+    assert (summary["skipped"], summary["health"]["not_judged"]) == (1, 1)
+
+
+def test_other_lanes_and_batches_go_on(service: Service) -> None:
+    for number in range(3):
+        play(service, f"dead-{number}", DEAD)
+    assert "status" in play(service, "other-model", model="gpt-5-mini")
+    assert "status" in play(service, "other-batch", batch="c")
+    assert play(service, "unnamed", model=None, upstream=None)["admitted"] is False
+
+
+def test_isolated_and_transient_failures_never_stop_a_batch(service: Service) -> None:
+    for number in range(3):
+        play(service, f"dead-{number}", DEAD)
+        play(service, f"good-{number}", reward=1.0) if number < 2 else None
+    for number in range(5):
+        play(service, f"down-{number}", DOWN)
+    assert "status" in play(service, "next")
+
+
+def test_a_canary_decides_after_a_reset(service: Service) -> None:
+    for number in range(3):
+        play(service, f"dead-{number}", DEAD)
+    assert play(service, "held")["admitted"] is False
+    after = service.http.post("/batches/b/breaker/reset").json()
+    assert after["lanes"][0]["phase"] == "half_open"
+    canary = {"id": "canary", "batch": "b", "model": "gpt-5", "upstream": "openai"}
+    assert service.http.post("/rollouts", json=canary).json()["admitted"] is True
+    assert play(service, "second")["admitted"] is False
+    assert play(service, "canary", reward=1.0)["status"] == "success"
+    assert service.get("/batches/b/breaker")["lanes"][0]["phase"] == "closed"
+    assert "status" in play(service, "held"), "registering again asks again"
+
+
+def test_a_threshold_of_zero_turns_breakers_off(services: Services) -> None:
+    service = services(BREAKER_THRESHOLD="0")
+    for number in range(8):
+        assert "status" in play(service, f"dead-{number}", DEAD)
+
+
+def test_repeating_an_outcome_feeds_the_breaker_once(service: Service) -> None:
+    play(service, "dead-0", DEAD)
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    for _ in range(5):
+        service.http.post("/rollouts/dead-0/outcome", json=seen)
+    assert service.get("/batches/b/breaker")["lanes"][0]["streak"] == 1
+
+
+def test_every_process_sees_the_same_breaker(service: Service) -> None:
+    environment = {
+        "TRUEZERO_DATABASE_URL": service.database,
+        "TRUEZERO_UPSTREAM_OPENAI": service.provider.url,
+        "TRUEZERO_BREAKER_THRESHOLD": "3",
+    }
+    with (
+        running(Application(load({}, environment), environment)) as port,
+        client(f"http://127.0.0.1:{port}") as http,
+    ):
+        other = Service(http, service.provider)
+        for number, where in enumerate((service, other, service)):
+            play(where, f"dead-{number}", DEAD)
+        assert play(other, "next")["admitted"] is False
+        assert other.get("/batches/b/check") == service.get("/batches/b/check")
+
+
+def test_only_one_of_many_at_once_is_the_canary(service: Service) -> None:
+    for number in range(3):
+        play(service, f"dead-{number}", DEAD)
+    service.http.post("/batches/b/breaker/reset")
+    admitted: list[bool] = []
+
+    def register(number: int) -> None:
+        facts = {"id": f"c{number}", "batch": "b", "model": "gpt-5", "upstream": "openai"}
+        with client(str(service.http.base_url)) as http:
+            admitted.append(http.post("/rollouts", json=facts).json()["admitted"])
+
+    threads = [threading.Thread(target=register, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert sorted(admitted) == [False] * 7 + [True]
+
+
+def test_fingerprints_across_batches(service: Service) -> None:
+    play(service, "a", DEAD, batch="one")
+    play(service, "b", DEAD, batch="two")
+    play(service, "c", DOWN, batch="two")
+    first, second = service.get("/fingerprints")["items"]
+    assert (first["fingerprint"], first["rollouts"], first["batches"]) == ("auth:401", 2, 2)
+    assert second["rollouts"] == 1
+    assert first["first_seen"] <= first["last_seen"]
+
+
+def test_unknown_batches_and_lanes_are_problems(service: Service) -> None:
+    for path in ("/batches/nobody", "/batches/nobody/check"):
+        problem(service.http.get(path), 404, "unknown_batch")
+    assert service.get("/batches/nobody/breaker")["lanes"] == []
+    reset = service.http.post("/batches/b/breaker/reset", params={"lane": "nope"})
+    problem(reset, 404, "unknown_lane")
+
+
+def test_a_batch_id_may_hold_a_slash(service: Service) -> None:
+    play(service, "r", batch="a/b", reward=1.0)
+    assert service.get("/batches/a%2Fb")["batch"] == "a/b"
+    assert service.get("/batches/a%2Fb/check")["valid"] is True
+
+
+def told(
+    service: Service,
+    batch: str,
+    count: int,
+    *,
+    once_heard: Callable[[], object] = lambda: None,
+    **params: int,
+) -> list[tuple[int, str, Any]]:
+    """The next events of a batch; ``once_heard`` is called when the first sign of life came."""
+    found: list[tuple[int, str, Any]] = []
+    fields: dict[str, str] = {}
+    with service.http.stream("GET", f"/batches/{batch}/events", params=params) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        heard = False
+        for line in answer.iter_lines():
+            if line == ": alive" and not heard:
+                heard = True
+                once_heard()
+            elif line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif "event" in fields:
+                found.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
+                fields = {}
+                if len(found) == count:
+                    return found
+            else:
+                fields = {}
+    return found
+
+
+def test_a_batch_tells_what_happens(service: Service) -> None:
+    for number in range(3):
+        play(service, f"dead-{number}", DEAD)
+    play(service, "elsewhere", DEAD, batch="c")
+    events = told(service, "b", 7, after=0)
+    kinds = [kind for _, kind, _ in events]
+    assert kinds.count("exchange_failed") == 3
+    assert kinds.count("verdict_given") == 3
+    assert kinds[-1] == "breaker_opened"
+    assert events[0][2]["rollout_id"] == "dead-0"
+    assert events[0][2]["subcategory"] == "auth"
+    assert events[-1][2]["tripped_by"] == ["dead-0", "dead-1", "dead-2"]
+    again = told(service, "b", 1, after=events[-2][0])
+    assert again[0][1] == "breaker_opened"
+
+
+def test_a_doomed_rollout_is_told_while_it_runs(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "r", "batch": "b", "model": "gpt-5"})
+    service.provider.plays(DEAD)
+    for _ in range(2):
+        service.http.post(f"/r/r/openai{CHAT}", json={"model": "gpt-5", "messages": []})
+    doomed = told(service, "b", 2, after=0)[1]
+    assert doomed[1] == "rollout_doomed"
+    assert (doomed[2]["rollout_id"], doomed[2]["fingerprint"]) == ("r", "auth:401")
+
+
+def test_a_watcher_without_a_number_hears_what_comes(service: Service) -> None:
+    play(service, "before", DEAD)
+    (first,) = told(service, "b", 1, once_heard=lambda: play(service, "after", DEAD))
+    assert first[2]["rollout_id"] == "after"

@@ -1,0 +1,109 @@
+"""What a call cost: the library's own figure, the provider's word first, null where unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from genai_prices import Usage as Counts
+from genai_prices import calc_price
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier.records import Exchange, Timing, Usage
+from proxy.control.pricing import PriceTable
+from proxy.routing.upstreams import allow_list
+
+UPSTREAMS = allow_list({"mine": {"url": "http://127.0.0.1:1"}, "openai": {"url": "http://gw:1"}})
+TABLE = PriceTable(UPSTREAMS)
+DAY = datetime(2026, 6, 1, 12, tzinfo=UTC)
+PRICED = [
+    ("openai", "gpt-5", "openai"),
+    ("anthropic", "claude-sonnet-4-5-20250929", "anthropic"),
+    ("gemini", "gemini-2.5-pro", "google"),
+    ("groq", "llama-3.3-70b-versatile", "groq"),
+    ("bedrock", "us.anthropic.claude-3-7-sonnet-20250219-v1:0", "aws"),
+]
+
+
+def call(upstream: str, model: str | None, **counts: int | float | None) -> Exchange:
+    return Exchange(
+        id="x", rollout_id="r", upstream=upstream, api="a", model=model,
+        timing=Timing(started_at=DAY.timestamp()), usage=Usage(**counts),  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def cost(exchange: Exchange) -> float | None:
+    return TABLE.cost(exchange)
+
+
+@given(
+    priced=st.sampled_from(PRICED),
+    fresh=st.integers(0, 500_000),
+    read=st.integers(0, 100_000),
+    written=st.integers(0, 100_000),
+    outputs=st.integers(0, 100_000),
+)
+def test_the_cost_is_the_librarys_figure(
+    priced: tuple[str, str, str], fresh: int, read: int, written: int, outputs: int
+) -> None:
+    upstream, model, provider = priced
+    inputs = fresh + read + written
+    counts = Counts(
+        input_tokens=inputs, cache_read_tokens=read, cache_write_tokens=written,
+        output_tokens=outputs,
+    )  # fmt: skip
+    expected = calc_price(
+        counts, model, provider_id=provider, genai_request_timestamp=DAY
+    ).total_price
+    got = cost(
+        call(
+            upstream, model, input_total=inputs, output_total=outputs,
+            cached_input_tokens=read, cache_write_tokens=written,
+        )
+    )  # fmt: skip
+    assert got == pytest.approx(float(expected), rel=1e-9, abs=1e-15)
+
+
+def test_the_providers_own_word_comes_first() -> None:
+    assert cost(call("openai", "gpt-5", input_total=1, output_total=1, cost_usd=0.5)) == 0.5
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        call("openai", "no-such-model", input_total=1, output_total=1),
+        call("mine", "gpt-5", input_total=1, output_total=1),
+        call("nowhere", "gpt-5", input_total=1, output_total=1),
+        call("openai", None, input_total=1, output_total=1),
+        call("openai", "gpt-5", input_total=1),
+        call("openai", "gpt-5", output_total=1),
+    ],
+)
+def test_what_is_not_known_costs_null_not_zero(exchange: Exchange) -> None:
+    assert cost(exchange) is None
+
+
+def test_a_gateway_under_a_providers_name_is_priced_as_that_provider() -> None:
+    assert cost(call("openai", "gpt-5", input_total=1000, output_total=0)) == pytest.approx(0.00125)
+
+
+def test_the_model_that_answered_is_the_one_that_is_paid() -> None:
+    asked = call("openai", "gpt-5-nano", input_total=1000, output_total=0)
+    answered = replace(asked, answered_model="gpt-5")
+    assert cost(answered) == pytest.approx(0.00125)
+
+
+def test_a_total_with_an_unknown_part_is_unknown() -> None:
+    known = call("openai", "gpt-5", input_total=1000, output_total=10)
+    unknown = call("openai", "no-such-model", input_total=1000, output_total=10)
+    failed = call("openai", "gpt-5")
+    assert TABLE.total([known, known, failed]) == pytest.approx(2 * (cost(known) or 0))
+    assert TABLE.total([known, unknown]) is None
+    assert TABLE.total([failed]) is None
+    assert TABLE.total([]) is None
+
+
+def test_the_table_names_its_version() -> None:
+    assert TABLE.version.startswith("genai-prices ")

@@ -1,0 +1,273 @@
+"""What the control plane asks of the database: never on agents' event loop, and by index."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import Connection, Engine, event, func, select
+
+from classifier.records import Ending
+from proxy.api import routes
+from proxy.control import rollouts
+from proxy.store import dashboard
+from proxy.store.database import CommitBatch, Database
+from proxy.store.tables import exchanges
+from proxy.web import render
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.proxy.api.test_routes import PATIENCE_S, Service
+from tests.proxy.conftest import Services
+from tests.proxy.store.test_database import FULL
+
+DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
+CALLS = 3
+
+# Lists that many callers ask for again and again, or that grow with the database.
+LISTS = (
+    "/rollouts",
+    "/rollouts?batch=b",
+    "/rollouts?task=t",
+    "/rollouts?batch=b&health=healthy",
+    "/rollouts/r1/exchanges",
+    "/batches/b",
+    "/batches/b/check",
+    "/batches/b/breaker",
+    "/fingerprints",
+)
+ONE = ("/rollouts/r1/verdict", "/rollouts/r1/verdict?policy=seed", "/rollouts/r1/result")
+ACROSS = ("/rollouts?health=healthy", "/rollouts/export", "/metrics", "/readyz")
+PAGES = (
+    "/",
+    "/ui/batches/b",
+    "/ui/rollouts",
+    "/ui/rollouts?q=r",
+    "/ui/rollouts/r1",
+    "/ui/fingerprints",
+    "/ui/upstreams",
+)
+ALL = (*LISTS, *ONE, *ACROSS, *PAGES)
+
+
+def on_a_loop() -> bool:
+    """Whether this is a thread in which an event loop runs."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+@dataclass
+class Asked:
+    """Statements as they reached the database: text, values, and whether on an event loop."""
+
+    statements: list[tuple[str, Any, bool]] = field(default_factory=list)
+
+    def hears(self, *heard: Any) -> None:
+        _, _, statement, values, _, many = heard
+        if not many:
+            self.statements.append((statement, values, on_a_loop()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_asked_unasked() -> Iterator[None]:
+    """The heart of a service does not beat while its statements are listened to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("proxy.app._HEARTBEAT_S", 3600.0)
+        yield
+
+
+@pytest.fixture
+def service(services: Services) -> Service:
+    """One to which each question is put for the first time."""
+    asked = services()
+    asked.http.post("/rollouts", json={"id": "r1", "batch": "b", "task": "t", "attempt": 0})
+    for number in range(CALLS):
+        asked.call("r1")
+        asked.call(f"alone-{number}")
+    asked.provider.plays(DEAD)
+    asked.call("r2")
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 1.0}}
+    asked.http.post("/rollouts/r1/outcome", json=seen)
+    return asked
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    opened = Database(database_url)
+    opened.prepare()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def asked() -> Iterator[Asked]:
+    listener = Asked()
+    event.listen(Engine, "before_cursor_execute", listener.hears)
+    yield listener
+    event.remove(Engine, "before_cursor_execute", listener.hears)
+
+
+def scans(file: str, statement: str, values: Any) -> list[str]:
+    """The steps of a statement's plan that walk through a whole table or index."""
+    with closing(sqlite3.connect(file)) as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+    return [step for *_, step in plan if step.startswith("SCAN ") and "CONSTANT" not in step]
+
+
+# --- in threads of their own -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_no_question_is_put_on_the_event_loop(service: Service, asked: Asked, path: str) -> None:
+    assert service.http.get(path).status_code == 200
+    assert asked.statements
+    assert [said for said, _, on_loop in asked.statements if on_loop] == []
+
+
+def test_nor_is_any_change_made_on_it(service: Service, asked: Asked) -> None:
+    facts = {"id": "new", "batch": "b", "task": "t2", "attempt": 0}
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    service.http.post("/rollouts", json=facts)
+    service.call("new")
+    service.http.post("/rollouts/new/outcome", json=seen)
+    service.http.post("/batches/b/breaker/reset")
+    minted = service.http.post("/key/generate", json={"key_alias": "k"}).json()["key"]
+    service.http.get("/key/info", params={"key": minted})
+    service.http.post("/key/delete", json={"keys": [minted]})
+    assert any(said.startswith("INSERT INTO verdicts") for said, _, _ in asked.statements)
+    assert [said for said, _, on_loop in asked.statements if on_loop] == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/rollouts", "/rollouts/r1/exchanges", "/batches/b", "/batches/b/check"]
+)
+def test_a_list_is_written_in_a_thread(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    wrote: list[bool] = []
+    monkeypatch.setattr(routes, "orjson", SimpleNamespace(dumps=told(orjson.dumps, wrote)))
+    assert service.get(path)
+    assert wrote == [False]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_filled_in_a_thread(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    filled: list[bool] = []
+    monkeypatch.setattr(render, "page", told(render.page, filled))
+    assert service.http.get(path).status_code == 200
+    assert filled == [False]
+
+
+def test_a_verdict_is_given_and_written_down_in_a_thread(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[bool] = []
+    for step in ("judge", "reward_of"):
+        monkeypatch.setattr(rollouts, step, told(getattr(rollouts, step), judged))
+    service.get("/rollouts/r1/verdict")
+    assert judged == [False, False]
+
+
+def told(work: Callable[..., Any], where: list[bool]) -> Callable[..., Any]:
+    """The same work, which notes whether it was done on an event loop."""
+
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        where.append(on_a_loop())
+        return work(*args, **kwargs)
+
+    return noting
+
+
+def test_what_reads_for_long_keeps_no_call_from_being_recorded(database: Database) -> None:
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
+    reads, may_end = threading.Event(), threading.Event()
+    counted: list[int] = []
+
+    def question(connection: Connection) -> None:
+        for _ in range(2):
+            counted.append(connection.scalar(select(func.count()).select_from(exchanges)) or 0)
+            reads.set()
+            may_end.wait(PATIENCE_S)
+
+    reader = threading.Thread(target=database.read, args=(question,))
+    reader.start()
+    assert reads.wait(PATIENCE_S)
+    later = [replace(FULL, id=f"later-{n}", ending=Ending.COMPLETE) for n in range(3)]
+    database.write(CommitBatch(recorded=later), worker="w")
+    recorded = database.rollout("r1")
+    may_end.set()
+    reader.join(PATIENCE_S)
+    assert recorded is not None
+    assert len(recorded[1].exchanges) == 4
+    assert counted[0] == 1
+
+
+# --- by index --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ALL)
+def test_no_question_walks_through_all_exchanges(service: Service, asked: Asked, path: str) -> None:
+    service.http.get(path)
+    walked = [step for said in asked.statements for step in scans(service.database, *said[:2])]
+    assert [step for step in walked if step.startswith(("SCAN exchanges", "SCAN events"))] == []
+
+
+@pytest.mark.parametrize("path", [*LISTS, *ONE])
+def test_a_list_walks_through_no_more_rollouts_than_its_page_shows(
+    service: Service, asked: Asked, path: str
+) -> None:
+    service.http.get(path)
+    for said, values, _ in asked.statements:
+        page_in_order = "LIMIT" in said and "WHERE" not in said
+        walked = scans(service.database, said, values)
+        assert walked == (["SCAN rollouts USING INDEX rollouts_created"] if page_in_order else [])
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        ({}, "rollouts_created ((created_at,id)>(?,?))"),
+        ({"batch": "b"}, "rollouts_batch (batch=? AND (created_at,id)>(?,?))"),
+        ({"task": "t"}, "rollouts_task (task=? AND (created_at,id)>(?,?))"),
+    ],
+)
+def test_a_later_page_begins_where_the_one_before_ended(
+    asked: Asked, services: Services, filters: dict[str, str], index: str
+) -> None:
+    file = services().database
+    database = Database(file)
+    database.rollouts_page(filters, after=(1.0, "r"), limit=10)
+    ((said, values, _),) = [
+        one for one in asked.statements if one[0].startswith("SELECT rollouts.id")
+    ]
+    database.close()
+    with closing(sqlite3.connect(file)) as connection:
+        plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {said}", values)]
+    assert plan[0] == f"SEARCH rollouts USING INDEX {index}"
+    assert not any("TEMP B-TREE" in step for step in plan)
+
+
+@pytest.mark.parametrize("named", [{}, {"batch": "b"}, {"rollout_id": "r1"}])
+def test_a_page_that_listens_looks_at_no_more_than_its_news(
+    asked: Asked, services: Services, named: dict[str, str]
+) -> None:
+    file = services().database
+    database = Database(file)
+    asked.statements.clear()
+    database.read(dashboard.pulse, **named)
+    database.close()
+    told = [said for said in asked.statements if said[0].startswith("SELECT")]
+    walked = [step for said in told for step in scans(file, *said[:2])]
+    assert [step for step in walked if not step.startswith("SCAN open_calls")] == []

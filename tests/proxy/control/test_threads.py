@@ -1,0 +1,35 @@
+"""Work that is done beside the agents' bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+
+import pytest
+
+from proxy.control.threads import run_in_thread
+
+
+async def test_work_is_done_in_another_thread_and_its_answer_comes_back() -> None:
+    assert await run_in_thread(threading.get_ident) != threading.get_ident()
+    assert await run_in_thread(int, "ff", base=16) == 255
+
+
+async def test_while_any_work_lasts_the_interpreter_changes_threads_more_often() -> None:
+    alone = sys.getswitchinterval()
+    goes_on = threading.Event()
+    works = [asyncio.create_task(run_in_thread(goes_on.wait, 10)) for _ in range(2)]
+    while sys.getswitchinterval() == alone:
+        await asyncio.sleep(0.001)
+    assert await run_in_thread(sys.getswitchinterval) == sys.getswitchinterval() < alone
+    goes_on.set()
+    await asyncio.gather(*works)
+    assert sys.getswitchinterval() == alone
+
+
+async def test_work_that_fails_says_so_and_is_over() -> None:
+    alone = sys.getswitchinterval()
+    with pytest.raises(ValueError, match="invalid literal"):
+        await run_in_thread(int, "no number")
+    assert sys.getswitchinterval() == alone

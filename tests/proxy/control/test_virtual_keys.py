@@ -1,0 +1,463 @@
+"""Minted keys: one rollout, its upstream, until its end; and LiteLLM's way to ask for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from classifier.records import Attribution
+from proxy.relay.admission import TTL_S, Access, AccessState, AccessUnknownError
+from proxy.routing.errors import Refusal
+from proxy.routing.target import AGENT, Target
+from proxy.routing.upstreams import BUILT_IN
+from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem, serving
+from tests.proxy.clocks import HandTurned
+from tests.proxy.conftest import Services
+from truezero.models import Fault
+
+ENDED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+@pytest.fixture
+def holding(services: Services) -> Service:
+    """A service that holds the real keys of three providers, all one fake."""
+    return services(
+        upstreams=("OPENAI", "ANTHROPIC", "GEMINI"),
+        KEY_OPENAI="sk-real", KEY_ANTHROPIC="sk-ant-real", KEY_GEMINI="goog-real",
+    )  # fmt: skip
+
+
+def register(service: Service, **facts: Any) -> dict[str, Any]:
+    answer = service.http.post("/rollouts", json=facts)
+    assert answer.status_code == 201, answer.text
+    registered: dict[str, Any] = answer.json()
+    return registered
+
+
+def by_key(service: Service, key: str, upstream: str = "openai", path: str = CHAT) -> Any:
+    headers = {"authorization": f"Bearer {key}"}
+    return service.http.post(f"/{upstream}{path}", json=ASK, headers=headers)
+
+
+def end(service: Service, rollout: str) -> None:
+    answer = service.http.post(f"/rollouts/{rollout}/outcome", json=ENDED)
+    assert answer.status_code == 200, answer.text
+
+
+def calls(service: Service, rollout: str) -> int:
+    return len(service.get(f"/rollouts/{rollout}/exchanges")["items"])
+
+
+# --- what a key opens -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("upstream", "path", "shown", "sent"),
+    [
+        ("openai", CHAT, "authorization", ("authorization", "Bearer sk-real")),
+        ("anthropic", "/v1/messages", "x-api-key", ("x-api-key", "sk-ant-real")),
+        (
+            "gemini", "/v1beta/models/g:generateContent", "x-goog-api-key",
+            ("x-goog-api-key", "goog-real"),
+        ),
+        ("anthropic", "/v1/messages", "authorization", ("x-api-key", "sk-ant-real")),
+    ],
+)  # fmt: skip
+def test_a_key_is_taken_where_each_provider_has_its_own_and_becomes_the_real_one(
+    holding: Service, upstream: str, path: str, shown: str, sent: tuple[str, str]
+) -> None:
+    registered = register(holding, id="r")
+    value = registered["key"]
+    value = f"Bearer {value}" if shown == "authorization" else value
+    answer = holding.http.post(f"/{upstream}{path}", json=ASK, headers={shown: value})
+    assert answer.status_code == 200, answer.text
+    (seen,) = holding.provider.requests
+    assert seen.header(sent[0]) == sent[1]
+    assert not any("tz-" in header for _, header in seen.headers)
+    assert calls(holding, "r") == 1
+
+
+def test_a_key_opens_only_the_upstream_its_rollout_was_registered_for(holding: Service) -> None:
+    bound = register(holding, upstream="OpenAI")
+    assert by_key(holding, bound["key"]).status_code == 200
+    other = by_key(holding, bound["key"], "anthropic", "/v1/messages")
+    assert "'openai'" in problem(other, 403, "upstream_not_allowed")["detail"]
+    assert calls(holding, bound["id"]) == 1
+    free = register(holding)
+    assert by_key(holding, free["key"], "anthropic", "/v1/messages").status_code == 200
+
+
+def test_a_key_ends_with_its_rollout(service: Service) -> None:
+    registered = register(service)
+    assert by_key(service, registered["key"]).status_code == 200
+    end(service, registered["id"])
+    problem(by_key(service, registered["key"]), 403, "rollout_ended")
+    assert calls(service, registered["id"]) == 1
+    assert len(service.provider.requests) == 1
+
+
+def test_a_key_shown_beside_the_path_ends_too(service: Service) -> None:
+    registered = register(service, id="r")
+    end(service, "r")
+    key = f"Bearer {registered['key']}"
+    problem(service.call("r", authorization=key), 403, "rollout_ended")
+
+
+def test_the_secret_in_a_base_url_ends_too(services: Services) -> None:
+    service = services(ADMIN_TOKEN="s3cret-token")
+    service.http.headers["authorization"] = "Bearer s3cret-token"
+    registered = register(service)
+    url = registered["base_urls"]["openai"] + "/chat/completions"
+    assert httpx.post(url, json=ASK, verify=PLAIN).status_code == 200
+    end(service, registered["id"])
+    problem(httpx.post(url, json=ASK, verify=PLAIN), 403, "rollout_ended")
+    assert calls(service, registered["id"]) == 1
+
+
+def test_the_bare_path_of_a_single_user_goes_on(service: Service) -> None:
+    register(service, id="r")
+    end(service, "r")
+    assert service.call("r").status_code == 200
+
+
+def test_an_agents_own_key_is_none_of_ours(service: Service) -> None:
+    register(service, id="r")
+    end(service, "r")
+    assert service.call("r", authorization="Bearer sk-own").status_code == 200
+
+
+def test_another_process_sees_an_end_within_the_ttl(service: Service, tmp_path: Path) -> None:
+    """Its clock is turned by hand: what it looked up stands for the TTL and no longer."""
+    one = service
+    with serving(tmp_path, DATABASE_URL=service.database) as other:
+        assert other.app is not None
+        clock = HandTurned()
+        other.app._standings._clock = clock
+        registered = register(one)
+        assert by_key(other, registered["key"]).status_code == 200
+        end(one, registered["id"])
+        clock.now += TTL_S - 0.01
+        assert by_key(other, registered["key"]).status_code == 200, "as it was looked up"
+        clock.now += 0.02
+        problem(by_key(other, registered["key"]), 403, "rollout_ended")
+
+
+def test_a_key_opens_no_control_route(services: Services) -> None:
+    service = services(ADMIN_TOKEN="s3cret-token")
+    operator = {"authorization": "Bearer s3cret-token"}
+    made = service.http.post("/key/generate", json={}, headers=operator).json()
+    service.http.headers["authorization"] = f"Bearer {made['key']}"
+    for method, path in (
+        ("POST", "/key/generate"),
+        ("GET", f"/key/info?key={made['key']}"),
+        ("POST", "/key/delete"),
+        ("GET", "/rollouts"),
+        ("POST", f"/rollouts/{made['rollout_id']}/outcome"),
+    ):
+        problem(service.http.request(method, path, json={}), 401, "unauthorized")
+
+
+# --- LiteLLM's way --------------------------------------------------------------------------
+
+
+def generate(service: Service, **asked: Any) -> dict[str, Any]:
+    answer = service.http.post("/key/generate", json=asked)
+    assert answer.status_code == 200, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def test_a_key_is_a_rollout_that_its_alias_names(service: Service) -> None:
+    made = generate(
+        service, key_alias="django-123", team_id="swe", user_id="u", models=["gpt-5"],
+        metadata={"run": 7}, max_budget=5.0, tpm_limit=10, duration=None, guardrails=["x"],
+    )  # fmt: skip
+    assert made["key"].startswith("tz-")
+    assert made["key_name"] == "tz-..." + made["key"][-4:]
+    assert (made["key_alias"], made["team_id"], made["user_id"]) == ("django-123", "swe", "u")
+    assert (made["models"], made["metadata"], made["expires"]) == (["gpt-5"], {"run": 7}, None)
+    assert (made["spend"], made["blocked"], made["max_budget"]) == (0.0, False, None)
+    assert by_key(service, made["key"]).status_code == 200
+    verdict = service.get("/rollouts/django-123/verdict")
+    assert (verdict["health"], verdict["batch"], verdict["total_requests"]) == ("healthy", "swe", 1)
+    (call,) = service.get("/rollouts/django-123/exchanges")["items"]
+    assert call["attribution_source"] == "minted_key"
+
+
+def test_a_key_needs_nothing_said_about_it(service: Service) -> None:
+    one, two = generate(service), generate(service)
+    assert one["key"] != two["key"]
+    assert one["rollout_id"] != two["rollout_id"]
+    assert (one["key_alias"], one["models"], one["metadata"]) == (None, [], {})
+
+
+def test_the_base_urls_that_come_with_a_key_work(service: Service) -> None:
+    made = generate(service)
+    url = made["base_urls"]["openai"] + "/chat/completions"
+    assert httpx.post(url, json=ASK, verify=PLAIN).status_code == 200
+    assert calls(service, made["rollout_id"]) == 1
+
+
+def info(service: Service, key: str) -> dict[str, Any]:
+    found = service.get("/key/info", key=key)
+    assert found["key"] == key
+    told: dict[str, Any] = found["info"]
+    return told
+
+
+def test_a_keys_spend_is_what_its_calls_cost(service: Service) -> None:
+    made = generate(service)
+    assert info(service, made["key"])["spend"] == 0.0
+    by_key(service, made["key"])
+    told = info(service, made["key"])
+    assert told["spend"] == service.get(f"/rollouts/{made['rollout_id']}/verdict")["cost_usd"]
+    assert told["spend"] is None or told["spend"] > 0
+    assert {**told, "spend": None} == {**{k: made[k] for k in told}, "spend": None}
+
+
+def test_no_key_is_told_again_but_to_who_shows_it(service: Service) -> None:
+    made = generate(service, key_alias="a")
+    secret = made["key"].partition(".")[2]
+    assert secret not in str(info(service, made["key"]))
+    assert secret not in str(service.get("/rollouts")["items"])
+
+
+def delete(service: Service, **named: Any) -> httpx.Response:
+    return service.http.post("/key/delete", json=named)
+
+
+def test_a_deleted_key_opens_nothing_and_its_record_stays(service: Service) -> None:
+    made = generate(service)
+    assert by_key(service, made["key"]).status_code == 200
+    assert delete(service, keys=[made["key"]]).json() == {"deleted_keys": [made["key"]]}
+    problem(by_key(service, made["key"]), 403, "rollout_ended")
+    told = info(service, made["key"])
+    assert told["blocked"] is True
+    assert calls(service, made["rollout_id"]) == 1
+    assert delete(service, keys=[made["key"]]).status_code == 200, "again is harmless"
+
+
+def test_a_deleted_rollout_can_still_be_reported(service: Service) -> None:
+    made = generate(service)
+    by_key(service, made["key"])
+    delete(service, keys=[made["key"]])
+    end(service, made["rollout_id"])
+    assert service.get(f"/rollouts/{made['rollout_id']}/result")["status"] == "success"
+
+
+def test_keys_are_deleted_by_alias_too(service: Service) -> None:
+    made = generate(service, key_alias="a_b")
+    bystanders = (generate(service, key_alias="axb"), register(service, id="axb.1", task="a_b"))
+    assert delete(service, key_aliases=["a_b"]).json() == {"deleted_keys": ["a_b"]}
+    problem(by_key(service, made["key"]), 403, "rollout_ended")
+    for bystander in bystanders:
+        assert by_key(service, bystander["key"]).status_code == 200
+
+
+def test_where_one_key_is_unknown_none_is_deleted(service: Service) -> None:
+    made = generate(service)
+    for unknown in ({"keys": [made["key"], "tz-bm9uZQ.x"]}, {"key_aliases": ["nobody"]}):
+        problem(delete(service, **{"keys": [made["key"]], **unknown}), 404, "unknown_key")
+    assert by_key(service, made["key"]).status_code == 200
+
+
+def test_an_alias_in_use_is_refused_and_one_that_was_deleted_is_not(service: Service) -> None:
+    first = generate(service, key_alias="a")
+    again = service.http.post("/key/generate", json={"key_alias": "a"})
+    problem(again, 400, "key_alias_exists")
+    delete(service, key_aliases=["a"])
+    second = generate(service, key_alias="a")
+    assert second["rollout_id"] != first["rollout_id"]
+    assert second["key_alias"] == "a"
+    problem(service.http.post("/key/generate", json={"key_alias": "a"}), 400, "key_alias_exists")
+    assert delete(service, key_aliases=["a"]).status_code == 200
+    problem(by_key(service, second["key"]), 403, "rollout_ended")
+
+
+def test_a_key_lives_as_long_as_was_asked(service: Service) -> None:
+    made = generate(service, duration="1h")
+    left = datetime.fromisoformat(made["expires"]) - datetime.now(UTC)
+    assert 3590 < left.total_seconds() <= 3600
+    assert by_key(service, made["key"]).status_code == 200
+    brief = generate(service, duration="0s")
+    problem(by_key(service, brief["key"]), 403, "rollout_ended")
+
+
+def test_deleting_a_key_brings_its_end_forward_and_never_back(service: Service) -> None:
+    made = generate(service, duration="0s")
+    before = info(service, made["key"])["expires"]
+    delete(service, keys=[made["key"]])
+    assert info(service, made["key"])["expires"] == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"duration": "soon"}, "duration"),
+        ({"duration": "-1h"}, "duration"),
+        ({"key_alias": ""}, "key_alias"),
+        ({"key_alias": "a\u2028b"}, "key_alias"),
+        ({"key_alias": "x" * 201}, "key_alias"),
+        ({"models": "gpt-5"}, "models"),
+        ({"metadata": []}, "metadata"),
+        ({"key": "sk-my-own"}, "key"),
+    ],
+)
+def test_a_request_that_cannot_be_kept_is_refused(
+    service: Service, asked: dict[str, Any], field: str
+) -> None:
+    answer = service.http.post("/key/generate", json=asked)
+    assert problem(answer, 422, "invalid")["errors"][0]["field"].partition(".")[0] == field
+
+
+def test_a_key_that_is_not_ours_is_unknown(service: Service) -> None:
+    made = generate(service)
+    for key in ("sk-x", "tz-", made["key"][:-1] + "!", "tz-bm9uZQ.AAAAAAAAAAAAAAAAAAAAAAAA"):
+        problem(service.http.get("/key/info", params={"key": key}), 404, "unknown_key")
+    problem(service.http.get("/key/info"), 422, "invalid")
+    problem(delete(service), 422, "invalid")
+
+
+# --- what looking up costs ------------------------------------------------------------------
+
+
+def target(rollout: str = "r", *, proven: bool = True, upstream: str = "openai") -> Target:
+    return Target(
+        rollout_id=rollout,
+        upstream=BUILT_IN[upstream],
+        role=AGENT,
+        path=CHAT.encode(),
+        query=b"",
+        attribution=Attribution.PATH,
+        proven=proven,
+    )
+
+
+class Clock:
+    """Standings over a store that is a dictionary, with hands that a test turns."""
+
+    def __init__(self, **stored: AccessState) -> None:
+        self.stored = stored
+        self.now = 100.0
+        self.lookups = 0
+        self.away = False
+        self.standings = Access(
+            look_up=self._look_up, count=self._count, wall=self._time, clock=self._time
+        )
+
+    def _time(self) -> float:
+        return self.now
+
+    def _look_up(self, rollout_id: str) -> AccessState | None:
+        self.lookups += 1
+        self._there()
+        return self.stored.get(rollout_id)
+
+    def _count(self, _rollout_id: str) -> int:
+        self._there()
+        return 1
+
+    def _there(self) -> None:
+        if self.away:
+            raise AccessUnknownError
+
+
+async def passes(standings: Access, one: Target) -> str | None:
+    try:
+        await standings.admit(one)
+    except Refusal as refusal:
+        return refusal.code
+    return None
+
+
+async def test_a_bare_call_concerns_nobody_and_is_never_looked_up() -> None:
+    clock = Clock(r=AccessState(ends_at=0.0))
+    assert not clock.standings.concerns(target(proven=False))
+    assert await passes(clock.standings, target(proven=False)) is None
+    assert clock.lookups == 0
+
+
+async def test_a_drilled_rollouts_bare_calls_are_looked_up() -> None:
+    clock = Clock(r=AccessState(fault=Fault(kind="auth")))
+    clock.standings.watch({"r"})
+    assert clock.standings.concerns(target(proven=False))
+    assert await clock.standings.next_fault(target(proven=False), "POST") == "auth"
+    clock.standings.watch(())
+    assert not clock.standings.concerns(target(proven=False))
+
+
+async def test_a_key_is_looked_up_once_a_second() -> None:
+    clock = Clock(r=AccessState())
+    for _ in range(5):
+        assert await passes(clock.standings, target()) is None
+    assert clock.lookups == 1
+    clock.now += TTL_S
+    assert await passes(clock.standings, target()) is None
+    assert clock.lookups == 2
+
+
+async def test_many_calls_at_once_share_one_look_up() -> None:
+    clock = Clock(r=AccessState())
+    await asyncio.gather(*(passes(clock.standings, target()) for _ in range(50)))
+    assert clock.lookups == 1
+
+
+async def test_what_changed_here_is_looked_up_at_once() -> None:
+    clock = Clock(r=AccessState())
+    assert await passes(clock.standings, target()) is None
+    clock.stored["r"] = AccessState(ends_at=clock.now)
+    assert await passes(clock.standings, target()) is None, "another process may lag a second"
+    clock.standings.changed("r")
+    assert await passes(clock.standings, target()) == "rollout_ended"
+
+
+async def test_a_database_that_is_away_leaves_things_as_they_were() -> None:
+    clock = Clock(ended=AccessState(ends_at=1.0), bound=AccessState(upstream="openai"))
+    await passes(clock.standings, target("ended"))
+    await passes(clock.standings, target("bound"))
+    clock.away = True
+    clock.now += 60
+    assert await passes(clock.standings, target("ended")) == "rollout_ended"
+    elsewhere = target("bound", upstream="anthropic")
+    assert await passes(clock.standings, elsewhere) == "upstream_not_allowed"
+    assert await passes(clock.standings, target("never-seen")) is None, "agents are served"
+
+
+async def test_an_end_in_the_future_is_none_yet() -> None:
+    clock = Clock(r=AccessState(ends_at=110.0))
+    assert await passes(clock.standings, target()) is None
+    clock.now = 110.0
+    assert await passes(clock.standings, target()) == "rollout_ended"
+
+
+async def test_an_unknown_rollout_passes() -> None:
+    assert await passes(Clock().standings, target()) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: {"role": "judge"},
+        lambda one: {"path": b"/v1/models"},
+        lambda one: {"path": b"/v1/embeddings"},
+    ],
+)
+async def test_only_an_agents_inference_is_counted_for_a_drill(
+    change: Callable[[Target], dict[str, Any]],
+) -> None:
+    clock = Clock(r=AccessState(fault=Fault(kind="auth")))
+    other = replace(target(), **change(target()))
+    assert await clock.standings.next_fault(other, "POST") is None
+    assert clock.lookups == 0

@@ -1,0 +1,110 @@
+"""The server's side of an agent's connection: what uvicorn's own does not see to."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+
+from proxy.inbound.http import HEAD_LIMIT
+from tests.fakes import answers
+from tests.fakes.provider import Provider
+from tests.fakes.relaying import Book, Relaying, relaying, running
+
+PATH = b"/r/r1/openai/v1/chat/completions"
+
+
+def told(relay: Relaying, *, line: bytes, most: int) -> tuple[bytes, int]:
+    """What a relay answers to a head without an end, and how many bytes of it were sent."""
+    sent = 0
+    with socket.create_connection(("127.0.0.1", relay.port), 5) as agent:
+        try:
+            agent.sendall(b"POST " + PATH + b" HTTP/1.1\r\n")
+            while sent < most:
+                agent.sendall(line)
+                sent += len(line)
+        except OSError:
+            pass  # it hung up
+        try:
+            return agent.recv(65536), sent
+        except ConnectionError:
+            return b"", sent
+
+
+@pytest.mark.parametrize("line", [b"x-a: b\r\n" * 100, b"x" * 1000], ids=["lines", "one line"])
+def test_a_head_without_an_end_is_refused(line: bytes) -> None:
+    with Provider() as provider, relaying(provider.url) as relay:
+        answer, sent = told(relay, line=line, most=64 * HEAD_LIMIT)
+        assert sent < 64 * HEAD_LIMIT
+        if answer:  # a reset may overtake it
+            assert answer.startswith(b"HTTP/1.1 431 ")
+            assert b"x-truezero-refusal: head_too_large" in answer
+        assert provider.requests == []
+        assert relay.book.exchanges == []
+
+
+def test_a_long_head_that_ends_is_relayed() -> None:
+    many = b"".join(b"x-header-%d: %b\r\n" % (n, b"v" * 100) for n in range(400))
+    assert len(many) < HEAD_LIMIT
+    with Provider(answers.chat()) as provider, relaying(provider.url) as relay:
+        request = b"POST " + PATH + b" HTTP/1.1\r\nhost: a\r\nconnection: close\r\n" + many
+        answer = relay.raw(request + b"content-length: 2\r\n\r\n{}")
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert provider.requests[0].header("x-header-399") == "v" * 100
+
+
+def test_an_agents_call_that_is_answered_frees_its_connection_for_the_next() -> None:
+    request = b"POST " + PATH + b" HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n"
+    with Provider(answers.chat()) as provider, relaying(provider.url) as relay:
+        last = request + b"connection: close\r\n\r\n{}"
+        answer = relay.raw(request + b"\r\n{}" + request + b"\r\n{}" + last)
+        assert answer.count(b"HTTP/1.1 200 ") == 3
+        assert len(relay.book.wait_for(3)) == 3
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[(b"x-a", b"b\r\nx-smuggled: 1")], [(b"x-a\r\nx-b", b"c")], [(b"x-a", b"b\nc")]],
+    ids=["value", "name", "bare line feed"],
+)
+def test_a_header_that_ends_its_line_early_is_never_written(
+    headers: list[tuple[bytes, bytes]],
+) -> None:
+    with running(answering(headers)) as port:
+        assert raw(port, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n") == b""
+
+
+def test_a_body_one_byte_longer_than_its_length_is_never_written() -> None:
+    with running(answering([(b"content-length", b"2")], b"{}x")) as port:
+        head, _, body = raw(port, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert body == b""
+
+
+def test_a_trailer_is_no_header() -> None:
+    body = b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nx-trailer: 1\r\n\r\n"
+    with Provider(answers.chat()) as provider, relaying(provider.url) as relay:
+        relay.raw(b"POST " + PATH + b" HTTP/1.1\r\nhost: a\r\nconnection: close\r\n" + body)
+        assert provider.requests[0].body == b"{}"
+        assert provider.requests[0].header("x-trailer") is None
+
+
+def answering(headers: list[tuple[bytes, bytes]], body: bytes = b"") -> Any:
+    """An application that answers with these headers and this body."""
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        else:
+            for done in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{done}.complete"})
+
+    return app
+
+
+def raw(port: int, request: bytes) -> bytes:
+    """All that comes back for bytes, until the server closes the connection."""
+    return Relaying("", port, Book()).raw(request)

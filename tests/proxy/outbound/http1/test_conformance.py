@@ -1,0 +1,290 @@
+"""Answers as bare bytes, whole and byte by byte: read right, or refused with the right error."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from proxy.outbound.http1 import Http1Transport
+from tests.fakes.sockets import Reset, Silence, Stay, Step, playing
+from tests.proxy.outbound.http1.asking import Got, Pairs, ask, read, request
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+_TE: Pairs = [(b"Transfer-Encoding", b"chunked")]
+_PACKED = gzip.compress(b"still packed", mtime=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """An answer's bytes, what is read from them, and whether the connection may be used again.
+
+    ``stays``: the client may. ``closes``: the server ends it, which ends the body.
+    """
+
+    said: bytes
+    body: bytes = b""
+    status: int = 200
+    headers: Pairs = field(default_factory=list)
+    method: str = "GET"
+    stays: bool = True
+    closes: bool = False
+
+    @property
+    def end(self) -> list[Step]:
+        return [] if self.closes else [Stay()]
+
+
+def _length(body: bytes, *lines: bytes) -> bytes:
+    more = b"".join(line + b"\r\n" for line in lines)
+    return OK + b"Content-Length: %d\r\n%b\r\n%b" % (len(body), more, body)
+
+
+def _cl(size: int) -> tuple[bytes, bytes]:
+    return (b"Content-Length", b"%d" % size)
+
+
+CASES = {
+    "content-length": Case(said=_length(b"hello"), body=b"hello", headers=[_cl(5)]),
+    "an empty body": Case(said=_length(b""), headers=[_cl(0)]),
+    "no reason phrase": Case(
+        said=b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi", body=b"hi", headers=[_cl(2)]
+    ),
+    "an odd status": Case(
+        said=b"HTTP/1.1 529 Overloaded\r\nContent-Length: 2\r\n\r\n{}",
+        status=529, body=b"{}", headers=[_cl(2)],
+    ),
+    "lines that end in LF alone": Case(
+        said=b"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi", body=b"hi", headers=[_cl(2)]
+    ),
+    "doubled headers in their order": Case(
+        said=_length(b"", b"X-B: 1", b"X-A: 2", b"x-b: 3"),
+        headers=[_cl(0), (b"X-B", b"1"), (b"X-A", b"2"), (b"x-b", b"3")],
+    ),
+    "blanks around a value": Case(
+        said=_length(b"", b"X-A:\t b c \t "), headers=[_cl(0), (b"X-A", b"b c")]
+    ),
+    "an empty value": Case(said=_length(b"", b"X-A:"), headers=[_cl(0), (b"X-A", b"")]),
+    "values that are no ASCII": Case(
+        said=_length(b"", b"X-A: \xe9", b"X-B: \xc3\xa9"),
+        headers=[_cl(0), (b"X-A", b"\xe9"), (b"X-B", b"\xc3\xa9")],
+    ),
+    "a packed body": Case(
+        said=_length(_PACKED, b"Content-Encoding: gzip"),
+        body=_PACKED, headers=[_cl(len(_PACKED)), (b"Content-Encoding", b"gzip")],
+    ),
+    "chunks": Case(said=CHUNKED + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", body=b"abcde", headers=_TE),
+    "no chunks": Case(said=CHUNKED + b"0\r\n\r\n", headers=_TE),
+    "chunk extensions": Case(
+        said=CHUNKED + b'3;a=b;c="d e"\r\nabc\r\n0;z\r\n\r\n', body=b"abc", headers=_TE
+    ),
+    "blanks after a chunk size": Case(
+        said=CHUNKED + b"3  \r\nabc\r\n0\r\n\r\n", body=b"abc", headers=_TE
+    ),
+    "chunk sizes with leading zeros and capitals": Case(
+        said=CHUNKED + b"00A\r\n0123456789\r\n000\r\n\r\n", body=b"0123456789", headers=_TE
+    ),
+    "trailers": Case(
+        said=CHUNKED + b"3\r\nabc\r\n0\r\nX-Sum: 1\r\nX-More: 2\r\n\r\n", body=b"abc", headers=_TE
+    ),
+    "a coding spelled in capitals": Case(
+        said=OK + b"TRANSFER-ENCODING: Chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        body=b"a", headers=[(b"TRANSFER-ENCODING", b"Chunked")],
+    ),
+    "a body that ends with the connection": Case(
+        said=OK + b"X-A: 1\r\n\r\nto the end", body=b"to the end",
+        headers=[(b"X-A", b"1")], stays=False, closes=True,
+    ),
+    "a body of HTTP/1.0": Case(
+        said=b"HTTP/1.0 200 OK\r\n\r\nold", body=b"old", stays=False, closes=True
+    ),
+    "HTTP/1.0 closes": Case(
+        said=b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+        body=b"hi", headers=[_cl(2)], stays=False,
+    ),
+    "HTTP/1.0 that stays": Case(
+        said=b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nhi",
+        body=b"hi", headers=[(b"Connection", b"keep-alive"), _cl(2)],
+    ),
+    "connection: close": Case(
+        said=_length(b"hi", b"Connection: close"),
+        body=b"hi", headers=[_cl(2), (b"Connection", b"close")], stays=False,
+    ),
+    "204": Case(said=b"HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n", status=204,
+                headers=[(b"X-A", b"1")]),
+    "204 with a length": Case(
+        said=b"HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n", status=204, headers=[_cl(9)]
+    ),
+    "304 with a length": Case(
+        said=b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", status=304,
+        headers=[_cl(9)],
+    ),
+    "304 with a coding": Case(
+        said=b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", status=304,
+        headers=_TE,
+    ),
+    "HEAD with a length": Case(
+        said=OK + b"Content-Length: 9\r\n\r\n", method="HEAD", headers=[_cl(9)], stays=False
+    ),
+    "HEAD with a coding": Case(said=CHUNKED, method="HEAD", headers=_TE, stays=False),
+    "HEAD with neither": Case(said=OK + b"\r\n", method="HEAD", stays=False),
+    "100 before": Case(
+        said=b"HTTP/1.1 100 Continue\r\n\r\n" + _length(b"hi"), body=b"hi", headers=[_cl(2)]
+    ),
+    "hints before": Case(
+        said=b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3 + _length(b"hi"),
+        body=b"hi", headers=[_cl(2)],
+    ),
+    "more than was promised": Case(
+        said=_length(b"hi") + b"and more", body=b"hi", headers=[_cl(2)], stays=False
+    ),
+    "a second answer that nobody asked for": Case(
+        said=_length(b"hi") + _length(b"smuggled"), body=b"hi", headers=[_cl(2)], stays=False
+    ),
+    "the beginning of one": Case(
+        said=_length(b"hi") + b"HT", body=b"hi", headers=[_cl(2)], stays=False
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_an_answer_is_read_right(transport: Http1Transport, name: str) -> None:
+    case = CASES[name]
+    async with playing([case.said, *case.end]) as server:
+        got = await ask(transport, server.url(), case.method)
+    assert got == Got(case.status, case.headers, case.body)
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_an_answer_is_read_right_byte_by_byte(transport: Http1Transport, name: str) -> None:
+    case = CASES[name]
+    slowly: list[Step] = []
+    for byte in case.said:
+        slowly += [bytes([byte]), Silence(0)]
+    async with playing([*slowly, *case.end]) as server:
+        got = await ask(transport, server.url(), case.method)
+    assert got == Got(case.status, case.headers, case.body)
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_connection_is_used_again_only_where_it_is_clean(
+    transport: Http1Transport, name: str
+) -> None:
+    case = CASES[name]
+    async with playing([case.said, *case.end], [_length(b"next"), Stay()]) as server:
+        await ask(transport, server.url(), case.method)
+        assert (await ask(transport, server.url())).body == b"next"
+        assert server.connections == (1 if case.stays else 2)
+
+
+BROKEN: dict[str, tuple[Step, ...]] = {
+    "nothing": (),
+    "no HTTP": (b"SSH-2.0-OpenSSH_9.6\r\n",),
+    "binary": (b"\x15\x03\x01\x00\x02\x02\x50",),
+    "HTTP/3.7": (b"HTTP/3.7 200 OK\r\nContent-Length: 0\r\n\r\n",),
+    "a status of letters": (b"HTTP/1.1 abc OK\r\n\r\n",),
+    "half a head": (OK + b"Content-Le",),
+    "a head without its end": (OK + b"Content-Length: 2\r\n",),
+    "only hints": (b"HTTP/1.1 103 Early Hints\r\n\r\n",),
+    "a negative length": (OK + b"Content-Length: -1\r\n\r\n",),
+    "a length of letters": (OK + b"Content-Length: x\r\n\r\n",),
+    "two lengths": (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",),
+    "a length beyond counting": (OK + b"Content-Length: 99999999999999999999\r\n\r\n",),
+    "both framings": (OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",),
+    "a blank in a name": (OK + b"X A: 1\r\n\r\n",),
+    "a blank after a name": (OK + b"X-A : 1\r\n\r\n",),
+    "no name": (OK + b": 1\r\n\r\n",),
+    "a folded line": (OK + b"X-A: 1\r\n 2\r\nContent-Length: 0\r\n\r\n",),
+    "NUL in a value": (OK + b"X-A: a\x00b\r\nContent-Length: 0\r\n\r\n",),
+    "CR in a value": (OK + b"X-A: a\rb\r\nContent-Length: 0\r\n\r\n",),
+    "an endless line": (OK + b"X-A: " + b"a" * 70_000, Stay()),
+    "endless headers": (OK + b"X-A: 1\r\n" * 9_000, Stay()),
+    "endless hints": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 2_000, Stay()),
+    "a head too long, at one stroke": (OK + b"X-A: %b\r\n\r\n" % (b"a" * 70_000), Stay()),
+    "101 without an upgrade": (b"HTTP/1.1 101 Switching\r\n\r\nraw",),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_a_broken_head_is_a_protocol_error(transport: Http1Transport, name: str) -> None:
+    async with playing(BROKEN[name]) as server:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await ask(transport, server.url())
+        assert server.connections == 1
+
+
+CUT: dict[str, tuple[Step, ...]] = {
+    "a body shorter than its length": (OK + b"Content-Length: 10\r\n\r\nabc",),
+    "chunks without a last one": (CHUNKED + b"3\r\nabc\r\n",),
+    "a chunk cut short": (CHUNKED + b"5\r\nabc",),
+    "the last chunk cut short": (CHUNKED + b"3\r\nabc\r\n0\r\n",),
+    "chunks that turn to garbage": (CHUNKED + b"3\r\nabc\r\nzz\r\n", Stay()),
+    "garbage a moment later": (CHUNKED + b"3\r\nabc\r\n", Silence(), b"zz\r\n", Stay()),
+    "a chunk size beyond counting": (CHUNKED + b"3\r\nabc\r\n" + b"f" * 20 + b"\r\n", Stay()),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+async def test_what_came_of_a_broken_body_is_delivered_before_the_error(
+    transport: Http1Transport, name: str
+) -> None:
+    async with playing(CUT[name]) as server:
+        response = await transport.handle_async_request(request(server.url()))
+        got = b""
+        with pytest.raises(httpx.RemoteProtocolError):
+            async for chunk in response.stream:  # type: ignore[union-attr]
+                got += chunk
+        assert (response.status_code, got) == (200, b"abc")
+
+
+@pytest.mark.parametrize(
+    "said", [OK, OK + b"Content-Length: 10\r\n\r\nabc", OK + b"X-A: 1\r\n\r\nabc"]
+)
+async def test_a_reset_is_a_read_error(transport: Http1Transport, said: bytes) -> None:
+    async with playing([said, Silence(0.05), Reset()]) as server:
+        with pytest.raises(httpx.ReadError):
+            await ask(transport, server.url())
+
+
+async def test_an_answer_larger_than_a_read_arrives_whole(transport: Http1Transport) -> None:
+    body = bytes(range(256)) * 20_000
+    async with playing([_length(body), Stay()]) as server:
+        assert (await ask(transport, server.url())).body == body
+
+
+async def test_parts_that_came_together_are_read_together(transport: Http1Transport) -> None:
+    said = CHUNKED + b"1\r\na\r\n1\r\nb\r\n", Silence(0.05), b"1\r\nc\r\n0\r\n\r\n"
+    async with playing(said) as server:
+        response = await transport.handle_async_request(request(server.url()))
+        assert [part async for part in response.stream] == [b"ab", b"c"]  # type: ignore[union-attr]
+
+
+async def test_an_upgrade_carries_both_directions(transport: Http1Transport) -> None:
+    said = b"HTTP/1.1 101 Switching\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\nwelcome"
+    async with playing([said, Silence(0.02), b", you", Stay()]) as server:
+        headers = [(b"host", b"x"), (b"connection", b"upgrade"), (b"upgrade", b"echo")]
+        response = await transport.handle_async_request(request(server.url(), headers=headers))
+        assert response.status_code == 101
+        both = response.extensions["network_stream"]
+        assert await both.read(3) == b"wel"
+        assert await both.read(99) == b"come"
+        assert await both.read(99) == b", you"
+        await both.write(b"POST / HTTP/1.1\r\nhost: said in the other protocol\r\n\r\n")
+        assert (await both.read(99)).startswith(b"HTTP/1.1 101")
+        with pytest.raises(httpx.ReadTimeout):
+            while True:
+                await both.read(99, 0.1)
+        await both.aclose()
+        with pytest.raises(httpx.WriteError):
+            await both.write(b"x")
+    assert b"other protocol" in server.heads[1]
+
+
+async def test_an_upgraded_connection_ends_cleanly(transport: Http1Transport) -> None:
+    said = b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nbye"
+    async with playing([said]) as server:
+        response = await transport.handle_async_request(request(server.url()))
+        assert await read(response) == b"bye"

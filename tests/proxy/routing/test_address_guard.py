@@ -1,0 +1,214 @@
+"""Where no upstream is unless its operator says so: named outright, hidden, or led to by a name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from proxy.routing import address_guard
+from proxy.routing.address_guard import AddressGuard, GuardedAddressError, is_guarded
+from proxy.routing.upstreams import BUILT_IN, allow_list
+from proxy.settings import Settings, SettingsError, load
+from tests.fakes import answers
+from tests.fakes.provider import Provider
+from tests.fakes.talker import Talker
+from tests.proxy.api.test_routes import ASK, CHAT, Service, problem, serving
+from tests.proxy.relay.test_websocket import UPGRADE
+
+METADATA = (
+    "169.254.169.254",
+    "169.254.170.2",
+    "169.254.0.1",
+    "100.100.100.200",
+    "168.63.129.16",
+    "192.0.0.192",
+    "fe80::1",
+    "fe80::a9fe:a9fe%eth0",
+    "fd00:ec2::254",
+    "fd00:ec2::23",
+    "fd20:ce::254",
+    "fd00:42::42",
+    "::ffff:169.254.169.254",
+    "::ffff:a9fe:a9fe",
+    "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::1",
+)
+ELSEWHERE = (
+    "127.0.0.1", "::1", "10.0.0.7", "192.168.1.1", "172.17.0.1", "100.64.0.1", "169.253.255.255",
+    "169.255.0.1", "203.0.113.7", "fd12:3456::1", "2001:db8::1", "64:ff9b::cb00:7107",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("address", METADATA)
+def test_link_local_and_metadata_addresses_are_guarded(address: str) -> None:
+    assert is_guarded(address)
+
+
+@pytest.mark.parametrize("address", ELSEWHERE)
+def test_private_networks_and_this_machine_are_not(address: str) -> None:
+    """Models are served there."""
+    assert not is_guarded(address)
+
+
+def test_what_is_no_address_is_guarded() -> None:
+    assert is_guarded("somewhere")
+
+
+def permitted(allowed: AddressGuard, *found: str, host: str = "name") -> list[str]:
+    return allowed.permitted(host, found, str)
+
+
+def test_of_a_names_addresses_those_remain_where_an_upstream_may_be() -> None:
+    assert permitted(AddressGuard(), "169.254.169.254", "203.0.113.7") == ["203.0.113.7"]
+    assert permitted(AddressGuard()) == []
+    with pytest.raises(GuardedAddressError):
+        permitted(AddressGuard(), "169.254.169.254", "fe80::1%2")
+
+
+def test_a_host_whose_operator_says_so_may_be_there() -> None:
+    changes = {"x": {"url": "http://Near.Example.:80/v1", "allow_link_local": True}}
+    allowed = AddressGuard.of(allow_list(changes))
+    assert permitted(allowed, "169.254.1.1", host="near.example") == ["169.254.1.1"]
+    with pytest.raises(GuardedAddressError):
+        permitted(allowed, "169.254.1.1", host="api.openai.com")
+
+
+# --- at start --------------------------------------------------------------------------------
+
+
+def start(url: str) -> Settings:
+    return load({}, {"TRUEZERO_UPSTREAM_X": url})
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(f"[{address}]" if ":" in address else address for address in METADATA),
+        "metadata.google.internal",
+        "METADATA.google.internal.",
+        "metadata",
+        "169.254.169.254.",
+    ],
+)
+def test_an_upstream_that_is_named_there_is_refused_at_start(host: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        start(f"http://{host}:8080/latest")
+    assert "allow_link_local = true under [upstreams.x]" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "host", ["2852039166", "0xa9fea9fe", "0xA9.254.0xa9fe", "169.16689662", "0251.0376.0251.0376"]
+)
+def test_an_address_in_a_spelling_that_hides_it_is_refused_at_start(host: str) -> None:
+    with pytest.raises(SettingsError, match="no plain address"):
+        start(f"http://{host}/")
+
+
+@pytest.mark.parametrize(
+    "host", ["[::1]", "10.0.0.7", "a9fe.example", "0xcafe.example", "1e100.net", "4.example"]
+)
+def test_other_hosts_may_be_upstreams(host: str) -> None:
+    assert start(f"http://{host}").allow_list()["x"].url == f"http://{host}"
+
+
+def test_an_operator_may_mean_it(tmp_path: Path) -> None:
+    config = tmp_path / "truezero.toml"
+    config.write_text("[upstreams.x]\nallow_link_local = true\n")
+    environment = {"TRUEZERO_UPSTREAM_X": "http://169.254.1.1:8000"}
+    assert load({}, environment, config).allow_list()["x"].allow_link_local
+    config.write_text("[upstreams.x]\nallow_link_local = 'yes'\n")
+    with pytest.raises(SettingsError, match="allow_link_local"):
+        load({}, environment, config)
+
+
+def test_nothing_in_the_built_in_table_is_there() -> None:
+    address_guard.check(BUILT_IN)
+    assert not any(upstream.allow_link_local for upstream in BUILT_IN.values())
+
+
+# --- when it is dialled ----------------------------------------------------------------------
+
+CLIENTS = ("http1", "aiohttp")
+
+
+@contextlib.contextmanager
+def led_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, **settings: str
+) -> Iterator[Service]:
+    """A service with an upstream whose name, not whose URL, leads to the guarded place.
+
+    Once it has started this machine stands for that place, so that what comes there is seen.
+    """
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("NO_PROXY", "*")
+    named = url.replace("127.0.0.1", "localhost")
+    with serving(folder, UPSTREAM_NAMED=named, **settings) as service:
+        here = (ip_network("127.0.0.0/8"), ip_network("::1"))
+        monkeypatch.setattr(address_guard, "_NETWORKS", (*address_guard._NETWORKS, *here))
+        monkeypatch.setattr(
+            address_guard, "is_guarded", address_guard.is_guarded.__wrapped__
+        )  # remembers nothing
+        yield service
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_name_that_leads_there_is_not_dialled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    with (
+        Provider(answers.healthy) as provider,
+        led_there(tmp_path, monkeypatch, provider.url, HTTP_CLIENT=client) as service,
+    ):
+        answer = service.http.post(f"/r/r1/named{CHAT}", json=ASK)
+        problem(answer, 502, "upstream_unreachable")
+        (call,) = service.get("/rollouts/r1/exchanges")["items"]
+        assert provider.connections == 0
+    assert call["ending"] == "never_connected"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_name_that_may_lead_there_is_dialled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    (tmp_path / "truezero.toml").write_text("[upstreams.named]\nallow_link_local = true\n")
+    with (
+        Provider(answers.healthy) as provider,
+        led_there(tmp_path, monkeypatch, provider.url, HTTP_CLIENT=client) as service,
+    ):
+        assert service.http.post(f"/r/r1/named{CHAT}", json=ASK).status_code == 200
+        assert provider.connections == 1
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_socket_goes_there_as_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    toml = f"[upstreams.named]\nallow_link_local = {str(allowed).lower()}\n"
+    (tmp_path / "truezero.toml").write_text(toml)
+    with Talker() as talker, led_there(tmp_path, monkeypatch, talker.url) as service:
+        with service.http.stream("GET", "/r/r1/named/v1/responses", headers=UPGRADE) as answer:
+            assert answer.status_code == (101 if allowed else 502)
+        assert len(talker.upgrades) == allowed
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_operators_own_proxy_may_be_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+) -> None:
+    """It looks the names up then, and has to refuse them itself."""
+    with (
+        Provider(answers.healthy) as proxy,
+        led_there(
+            tmp_path, monkeypatch, proxy.url, UPSTREAM_FAR="http://far.example", HTTP_CLIENT=client
+        ) as service,
+    ):
+        monkeypatch.setenv("NO_PROXY", "")
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("127.0.0.1", "localhost"))
+        assert service.http.post(f"/r/r1/far{CHAT}", json=ASK).status_code == 200
+        (seen,) = proxy.requests
+        assert seen.target == f"http://far.example{CHAT}"

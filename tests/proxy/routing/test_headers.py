@@ -1,0 +1,84 @@
+"""How requests and answers are dressed."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.routing.headers import HOP_BY_HOP, for_agent, for_upstream, key_digest, shown_key
+from proxy.routing.upstreams import Auth
+
+HOST = b"api.example"
+
+
+def dressed(
+    *headers: tuple[bytes, bytes], auth: Auth = Auth.BEARER, key: str | None = None
+) -> list[tuple[bytes, bytes]]:
+    return for_upstream(headers, host=HOST, auth=auth, real_key=key)[1:]
+
+
+@pytest.mark.parametrize("name", sorted(HOP_BY_HOP))
+def test_hop_by_hop_headers_stay_on_their_hop(name: bytes) -> None:
+    assert dressed((name, b"x")) == []
+    assert for_agent([(name, b"x")], "id") == [(b"x-truezero-exchange", b"id")]
+
+
+def test_what_connection_names_is_hop_by_hop_too() -> None:
+    pairs = [(b"connection", b"close, X-Mine"), (b"x-mine", b"1"), (b"x-kept", b"2")]
+    assert dressed(*pairs) == [(b"x-kept", b"2")]
+    pairs = [(b"connection", b"close"), (b"connection", b"x-mine"), (b"x-mine", b"1")]
+    assert dressed(*pairs) == [], "whichever of them names it"
+
+
+def test_our_own_headers_never_reach_a_provider() -> None:
+    pairs = [(b"x-truezero-rollout", b"r"), (b"x-truezero-role", b"judge"), (b"x-session-id", b"s")]
+    assert dressed(*pairs) == [(b"x-session-id", b"s")]
+
+
+def test_the_host_is_the_upstreams() -> None:
+    got = for_upstream([(b"host", b"proxy")], host=HOST, auth=Auth.BEARER, real_key=None)
+    assert got == [(b"host", HOST)]
+
+
+@pytest.mark.parametrize(
+    ("auth", "expected"),
+    [
+        (Auth.BEARER, (b"authorization", b"Bearer sk")),
+        (Auth.X_API_KEY, (b"x-api-key", b"sk")),
+        (Auth.X_GOOG_API_KEY, (b"x-goog-api-key", b"sk")),
+        (Auth.API_KEY, (b"api-key", b"sk")),
+        (Auth.NONE, None),
+    ],
+)
+def test_a_real_key_goes_where_the_provider_expects_it(
+    auth: Auth, expected: tuple[bytes, bytes] | None
+) -> None:
+    assert dressed(auth=auth, key="sk") == ([expected] if expected else [])
+    minted = (b"authorization", b"Bearer tz-abc.def")
+    assert dressed(minted, auth=auth, key="sk") == ([expected] if expected else [])
+
+
+def test_a_callers_own_key_is_passed_through() -> None:
+    own = (b"authorization", b"Bearer sk-own")
+    assert dressed(own, key="sk") == [own]
+
+
+def test_bytes_that_no_header_may_carry_are_left_out_of_an_answer() -> None:
+    pairs = [(b"x-a", b"a\x01b"), (b"x b", b"1"), (b"X-Ok", b"caf\xe9 \t")]
+    assert for_agent(pairs, "id") == [(b"x-ok", b"caf\xe9 \t"), (b"x-truezero-exchange", b"id")]
+
+
+def test_a_key_is_kept_as_a_salted_digest_of_four_bytes() -> None:
+    digest = key_digest(b"sk-secret", b"salt")
+    assert digest is not None
+    assert len(bytes.fromhex(digest.removeprefix("key-"))) == 4
+    assert digest == key_digest(b"sk-secret", b"salt") != key_digest(b"sk-secret", b"other")
+    assert key_digest(None, b"salt") is None
+
+
+def test_the_same_key_in_any_header_is_the_same_key() -> None:
+    spellings = [
+        (b"authorization", b"Bearer k"), (b"authorization", b"bearer k"), (b"x-api-key", b"k"),
+        (b"x-goog-api-key", b"k"), (b"api-key", b" k "),
+    ]  # fmt: skip
+    assert {shown_key([pair]) for pair in spellings} == {b"k"}
+    assert shown_key([(b"accept", b"*/*")]) is None

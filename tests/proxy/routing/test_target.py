@@ -1,0 +1,214 @@
+"""Whose call it is and where it goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier.records import Attribution
+from proxy.routing.errors import Refusal
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.target import Target, address, is_data_plane
+from proxy.routing.upstreams import BUILT_IN, allow_list
+
+KEYRING = Keyring(b"s" * 32)
+UPSTREAMS = allow_list({"my_llm": {"url": "https://llm.example:8443/base"}})
+
+
+def to(path: str, query: str = "", **headers: str) -> Target:
+    pairs = [(k.replace("_", "-").encode(), v.encode("latin-1")) for k, v in headers.items()]
+    return address(
+        path.encode(), query.encode(), pairs, upstreams=UPSTREAMS, keyring=KEYRING
+    )  # fmt: skip
+
+
+def refused(path: str, **headers: str) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        to(path, **headers)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("path", "rollout", "upstream", "forwarded"),
+    [
+        ("/r/r1/openai/v1/chat/completions", "r1", "openai", b"/v1/chat/completions"),
+        ("/r/r1/anthropic/v1/messages", "r1", "anthropic", b"/v1/messages"),
+        ("/r/r1/gemini/v1beta/models/m:generateContent", "r1", "gemini",
+         b"/v1beta/models/m:generateContent"),
+        ("/r/a%2Fb/groq/v1/models", "a/b", "groq", b"/openai/v1/models"),
+        ("/r/r1/my-llm/v1/x", "r1", "my-llm", b"/base/v1/x"),
+        ("/r/r1/MY_LLM/v1/x", "r1", "my-llm", b"/base/v1/x"),
+        ("/r/r1/anthropic", "r1", "anthropic", b"/"),
+        ("/r/r1/anthropic/", "r1", "anthropic", b"/"),
+        ("/r/r1/openai/v1/v1/chat/completions", "r1", "openai", b"/v1/chat/completions"),
+        ("/r/%C3%A4/openai/v1/x", "ä", "openai", b"/v1/x"),
+        ("/r/r/openai/r/x", "r", "openai", b"/r/x"),
+        ("/r/r1/bedrock/model/us.a%3A0/converse", "r1", "bedrock", b"/model/us.a%3A0/converse"),
+    ],
+)  # fmt: skip
+def test_the_path_names_rollout_upstream_and_rest(
+    path: str, rollout: str, upstream: str, forwarded: bytes
+) -> None:
+    target = to(path)
+    assert (target.rollout_id, target.upstream.name) == (rollout, upstream)
+    assert target.forwarded == forwarded
+    assert (target.attribution, target.role) == (Attribution.PATH, "agent")
+
+
+def test_the_query_is_kept_raw() -> None:
+    assert to("/r/r1/openai/v1/x", "a=%2F&&b").forwarded == b"/v1/x?a=%2F&&b"
+
+
+@pytest.mark.parametrize("rollout", ["x" * 200, "ä" * 200, "a b", "a~b", "~", "as"])
+def test_any_printable_id_of_up_to_200_characters_names_a_rollout(rollout: str) -> None:
+    from urllib.parse import quote
+
+    assert to(f"/r/{quote(rollout, safe='~')}/openai/v1/x").rollout_id == rollout
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/r/" + "x" * 201 + "/openai/v1/x", "bad_rollout"),
+        ("/r/a%00b/openai/v1/x", "bad_rollout"),
+        ("/r/a%0Ab/openai/v1/x", "bad_rollout"),
+        ("/r/a%7Fb/openai/v1/x", "bad_rollout"),
+        ("/r/%C2%85/openai/v1/x", "bad_rollout"),
+        ("/r/%FF/openai/v1/x", "bad_rollout"),
+        ("/r//openai/v1/x", "bad_rollout"),
+        ("/r/", "bad_rollout"),
+        ("/r", "bad_rollout"),
+        ("/r/r1", "unknown_upstream"),
+        ("/r/r1/nope/v1/x", "unknown_upstream"),
+        ("/r/r1/rollouts/v1/x", "unknown_upstream"),
+        ("/r/r1/azure/openai/x", "unconfigured_upstream"),
+        ("/r/r1/openai/v1/../admin", "bad_path"),
+        ("/r/r1/openai/%2e%2e/admin", "bad_path"),
+        ("/r/r1/openai/v1/%2E./x", "bad_path"),
+        ("/r/r1/openai/a/..%2Fx", "bad_path"),
+        ("/r/r1/openai/..", "bad_path"),
+        ("/r/r1/openai/v1/\xff", "bad_path"),
+        ("/r/r1/as/Judge!/openai/v1/x", "bad_role"),
+        ("/r/r1/as//openai/v1/x", "bad_role"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_addressed_is_refused(path: str, code: str) -> None:
+    assert refused(path.encode("latin-1").decode("latin-1")).code == code
+
+
+def test_dots_inside_a_segment_are_no_dot_segments() -> None:
+    path = "/r/r1/gemini/v1beta/models/gemini-2.5-flash:x/.hidden/a..b/..."
+    assert to(path).path == b"/v1beta/models/gemini-2.5-flash:x/.hidden/a..b/..."
+
+
+def test_an_unknown_upstream_says_which_are_known() -> None:
+    refusal = refused("/r/r1/opnai/v1/x")
+    assert refusal.status == 404
+    assert "openai" in refusal.detail
+
+
+def test_a_role_stands_in_the_path_or_in_a_header() -> None:
+    assert to("/r/r1/as/judge/openai/v1/x").role == "judge"
+    assert to("/r/r1/openai/v1/x", x_truezero_role="user-simulator").role == "user-simulator"
+    assert to("/r/r1/as/judge/openai/v1/x", x_truezero_role="agent").role == "judge"
+
+
+def test_a_minted_key_names_and_proves_its_rollout() -> None:
+    key = KEYRING.mint("a/b ä")
+    for header in ("authorization", "x_api_key", "x_goog_api_key", "api_key"):
+        value = f"Bearer {key}" if header == "authorization" else key
+        target = to("/openai/v1/chat/completions", **{header: value})
+        assert target.rollout_id == "a/b ä"
+        assert target.attribution is Attribution.MINTED_KEY
+        assert target.proven
+
+
+def test_a_key_that_is_not_ours_is_refused() -> None:
+    forged = KEYRING.mint("r1")[:-1] + "x"
+    assert refused("/openai/v1/x", x_api_key=forged).status == 401
+    assert refused("/openai/v1/x", x_api_key="tz-junk").status == 401
+    assert refused("/openai/v1/x", x_api_key="tz-%%%.x").status == 401
+
+
+def test_weaker_sources_never_override_stronger_ones() -> None:
+    minted = KEYRING.mint("by-key")
+    every = {"x_api_key": minted, "x_truezero_rollout": "by-header", "x_session_id": "borrowed"}
+    assert to("/r/by-path/openai/v1/x", **every).rollout_id == "by-path"
+    assert to("/openai/v1/x", **every).rollout_id == "by-key"
+    del every["x_api_key"]
+    assert to("/openai/v1/x", **every).attribution is Attribution.HEADER
+    del every["x_truezero_rollout"]
+    borrowed = to("/openai/v1/x", **every)
+    assert (borrowed.rollout_id, borrowed.attribution) == ("borrowed", Attribution.BORROWED_HEADER)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "x-session-id", "session_id", "session-id", "x-claude-code-session-id",
+        "helicone-session-id", "x-litellm-session-id", "x-litellm-trace-id",
+        "x-portkey-trace-id", "x-bf-session-id",
+    ],
+)  # fmt: skip
+def test_sessions_that_agents_already_name_are_borrowed(header: str) -> None:
+    target = address(
+        b"/openai/v1/x", b"", [(header.encode(), b"s1")], upstreams=UPSTREAMS, keyring=KEYRING
+    )
+    assert target.rollout_id == "s1"
+    assert not target.proven
+
+
+def test_a_call_that_names_nobody_is_refused() -> None:
+    refusal = refused("/openai/v1/x")
+    assert (refusal.status, refusal.code) == (400, "no_rollout")
+    assert "x-truezero-rollout" in refusal.detail
+
+
+def test_a_secret_in_the_path_proves_only_its_own_rollout() -> None:
+    secret = KEYRING.secret_of("r1")
+    assert to(f"/r/r1~{secret}/openai/v1/x").proven
+    assert to(f"/r/r1~{secret}/openai/v1/x").rollout_id == "r1"
+    other = to(f"/r/r2~{secret}/openai/v1/x")
+    assert not other.proven
+    assert other.rollout_id == f"r2~{secret}"
+
+
+def test_a_minted_key_proves_a_bare_path_of_the_same_rollout_only() -> None:
+    assert to("/r/r1/openai/v1/x", x_api_key=KEYRING.mint("r1")).proven
+    assert not to("/r/r2/openai/v1/x", x_api_key=KEYRING.mint("r1")).proven
+
+
+@pytest.mark.parametrize(
+    ("path", "agents"),
+    [
+        ("/r/r1/openai/v1/x", True), ("/r", True), ("/openai/v1/x", True), ("/my_llm", True),
+        ("/rollouts", False), ("/rollouts/r1/verdict", False), ("/docs", False), ("/", False),
+        ("/healthz", False), ("/reports", False),
+    ],
+)  # fmt: skip
+def test_the_data_plane_claims_its_paths_and_no_others(path: str, agents: bool) -> None:
+    assert is_data_plane(path.encode(), UPSTREAMS) is agents
+
+
+@pytest.mark.parametrize("name", ["r", "rollouts", "Batches", "docs", "a/b", "", "ü"])
+def test_some_names_no_upstream_may_carry(name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name an upstream"):
+        allow_list({name: {"url": "https://x.example"}})
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "x.example", "https://", "https://u:p@x", "https://x/?a", "https://x:99999"]
+)
+def test_an_upstreams_address_is_a_plain_origin(url: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        allow_list({"x": {"url": url}})
+
+
+def test_an_unknown_key_of_an_upstream_is_named() -> None:
+    with pytest.raises(ValueError, match=r"upstreams\.x\.ulr"):
+        allow_list({"x": {"ulr": "https://x"}})
+
+
+def test_every_built_in_upstream_has_an_origin_or_says_so() -> None:
+    without = [upstream.name for upstream in BUILT_IN.values() if upstream.url is None]
+    assert without == ["azure"]
+    assert all(u.origin.startswith("http") for u in BUILT_IN.values() if u.url)

@@ -1,0 +1,213 @@
+"""A database of any earlier schema is brought up to date with every row it held.
+
+`schemas/` holds one for each schema that there was, as SQL text; whoever adds a migration writes
+the one that it leads to by ``python -m tests.proxy.store.migrations.test_migrations``.
+"""
+
+from __future__ import annotations
+
+import io
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine, MetaData, create_engine, inspect, text
+
+from proxy.store import migrations
+from proxy.store.admin import archive, jsonl
+from proxy.store.database import CommitBatch, Database
+from proxy.store.migrations import HEAD, UnfitError
+from proxy.store.tables import metadata
+from tests.proxy.filled import NAMES, contents, fill, run
+from tests.proxy.store.test_database import FULL
+
+SCHEMAS = Path(__file__).parent / "schemas"
+VERSIONS = Path(migrations.__file__).parent / "versions"
+EVER = sorted(path.name.split("_")[0] for path in VERSIONS.glob("[0-9]*.py"))
+
+
+def test_each_schema_has_a_database_to_try() -> None:
+    kept = {path.stem for path in SCHEMAS.glob("*.sql")}
+    assert kept == set(EVER), "run python -m tests.proxy.store.migrations.test_migrations"
+
+
+@pytest.fixture(params=EVER)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A database as the version that had this schema left it."""
+    return made(tmp_path / "old.db", str(request.param))
+
+
+def made(file: Path, schema: str) -> Path:
+    with closing(sqlite3.connect(file)) as raw:
+        raw.executescript((SCHEMAS / f"{schema}.sql").read_text("utf-8"))
+    return file
+
+
+def held(file: Path, columns: dict[str, list[str]] | None = None) -> dict[str, Any]:
+    """The rows of every table, or of the given columns of the given tables."""
+    with closing(sqlite3.connect(file)) as raw:
+        if columns is None:
+            tables = raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            names = [name for (name,) in tables if name != "alembic_version"]
+            columns = {name: columns_of(raw, name) for name in names}
+        return {
+            table: sorted(raw.execute(f"SELECT {', '.join(named)} FROM {table}"), key=repr)
+            for table, named in columns.items()
+        }
+
+
+def columns_of(raw: sqlite3.Connection, table: str) -> list[str]:
+    return [f'"{row[1]}"' for row in raw.execute(f"PRAGMA table_info({table})")]
+
+
+def test_an_old_database_keeps_every_row_it_held(old: Path) -> None:
+    with closing(sqlite3.connect(old)) as raw:
+        (before,) = raw.execute("SELECT version_num FROM alembic_version").fetchone()
+        columns = {table: columns_of(raw, table) for table in held(old)}
+    rows = held(old)
+    assert min(len(kept) for kept in rows.values()) > 0, "no table goes untried"
+    assert Database(str(old)).prepare() == (before, HEAD)
+    assert held(old, columns) == rows
+
+
+def test_an_old_database_gets_the_tables_that_the_code_declares(old: Path) -> None:
+    Database(str(old)).prepare()
+    declared = create_engine("sqlite://")
+    metadata.create_all(declared)
+    for table in metadata.tables:
+        found, expected = (
+            [(c["name"], str(c["type"]), c["nullable"]) for c in inspect(side).get_columns(table)]
+            for side in (create_engine(f"sqlite:///{old}"), declared)
+        )
+        assert found == expected, "run python -m tests.proxy.store.migrations.test_migrations"
+
+
+def test_a_new_file_is_what_all_migrations_make(tmp_path: Path) -> None:
+    new, migrated = tmp_path / "new.db", tmp_path / "migrated.db"
+    assert Database(str(new)).prepare() == (None, HEAD)
+    build(create_engine(f"sqlite:///{migrated}"), "head")
+    assert statements(new) == statements(migrated)
+    assert Database(str(new)).prepare() == Database(str(migrated)).prepare() == (HEAD, HEAD)
+
+
+def statements(file: Path) -> dict[str, str]:
+    """What made each table and index, in one line."""
+    with closing(sqlite3.connect(file)) as raw:
+        made_by = raw.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {name: " ".join(sql.split()) for name, sql in made_by}
+
+
+def test_an_old_database_is_read_and_written_on(old: Path) -> None:
+    database = Database(str(old))
+    database.prepare()
+    for name in NAMES:
+        found = database.rollout(name)
+        assert found is not None
+        assert len(found[1].exchanges) == 3 + (name == "a")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert database.rollout("r1") is not None
+    with archive.records(str(old)) as records:
+        assert jsonl.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
+
+
+@pytest.mark.parametrize("schema", [None, *EVER[:-1]])
+def test_an_upgrade_that_fails_leaves_the_database_as_it_was(
+    tmp_path: Path, schema: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "old.db"
+    if schema is not None:
+        made(old, schema)
+    before = held(old)
+    place: tuple[Any, str] = (migrations, "_create") if schema is None else (command, "upgrade")
+    real = getattr(*place)
+
+    def fails(*given: Any) -> None:
+        real(*given)
+        raise RuntimeError("killed")
+
+    monkeypatch.setattr(*place, fails)
+    with pytest.raises(RuntimeError):
+        Database(str(old)).prepare()
+    assert held(old) == before
+    monkeypatch.undo()
+    assert Database(str(old)).prepare() == (schema, HEAD)
+
+
+@pytest.mark.parametrize("schema", EVER)
+def test_postgresql_of_an_earlier_schema_keeps_every_row_it_held(
+    empty_postgres_url: str, tmp_path: Path, schema: str
+) -> None:
+    rows = typed(made(tmp_path / "old.db", schema))
+    engine = create_engine(empty_postgres_url)
+    build(engine, schema)
+    tables = MetaData()
+    tables.reflect(engine)
+    with engine.begin() as connection:
+        for name, kept in rows.items():
+            connection.execute(tables.tables[name].insert(), kept)
+    engine.dispose()
+    database = Database(empty_postgres_url)
+    assert database.prepare() == (schema, HEAD)
+    now = contents(empty_postgres_url)
+    for name, kept in rows.items():
+        columns = [column.name for column in metadata.tables[name].columns]
+        places = [columns.index(column) for column in kept[0]]
+        found = [tuple(row[place] for place in places) for row in now[name]]
+        assert sorted(found, key=repr) == sorted((tuple(r.values()) for r in kept), key=repr)
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert database.last_event() > max(row["id"] for row in rows["events"])
+    database.close()
+
+
+def typed(file: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every table, with truths as truths."""
+    engine = create_engine(f"sqlite:///{file}")
+    tables = MetaData()
+    tables.reflect(engine)
+    with engine.connect() as connection:
+        return {
+            name: [dict(row) for row in connection.execute(table.select()).mappings()]
+            for name, table in tables.tables.items()
+            if name != "alembic_version"
+        }
+
+
+def build(engine: Engine, schema: str) -> None:
+    """The tables as the version that had this schema made them, numbers as they then were."""
+    config = Config()
+    config.set_main_option("script_location", str(VERSIONS.parent))
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, schema)
+        if engine.name == "postgresql":
+            connection.execute(text("SELECT setval('events_id_seq', 1000)"))
+
+
+def test_a_database_of_a_later_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+    file = made(tmp_path / "new.db", HEAD)
+    run(file, "UPDATE alembic_version SET version_num = '9999'")
+    before = held(file)
+    with pytest.raises(UnfitError, match="schema 9999, and this version of truezero knows"):
+        Database(str(file)).prepare()
+    assert held(file) == before
+
+
+def main() -> None:
+    """Write the newest schema's database, with secrets and a process that are nobody's."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "t.db"
+        fill(str(file)).close()
+        run(file, "UPDATE server SET value = substr(hex(name) || hex(zeroblob(32)), 1, 64)")
+        run(file, "UPDATE workers SET pid = 1")
+        with closing(sqlite3.connect(file)) as raw:
+            text = "\n".join(raw.iterdump()) + "\n"
+    (SCHEMAS / f"{HEAD}.sql").write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

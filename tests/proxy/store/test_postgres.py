@@ -1,0 +1,390 @@
+"""PostgreSQL stops, freezes, cuts connections: agents are served, nothing is lost or made up."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from classifier.records import Timing
+from proxy.store.commit import EVENTS_CHANNEL
+from proxy.store.database import AwayError, BadRowError, CommitBatch, Database, Gap
+from proxy.store.locks import Lock
+from tests.postgres import Server, required
+from tests.proxy.api.test_routes import Service, serving
+from tests.proxy.recording.test_storage_faults import durations_of, ready, wait_until_ready
+from tests.proxy.store.test_database import FULL
+
+CALLS = 10
+
+
+PATIENCE_S = 60
+
+
+@pytest.fixture(scope="module")
+def postgres_server() -> Iterator[Server]:
+    """A server that nobody else uses: it is stopped, and then said to have started lately."""
+    server = Server(required())
+    try:
+        server.create(settled=False)
+        yield server
+    finally:
+        server.destroy()
+
+
+@pytest.fixture(autouse=True)
+def lately(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets for how many seconds after a start other services may hold calls: not at all."""
+
+    def say(seconds: float) -> None:
+        monkeypatch.setattr("proxy.control.rollouts.LATELY_S", seconds)
+
+    say(0.0)
+    return say
+
+
+@contextlib.contextmanager
+def stopped(server: Server) -> Iterator[None]:
+    server.stop()
+    yield
+    server.start()
+
+
+@contextlib.contextmanager
+def killed(server: Server) -> Iterator[None]:
+    server.kill()
+    yield
+    server.start()
+
+
+@contextlib.contextmanager
+def frozen(server: Server) -> Iterator[None]:
+    """It accepts what is sent and never answers, as a server behind a broken network."""
+    server.freeze()
+    try:
+        yield
+    finally:
+        server.thaw()
+
+
+FAULTS: dict[str, Callable[[Server], AbstractContextManager[None]]] = {
+    "stopped": stopped, "killed": killed, "frozen": frozen,
+}  # fmt: skip
+
+
+@pytest.fixture
+def service(tmp_path: Path, postgres_url: str) -> Iterator[Service]:
+    settings = {"DATABASE_URL": postgres_url, "SPILL_DIR": str(tmp_path / "kept")}
+    with serving(tmp_path, **settings) as running_service:
+        yield running_service
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_agents_are_served_and_nothing_is_lost(
+    service: Service, postgres_server: Server, tmp_path: Path, fault: str
+) -> None:
+    assert service.call("before").status_code == 200
+    with FAULTS[fault](postgres_server):
+        assert service.call("during").status_code == 200  # the one that finds out
+        durations_of(CALLS, service, "during")
+        assert service.call("before").status_code == 200
+        assert service.http.get("/healthz").status_code == 200
+        told = ready(service)
+        assert (told["status"], told["recorder"], told["gaps"]) == ("not_ready", False, 0)
+        assert told["waiting"] >= CALLS + 2
+        assert list((tmp_path / "kept").glob("*.spill"))
+    wait_until_ready(service)
+    verdict = decided(service, "during")
+    assert (verdict["health"], verdict["total_requests"]) == ("healthy", CALLS + 1)
+    assert service.get("/rollouts/before/verdict")["total_requests"] == 2
+    assert not list((tmp_path / "kept").glob("*.spill"))
+
+
+def decided(service: Service, rollout: str) -> dict[str, Any]:
+    """A verdict once all that was kept is written."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := service.get(f"/rollouts/{rollout}/verdict"))["health"] == "undecided":
+        assert time.monotonic() < deadline, "it stays undecided"
+        time.sleep(0.05)
+    verdict: dict[str, Any] = found
+    return verdict
+
+
+def test_nothing_is_judged_while_another_service_may_hold_calls(
+    service: Service, postgres_server: Server, postgres_url: str, lately: Callable[[float], None]
+) -> None:
+    service.call("r")
+    assert service.get("/rollouts/r/verdict")["health"] == "healthy"
+    began = time.monotonic()
+    with stopped(postgres_server):
+        pass  # whoever noted a call meanwhile, it was not this service
+    wait_until_ready(service)
+    database = Database(postgres_url)
+    up_s = database.up_s()
+    database.close()
+    assert up_s is not None
+    assert 0 < up_s < time.monotonic() - began
+    lately(up_s + 3600)
+    assert service.get("/rollouts/r/verdict")["health"] == "undecided"
+    lately(up_s)
+    verdict = service.get("/rollouts/r/verdict")
+    assert (verdict["health"], verdict["total_requests"]) == ("healthy", 1)
+
+
+def test_a_rollout_touched_meanwhile_is_undecided(
+    service: Service, postgres_server: Server
+) -> None:
+    service.call("before")
+    with stopped(postgres_server):
+        service.call("before")
+        service.call("during")
+        healths = {service.get(f"/rollouts/{r}/verdict")["health"] for r in ("before", "during")}
+        assert healths == {"undecided"}
+        untouched = service.http.get("/rollouts/other/verdict")
+        assert untouched.status_code == 503
+
+
+def test_connections_that_were_cut_cost_no_call(
+    service: Service, postgres_server: Server, postgres_url: str
+) -> None:
+    service.call("r")
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    with postgres_server.connect() as operator:
+        for expected in range(2, 6):
+            cut = operator.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s",
+                (name,),
+            ).fetchone()
+            assert cut is not None
+            assert cut[0] >= 1
+            assert service.call("r").status_code == 200
+            assert ready(service)["gaps"] == 0
+            verdict = decided(service, "r")
+            assert (verdict["health"], verdict["total_requests"]) == ("healthy", expected)
+
+
+def _in_background(work: Callable[[], int]) -> Callable[[], int]:
+    """Begin something; what is returned waits for its answer."""
+    answers: list[int] = []
+    thread = threading.Thread(target=lambda: answers.append(work()))
+    thread.start()
+
+    def answer() -> int:
+        thread.join(PATIENCE_S)
+        return answers[0]
+
+    return answer
+
+
+def _until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+def _cut_waiting(operator: psycopg.Connection[tuple[Any, ...]], name: str) -> int:
+    row = operator.execute(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+        " WHERE datname = %s AND wait_event_type = 'Lock'",
+        (name,),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+FAILED = replace(FULL, id="f1")
+
+
+@pytest.fixture
+def database(postgres_url: str) -> Iterator[Database]:
+    opened = Database(postgres_url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def other(postgres_url: str) -> Iterator[Database]:
+    """The same database, as another replica has it."""
+    opened = Database(postgres_url)
+    yield opened
+    opened.close()
+
+
+def test_an_event_of_one_replica_rings_at_another(database: Database, other: Database) -> None:
+    rung = threading.Semaphore(0)
+    with database.telling(rung.release) as told:
+        assert told
+        assert rung.acquire(timeout=PATIENCE_S), "once, when it begins to listen"
+        other.write(CommitBatch(recorded=[FAILED]), worker="w")
+        assert rung.acquire(timeout=PATIENCE_S)
+
+
+def test_a_call_that_did_not_fail_is_no_event(
+    database: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    with postgres_server.connect(name) as hearing:
+        hearing.execute(f"LISTEN {EVENTS_CHANNEL}".encode())
+        database.write(CommitBatch(recorded=[FAILED]), worker="w")
+        database.write(CommitBatch(recorded=[replace(FULL, id="x2", cause=None)]), worker="w")
+        hearing.execute(f"NOTIFY {EVENTS_CHANNEL}, 'the end'".encode())
+        told = list(hearing.notifies(timeout=PATIENCE_S, stop_after=2))
+    assert [event.payload for event in told] == ["", "the end"]
+
+
+def test_a_commit_cut_in_the_middle_is_made_again(
+    database: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    """Its statement waits for a lock; its connection is killed there."""
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    database.write(CommitBatch(recorded=[FAILED]), worker="w")
+    with postgres_server.connect(name) as other, postgres_server.connect() as operator:
+        with other.transaction():
+            other.execute("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
+            answer = _in_background(partial(_written, database, CommitBatch(recorded=[FULL])))
+            _until(lambda: _cut_waiting(operator, name) > 0)
+        assert answer() == 1
+    found = database.rollout("r1")
+    assert found is not None
+    assert [each.id for each in found[1].exchanges] == ["f1", "x1"]
+
+
+def test_a_listener_hears_again_after_a_restart(
+    database: Database, other: Database, postgres_server: Server
+) -> None:
+    rung = threading.Semaphore(0)
+    with database.telling(rung.release):
+        assert rung.acquire(timeout=PATIENCE_S)
+        with stopped(postgres_server):
+            pass
+        assert rung.acquire(timeout=PATIENCE_S), "for what was told meanwhile"
+        other.write(CommitBatch(recorded=[FAILED]), worker="w")
+        assert rung.acquire(timeout=PATIENCE_S)
+
+
+def test_events_become_visible_in_the_order_of_their_numbers(
+    database: Database, other: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    """A reader that has seen an event never misses one with a lower number."""
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
+        with slow.transaction():
+            slow.execute("SELECT pg_advisory_xact_lock(%s)", (Lock.EVENTS.key(),))
+            answer = _in_background(lambda: _written(other, CommitBatch(recorded=[FAILED])))
+            _until(lambda: _waiting(looking) == 1)
+            slow.execute("INSERT INTO events (kind, at, data) VALUES ('slow', 1, '{}')")
+        assert answer() == 1
+        kinds = slow.execute("SELECT kind FROM events ORDER BY id").fetchall()
+    assert kinds == [("slow",), ("exchange_failed",)]
+
+
+def _written(database: Database, batch: CommitBatch) -> int:
+    database.write(batch, worker="w")
+    return 1
+
+
+def test_calls_stand_in_the_partition_of_their_month(
+    database: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    now = datetime(2031, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+    spread = {"now": now, "soon": now + 2, "later": now + 40 * 86400, "old": 1000.5}
+    early = replace(FULL, id="early", timing=Timing(started_at=now + 1))
+    database.write(CommitBatch(recorded=[early]), worker="w")  # before anybody made its month
+    database.heartbeat("w", host="here", now=now)
+    calls = [replace(FULL, id=name, timing=Timing(started_at=at)) for name, at in spread.items()]
+    database.write(CommitBatch(recorded=calls), worker="w")
+    with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as looking:
+        rows = looking.execute("SELECT id, tableoid::regclass::text FROM exchanges").fetchall()
+    assert dict(rows) == {
+        "now": "exchanges_2031_12", "soon": "exchanges_2032_01", "early": "exchanges_2032_01",
+        "later": "exchanges_2032_02", "old": "exchanges_else",
+    }  # fmt: skip
+    found = database.rollout("r1")
+    assert found is not None
+    assert [each.id for each in found[1].exchanges] == ["old", "now", "early", "soon", "later"]
+
+
+def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
+    database: Database, other: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    names = ["r1", "r2", "r3"]
+    gaps = {name: Gap(1, 1.0) for name in names}
+    backwards = {name: gaps[name] for name in reversed(names)}
+    database.write(CommitBatch(gaps=gaps), worker="w")
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
+        with slow.transaction():
+            slow.execute("UPDATE rollouts SET attempt = 1 WHERE id = 'r2'")
+            answers = [
+                _in_background(partial(_written, opened, CommitBatch(gaps=each)))
+                for opened, each in ((database, gaps), (other, backwards))
+            ]
+            _until(lambda: _waiting(looking) == 2)
+        assert [answer() for answer in answers] == [1, 1]
+    found = [database.rollout(name) for name in names]
+    assert [each[1].gaps for each in found if each] == [3, 3, 3]
+
+
+def _waiting(looking: psycopg.Connection[tuple[Any, ...]]) -> int:
+    row = looking.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def test_a_text_longer_than_it_should_be_is_no_fault(database: Database) -> None:
+    long = replace(FULL, model="m" * 5000, finish_reason="f" * 5000, request_bytes=1 << 40)
+    database.write(CommitBatch(recorded=[long]), worker="w")
+    found = database.rollout("r1")
+    assert found is not None
+    assert found[1].exchanges == (long,)
+
+
+@pytest.mark.parametrize(
+    "row", [{"model": "a\0b"}, {"model": "\ud800"}, {"request_bytes": 1 << 70}]
+)
+def test_a_row_that_it_never_takes_is_the_rows_fault(
+    database: Database, row: dict[str, Any]
+) -> None:
+    with pytest.raises(BadRowError):
+        database.write(CommitBatch(recorded=[replace(FULL, **row)]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
+
+
+def test_a_database_made_anew_in_its_place_is_prepared(
+    database: Database, postgres_server: Server, postgres_url: str
+) -> None:
+    before = database.secret("salt")
+    with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as operator:
+        operator.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    with pytest.raises(AwayError):
+        database.write(CommitBatch(recorded=[FULL]), worker="w")
+    database.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert database.rollout("r1") is not None
+    assert database.secret("salt") == before
+
+
+def test_replicas_that_start_at_once_make_one_schema(postgres_server: Server) -> None:
+    with postgres_server.database(prepared=False) as url:
+        opened = [Database(url) for _ in range(4)]
+        answers = [_in_background(partial(_prepared, each)) for each in opened]
+        assert [answer() for answer in answers] == [1] * 4
+        assert len({each.secret("keyring") for each in opened}) == 1
+        for each in opened:
+            each.close()
+
+
+def _prepared(database: Database) -> int:
+    database.prepare()
+    return 1

@@ -1,0 +1,589 @@
+"""What Prometheus is told: right numbers, few labels, the sum over all processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy.exc import OperationalError
+
+from classifier.records import Ending, Exchange, Kind, Timing, Usage
+from classifier.verdicts import Subcategory
+from proxy.recording.recorder import FlushResult, Recorder
+from proxy.store.database import CommitBatch, StoreCounts
+from proxy.telemetry.metrics import Metrics
+from tests.builders import calls, exchange
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.proxy.api.test_routes import PATIENCE_S, Service, problem
+from tests.proxy.clocks import HandTurned
+from tests.proxy.conftest import Services
+from tests.proxy.control.test_batches import DEAD, DOWN, play
+from tests.proxy.recording.test_recorder import ENDED, Shelf, recording
+
+ROOT = Path(__file__).parent.parent.parent.parent
+NAMES = {
+    "truezero_build", "truezero_verdicts", "truezero_breakers", "truezero_exchanges",
+    "truezero_tokens", "truezero_exchange_duration_seconds", "truezero_first_token_seconds",
+    "truezero_overhead_seconds", "truezero_recorder_turn_seconds", "truezero_gaps",
+    "truezero_calls_in_flight", "truezero_recorder_waiting", "truezero_recorder_failing",
+}  # fmt: skip
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@dataclass
+class Quiet:
+    """A recorder that says what it is told to."""
+
+    failing: bool = False
+    gaps_counted: int = 0
+    in_flight: int = 0
+    waiting: int = 0
+
+
+def metrics(
+    recording: Quiet | Recorder | None = None,
+    census: Callable[[], StoreCounts] = lambda: StoreCounts(verdicts={}, breakers={}),
+) -> Metrics:
+    return Metrics(recording or Quiet(), census=census, version="9.9")
+
+
+TIMED = Timing(started_at=1.0, first_token_s=0.1, duration_s=1.0)
+
+
+def told(text: str | Metrics) -> Samples:
+    if isinstance(text, Metrics):
+        text = text.exposition()[0].decode()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples | str | Metrics, name: str, **labels: str) -> float | None:
+    """The one sample whose labels include these; None where there is none."""
+    samples = samples if isinstance(samples, dict) else told(samples)
+    wanted = labels.items()
+    found = [
+        value for (named, its), value in samples.items() if named == name and wanted <= set(its)
+    ]
+    assert len(found) < 2, f"{len(found)} samples {name} {labels}"
+    return found[0] if found else None
+
+
+def after(*exchanges: Exchange) -> Samples:
+    """What is told once these calls have ended."""
+    counting = metrics()
+    counting.observe(FlushResult(ended=exchanges, waited_s=[0.001] * len(exchanges), took_s=0.002))
+    return told(counting)
+
+
+def scraped(service: Service) -> Samples:
+    answer = service.http.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    return told(answer.text)
+
+
+def eventually(
+    ask: Callable[[], float | None], wanted: float, timeout_s: float = PATIENCE_S
+) -> None:
+    """Who waited for a commit goes on before it is counted."""
+    deadline = time.monotonic() + timeout_s
+    while (got := ask()) != wanted:
+        assert time.monotonic() < deadline, f"{got} stays, {wanted} was awaited"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="2")
+
+
+# --- calls ---------------------------------------------------------------------------------
+
+
+def test_a_call_is_counted_by_upstream_kind_status_class_cause_and_ending() -> None:
+    samples = after(*calls("200", "200", "429", "401%anthropic", "net", "left", "200+embed"))
+
+    def count(**labels: str) -> float | None:
+        return value(samples, "truezero_exchanges_total", **labels)
+
+    assert count(upstream="openai", status_class="2xx", kind="inference", ending="complete") == 2
+    assert count(upstream="openai", status_class="4xx", subcategory="rate_limit") == 1
+    assert count(upstream="anthropic", subcategory="auth") == 1
+    assert count(status_class="none", subcategory="provider_error", ending="never_connected") == 1
+    assert count(status_class="none", subcategory="none", ending="left_by_agent") == 1
+    assert count(kind="embedding") == 1
+
+
+def test_what_a_drill_plays_is_laid_on_no_provider() -> None:
+    samples = after(exchange(429, injected=True), exchange())
+    assert value(samples, "truezero_exchanges_total") == 1
+    assert value(samples, "truezero_exchanges_total", status_class="4xx") is None
+
+
+def test_a_status_beyond_the_classes_is_other() -> None:
+    assert value(after(exchange(42)), "truezero_exchanges_total", status_class="other") == 1
+
+
+def test_tokens_are_counted_by_kind() -> None:
+    usage = Usage(
+        input_total=100, output_total=50, cached_input_tokens=60, cache_write_tokens=5,
+        reasoning_tokens=30,
+    )  # fmt: skip
+    samples = after(exchange(usage=usage), exchange(usage=usage, at=1.0))
+    kinds = {"input": 200, "output": 100, "cache_read": 120, "cache_write": 10, "reasoning": 60}
+    assert kinds == {kind: value(samples, "truezero_tokens_total", kind=kind) for kind in kinds}
+
+
+def test_unknown_tokens_are_told_nowhere() -> None:
+    assert value(after(exchange(usage=Usage())), "truezero_tokens_total", kind="input") is None
+
+
+def test_only_answered_inference_calls_are_timed() -> None:
+    samples = after(
+        exchange(took=3.0), exchange(429, took=0.1), exchange(kind=Kind.PROBE, took=0.1)
+    )
+    name = "truezero_exchange_duration_seconds"
+    assert value(samples, f"{name}_count", upstream="openai") == 1
+    assert value(samples, f"{name}_sum", upstream="openai") == 3.0
+    assert value(samples, f"{name}_bucket", le="2.5") == 0
+    assert value(samples, f"{name}_bucket", le="5.0") == 1
+
+
+def test_a_time_on_a_bound_is_within_it() -> None:
+    samples = after(*(exchange(took=took, at=took) for took in (5.0, 2.5, 5.1, 1000.0)))
+    name = "truezero_exchange_duration_seconds_bucket"
+    within = {le: value(samples, name, le=le) for le in ("1.0", "2.5", "5.0", "10.0", "+Inf")}
+    assert within == {"1.0": 0, "2.5": 1, "5.0": 2, "10.0": 3, "+Inf": 4}
+
+
+def test_what_was_told_before_is_added_to_and_never_told_twice() -> None:
+    counting = metrics()
+    turn = FlushResult(ended=[exchange(took=3.0)], waited_s=[0.001], took_s=0.002)
+    counting.observe(turn)
+    counting.sample()
+    assert value(counting, "truezero_exchanges_total") == 1
+    counting.observe(turn)
+    samples = told(counting)
+    assert value(samples, "truezero_exchanges_total") == 2
+    assert value(samples, "truezero_exchange_duration_seconds_sum") == 6.0
+    assert value(samples, "truezero_overhead_seconds_count", part="commit") == 2
+    assert value(samples, "truezero_recorder_turn_seconds_count") == 2
+
+
+def test_the_first_token_is_timed_in_streams_only() -> None:
+    timing = replace(exchange().timing, first_token_s=0.3)
+    samples = after(exchange(timing=timing, streamed=True), exchange(timing=timing, streamed=False))
+    assert value(samples, "truezero_first_token_seconds_count") == 1
+    assert value(samples, "truezero_first_token_seconds_sum") == 0.3
+
+
+def test_no_label_names_a_rollout_a_model_a_role_or_a_key() -> None:
+    text = str(
+        after(
+            exchange(
+                rollout_id="the-rollout", model="the-model", answered_model="the-answerer",
+                role="the-role", key_digest="the-key", api="the-api", id="the-id",
+                finish_reason="the-reason", provider_request_id="the-request",
+            )
+        )
+    )  # fmt: skip
+    assert "the-" not in text
+
+
+# --- the service itself ----------------------------------------------------------------------
+
+
+def test_the_recorder_is_told_as_it_stands() -> None:
+    recorder = Quiet(failing=True, gaps_counted=3, in_flight=7, waiting=11)
+    counting = metrics(recorder)
+    samples = told(counting)
+    assert value(samples, "truezero_recorder_failing") == 1
+    assert value(samples, "truezero_gaps_total") == 3
+    assert value(samples, "truezero_calls_in_flight") == 7
+    assert value(samples, "truezero_recorder_waiting") == 11
+    recorder.failing, recorder.gaps_counted, recorder.in_flight = False, 5, 0
+    samples = told(counting)
+    assert value(samples, "truezero_recorder_failing") == 0
+    assert value(samples, "truezero_gaps_total") == 5
+    assert value(samples, "truezero_calls_in_flight") == 0
+
+
+def test_overhead_is_told_by_its_parts() -> None:
+    counting = metrics()
+    counting.observe(FlushResult(ended=[], waited_s=[0.002, 0.004], took_s=0.001))
+    counting.late(0.02)
+    samples = told(counting)
+    assert value(samples, "truezero_overhead_seconds_count", part="commit") == 2
+    assert value(samples, "truezero_overhead_seconds_sum", part="commit") == pytest.approx(0.006)
+    assert value(samples, "truezero_overhead_seconds_sum", part="loop") == 0.02
+    assert value(samples, "truezero_recorder_turn_seconds_sum") == 0.001
+
+
+def test_while_the_database_is_away_the_rest_is_told() -> None:
+    def away() -> StoreCounts:
+        raise OperationalError("select", None, Exception("disk I/O error"))
+
+    samples = told(metrics(Quiet(in_flight=2), away))
+    assert value(samples, "truezero_calls_in_flight") == 2
+    assert value(samples, "truezero_breakers", phase="open") is None
+
+
+def test_open_metrics_are_given_to_who_asks_for_them() -> None:
+    text, content_type = metrics().exposition("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith(b"# EOF\n")
+
+
+async def test_a_call_that_is_written_twice_is_told_once() -> None:
+    counting = metrics()
+    async with recording(Shelf()) as recorder:
+        recorder.tell(counting.observe)
+        recorder.opened(ENDED.id, lambda: replace(ENDED, ending=None))
+        recorder.hurry()
+        await recorder.recorded(ENDED)
+        await recorder.recorded(replace(ENDED, response_bytes=14))
+        await recorder.recorded(replace(ENDED, id="y"))
+    assert value(counting, "truezero_exchanges_total", ending="complete") == 2
+
+
+async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.recording.recorder._REMEMBERED", 10)
+    turns: list[FlushResult] = []
+    async with recording(Shelf()) as recorder:
+        recorder.tell(turns.append)
+        for n in range(25):
+            await recorder.recorded(replace(ENDED, id=str(n)))
+            await recorder.recorded(replace(ENDED, id=str(max(0, n - 5))))  # a late second one
+        assert len(recorder._told) + len(recorder._told_before) <= 20
+    assert [e.id for turn in turns for e in turn.ended] == [str(n) for n in range(25)]
+
+
+async def test_calls_are_in_flight_until_they_end() -> None:
+    async with recording(Shelf()) as recorder:
+        for begun in (replace(ENDED, id=name, ending=None) for name in "ab"):
+            await recorder.opened(begun.id, partial(replace, begun))
+        assert recorder.in_flight == 2
+        await recorder.recorded(replace(ENDED, id="a"))
+        assert recorder.in_flight == 1
+        await recorder.recorded(replace(ENDED, id="c", ending=Ending.LEFT_BY_AGENT))  # unnoted
+        assert recorder.in_flight == 1
+
+
+async def test_who_watches_badly_hurts_nobody() -> None:
+    def broken(_turn: FlushResult) -> None:
+        raise RuntimeError
+
+    turns: list[FlushResult] = []
+    shelf = Shelf()
+    async with recording(shelf) as recorder:
+        recorder.tell(broken)
+        recorder.tell(turns.append)
+        await recorder.recorded(ENDED)
+        await recorder.recorded(replace(ENDED, id="y"))
+    assert shelf.recorded == ["x", "y"]
+    assert len(turns) == 2
+
+
+async def test_a_call_waits_as_long_as_its_commit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = threading.Event()
+
+    class Telling(Shelf):
+        def write(self, batch: CommitBatch, *, worker: str) -> None:
+            began.set()
+            super().write(batch, worker=worker)
+
+    shelf, turns, clock = Telling(), list[FlushResult](), HandTurned(20.0)
+    monkeypatch.setattr("proxy.recording.recorder.time", SimpleNamespace(perf_counter=clock))
+    async with recording(shelf) as recorder:
+        recorder.tell(turns.append)
+        shelf.gate.clear()
+        done = recorder.recorded(ENDED)
+        while not began.is_set():
+            await asyncio.sleep(0.005)
+        clock.now += 0.2
+        shelf.gate.set()
+        await done
+    (waited_s,) = turns[0].waited_s
+    assert waited_s == pytest.approx(0.2)
+    assert turns[0].took_s == pytest.approx(0.2)
+
+
+# --- over HTTP -------------------------------------------------------------------------------
+
+
+def test_calls_through_the_proxy_are_told(service: Service) -> None:
+    before = scraped(service)
+
+    def more(name: str, **labels: str) -> float:
+        """By how much a counter grew; the service has counted for other tests."""
+        return (value(scraped(service), name, **labels) or 0) - (value(before, name, **labels) or 0)
+
+    for _ in range(3):
+        service.call()
+    service.provider.plays(answers.FAILURES[Api.CHAT][Fault.QUOTA])
+    service.call()
+    eventually(lambda: more("truezero_exchanges_total", subcategory="none"), 3)
+    eventually(lambda: more("truezero_exchanges_total", subcategory="quota"), 1)
+    assert more("truezero_tokens_total", kind="input") > 0
+    assert more("truezero_overhead_seconds_count", part="commit") == 4
+    assert value(scraped(service), "truezero_calls_in_flight") == 0
+
+
+def test_every_name_is_told_and_no_other(service: Service) -> None:
+    text = service.http.get("/metrics").text
+    families = {f.name for f in text_string_to_metric_families(text)}
+    assert {name for name in families if name.startswith("truezero_")} == NAMES
+    assert "process_cpu_seconds" in families
+
+
+def test_the_loop_is_listened_to(service: Service) -> None:
+    def heard() -> float | None:
+        count = value(scraped(service), "truezero_overhead_seconds_count", part="loop")
+        return min(count or 0, 2)
+
+    eventually(heard, 2)
+    total = value(scraped(service), "truezero_overhead_seconds_sum", part="loop")
+    assert total is not None
+    assert 0 < total < 5
+
+
+def test_verdicts_and_breakers_are_told_as_they_stand(service: Service) -> None:
+    play(service, "fine")
+    play(service, "down", DOWN)
+    samples = scraped(service)
+    assert value(samples, "truezero_verdicts", health="healthy") == 1
+    assert value(samples, "truezero_breakers", phase="open") == 0
+    for name in ("dead-1", "dead-2"):
+        play(service, name, DEAD)
+    samples = scraped(service)
+    assert value(samples, "truezero_verdicts", health="api_error") == 3
+    assert value(samples, "truezero_breakers", phase="open") == 1
+    service.http.post("/batches/b/breaker/reset")
+    samples = scraped(service)
+    assert value(samples, "truezero_breakers", phase="open") == 0
+    assert value(samples, "truezero_breakers", phase="half_open") == 1
+
+
+def test_the_numbers_are_the_operators(services: Services) -> None:
+    service = services(ADMIN_TOKEN="t0ken")
+    problem(service.http.get("/metrics"), 401, "unauthorized")
+    agent = {"Authorization": "Bearer tz-abc"}
+    problem(service.http.get("/metrics", headers=agent), 401, "unauthorized")
+    operator = {"Authorization": "Bearer t0ken"}
+    assert service.http.get("/metrics", headers=operator).status_code == 200
+
+
+# --- several processes -------------------------------------------------------------------------
+
+
+# Forks, as uvicorn does not: an interpreter for each would take a second.
+COUNTS = """
+import os, signal, sys
+from pathlib import Path
+from types import SimpleNamespace
+from proxy.telemetry.metrics import SHARED, Metrics
+from proxy.recording.recorder import FlushResult
+from proxy.store.database import StoreCounts
+from tests.builders import exchange
+
+def counting(in_flight):
+    counting = Metrics(
+        SimpleNamespace(failing=False, gaps_counted=0, in_flight=in_flight, waiting=0),
+        census=lambda: StoreCounts(verdicts={}, breakers={}), version="1",
+        shared=Path(os.environ[SHARED]),
+    )
+    counting.observe(FlushResult(ended=[exchange()] * 10, waited_s=[], took_s=0.1))
+    counting.sample()
+    return counting
+
+def forked(work):
+    child = os.fork()
+    if not child:
+        work()
+        sys.stdout.flush()
+        os._exit(0)
+    return child
+
+def lives():
+    kept = counting(5)
+    os.write(says, b".")
+    signal.pause()
+
+def tells():
+    print(counting(1).exposition()[0].decode())
+
+hears, says = os.pipe()
+other = forked(lives)
+os.read(hears, 1)
+os.waitpid(forked(tells), 0)
+os.kill(other, signal.SIGKILL)
+os.waitpid(other, 0)
+print("---", flush=True)
+os.waitpid(forked(tells), 0)
+"""
+
+
+def test_what_a_dead_worker_counted_stays_and_what_it_had_in_flight_goes(tmp_path: Path) -> None:
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", COUNTS]
+    said = subprocess.check_output(command, env=environment, cwd=ROOT, text=True)
+    beside, alone = said.split("---")
+    assert value(beside, "truezero_exchanges_total") == 20
+    assert value(beside, "truezero_calls_in_flight") == 6
+    assert value(alone, "truezero_exchanges_total") == 30
+    assert value(alone, "truezero_calls_in_flight") == 1
+
+
+# --- what reads them -----------------------------------------------------------------------------
+
+METRIC = re.compile(r"\btruezero_[a-z_]+")
+SUFFIXES = re.compile(r"_(total|bucket|count|sum)$")
+
+
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "deploy/grafana/truezero.json").read_text("utf-8"))
+    return found
+
+
+def queries() -> list[str]:
+    return [
+        target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", [])
+    ]
+
+
+def test_every_query_of_the_dashboard_asks_for_what_is_told() -> None:
+    assert len(queries()) > 10
+    for query in queries():
+        names = {SUFFIXES.sub("", name) for name in METRIC.findall(query)}
+        assert names, query
+        assert names <= NAMES, query
+
+
+def test_every_metric_of_ours_is_on_the_dashboard() -> None:
+    shown = {SUFFIXES.sub("", name) for query in queries() for name in METRIC.findall(query)}
+    assert NAMES - shown == {"truezero_build"}
+
+
+def test_the_documentation_lists_every_metric_and_its_labels() -> None:
+    text = (ROOT / "docs/observability.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(truezero_\w+)` \| (?:`([a-z_ ]+)`)? ?\|", text, re.MULTILINE)
+    listed = {SUFFIXES.sub("", name): set(labels.split()) for name, labels in rows}
+    told_of: dict[str, set[str]] = {name: set() for name in NAMES}
+    counting = metrics(census=lambda: StoreCounts(verdicts={"healthy": 1}, breakers={"open": 1}))
+    counting.observe(
+        FlushResult(ended=[exchange(streamed=True, timing=TIMED)], waited_s=[1], took_s=1)
+    )
+    for name, labels in told(counting):
+        if name.startswith("truezero_"):
+            told_of[SUFFIXES.sub("", name)] |= {label for label, _ in labels} - {"le"}
+    assert listed == told_of
+
+
+def test_panels_have_names_sources_and_places_of_their_own() -> None:
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        assert panel["title"]
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+        if panel["type"] != "row":
+            assert panel["datasource"] == {"type": "prometheus", "uid": "prometheus"}
+            assert panel["description"]
+
+
+def test_causes_have_the_colours_they_have_on_the_pages() -> None:
+    css = (ROOT / "proxy/web/static/page.css").read_text("utf-8")
+    pages = {name: re.search(rf"--{name.replace('_', '-')}: (#\w+)", css) for name in Subcategory}
+    (panel,) = (p for p in dashboard()["panels"] if p["title"] == "Failures by cause")
+    shown = {
+        override["matcher"]["options"]: override["properties"][0]["value"]["fixedColor"].lower()
+        for override in panel["fieldConfig"]["overrides"]
+    }
+    assert shown == {name.value: found[1] for name, found in pages.items() if found}
+
+
+def read(name: str) -> Mapping[str, Any]:
+    found = yaml.safe_load((ROOT / name).read_text("utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_prometheus_asks_the_service_with_its_token() -> None:
+    (job,) = read("deploy/prometheus.yml")["scrape_configs"]
+    compose = read("docker-compose.yml")
+    prometheus = compose["services"]["prometheus"]
+    assert job["metrics_path"] == "/metrics"
+    assert job["static_configs"][0]["targets"] == ["truezero:8383"]
+    assert prometheus["environment"] == ["TRUEZERO_ADMIN_TOKEN"]
+    (command,) = prometheus["command"]
+    file = job["authorization"]["credentials_file"]
+    assert f'"$$TRUEZERO_ADMIN_TOKEN" > {file};' in command
+    assert "secrets" not in compose, "docker-compose 1 knows none that come from a variable"
+
+
+def test_monitoring_starts_only_where_it_is_asked_for() -> None:
+    services = read("docker-compose.yml")["services"]
+    profiles = {name: service.get("profiles") for name, service in services.items()}
+    assert {name for name, of in profiles.items() if not of} == {"truezero"}
+    assert {name for name, of in profiles.items() if of == ["monitoring"]} == {
+        "prometheus",
+        "grafana",
+    }
+
+
+@pytest.mark.parametrize("name", ["prometheus", "grafana"])
+def test_monitoring_is_pinned_and_heard_on_this_machine_only(name: str) -> None:
+    service = read("docker-compose.yml")["services"][name]
+    assert re.fullmatch(r"[\w/-]+:v?\d+\.\d+\.\d+", service["image"])
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+
+def test_every_file_that_monitoring_mounts_is_there() -> None:
+    compose = read("docker-compose.yml")
+    mounts = [
+        mount.split(":")[0]
+        for service in compose["services"].values()
+        for mount in service.get("volumes", [])
+    ]
+    named = set(compose["volumes"])
+    assert len(mounts) > len(named)
+    for mount in mounts:
+        assert mount in named or (ROOT / mount).exists(), mount
+
+
+def test_grafana_finds_its_source_and_its_dashboard() -> None:
+    (source,) = read("deploy/grafana/provisioning/datasources/prometheus.yml")["datasources"]
+    assert (source["type"], source["uid"]) == ("prometheus", "prometheus")
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = read("deploy/grafana/provisioning/dashboards/truezero.yml")["providers"]
+    mounts = read("docker-compose.yml")["services"]["grafana"]["volumes"]
+    assert (
+        f"./deploy/grafana/truezero.json:{provider['options']['path']}/truezero.json:ro" in mounts
+    )

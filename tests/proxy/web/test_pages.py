@@ -1,0 +1,401 @@
+"""The dashboard over HTTP: what its pages say, what they never say, and whom they let in."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.proxy.api.test_routes import CHAT, PLAIN, Service, problem
+from tests.proxy.conftest import Services
+
+DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
+LIMITED = answers.FAILURES[Api.CHAT][Fault.RATE_LIMIT]
+TOKEN = "t0ken-of-the-operator"
+BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+PROMPT, KEY = "what nobody may read", "sk-what-nobody-may-see"
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="2")
+
+
+@pytest.fixture
+def guarded(services: Services) -> Service:
+    return services(ADMIN_TOKEN=TOKEN)
+
+
+def play(service: Service, name: str, answer: object = None, **facts: Any) -> None:
+    """One rollout as a runner drives it."""
+    reward = facts.pop("reward", 0.0)
+    registration = {"batch": "b", "model": "gpt-5", "upstream": "openai", **facts}
+    service.http.post("/rollouts", json={"id": name, **registration})
+    service.provider.plays(answer or answers.chat())  # type: ignore[arg-type]
+    asked = {"model": "gpt-5", "messages": [{"role": "user", "content": PROMPT}]}
+    headers = {"authorization": f"Bearer {KEY}"}
+    service.http.post(f"/r/{name}/openai{CHAT}", json=asked, headers=headers)
+    seen = {
+        "status": "success", "prompts_executed": 1, "rewards": {"reward": reward},
+        "error": PROMPT, "eval": {"said": PROMPT},
+    }  # fmt: skip
+    service.http.post(f"/rollouts/{name}/outcome", json=seen)
+
+
+def page(service: Service, path: str, status: int = 200, **query: Any) -> str:
+    answer = service.http.get(path, params=query or None, headers=BROWSER)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    return answer.text
+
+
+def words(html: str) -> str:
+    """A page's text as one line."""
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+PAGES = (
+    "/", "/ui/batches/b", "/ui/rollouts", "/ui/rollouts/dead", "/ui/fingerprints", "/ui/upstreams",
+)  # fmt: skip
+
+
+# --- what they say ------------------------------------------------------------
+
+
+def test_a_newcomer_is_told_the_one_line_of_the_first_call(service: Service) -> None:
+    said = words(page(service, "/"))
+    base = str(service.http.base_url).rstrip("/")
+    assert "No call has come yet" in said
+    assert f"curl {base}/r/my-first-rollout/openai/v1/chat/completions" in said
+
+
+def test_the_first_call_is_found_though_it_names_no_batch(service: Service) -> None:
+    service.call("my-first-rollout")
+    assert "1 rollout of no batch" in words(page(service, "/"))
+    assert "my-first-rollout" in page(service, "/ui/rollouts", batch="-")
+
+
+def test_pages_give_the_answers_that_rest_gives(service: Service) -> None:
+    play(service, "won", reward=1.0)
+    play(service, "lost")
+    play(service, "dead", DEAD)
+    rest = service.get("/batches/b")
+    for path in ("/", "/ui/batches/b"):
+        said = words(page(service, path))
+        assert f"{rest['score_effective']:.3f}" in said
+        assert f"{rest['score_worst']:.3f} – {rest['score_best']:.3f}" in said
+        assert "66.6%" in said, "coverage"
+    (line,) = service.get("/batches/b/check")["lines"]
+    assert line in words(page(service, "/ui/batches/b"))
+
+
+def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -> None:
+    for name in ("dead", "dead-2"):
+        play(service, name, DEAD)
+    play(service, "slow", LIMITED, upstream=None, model=None)
+    html = page(service, "/ui/batches/b")
+    said = words(html)
+    assert "auth:401" in said
+    assert re.search(r"openai/gpt-5/key-\w+ open auth:401 2 / 2", said)
+    assert re.search(r"Run again .* slow", said)
+    assert 'aria-label="Failed calls from' in html
+    assert "2 auth, 1 rate limit" in html
+
+
+def test_a_rollout_shows_its_verdict_facts_and_calls(service: Service) -> None:
+    play(service, "dead", DEAD)
+    said = words(page(service, "/ui/rollouts/dead"))
+    assert "No call of this agent was ever answered (auth: HTTP 401 on 1 of 1 calls)" in said
+    assert "Rule all_failed" in said
+    assert "reward 0 null it stands on no measurement" in said
+    assert "401 auth invalid_api_key evidence" in said
+    assert "truezero verdict dead" in said
+
+
+def test_a_rollout_that_never_called_has_a_page(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "silent"})
+    assert "No call has come yet" in words(page(service, "/ui/rollouts/silent"))
+
+
+def test_names_with_slashes_have_pages(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "a/b c", "batch": "x/y"})
+    assert 'href="/ui/rollouts/a%2Fb%20c"' in page(service, "/ui/batches/x%2Fy")
+    assert '<h1 class="id">a/b c</h1>' in page(service, "/ui/rollouts/a%2Fb%20c")
+
+
+def test_fingerprints_lead_to_the_rollouts_they_struck(service: Service) -> None:
+    play(service, "dead", DEAD)
+    play(service, "fine", reward=1.0)
+    assert "/ui/rollouts?fingerprint=auth%3A401" in page(service, "/ui/fingerprints")
+    found = page(service, "/ui/rollouts", fingerprint="auth:401")
+    assert "/ui/rollouts/dead" in found
+    assert "/ui/rollouts/fine" not in found
+
+
+def test_upstreams_show_how_they_do_now(service: Service) -> None:
+    play(service, "fine")
+    play(service, "fine-2")
+    play(service, "slow", LIMITED)
+    play(service, "dead", DEAD)
+    said = words(page(service, "/ui/upstreams"))
+    assert re.search(r"openai http://127.0.0.1:\d+ 4 50% ", said)
+    assert re.search(r" 25% ", said), "rate limited"
+    assert re.search(r"key-\w+ 4, 2 failed", said)
+
+
+# --- lists ------------------------------------------------------------
+
+
+def listed(html: str) -> list[str]:
+    return re.findall(r'<a class="id" href="/ui/rollouts/([^"]+)">', html.split('id="list"')[1])
+
+
+def test_rollouts_are_filtered_and_searched(service: Service) -> None:
+    play(service, "fine", reward=1.0, task="sort a list")
+    play(service, "dead", DEAD, task="draw a map")
+    at = "/ui/batches/b"
+    assert listed(page(service, at)) == ["fine", "dead"]
+    assert listed(page(service, at, health="api_error")) == ["dead"]
+    assert listed(page(service, at, subcategory="auth")) == ["dead"]
+    assert listed(page(service, at, fingerprint="auth:401")) == ["dead"]
+    assert listed(page(service, at, q="FIN")) == ["fine"]
+    assert listed(page(service, at, q="a map")) == ["dead"]
+    assert listed(page(service, at, q="%")) == []
+    assert listed(page(service, at, q="fine", health="api_error")) == []
+    assert "No rollout matches" in page(service, at, q="nobody")
+
+
+def test_an_empty_field_of_the_form_filters_nothing(service: Service) -> None:
+    play(service, "fine")
+    found = page(service, "/ui/batches/b", q="", health="", subcategory="", fingerprint="")
+    assert listed(found) == ["fine"]
+
+
+def test_long_lists_come_in_pages(service: Service) -> None:
+    for n in range(103):
+        service.http.post("/rollouts", json={"id": f"r{n:03d}", "batch": "b"})
+    first, second = (page(service, "/ui/batches/b", page=n, q="r") for n in (1, 2))
+    assert len(listed(first)) == 100
+    assert listed(second) == ["r100", "r101", "r102"]
+    assert "1–100 of 103 rollouts" in words(first)
+    assert 'rel="next" href="?q=r&amp;page=2#list"' in first
+    assert 'rel="prev" href="?q=r&amp;page=1#list"' in second
+    assert 'rel="next"' not in second
+
+
+# --- what they never say or do ------------------------------------------------------------
+
+
+def test_no_page_shows_a_prompt_a_key_or_a_runners_words(service: Service) -> None:
+    play(service, "dead", DEAD)
+    play(service, "fine")
+    for path in PAGES:
+        html = page(service, path)
+        assert PROMPT not in html
+        assert KEY not in html
+        assert "Incorrect API key" not in html
+
+
+def test_markup_in_a_name_stays_text(service: Service) -> None:
+    evil = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+    service.http.post("/rollouts", json={"id": evil, "batch": evil, "task": evil, "model": evil})
+    name = quote(evil, safe="")
+    for path in ("/", "/ui/rollouts", f"/ui/batches/{name}", f"/ui/rollouts/{name}"):
+        html = page(service, path)
+        assert "&lt;script&gt;alert(1)" in html
+        assert "<script>alert" not in html
+        assert "<img src=x" not in html
+    assert "<script>" not in page(service, "/ui/rollouts", q=evil)
+
+
+def test_pages_keep_to_their_origin_and_hold_no_script_or_style(service: Service) -> None:
+    play(service, "dead", DEAD)
+    for path in (*PAGES, "/docs", "/ui/sign-in", "/ui/nowhere"):
+        answer = service.http.get(path, headers=BROWSER)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "same-origin"
+        assert "access-control-allow-origin" not in answer.headers
+        assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src)", answer.text)
+        for url in re.findall(r'(?:src|href|action)="([^"]*)"', answer.text):
+            assert url.startswith(("/", "?", "#")), url
+
+
+def test_what_pages_load_is_kept_and_changes_its_address(service: Service) -> None:
+    sheet = re.search(r'href="(/ui/static/page\.css\?v=\w+)"', page(service, "/"))
+    assert sheet is not None
+    answer = service.http.get(sheet[1])
+    assert answer.headers["content-type"] == "text/css; charset=utf-8"
+    assert "immutable" in answer.headers["cache-control"]
+    for path in ("/ui/static/nothing.css", "/ui/static/..%2Fpages.py"):
+        assert service.http.get(path).status_code == 404
+
+
+def test_what_is_not_there_is_a_page_too(service: Service) -> None:
+    assert "no rollout names the batch" in page(service, "/ui/batches/nobodys", 404).lower()
+    assert "no rollout" in page(service, "/ui/rollouts/nobody", 404).lower()
+    assert "no such page" in page(service, "/ui/nowhere", 404).lower()
+    assert "cannot be read" in page(service, "/", 422, page="x")
+    assert "cannot be read" in page(service, "/ui/rollouts", 422, health="fine")
+
+
+# --- live ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", [{}, {"batch": "b"}, {"rollout": "r1"}])
+def test_a_page_is_told_of_each_call(service: Service, query: dict[str, str]) -> None:
+    service.http.post("/rollouts", json={"id": "r1", "batch": "b"})
+    with service.http.stream("GET", "/ui/live", params=query) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        lines = stream.iter_lines()
+        while next(lines) != ": alive":
+            pass
+        caller = threading.Thread(
+            target=httpx.post,
+            args=(str(service.http.base_url).rstrip("/") + f"/r/r1/openai{CHAT}",),
+            kwargs={"json": {"model": "gpt-5", "messages": []}, "verify": PLAIN},
+        )
+        caller.start()
+        assert next(line for line in lines if line.startswith("event")) == "event: changed"
+        caller.join()
+
+
+# --- whom they let in ------------------------------------------------------------
+
+
+def sign_in(service: Service, token: str = TOKEN, **headers: str) -> httpx.Response:
+    own = {"sec-fetch-site": "same-origin", **headers}
+    return service.http.post("/ui/sign-in", data={"token": token, "next": "/"}, headers=own)
+
+
+def cookie(answer: httpx.Response) -> str:
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+def test_a_person_is_sent_to_sign_in_and_back(guarded: Service) -> None:
+    answer = guarded.http.get("/ui/batches/a%2Fb?q=x", headers=BROWSER)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/ui/sign-in?next=/ui/batches/a%252Fb%3Fq%3Dx"
+    form = page(guarded, answer.headers["location"])
+    assert 'name="next" value="/ui/batches/a%2Fb?q=x"' in form
+
+
+def test_a_program_is_told_401(guarded: Service) -> None:
+    for path in ("/", "/ui/rollouts", "/docs"):
+        problem(guarded.http.get(path), 401, "unauthorized")
+    bearer = {"authorization": f"Bearer {TOKEN}"}
+    assert guarded.http.get("/ui/rollouts", headers=bearer).status_code == 200
+
+
+def test_signing_in_opens_pages_by_a_cookie_that_is_not_the_token(guarded: Service) -> None:
+    answer = sign_in(guarded)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    kept = answer.headers["set-cookie"]
+    assert TOKEN not in kept
+    assert "httponly" in kept.lower()
+    assert "samesite=strict" in kept.lower()
+    assert "secure" not in kept.lower(), "over plain HTTP it would never come back"
+    for path in ("/", "/ui/rollouts", "/docs", "/openapi.json"):
+        assert guarded.http.get(path, headers=BROWSER).status_code == 200
+
+
+def test_over_https_the_cookie_is_secure(guarded: Service) -> None:
+    for headers in ({"x-forwarded-proto": "https"}, {"origin": "https://tz.example"}):
+        assert "secure" in sign_in(guarded, **headers).headers["set-cookie"].lower()
+
+
+def test_rest_never_looks_at_the_cookie(guarded: Service) -> None:
+    sign_in(guarded)
+    assert guarded.http.cookies
+    for path in ("/rollouts", "/batches/b", "/batches/b/events", "/fingerprints", "/metrics"):
+        problem(guarded.http.get(path, headers=BROWSER), 401, "unauthorized")
+    problem(guarded.http.post("/rollouts", json={}), 401, "unauthorized")
+
+
+def test_a_wrong_token_or_a_forged_session_opens_nothing(guarded: Service) -> None:
+    for token in ("wrong", "", TOKEN + "x", TOKEN.upper()):
+        answer = sign_in(guarded, token)
+        assert answer.status_code == 403
+        assert "set-cookie" not in answer.headers
+        assert "not the admin token" in answer.text
+    kept = cookie(sign_in(guarded))
+    guarded.http.cookies.clear()
+    for forged in (kept[:-1], kept[:-1] + ("0" if kept[-1] != "0" else "1"), "truezero_session="):
+        answer = guarded.http.get("/", headers={**BROWSER, "cookie": forged})
+        assert answer.status_code == 303
+
+
+def test_signing_out_takes_the_cookie_away(guarded: Service) -> None:
+    sign_in(guarded)
+    html = page(guarded, "/")
+    token = re.search(r'name="form_token" value="(\w+)"', html)
+    assert token is not None
+    own = {"sec-fetch-site": "same-origin"}
+    answer = guarded.http.post("/ui/sign-out", data={"form_token": token[1]}, headers=own)
+    assert answer.status_code == 303
+    assert not guarded.http.cookies
+    assert guarded.http.get("/", headers=BROWSER).status_code == 303
+
+
+@pytest.mark.parametrize(
+    "elsewhere", ["//evil.example", "https://evil.example/", "/\\evil.example", "", "/\r\nx: y"]
+)
+def test_signing_in_never_leads_to_another_origin(guarded: Service, elsewhere: str) -> None:
+    own = {"sec-fetch-site": "same-origin"}
+    answer = guarded.http.post("/ui/sign-in", data={"token": TOKEN, "next": elsewhere}, headers=own)
+    assert answer.headers["location"] == "/"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1", "sec-fetch-site": "none"},
+    ],
+)
+def test_a_form_of_another_origin_is_refused(guarded: Service, headers: dict[str, str]) -> None:
+    answer = guarded.http.post("/ui/sign-in", data={"token": TOKEN}, headers=headers)
+    assert answer.status_code == 403
+    assert "set-cookie" not in answer.headers
+
+
+def test_on_plain_http_the_origin_itself_is_looked_at(guarded: Service) -> None:
+    origin = str(guarded.http.base_url).rstrip("/")
+    answer = guarded.http.post("/ui/sign-in", data={"token": TOKEN}, headers={"origin": origin})
+    assert answer.status_code == 303
+
+
+def test_a_breaker_is_reset_by_a_form_of_the_page_only(service: Service) -> None:
+    for name in ("dead", "dead-2"):
+        play(service, name, DEAD)
+    html = page(service, "/ui/batches/b")
+    token = re.search(r'name="form_token" value="(\w+)"', html)
+    lane = re.search(r'name="lane" value="([^"]+)"', html)
+    assert token is not None
+    assert lane is not None
+    at, own = "/ui/batches/b/breaker/reset", {"sec-fetch-site": "same-origin"}
+    for fields, headers in (({"lane": lane[1]}, own), ({"form_token": token[1]}, {})):
+        assert service.http.post(at, data=fields, headers=headers).status_code == 403
+    assert service.get("/batches/b/breaker")["lanes"][0]["phase"] == "open"
+    answer = service.http.post(at, data={"form_token": token[1], "lane": lane[1]}, headers=own)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/batches/b#breakers")
+    assert service.get("/batches/b/breaker")["lanes"][0]["phase"] == "half_open"
+
+
+def test_without_a_token_there_is_nothing_to_sign_in_to(service: Service) -> None:
+    assert service.http.get("/ui/sign-in?next=/ui/rollouts").headers["location"] == "/ui/rollouts"
+    assert "Sign out" not in page(service, "/")

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+
+import brotli
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.framing.encoding import decoder
+from proxy.wire.unreadable import Unreadable
+from tests.proxy.wire.chunks import cut, places
+
+LIMIT = 64_000_000
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(level=3).compress(data)
+
+
+PACK: dict[bytes, Callable[[bytes], bytes]] = {
+    b"gzip": gzip.compress, b"deflate": zlib.compress, b"br": brotli.compress, b"zstd": zstd,
+}  # fmt: skip
+
+
+def plain(values: list[bytes], pieces: list[bytes], limit: int = LIMIT) -> bytes:
+    undo = decoder(values, limit)
+    assert undo is not None
+    return b"".join(undo.feed(piece) for piece in pieces)
+
+
+@pytest.mark.parametrize("values", [[], [b""], [b"identity"], [b"identity, identity"]])
+def test_nothing_to_undo_is_no_decoder(values: list[bytes]) -> None:
+    assert decoder(values, LIMIT) is None
+
+
+@pytest.mark.parametrize("name", PACK)
+def test_each_encoding_is_undone_byte_by_byte(name: bytes) -> None:
+    said = b"What is said, said, said. " * 40
+    packed = PACK[name](said)
+    assert plain([name], [packed]) == said
+    assert plain([name], [packed[i : i + 1] for i in range(len(packed))]) == said
+
+
+def test_x_gzip_is_gzip_and_case_and_blanks_do_not_matter() -> None:
+    assert plain([b" X-GZIP "], [gzip.compress(b"a")]) == b"a"
+
+
+def test_deflate_may_lack_its_zlib_head() -> None:
+    assert plain([b"deflate"], [raw_deflate(b"abc" * 50)]) == b"abc" * 50
+
+
+@pytest.mark.parametrize("name", [b"gzip", b"zstd"])
+def test_members_and_frames_follow_one_another(name: bytes) -> None:
+    packed = PACK[name](b"one ") + PACK[name](b"two")
+    assert plain([name], [packed]) == b"one two"
+    assert plain([name], [packed[:7], packed[7:]]) == b"one two"
+
+
+def test_encodings_are_undone_in_reverse_order_on_one_line_or_several() -> None:
+    packed = brotli.compress(gzip.compress(b"hello"))
+    assert plain([b"gzip, br"], [packed]) == b"hello"
+    assert plain([b"gzip", b"br"], [packed]) == b"hello"
+
+
+def test_five_may_be_chained_and_six_not() -> None:
+    packed = b"deep"
+    for _ in range(5):
+        packed = gzip.compress(packed)
+    assert plain([b"gzip"] * 5, [packed]) == b"deep"
+    with pytest.raises(Unreadable, match="5 content encodings"):
+        decoder([b"gzip"] * 6, LIMIT)
+
+
+def test_an_unknown_encoding_is_refused() -> None:
+    with pytest.raises(Unreadable, match="unknown"):
+        decoder([b"gzip, lz4"], LIMIT)
+
+
+@pytest.mark.parametrize("name", PACK)
+def test_bytes_that_are_no_such_encoding_are_refused(name: bytes) -> None:
+    with pytest.raises(Unreadable, match="cannot be undone"):
+        plain([name], [b'{"plain": "json"} that nobody has packed at all'])
+
+
+@pytest.mark.parametrize("name", PACK)
+def test_a_bomb_is_refused_at_the_bound(name: bytes) -> None:
+    bomb = PACK[name](bytes(3_000_000))
+    with pytest.raises(Unreadable, match="1000000 bytes"):
+        plain([name], [bomb], limit=1_000_000)
+
+
+def test_a_bomb_below_the_bound_is_refused_by_its_ratio() -> None:
+    with pytest.raises(Unreadable, match="times"):
+        plain([b"zstd"], [zstd(bytes(40_000_000))])
+
+
+@pytest.mark.parametrize("name", PACK)
+def test_what_compresses_well_is_no_bomb(name: bytes) -> None:
+    said = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n' * 60_000
+    assert len(plain([name], [PACK[name](said)])) == len(said)
+
+
+@given(
+    st.binary(max_size=500), st.lists(st.sampled_from(sorted(PACK)), min_size=1, max_size=3), places
+)
+def test_what_was_packed_is_read_however_it_is_cut(
+    said: bytes, names: list[bytes], where: list[int]
+) -> None:
+    packed = said
+    for name in names:
+        packed = PACK[name](packed)
+    assert plain([b", ".join(names)], cut(packed, where)) == said
+
+
+@given(st.sampled_from(sorted(PACK)), st.binary(max_size=200))
+def test_random_bytes_are_read_or_refused(name: bytes, data: bytes) -> None:
+    undo = decoder([name], LIMIT)
+    assert undo is not None
+    try:
+        assert isinstance(undo.feed(data), bytes)
+    except Unreadable as deaf:
+        assert str(deaf)

@@ -1,0 +1,361 @@
+"""What an error body and the headers around it say, shape by shape."""
+
+from __future__ import annotations
+
+import json
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier.records import ProviderError
+from proxy.wire.error_shapes import MESSAGE_CAP
+from proxy.wire.provider_error import read_error, read_text_error, stated_type
+from proxy.wire.retry_after import retry_after
+
+NOW = 1_780_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("body", "event", "said"),
+    [
+        pytest.param(
+            {"error": {"message": "m", "type": "t", "code": "c", "param": "p"}},
+            None,
+            ProviderError(message="m", type="t", code="c", param="p"),
+            id="openai",
+        ),
+        pytest.param({"error": "m"}, None, ProviderError(message="m"), id="a string"),
+        pytest.param(
+            {"error": "not_found", "message": "m"},
+            None,
+            ProviderError(message="m", code="not_found"),
+            id="a name beside a sentence",
+        ),
+        pytest.param(
+            {"error": {"message": "m", "code": 404, "type": "NotFoundError"}},
+            None,
+            ProviderError(message="m", type="NotFoundError", status=404),
+            id="a code that is a status",
+        ),
+        pytest.param(
+            {"error": {"message": "m", "code": "429"}},
+            None,
+            ProviderError(message="m", status=429),
+            id="a status as a string",
+        ),
+        pytest.param(
+            {"error": {"error": {"message": "m", "code": "c"}}},
+            None,
+            ProviderError(message="m", code="c"),
+            id="an error in an error",
+        ),
+        pytest.param(
+            {"type": "error", "error": {"type": "t", "message": "m"}},
+            "error",
+            ProviderError(message="m", type="t"),
+            id="anthropic",
+        ),
+        pytest.param(
+            {"error": {"type": "t", "message": "m", "details": {"error_code": "spent"}}},
+            None,
+            ProviderError(message="m", type="t", reasons=("spent",)),
+            id="anthropic details",
+        ),
+        pytest.param(
+            [
+                {
+                    "error": {
+                        "code": 429,
+                        "message": "m",
+                        "status": "RESOURCE_EXHAUSTED",
+                        "details": [
+                            {"@type": "a/ErrorInfo", "reason": "R"},
+                            {"violations": [{"quotaId": "PerDay", "quotaMetric": "x/y"}]},
+                            {"@type": "a/RetryInfo", "retryDelay": "15s"},
+                        ],
+                    }
+                }
+            ],
+            None,
+            ProviderError(
+                message="m",
+                status=429,
+                reasons=("RESOURCE_EXHAUSTED", "R", "PerDay", "x/y"),
+                retry_after_s=15.0,
+            ),
+            id="google, as an array",
+        ),
+        pytest.param(
+            {"__type": "com.amazon.coral.service#AccessDeniedException:http://x", "Message": "m"},
+            None,
+            ProviderError(message="m", type="AccessDeniedException"),
+            id="aws type in the body",
+        ),
+        pytest.param(
+            {"message": "m"},
+            "throttlingException",
+            ProviderError(message="m", type="throttlingException"),
+            id="aws exception event",
+        ),
+        pytest.param(
+            {"Output": {"__type": "a#UnknownOperationException"}, "Version": "1.0"},
+            None,
+            ProviderError(type="UnknownOperationException"),
+            id="aws unknown operation",
+        ),
+        pytest.param(
+            {"object": "error", "message": "m", "type": "invalid_model", "code": "1500"},
+            None,
+            ProviderError(message="m", type="invalid_model", code="1500"),
+            id="mistral",
+        ),
+        pytest.param(
+            {"detail": [{"loc": ["body", "top_k"], "msg": "m", "type": "missing", "input": "i"}]},
+            None,
+            ProviderError(message="m", type="missing", param="top_k"),
+            id="fastapi list, its input unread",
+        ),
+        pytest.param({"detail": "m"}, None, ProviderError(message="m"), id="fastapi string"),
+        pytest.param({"id": "1", "message": "m"}, None, ProviderError(message="m"), id="cohere"),
+        pytest.param(
+            {
+                "error": {
+                    "code": 400,
+                    "message": "outer",
+                    "metadata": {
+                        "raw": '{"error": {"code": "c", "message": "inner"}}',
+                        "provider_name": "P",
+                        "error_type": "E",
+                    },
+                }
+            },
+            None,
+            ProviderError(message="inner\nouter", code="c", status=400, reasons=("E",)),
+            id="openrouter, the provider's own body first",
+        ),
+        pytest.param(
+            {"error": {"code": 403, "message": "m", "metadata": {"flagged_input": "prompt"}}},
+            None,
+            ProviderError(message="m", status=403, reasons=("moderation",)),
+            id="openrouter moderation, its quote unread",
+        ),
+        pytest.param(
+            {"error": {"code": "content_filter", "message": "m", "innererror": {"code": "I"}}},
+            None,
+            ProviderError(message="m", code="content_filter", reasons=("I",)),
+            id="azure",
+        ),
+        pytest.param(
+            {"base_resp": {"status_code": 1008, "status_msg": "m"}},
+            None,
+            ProviderError(message="m", reasons=("base_resp.1008",)),
+            id="minimax",
+        ),
+        pytest.param(
+            {"type": "response.failed", "response": {"error": {"code": "c", "message": "m"}}},
+            None,
+            ProviderError(message="m", code="c"),
+            id="responses",
+        ),
+        pytest.param(
+            {"type": "error", "code": "c", "message": "m", "param": None},
+            None,
+            ProviderError(message="m", code="c"),
+            id="responses error event",
+        ),
+        pytest.param(
+            {"choices": [{"error": {"code": 502, "message": "m"}}]},
+            None,
+            ProviderError(message="m", status=502),
+            id="inside a choice",
+        ),
+        pytest.param(
+            {"success": False, "errors": [{"code": 5007, "message": "m"}], "result": None},
+            None,
+            ProviderError(message="m", reasons=("errors.5007",)),
+            id="cloudflare",
+        ),
+        pytest.param(
+            {"code": "invalid argument given", "error": "m"},
+            None,
+            ProviderError(message="invalid argument given\nm"),
+            id="xai: a code that is a sentence",
+        ),
+        pytest.param(
+            {"error": {"message": '{"error": {"code": 503, "status": "UNAVAILABLE"}}'}},
+            None,
+            ProviderError(status=503, reasons=("UNAVAILABLE",)),
+            id="a body written into a message",
+        ),
+        pytest.param("went wrong", "error", ProviderError(message="went wrong"), id="text event"),
+    ],
+)
+def test_every_shape_is_read(body: object, event: str | None, said: ProviderError) -> None:
+    assert read_error(body, event=event) == said
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        {"error": None},
+        {"error": {}},
+        {"error": ""},
+        {"error": {"code": None, "message": "", "type": None}},
+        {"choices": [{"message": {"role": "assistant", "content": "x"}}], "error": None},
+        {"message": {"role": "assistant", "content": "x"}, "done": True},
+        {"object": "response", "status": "completed", "error": None, "output": []},
+        {"type": "response.incomplete", "response": {"status": "incomplete", "error": None}},
+        {"type": "message_start", "message": {"content": []}},
+        {"type": "ping"},
+        {"candidates": [], "promptFeedback": {"blockReason": "SAFETY"}},
+        {"base_resp": {"status_code": 0, "status_msg": "success"}, "choices": []},
+        {"success": True, "errors": [], "messages": [], "result": {"response": "x"}},
+        {"code": 200, "msg": "ok", "success": True},
+        {"type": "message-end", "delta": {"finish_reason": "COMPLETE", "usage": {}}},
+        {"message": "thought", "usage": {"total_tokens": 3}, "choices": []},
+        [],
+        [{"candidates": []}],
+        "text",
+        None,
+        3,
+    ],
+)
+def test_a_healthy_answer_holds_no_error(healthy: object) -> None:
+    assert read_error(healthy) is None
+
+
+def test_a_message_is_capped() -> None:
+    error = read_error({"error": {"message": "x" * 9_000}})
+    assert error is not None
+    assert error.message is not None
+    assert len(error.message) == MESSAGE_CAP
+
+
+def test_endless_nesting_is_read_to_a_depth() -> None:
+    body: object = {"message": "deep"}
+    for _ in range(300):
+        body = {"error": body}
+    read_error(body)
+    inside = json.dumps({"error": {"message": "x"}})
+    for _ in range(12):
+        inside = json.dumps({"error": {"message": inside}})
+    read_error(json.loads(inside))
+
+
+def test_a_short_text_is_a_message_and_a_page_is_not() -> None:
+    assert read_text_error(" no route \n") == ProviderError(message="no route")
+    assert read_text_error("<html>502</html>") is None
+    assert read_text_error("  ") is None
+    long = read_text_error("y" * 9_000)
+    assert long is not None
+    assert len(long.message or "") == MESSAGE_CAP
+
+
+# -- headers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": formatdate(NOW + 90, usegmt=True)}, 90.0),
+        ({"retry-after": formatdate(NOW - 90, usegmt=True)}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"x-ratelimit-reset-requests": "6m0s"}, 360.0),
+        ({"x-ratelimit-reset-tokens": "20ms"}, 0.02),
+        ({"x-ratelimit-reset-tokens": "1h2m3.5s"}, 3723.5),
+        ({"x-ratelimit-reset-requests": "12"}, 12.0),
+        ({"x-ratelimit-reset": str(int(NOW) + 40)}, 40.0),
+        ({"x-ratelimit-reset": str((int(NOW) + 40) * 1000)}, 40.0),
+        ({"x-ratelimit-reset": str(int(NOW) - 40)}, 0.0),
+        ({"ratelimit-reset": "30"}, 30.0),
+        ({"x-ratelimit-reset-tokens-minute": "11.5"}, 11.5),
+        ({"ratelimitbysize-reset": "13"}, 13.0),
+        ({"anthropic-ratelimit-tokens-reset": "2026-05-28T20:27:00Z"}, 20.0),
+        ({"anthropic-ratelimit-unified-reset": str(int(NOW) + 5)}, 5.0),
+        ({"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0"}, None),
+    ],
+)
+def test_every_way_of_asking_to_wait_is_read(headers: dict[str, str], wait: float | None) -> None:
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    said = retry_after(pairs, now=NOW)
+    assert said == (None if wait is None else pytest.approx(wait))
+
+
+def test_only_a_window_that_is_used_up_counts() -> None:
+    headers = [
+        (b"x-ratelimit-remaining-requests", b"14000"),
+        (b"x-ratelimit-reset-requests", b"23h59m"),
+        (b"x-ratelimit-remaining-tokens", b"0"),
+        (b"x-ratelimit-reset-tokens", b"4.5s"),
+    ]
+    assert retry_after(headers, now=NOW) == pytest.approx(4.5)
+    assert retry_after(headers[:2], now=NOW) is None
+
+
+def test_the_longest_of_several_used_up_windows_counts() -> None:
+    headers = [
+        (b"anthropic-ratelimit-requests-remaining", b"0"),
+        (b"anthropic-ratelimit-requests-reset", b"2026-05-28T20:27:00Z"),
+        (b"anthropic-ratelimit-tokens-remaining", b"0"),
+        (b"anthropic-ratelimit-tokens-reset", b"2026-05-28T20:26:50Z"),
+    ]
+    assert retry_after(headers, now=NOW) == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (b"ValidationException", "ValidationException"),
+        (b"ThrottlingException:http://internal/coral/", "ThrottlingException"),
+        (b"com.amazon.coral.service#AccessDeniedException", "AccessDeniedException"),
+        (b"", None),
+    ],
+)
+def test_the_stated_exception_loses_namespace_and_link(value: bytes, name: str | None) -> None:
+    assert stated_type([(b"content-type", b"x"), (b"x-amzn-errortype", value)]) == name
+    assert stated_type([(b"content-type", b"x")]) is None
+
+
+NAMES = st.sampled_from(
+    [
+        b"retry-after",
+        b"retry-after-ms",
+        b"x-ratelimit-reset",
+        b"x-ratelimit-reset-tokens",
+        b"x-ratelimit-remaining-tokens",
+        b"anthropic-ratelimit-tokens-reset",
+        b"x-amzn-errortype",
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            NAMES | st.binary(max_size=12),
+            st.binary(max_size=24) | st.from_regex(rb"[0-9a-zA-Z:.,\- +TZ]{1,24}", fullmatch=True),
+        )
+    ),
+    st.floats(0, 4e9),
+)
+def test_no_header_makes_it_raise_or_wait_less_than_nothing(
+    headers: list[tuple[bytes, bytes]], now: float
+) -> None:
+    wait = retry_after(headers, now=now)
+    assert wait is None or wait >= 0
+    stated_type(headers)
+
+
+@given(st.dictionaries(st.sampled_from(["error", "message", "code", "detail", "x"]), st.text()))
+def test_no_body_makes_it_raise(body: dict[str, str]) -> None:
+    read_error(body)
+    read_error([body])
+    read_error({"error": body}, event="error")

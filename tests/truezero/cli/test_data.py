@@ -1,0 +1,192 @@
+"""Moving and keeping data as an operator does it: real processes, exit codes, one sentence."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests import forked
+from tests.forked import ROOT
+from tests.proxy.filled import contents, fill, run
+from tests.proxy.store.migrations.test_migrations import EVER
+from truezero.cli import app
+
+CLEAN = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
+HELD = "8 rollouts, 25 exchanges, 6 verdicts, 1 breakers"
+NONE = "0 rollouts, 0 exchanges, 0 verdicts, 0 breakers"
+
+
+def truezero(
+    *words: str, folder: Path, given: bytes = b"", **more: str
+) -> subprocess.CompletedProcess[bytes]:
+    return forked.run_bytes(*words, cwd=folder, env={**CLEAN, **more}, given=given)
+
+
+def told(done: subprocess.CompletedProcess[bytes]) -> tuple[int, str]:
+    return done.returncode, done.stderr.decode()
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("filled") / "truezero.db"
+    fill(str(file)).close()
+    assert list(file.parent.iterdir()) == [file], "it is whole without a log beside it"
+    return file
+
+
+@pytest.fixture
+def folder(filled: Path, tmp_path: Path) -> Path:
+    """A folder with a database that `truezero` takes without being told which."""
+    shutil.copy(filled, tmp_path)
+    return tmp_path
+
+
+def test_an_archive_goes_through_pipes(folder: Path) -> None:
+    out = truezero("export", "--full", folder=folder)
+    assert told(out) == (0, f"truezero: exported {HELD}\n")
+    taken = truezero("import", "-", "--database", "o.db", folder=folder, given=out.stdout)
+    assert told(taken) == (0, f"truezero: imported {HELD}; {NONE} were there\n")
+    again = truezero("export", "--full", folder=folder, TRUEZERO_DATABASE_URL="o.db")
+    assert again.stdout == out.stdout
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_an_archive_goes_through_files(folder: Path, form: str) -> None:
+    words = ("--full", "--format", form, "--out", "archive")
+    assert told(truezero("export", *words, folder=folder))[0] == 0
+    assert (folder / "archive").is_dir() is (form == "parquet")
+    assert told(truezero("import", "archive", "--database", "o.db", folder=folder))[0] == 0
+    whole = [
+        truezero("export", "--full", "--database", file, folder=folder).stdout
+        for file in ("truezero.db", "o.db")
+    ]
+    assert whole[0] == whole[1]
+    assert {path.name for path in folder.iterdir()} == {"archive", "truezero.db", "o.db"}
+
+
+def test_an_import_of_other_facts_exits_with_1_and_names_them(folder: Path) -> None:
+    whole = truezero("export", "--full", folder=folder).stdout
+    run(folder / "truezero.db", "UPDATE rollouts SET gaps = 9 WHERE id = 'é'")
+    code, said = told(truezero("import", "-", folder=folder, given=whole))
+    assert code == 1
+    assert "truezero: rollout 'é' is there with other facts (rollout: gaps)\n" in said
+    assert said.endswith("truezero: 1 were refused, and nothing of theirs was changed\n")
+
+
+def test_a_copy_prints_each_table_and_exits_by_what_it_found(folder: Path) -> None:
+    words = ("db", "copy", "--from", "truezero.db", "--to", "o.db")
+    done = truezero(*words, folder=folder)
+    assert told(done) == (0, "")
+    tables = {line.split()[0]: line.split()[1:] for line in done.stdout.decode().splitlines()}
+    assert tables.keys() == contents(str(folder / "o.db")).keys()
+    assert all(line[-1] == "same" for line in tables.values())
+    assert truezero(*words, "--verify-only", folder=folder).stdout == done.stdout
+    run(folder / "o.db", "DELETE FROM breakers")
+    differs = truezero(*words, "--verify-only", folder=folder)
+    assert differs.returncode == 1
+    assert "the target has 0" in differs.stdout.decode()
+
+
+def test_a_backup_says_what_it_is(folder: Path) -> None:
+    code, said = told(truezero("db", "backup", "kept.db", folder=folder))
+    assert code == 0
+    assert said.startswith("truezero: kept.db is whole and sound: 0.")
+    assert "It holds secrets" in said
+    assert contents(str(folder / "kept.db")) == contents(str(folder / "truezero.db"))
+
+
+SENTENCES = [
+    (["export", "--full", "--database", "none.db"], 1, "there is no database at none.db"),
+    (["export", "--full", "--format", "xml"], 2, "--format: 'xml' is none of jsonl, parquet"),
+    (["export", "--full", "--format", "parquet"], 1, "Parquet is a folder of files: name it"),
+    (["export", "--format", "parquet"], 2, "--format and --database belong to --full"),
+    (["export", "--full", "--out", "no/where"], 1, "no/where.part: No such file"),
+    (["export", "--full", "--database", "junk"], 1, "file is not a database"),
+    (["import", "none"], 1, "none: No such file"),
+    (["import", "junk"], 1, "line 1: "),
+    (["import", "junk", "--database", "o.db"], 1, "line 1: "),
+    (["import", "folder"], 1, "folder is no archive: rollouts.parquet is missing"),
+    (["db", "copy", "--from", "none.db", "--to", "o.db"], 1, "there is no database at none.db"),
+    (["db", "copy", "--from", "truezero.db", "--to", "truezero.db"], 1, "copied into itself"),
+    (["db", "copy", "--from", "truezero.db", "--to", "oracle://h/d"], 1, "only SQLite and"),
+    (["db", "backup", "junk"], 1, "junk: File exists"),
+    (["db", "backup", "k.db", "--database", "junk"], 1, "file is not a database"),
+    (["db", "backup", "no/where.db"], 1, "no/where.db.part: No such file"),
+    (["db", "backup", "k.db", "--database", "postgresql://u:secret@h/d"], 1, "pg_dump"),
+]
+
+
+def test_what_cannot_be_done_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "junk").write_bytes(b"this is no database and no archive" * 100)
+    (folder / "folder").mkdir()
+    before = made(folder)
+    for words, code, said in SENTENCES:
+        done = here(monkeypatch, folder, words)
+        assert done.exit_code == code, words
+        assert len(done.stderr.strip().splitlines()) == 1, (words, done.stderr)
+        assert said in done.stderr, words
+        assert "secret" not in done.stderr, words
+        assert made(folder) == before, words
+
+
+def made(folder: Path) -> set[str]:
+    """What there is but for the files that SQLite keeps beside an open database."""
+    return {path.name for path in folder.iterdir() if not path.name.startswith("truezero.db-")}
+
+
+OPENED = [
+    ["serve", "--port", "0"], ["db", "upgrade"], ["export", "--full"], ["import", "-"],
+    ["db", "copy", "--from", "truezero.db", "--to", "o.db"],
+]  # fmt: skip
+
+
+def test_a_database_of_a_later_version_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = here(monkeypatch, folder, ["export", "--full"]).stdout_bytes
+    run(folder / "truezero.db", "UPDATE alembic_version SET version_num = '9999'")
+    later = "truezero: the database stands at schema 9999, and this version"
+    for words in OPENED:
+        done = here(monkeypatch, folder, words, archive)
+        assert done.exit_code == 1, words
+        assert done.stderr.startswith(later), words
+        assert len(done.stderr.splitlines()) == 1, words
+
+
+def here(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, words: list[str], given: bytes | None = None
+) -> Result:
+    """The command in this process, which spares its start."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(os, "environ", {**CLEAN})  # into which flags are put
+    return CliRunner().invoke(app, words, input=given)
+
+
+def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
+    run(folder / "truezero.db", "CREATE TABLE unfinished_copy (half INTEGER)")
+    code, said = told(truezero("serve", "--port", "0", folder=folder))
+    assert (code, len(said.splitlines())) == (1, 1)
+    assert "the half of a copy" in said
+
+
+def test_the_commands_of_the_page_run(folder: Path) -> None:
+    page = (ROOT / "docs" / "data.md").read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for line in "".join(blocks).splitlines():
+        command, *words = shlex.split(line)
+        assert command == "truezero"
+        assert told(truezero(*words, folder=folder))[0] == 0, line
+    made = {path.name for path in folder.iterdir()} - {"truezero.db"}
+    assert made == {"kept.db", "night.jsonl", "night", "other.db", "copied.db"}
+
+
+def test_the_page_knows_every_schema() -> None:
+    page = (ROOT / "docs" / "data.md").read_text()
+    assert re.findall(r"^\| (\d{4}) \|", page, re.MULTILINE) == EVER

@@ -1,0 +1,215 @@
+"""The commands that read a batch, on a real service: what they print and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import httpx
+import pytest
+
+from tests import forked
+from tests.truezero.driving import call, service
+from truezero import Client, Event, Rollout, models
+from truezero.cli import output
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service that knows a mixed batch and a clean one."""
+    folder = tmp_path_factory.mktemp("service")
+    with service(folder, BREAKER_THRESHOLD="2") as (address, _, _), Client(address) as client:
+        fill(client)
+        yield address
+
+
+KEYS = {"won": "sk-good", "lost": "sk-good", "down": "sk-down", "dead-0": "sk-dead",
+        "dead-1": "sk-dead", "held": "sk-good"}  # fmt: skip
+
+
+def fill(client: Client) -> None:
+    def agent(task: str, rollout: Any) -> float | None:
+        if task == "silent":
+            return 0.0
+        call(rollout.env["OPENAI_BASE_URL"], KEYS.get(task, "sk-good"))
+        return float(task != "lost")
+
+    lane = {"model": "gpt-5", "upstream": "openai"}
+    mixed = client.batch("mixed/1", model=lane["model"], upstream=lane["upstream"])
+    mixed.run(KEYS, agent, concurrency=1, max_wait_s=0)
+    client.batch("other").run(["silent", "down"], agent)
+    client.batch("clean").run(["a", "b"], agent)
+
+
+def truezero(*words: str, url: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return forked.run(*words, cwd=forked.ROOT, env=environment(TRUEZERO_URL=url, **more))
+
+
+def environment(**more: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
+    return {**clean, "COLUMNS": "100", **more}
+
+
+def test_a_batch_says_what_it_stands_on(url: str) -> None:
+    done = truezero("batch", "mixed/1", url=url)
+    assert done.returncode == 0, done.stderr
+    assert "not valid" in done.stdout
+    assert "6, 0 pending, 1 skipped" in done.stdout
+    assert "0.500 over what was measured (2 scored, 2 scoreable of 6)" in done.stdout
+    assert "2 auth:401" in done.stdout
+    assert "breaker open on openai/gpt-5/key-" in done.stdout
+    assert "auth:401 ended 2 rollouts in a row" in done.stdout
+    assert "run again: " in done.stdout
+
+
+def test_a_batch_as_json_is_the_services_own_summary(url: str) -> None:
+    done = truezero("batch", "mixed/1", "--json", url=url)
+    assert json.loads(done.stdout) == httpx.get(f"{url}/batches/mixed%2F1").json()
+
+
+def test_a_check_fails_where_something_is_no_measurement(url: str) -> None:
+    done = truezero("check", "mixed/1", url=url)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("dead-0: not a measurement: no model ever") for line in lines)
+    assert lines[-1] == "mixed/1: not a valid measurement"
+
+
+def test_a_check_passes_where_all_is_measured(url: str) -> None:
+    done = truezero("check", "clean", url=url)
+    assert (done.returncode, done.stdout) == (0, "clean: valid\n")
+    as_json = truezero("check", "clean", "--json", url=url)
+    assert json.loads(as_json.stdout) == {"batch": "clean", "valid": True, "lines": []}
+
+
+def test_a_batch_that_does_not_exist_is_one_sentence(url: str) -> None:
+    for words in (("batch", "none"), ("check", "none"), ("watch", "none"),
+                  ("export", "--batch", "none")):  # fmt: skip
+        done = truezero(*words, url=url)
+        assert (done.returncode, done.stdout) == (1, ""), words
+        assert done.stderr == "truezero: no rollout names the batch 'none'\n", words
+
+
+def test_a_wrong_token_is_one_sentence(tmp_path: Path) -> None:
+    with service(tmp_path, ADMIN_TOKEN="t0ken") as (address, _, _):
+        for words in (("batch", "b"), ("check", "b"), ("watch", "b"), ("export",),
+                      ("verdict", "r")):  # fmt: skip
+            done = truezero(*words, url=address, TRUEZERO_ADMIN_TOKEN="other")
+            assert (done.returncode, done.stdout) == (1, ""), words
+            assert len(done.stderr.splitlines()) == 1, words
+            assert "does not take this token: set TRUEZERO_ADMIN_TOKEN" in done.stderr, words
+
+
+# --- export --------------------------------------------------------------------------------
+
+
+def test_an_export_is_judged_as_the_service_judged(url: str, tmp_path: Path) -> None:
+    out = tmp_path / "export.jsonl"
+    done = truezero("export", "--out", str(out), url=url)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["export.jsonl"]
+    judged = truezero("classify", str(out), url=url)
+    verdicts = [json.loads(line) for line in judged.stdout.splitlines()]
+    assert len(verdicts) == 12
+    healths = {verdict["health"] for verdict in verdicts}
+    assert healths == {"healthy", "api_error", "suspected_api_error", "not_judged"}
+    for verdict in verdicts:
+        stored = httpx.get(f"{url}/rollouts/{verdict['rollout_id']}/verdict").json()
+        assert verdict == stored
+
+
+def test_an_export_can_be_of_one_batch_and_goes_to_standard_output(url: str) -> None:
+    done = truezero("export", "--batch", "clean", url=url)
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["record"] for record in records] == ["rollout", "outcome", "exchange"] * 2
+    assert {record.get("batch", "clean") for record in records} == {"clean"}
+    assert records[1]["rewards"] == {"reward": 1.0}
+
+
+def test_an_export_that_fails_leaves_no_file_to_believe(url: str, tmp_path: Path) -> None:
+    where = tmp_path / "no" / "folder.jsonl"
+    done = truezero("export", "--out", str(where), url=url)
+    assert done.returncode == 1
+    assert done.stderr == f"truezero: {where} cannot be written: No such file or directory\n"
+    gone = truezero("export", "--batch", "none", "--out", str(tmp_path / "x"), url=url)
+    assert gone.returncode == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- watch ---------------------------------------------------------------------------------
+
+
+def test_watching_prints_each_event_as_a_line_and_ends_well_with_ctrl_c(url: str) -> None:
+    with Client(url) as client, watching(client, "--json") as (rollout, process, said):
+        first = json.loads(said.readline())
+        rollout.finish(rewards=0.0)
+        last = first
+        while last["event"] != "verdict_given":
+            last = json.loads(said.readline())
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert (first["event"], first["rollout_id"]) == ("exchange_failed", rollout.id)
+    assert (first["subcategory"], last["health"]) == ("auth", "api_error")
+    assert last["id"] > first["id"]
+
+
+@contextlib.contextmanager
+def watching(client: Client, *words: str) -> Iterator[tuple[Rollout, forked.Process, IO[str]]]:
+    """A rollout that fails again and again until someone watches, the one who does, its output."""
+    seen = threading.Event()
+    read, write = os.pipe()
+    with client.batch("live").rollout("t") as rollout, os.fdopen(read, encoding="utf-8") as said:
+        env = environment(TRUEZERO_URL=client.url)
+        process = forked.start("watch", "live", *words, cwd=forked.ROOT, env=env, stdout=write)
+        os.close(write)
+
+        def fail() -> None:
+            while not seen.wait(0.05):
+                call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
+
+        failing = threading.Thread(target=fail)
+        failing.start()
+        try:
+            yield rollout, process, said
+        finally:
+            seen.set()
+            failing.join()
+            process.kill()
+            process.wait(60)
+
+
+def test_a_live_table_follows_the_events_without_asking_for_each(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now, asked = [0.0], [0]
+    with Client(url) as client:
+
+        def standing() -> tuple[models.BatchSummary, models.Breaker]:
+            asked[0] += 1
+            return client.summary("clean"), client.breaker("clean")
+
+        with output.live_batch(standing, clock=lambda: now[0]) as follow:
+            follow(event("exchange_failed"))
+            follow(event("verdict_given"))
+            assert asked == [1], "a second has not gone by"
+            now[0] = 1.5
+            follow(event("alive"))
+            assert asked == [2], "there was news"
+            now[0] = 3.0
+            follow(event("alive"))
+            assert asked == [2], "there was none"
+    said = capsys.readouterr().out
+    assert "valid" in said
+    assert "verdict given · r[1] · api_error · auth:401" in said
+
+
+def event(kind: str) -> Event:
+    data = {"rollout_id": "r[1]", "health": "api_error", "fingerprint": "auth:401"}
+    return Event(id=1, kind=kind, data=data)

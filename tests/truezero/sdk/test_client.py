@@ -1,0 +1,303 @@
+"""The client: what it sends, and one sentence for each way a service can fail it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from tests.fakes.provider import closed_port
+from truezero.sdk.client import AsyncClient, Client, ServiceError
+from truezero.sdk.endpoints import Events
+
+URL = "http://truezero.test"
+VERDICT: dict[str, object] = {
+    "rollout_id": "a/b", "batch": None, "health": "healthy", "error_category": None,
+    "subcategory": None, "transient": None, "fingerprint": None, "cause": None, "lane": None,
+    "layer": None, "rule": "healthy", "policy": "evidence", "error": None, "total_requests": 1,
+    "failed_requests": 0, "recovered_requests": 0, "status_counts": {}, "dominant_status": None,
+    "input_tokens": None, "output_tokens": None, "total_tokens": None, "tool_calls": 0,
+    "cost_usd": None, "lost_s": 0.0, "scoreable": "yes", "doomed": False, "provisional": True,
+    "retry": {"eligible": False, "after_s": None, "reason": "nothing failed"}, "warnings": [],
+    "evidence": [], "classifier": "1",
+}  # fmt: skip
+
+
+def exchange(number: int) -> dict[str, object]:
+    unknown = (
+        "status", "ending", "model", "streamed", "first_byte_s", "first_token_s", "duration_s",
+        "input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
+        "reasoning_tokens", "total_tokens", "input_total", "output_total", "finish_reason",
+        "tool_calls", "subcategory", "transient", "rule", "error_code", "retry_after_s",
+    )  # fmt: skip
+    known = {
+        "id": f"x{number}", "upstream": "openai", "api": "openai.chat", "role": "agent",
+        "started_at": 1.0, "usage_source": "absent", "request_bytes": 1, "response_bytes": 2,
+        "attribution_source": "path", "injected": False,
+    }  # fmt: skip
+    return dict.fromkeys(unknown) | known
+
+
+@respx.mock
+def test_a_slash_in_an_id_is_encoded_and_the_token_shown() -> None:
+    route = respx.get(url=f"{URL}/rollouts/a%2Fb/verdict").respond(json=VERDICT)
+    with Client(URL, "t0ken") as client:
+        assert client.verdict("a/b").health == "healthy"
+    assert route.calls.last.request.headers["authorization"] == "Bearer t0ken"
+
+
+@respx.mock
+def test_waiting_and_policies_are_asked_for() -> None:
+    route = respx.get(url__startswith=f"{URL}/rollouts/r/verdict").respond(json=VERDICT)
+    with Client(URL) as client:
+        client.verdict("r", settled=True, timeout_s=3, policy="seed")
+    asked = dict(route.calls.last.request.url.params)
+    assert asked == {"wait": "settled", "timeout_s": "3", "policy": "seed"}
+
+
+@respx.mock
+def test_every_page_of_exchanges_is_fetched() -> None:
+    pages = [
+        httpx.Response(200, json={"items": [exchange(1)], "next": "x1"}),
+        httpx.Response(200, json={"items": [exchange(2)], "next": None}),
+    ]
+    route = respx.get(url__startswith=f"{URL}/rollouts/r/exchanges").mock(side_effect=pages)
+    with Client(URL) as client:
+        assert [call.id for call in client.exchanges("r")] == ["x1", "x2"]
+    assert route.calls.last.request.url.params["after"] == "x1"
+
+
+def test_a_service_that_is_not_there_is_an_error_never_a_healthy_verdict() -> None:
+    url = f"http://127.0.0.1:{closed_port()}"
+    with Client(url) as client, pytest.raises(ServiceError) as caught:
+        client.verdict("r")
+    assert url in str(caught.value)
+    assert "truezero serve" in str(caught.value)
+    assert caught.value.status is None
+
+
+@respx.mock
+def test_a_problem_becomes_its_sentence() -> None:
+    problem = {
+        "type": "about:blank", "title": "unknown rollout", "status": 404, "detail": "no rollout",
+        "code": "unknown_rollout",
+    }  # fmt: skip
+    respx.get(url__startswith=URL).respond(404, json=problem)
+    with Client(URL) as client, pytest.raises(ServiceError) as caught:
+        client.result("r")
+    assert (str(caught.value), caught.value.status) == ("no rollout", 404)
+    assert caught.value.code == "unknown_rollout"
+
+
+@respx.mock
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_something_else_at_that_address_is_named(status: int) -> None:
+    respx.get(url__startswith=URL).respond(status, text="<html>hello</html>")
+    with Client(URL) as client, pytest.raises(ServiceError, match="is no truezero service"):
+        client.verdict("r")
+
+
+def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUEZERO_URL", "http://elsewhere:1/")
+    with Client() as client:
+        assert client.url == "http://elsewhere:1"
+
+
+def alive(version: str) -> dict[str, str]:
+    return {"status": "ok", "version": version}
+
+
+def ask(kind: str, method: str, *args: Any, **options: Any) -> Any:
+    """The same question, waiting or awaited."""
+
+    async def later() -> Any:
+        async with AsyncClient(URL, "t0ken") as client:
+            return await getattr(client, method)(*args, **options)
+
+    if kind == "async":
+        return asyncio.run(later())
+    with Client(URL, "t0ken") as client:
+        return getattr(client, method)(*args, **options)
+
+
+both = pytest.mark.parametrize("kind", ["sync", "async"])
+
+# Method, its arguments, and the request that it is.
+ASKED: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str, object]] = [
+    ("greet", (), {}, "GET", "/healthz", None),
+    ("register", (), {"id": "a"}, "POST", "/rollouts", {"id": "a"}),
+    ("report", ("a/b",), {"tool_calls": 1}, "POST", "/rollouts/a%2Fb/outcome",
+     {"status": "success", "tool_calls": 1}),
+    ("verdict", ("r",), {"policy": "seed"}, "GET", "/rollouts/r/verdict?policy=seed", None),
+    ("result", ("r",), {}, "GET", "/rollouts/r/result", None),
+    ("exchanges", ("r",), {}, "GET", "/rollouts/r/exchanges", None),
+    ("rollouts", (), {"batch": "b"}, "GET", "/rollouts?batch=b&limit=1000", None),
+    ("summary", ("b/c",), {}, "GET", "/batches/b%2Fc", None),
+    ("check", ("b",), {}, "GET", "/batches/b/check", None),
+    ("breaker", ("b",), {}, "GET", "/batches/b/breaker", None),
+    ("reset_breaker", ("b",), {"lane": "l"}, "POST", "/batches/b/breaker/reset?lane=l", None),
+    ("fingerprints", (), {}, "GET", "/fingerprints", None),
+]  # fmt: skip
+
+
+@both
+@pytest.mark.parametrize(("method", "args", "options", "verb", "path", "body"), ASKED)
+@respx.mock
+def test_both_clients_ask_alike(
+    kind: str,
+    method: str,
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    verb: str,
+    path: str,
+    body: object,
+) -> None:
+    problem = {
+        "type": "about:blank", "title": "no", "status": 418, "detail": "asked", "code": "asked",
+    }  # fmt: skip
+    route = respx.route().respond(418, json=problem)
+    with pytest.raises(ServiceError, match="asked"):
+        ask(kind, method, *args, **options)
+    request = route.calls.last.request
+    assert (request.method, request.url.raw_path.decode()) == (verb, path)
+    assert request.headers["authorization"] == "Bearer t0ken"
+    assert (json.loads(request.content) if request.content else None) == body
+
+
+@both
+@respx.mock
+def test_a_service_of_this_release_is_greeted(kind: str) -> None:
+    respx.get(f"{URL}/healthz").respond(json=alive(metadata.version("truezero")))
+    assert ask(kind, "greet").status == "ok"
+
+
+@both
+@respx.mock
+def test_a_service_of_another_release_is_named(kind: str) -> None:
+    respx.get(f"{URL}/healthz").respond(json=alive("99.1.0"))
+    with pytest.raises(ServiceError, match=r"truezero 99\.1\.0.*same release") as caught:
+        ask(kind, "greet")
+    assert caught.value.code == "other_version"
+
+
+@both
+@respx.mock
+def test_an_answer_of_another_form_is_taken_for_another_version(kind: str) -> None:
+    respx.get(f"{URL}/rollouts/r/verdict").respond(json={**VERDICT, "health": "splendid"})
+    with pytest.raises(ServiceError, match=r"\(health\): is it another version\?"):
+        ask(kind, "verdict", "r")
+
+
+@both
+@respx.mock
+def test_a_token_that_is_wrong_is_said_to_be(kind: str) -> None:
+    problem = {
+        "type": "about:blank", "title": "no", "status": 401, "detail": "no", "code": "unauthorized",
+    }  # fmt: skip
+    respx.get(f"{URL}/batches/b").respond(401, json=problem)
+    with pytest.raises(ServiceError, match="does not take this token: set TRUEZERO_ADMIN_TOKEN"):
+        ask(kind, "summary", "b")
+
+
+@both
+@respx.mock
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (httpx.ConnectError("refused"), "unreachable"),
+        (httpx.ConnectTimeout("silence"), "unreachable"),
+        (httpx.ReadTimeout("busy"), "no_answer"),
+        (httpx.RemoteProtocolError("cut"), "no_answer"),
+    ],
+)
+def test_nobody_there_differs_from_no_answer(kind: str, error: Exception, code: str) -> None:
+    respx.get(f"{URL}/healthz").mock(side_effect=error)
+    with pytest.raises(ServiceError) as caught:
+        ask(kind, "greet")
+    assert (caught.value.code, caught.value.status) == (code, None)
+
+
+@respx.mock
+def test_every_page_of_rollouts_is_fetched() -> None:
+    item = dict.fromkeys(
+        ("batch", "task", "attempt", "model", "upstream", "health", "subcategory", "fingerprint",
+         "provisional")
+    ) | {"id": "r1", "created_at": 1.0, "registered": True}  # fmt: skip
+    pages = [
+        httpx.Response(200, json={"items": [item], "next": "c1"}),
+        httpx.Response(200, json={"items": [{**item, "id": "r2"}], "next": None}),
+    ]
+    route = respx.get(url__startswith=f"{URL}/rollouts").mock(side_effect=pages)
+    assert [found.id for found in ask("sync", "rollouts", batch="b")] == ["r1", "r2"]
+    assert dict(route.calls.last.request.url.params)["after"] == "c1"
+
+
+def sse(*events: tuple[int, str]) -> bytes:
+    return b": alive\n\n" + b"".join(
+        f"id: {number}\nevent: {kind}\ndata: {{}}\n\n".encode() for number, kind in events
+    )
+
+
+@respx.mock
+def test_a_stream_that_breaks_goes_on_where_it_was() -> None:
+    answers: list[httpx.Response | Exception] = [
+        httpx.Response(200, content=sse((7, "verdict_given"))),
+        httpx.ReadError("cut"),
+        httpx.Response(200, content=sse((8, "breaker_opened"))),
+    ]
+    route = respx.get(url__startswith=f"{URL}/batches/b/events").mock(side_effect=answers)
+    waits: list[float] = []
+    with Client(URL, sleep=waits.append) as client:
+        events = client.events("b")
+        told = [next(events).kind, next(events).kind]
+    assert told == ["verdict_given", "breaker_opened"]
+    asked = [dict(call.request.url.params) for call in route.calls]
+    assert asked == [{}, {"after": "7"}, {"after": "7"}]
+    assert waits == [1.0, 1.0]
+
+
+@respx.mock
+def test_a_stream_that_stays_broken_is_an_error() -> None:
+    respx.get(url__startswith=URL).mock(side_effect=httpx.ConnectError("refused"))
+    with Client(URL, sleep=lambda _seconds: None) as client, pytest.raises(ServiceError):
+        next(client.events("b"))
+
+
+def test_signs_of_life_are_no_events_and_half_an_event_is_none() -> None:
+    reader = Events("b", None)
+    found = [reader.line(line) for line in (": alive", "", "id: 3", "event: x", "data: {}", "")]
+    assert [event and event.kind for event in found] == ["alive", None, None, None, None, "x"]
+    assert reader.params == {"after": 3}
+
+
+def test_a_proxy_for_the_world_is_not_asked_for_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nowhere = f"http://127.0.0.1:{closed_port()}"
+    monkeypatch.setenv("HTTP_PROXY", nowhere)
+    port = closed_port()
+    with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServiceError) as caught:
+        client.greet()
+    cause = caught.value.__cause__
+    assert isinstance(cause, httpx.ConnectError)
+    assert cause.request.url.port == port
+    pool = client._http._transport_for_url(httpx.URL(client.url))
+    assert pool is client._http._transport
+
+
+def test_importing_the_package_loads_nothing_else() -> None:
+    script = (
+        "import sys, truezero; print(sorted(n for n in sys.modules if n.startswith('truezero.')),"
+        " 'httpx' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["[]", "False"]

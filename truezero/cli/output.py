@@ -1,0 +1,227 @@
+"""Prints verdicts as tables and sentences for people.
+
+It computes nothing: what it shows, the service said.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from truezero import models
+from truezero.sdk.endpoints import Event
+
+HEALTH_STYLE = {
+    "healthy": "green",
+    "api_error": "red",
+    "suspected_api_error": "yellow",
+    "not_judged": "dim",
+    "undecided": "magenta",
+}
+
+
+def headline(verdict: models.Verdict) -> str:
+    """Health and reason in one coloured line."""
+    style = HEALTH_STYLE[verdict.health]
+    reason = escape(_reason(verdict).removeprefix(verdict.health))
+    gap = "" if reason.startswith((":", " ")) else " "
+    return f"[{style}]{verdict.health}[/{style}]{gap}{reason}".rstrip()
+
+
+def _reason(verdict: models.Verdict) -> str:
+    if verdict.error:
+        return verdict.error
+    if verdict.recovered_requests:
+        return f"({verdict.recovered_requests} failed call(s), recovered)"
+    reached = verdict.health == "healthy" and verdict.total_requests
+    return "" if reached else f"({verdict.rule})"
+
+
+def print_verdict(verdict: models.Verdict, calls: Sequence[models.Exchange]) -> None:
+    """One rollout: the verdict, its facts, and each call."""
+    console = Console()
+    console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}")
+    facts = {
+        "rule": verdict.rule,
+        "fingerprint": verdict.fingerprint,
+        "lane": verdict.lane,
+        "scoreable": verdict.scoreable,
+        "retry": f"{'yes' if verdict.retry.eligible else 'no'}: {verdict.retry.reason}",
+        "tokens": _tokens(verdict),
+        "warnings": ", ".join(verdict.warnings) or None,
+        "provisional": "yes: the runner has not reported" if verdict.provisional else None,
+    }
+    grid = Table.grid(padding=(0, 2))
+    for name, value in facts.items():
+        if value is not None:
+            grid.add_row(f"[dim]{name}[/dim]", escape(value))
+    console.print(grid)
+    if calls:
+        console.print(_calls_table(calls, set(verdict.evidence)))
+
+
+def _tokens(verdict: models.Verdict) -> str | None:
+    if verdict.total_tokens is None:
+        return None
+    return f"{verdict.input_tokens} in, {verdict.output_tokens} out"
+
+
+def _calls_table(calls: Sequence[models.Exchange], evidence: set[str]) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in ("call", "status", "ending", "model", "tokens", "seconds", "cause", ""):
+        table.add_column(column)
+    for call in calls:
+        table.add_row(
+            escape(call.id[-8:]),
+            str(call.status or "–"),
+            call.ending or "in flight",
+            escape(call.model or "–"),
+            f"{_shown(call.input_total)} / {_shown(call.output_total)}",
+            "–" if call.duration_s is None else f"{call.duration_s:.2f}",
+            escape(" ".join(filter(None, (call.subcategory, call.error_code)))),
+            "evidence" if call.id in evidence else "",
+        )
+    return table
+
+
+def _shown(count: int | None) -> str:
+    return "?" if count is None else str(count)
+
+
+def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
+    """A verdict in one plain line: health, reason, and what it cost.
+
+    Arguments:
+        error: what the runner said, where the verdict says nothing.
+    """
+    calls = f"{verdict.total_requests} calls"
+    facts = ", ".join(filter(None, (calls, _tokens(verdict), _dollars(verdict.cost_usd))))
+    reason = _reason(verdict)
+    if verdict.health == "not_judged" and error:
+        reason = f"{verdict.health}: {error}"
+    said = reason if reason.startswith(verdict.health) else f"{verdict.health} {reason}".strip()
+    return f"{verdict.rollout_id}: {said} ({facts})"
+
+
+def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
+    """A batch: what it stands on, what struck it, and what to do."""
+    console = Console(soft_wrap=True)
+    console.print(batch_table(summary, breaker))
+    for item in summary.retry:
+        wait = "" if item.after_s is None else f" after {item.after_s:g} s"
+        console.print(f"run again: {escape(item.rollout_id)}{wait} ({escape(item.reason)})")
+
+
+def batch_table(summary: models.BatchSummary, breaker: models.Breaker) -> RenderableType:
+    """A batch's numbers and its lanes, as the service gives them."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in _batch_facts(summary).items():
+        if value:
+            grid.add_row(f"[dim]{name}[/dim]", value)
+    parts: list[RenderableType] = [f"[bold]{escape(summary.batch)}[/bold]", grid]
+    parts += [f"[red]{escape(_lane_line(lane))}[/red]" for lane in _stopped(breaker)]
+    return Group(*parts)
+
+
+def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
+    measured = f"{summary.scored} scored, {summary.scoreable} scoreable of {summary.total}"
+    bounds = f"between {_score(summary.score_worst)} and {_score(summary.score_best)}"
+    return {
+        "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
+        "rollouts": f"{summary.rollouts}, {summary.pending} pending, {summary.skipped} skipped",
+        "score": f"{_score(summary.score_effective)} over what was measured ({measured})",
+        "as usually told": f"{_score(summary.score_all)}; the truth lies {bounds}",
+        "health": _counts(summary.health, HEALTH_STYLE),
+        "causes": _counts(summary.fingerprint, {}),
+        "tokens": _batch_tokens(summary),
+        "cost": _dollars(summary.cost_usd),
+        "run although scored": ", ".join(map(escape, summary.retried_after_score)),
+    }
+
+
+def _stopped(breaker: models.Breaker) -> list[models.BreakerLane]:
+    return [lane for lane in breaker.lanes if lane.phase != "closed"]
+
+
+def _lane_line(lane: models.BreakerLane) -> str:
+    said = f"breaker {lane.phase.replace('_', ' ')} on {lane.lane}"
+    return f"{said}: {lane.fingerprint} ended {lane.streak} rollouts in a row"
+
+
+def _counts(counts: Mapping[str, int], styles: Mapping[str, str]) -> str:
+    shown = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{count} {_styled(name, styles)}" for name, count in shown)
+
+
+def _styled(name: str, styles: Mapping[str, str]) -> str:
+    style = styles.get(name)
+    return f"[{style}]{name}[/{style}]" if style else escape(name)
+
+
+def _batch_tokens(summary: models.BatchSummary) -> str | None:
+    if summary.total_tokens is None:
+        return None
+    return f"{_shown(summary.input_tokens)} in, {_shown(summary.output_tokens)} out"
+
+
+def _dollars(cost: float | None) -> str | None:
+    return None if cost is None else f"${cost:.4f}"
+
+
+def _score(score: float | None) -> str:
+    return "unknown" if score is None else f"{score:.3f}"
+
+
+def print_check(found: models.Check) -> None:
+    """Whether a batch is a valid measurement, and each thing against it on a line."""
+    console = Console(soft_wrap=True, highlight=False)
+    for line in found.lines:
+        console.print(escape(line))
+    said = "[green]valid[/green]" if found.valid else "[red]not a valid measurement[/red]"
+    console.print(f"{escape(found.batch)}: {said}")
+
+
+@contextmanager
+def live_batch(
+    standing: Callable[[], tuple[models.BatchSummary, models.Breaker]],
+    *,
+    every_s: float = 1.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Callable[[Event], None]]:
+    """A table of a batch that follows its events; what happened last stands below it.
+
+    Arguments:
+        standing: asks the service; at most once in ``every_s`` seconds, and only after news.
+    """
+    happened: list[str] = []
+    table = batch_table(*standing())
+    news, asked_at = False, clock()
+    with Live(table, console=Console(), auto_refresh=False, transient=False) as live:
+
+        def follow(event: Event) -> None:
+            nonlocal table, news, asked_at
+            if event.kind != "alive":
+                news = True
+                happened.append(event_line(event))
+                del happened[:-8]
+            if news and clock() - asked_at >= every_s:
+                table = batch_table(*standing())
+                news, asked_at = False, clock()
+            live.update(Group(table, "", *map(escape, happened)), refresh=True)
+
+        yield follow
+
+
+def event_line(event: Event) -> str:
+    """One event in words: what happened, to whom, and how."""
+    data = event.data
+    who = data.get("rollout_id") or data.get("lane")
+    how = (data.get(name) for name in ("health", "error", "subcategory", "fingerprint", "status"))
+    told: Iterable[str] = dict.fromkeys(str(value) for value in how if value is not None)
+    return " · ".join(filter(None, (event.kind.replace("_", " "), str(who or ""), *told)))

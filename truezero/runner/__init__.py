@@ -1,0 +1,1 @@
+"""Run agents under a rollout: run, drill, doctor, demo."""

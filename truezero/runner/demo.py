@@ -1,0 +1,247 @@
+"""`truezero demo`: a batch of real agents through a real proxy, and what it saves them from.
+
+Nothing is staged: agents, provider and proxy talk over sockets, and the table shows what
+the service answered.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from truezero import models
+from truezero.cli import output
+from truezero.runner import embedded
+from truezero.runner.demo_provider import DemoProvider
+from truezero.sdk.client import Client
+
+BATCH = "demo"
+_DIALECTS = ("OPENAI", "ANTHROPIC")
+_STEPS = 4
+_RETRIES = 2
+_PATIENCE_S = 0.1
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One rollout of the demo: an agent's task, key, model and dialect."""
+
+    name: str
+    story: str
+    key: str = "sk-demo-funded"
+    model: str = "demo-large"
+    dialect: str = "openai"
+    task: str = "What is 17 * 23?"
+    expected: str = "391"
+
+
+SCENES = (
+    Scene("solved", "solves its task"),
+    Scene(
+        "honest-zero",
+        "reaches the model, which fails",
+        dialect="anthropic",
+        task="Is every even number above 2 the sum of two primes?",
+        expected="yes",
+    ),
+    Scene("dead-key", "a revoked key", key="sk-revoked"),
+    Scene("empty-account", "an account without credit", key="sk-demo-empty"),
+    Scene("unknown-model", "a model that is not there", model="demo-huge", dialect="anthropic"),
+    Scene("rate-limited", "a rate limit that passes", key="sk-demo-busy"),
+    Scene("outage", "a provider that is down", key="sk-demo-outage"),
+    Scene("silent", "an agent that never calls", model="not/a-model-id"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of one scene: the score everybody would have used, and the service's word."""
+
+    scene: Scene
+    reported: float
+    result: models.Result
+    verdict: models.Verdict
+
+
+def run(*, keep: Path | None = None, as_json: bool = False) -> None:
+    """Play every scene, then print the verdicts.
+
+    Raises:
+        StartError: the proxy did not start.
+    """
+    console = Console(stderr=as_json)
+    with tempfile.TemporaryDirectory(prefix="truezero-demo-") as folder, DemoProvider() as provider:
+        database = keep.absolute() if keep else Path(folder) / "demo.db"
+        upstreams = {f"TRUEZERO_UPSTREAM_{name}": provider.url for name in _DIALECTS}
+        home = Path(folder)
+        with embedded.service(database, home, upstreams, cwd=home) as url:
+            console.print(f"proxy at {url}, provider at {provider.url}")
+            runs = _play(url, console)
+    if as_json:
+        sys.stdout.write(json.dumps([_record(run) for run in runs], indent=2) + "\n")
+    else:
+        _print(runs, console)
+
+
+def _play(url: str, console: Console) -> list[Run]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with (
+        Client(url) as client,
+        Progress(*columns, console=console, transient=True) as progress,
+    ):
+        bar = progress.add_task("rollouts", total=len(SCENES))
+        runs = []
+        for scene in SCENES:
+            progress.update(bar, description=f"{scene.name}: {scene.story}")
+            runs.append(_rollout(client, scene))
+            progress.advance(bar)
+    return runs
+
+
+def _rollout(client: Client, scene: Scene) -> Run:
+    """What a harness does: register, run the agent, verify, report."""
+    rollout = client.register(
+        id=scene.name, batch=BATCH, task=scene.name, model=scene.model, upstream=scene.dialect
+    )
+    answer = agent(scene, rollout.base_urls[scene.dialect])
+    reward = 1.0 if scene.expected in answer.lower() else 0.0
+    result = client.report(
+        rollout.id,
+        status="success",
+        termination_reason="agent_stop",
+        prompts_executed=1,
+        rewards={"reward": reward},
+    )
+    return Run(scene, reward, result, client.verdict(rollout.id))
+
+
+def agent(scene: Scene, base_url: str) -> str:
+    """An agent like many: retries a little, swallows errors, and ends politely."""
+    if "/" in scene.model:
+        return ""  # its own model list does not know the id: it never asks anybody
+    messages: list[dict[str, Any]] = [{"role": "user", "content": scene.task}]
+    speak = _openai if scene.dialect == "openai" else _anthropic
+    with httpx.Client(timeout=30) as http:
+        for _ in range(_STEPS):
+            try:
+                call, text = speak(http, base_url, scene, messages)
+            except httpx.HTTPError:
+                return ""
+            if call is None:
+                return text
+    return ""
+
+
+def _openai(
+    http: httpx.Client, base_url: str, scene: Scene, messages: list[dict[str, Any]]
+) -> tuple[str | None, str]:
+    asked = {"model": scene.model, "messages": messages, "stream": True, "tools": [_TOOL]}
+    answer = _persistent(
+        http,
+        f"{base_url}/chat/completions",
+        {**asked, "stream_options": {"include_usage": True}},
+        {"authorization": f"Bearer {scene.key}"},
+    )
+    events = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
+    delta = json.loads(events[0])["choices"][0]["delta"]
+    if not delta.get("tool_calls"):
+        return None, delta["content"]
+    called = delta["tool_calls"][0]
+    outcome = _calculate(json.loads(called["function"]["arguments"])["expression"])
+    messages += [delta, {"role": "tool", "tool_call_id": called["id"], "content": outcome}]
+    return outcome, ""
+
+
+def _anthropic(
+    http: httpx.Client, base_url: str, scene: Scene, messages: list[dict[str, Any]]
+) -> tuple[str | None, str]:
+    answer = _persistent(
+        http,
+        f"{base_url}/v1/messages",
+        {"model": scene.model, "messages": messages, "max_tokens": 100, "tools": [_TOOL]},
+        {"x-api-key": scene.key, "anthropic-version": "2023-06-01"},
+    ).json()
+    part = answer["content"][0]
+    if part["type"] == "text":
+        return None, part["text"]
+    outcome = _calculate(part["input"]["expression"])
+    done = {"type": "tool_result", "tool_use_id": part["id"], "content": outcome}
+    messages += [
+        {"role": "assistant", "content": answer["content"]},
+        {"role": "user", "content": [done]},
+    ]
+    return outcome, ""
+
+
+def _persistent(
+    http: httpx.Client, url: str, body: dict[str, Any], headers: dict[str, str]
+) -> httpx.Response:
+    for attempt in range(_RETRIES + 1):
+        answer = http.post(url, json=body, headers=headers)
+        if answer.is_success or attempt == _RETRIES:
+            break
+        time.sleep(float(answer.headers.get("retry-after", _PATIENCE_S)))
+    return answer.raise_for_status()
+
+
+def _calculate(expression: str) -> str:
+    left, right = expression.split(" * ")
+    return str(int(left) * int(right))
+
+
+_TOOL = {
+    "type": "function",
+    "function": {"name": "calculator", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+def _record(run: Run) -> dict[str, Any]:
+    return {
+        "scene": run.scene.name,
+        "reported_reward": run.reported,
+        "result": run.result.model_dump(),
+        "verdict": run.verdict.model_dump(),
+    }
+
+
+def _print(runs: list[Run], console: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD, title="What each reward stands on", title_justify="left")
+    table.add_column("rollout", no_wrap=True)
+    table.add_column("reward", justify="right")
+    table.add_column("kept", justify="right")
+    table.add_column("retry", no_wrap=True)
+    table.add_column("verdict")
+    for played in runs:
+        kept = (played.result.rewards or {}).get("reward")
+        table.add_row(
+            played.scene.name,
+            f"{played.reported:.1f}",
+            "[dim]null[/dim]" if kept is None else f"{kept:.1f}",
+            "yes" if played.verdict.retry.eligible else "",
+            output.headline(played.verdict),
+        )
+    console.print(table)
+    console.print(_summary(runs))
+
+
+def _summary(runs: list[Run]) -> str:
+    everybody = sum(played.reported for played in runs) / len(runs)
+    kept = [played.result.rewards["reward"] for played in runs if played.result.rewards]
+    measured = sum(kept) / len(kept)
+    zeros = sum(played.reported == 0 for played in runs)
+    false = zeros - kept.count(0.0)
+    return (
+        f"{false} of {zeros} zeros were no measurement. Score as reported {everybody:.2f} over "
+        f"{len(runs)}; over the {len(kept)} rollouts that reached a model: {measured:.2f}."
+    )

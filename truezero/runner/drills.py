@@ -1,0 +1,357 @@
+"""`truezero drill`: an agent is run once for each failure, and what it made of it is told.
+
+It keeps no word of what the agent says, and asks a provider only where a drill needs answers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import IO, Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from truezero import models
+from truezero.cli import output as output_module
+from truezero.runner import agents
+from truezero.runner.run import equipped
+from truezero.sdk.client import Client
+from truezero.sdk.endpoints import OutcomeFacts
+
+TIMEOUT_S = 120.0  # longer than the silence after which a call that is left was stalled
+_GRACE_S = 2.0  # between asking an agent to end and ending it
+_READ = 65536
+
+DRILLS: Mapping[str, models.Fault] = {
+    "auth": models.Fault(kind="auth"),
+    "quota": models.Fault(kind="quota"),
+    "model_not_found": models.Fault(kind="model_not_found"),
+    "rate_limit": models.Fault(kind="rate_limit"),
+    "overloaded": models.Fault(kind="overloaded"),
+    "stream_error": models.Fault(kind="stream_error"),
+    "truncation": models.Fault(kind="truncation"),
+    "empty": models.Fault(kind="empty"),
+    "mid_run_quota": models.Fault(kind="quota", at_call=2),
+    "hang": models.Fault(kind="hang"),
+    "reset": models.Fault(kind="reset"),
+}
+
+
+class DrillError(Exception):
+    """Why there is nothing to drill, in one sentence; ``code`` is the exit code."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to drill: a command, and the failures by name.
+
+    ``at_call``: the first call that fails, instead of each drill's own. ``timeout_s``: after
+    which an agent is stopped.
+    """
+
+    command: tuple[str, ...]
+    drills: tuple[str, ...] = tuple(DRILLS)
+    model: str | None = None
+    at_call: int | None = None
+    timeout_s: float = TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrillRun:
+    """How an agent ended: ``code`` is minus the signal's number where a signal ended it.
+
+    Of what it said only the lengths are kept, in bytes.
+    """
+
+    code: int
+    stopped: bool
+    seconds: float
+    output_bytes: int
+    error_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drilled:
+    """What an agent did under one failure.
+
+    ``struck``: calls that were made to fail. ``retries``: calls after the first of them.
+    ``wasted_s``: waited for calls that failed and between them. ``hidden``: it ended as if
+    all were well, though no call succeeded after the last that failed.
+    """
+
+    drill: str
+    rollout_id: str
+    agent: str
+    exit_code: int
+    stopped: bool
+    seconds: float
+    output_bytes: int
+    error_bytes: int
+    calls: int
+    struck: int
+    retries: int
+    wasted_s: float | None
+    hidden: bool
+    verdict: models.Verdict
+
+    @property
+    def conduct(self) -> str:
+        """What it did, in a few words."""
+        if self.stopped:
+            return "went on until it was stopped"
+        if not self.struck:
+            return "never came to the failing call" if self.calls else "made no call"
+        if self.hidden:
+            return "hid it"
+        return "got over it" if self.exit_code == 0 else "said so"
+
+
+def chosen(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The drills of these names, in the table's order; all where none is named.
+
+    Raises:
+        DrillError: a name that is not in the table.
+    """
+    unknown = [name for name in names or () if name not in DRILLS]
+    if unknown:
+        known = ", ".join(DRILLS)
+        raise DrillError(f"{unknown[0]!r} is no fault that can be played: {known}", 2)
+    return tuple(name for name in DRILLS if not names or name in names)
+
+
+def run(
+    plan: Plan, client: Client, done: Callable[[Drilled], object] = lambda _one: None
+) -> list[Drilled]:
+    """Run the agent once for each drill.
+
+    Arguments:
+        done: told of each as it ends.
+
+    Raises:
+        ServiceError: the service is not there, or refuses.
+        DrillError: the command cannot be started.
+    """
+    drilled = []
+    for name in plan.drills:
+        one = _drill(name, plan, client)
+        done(one)
+        drilled.append(one)
+    return drilled
+
+
+def _drill(name: str, plan: Plan, client: Client) -> Drilled:
+    rollout = client.register(
+        task=f"drill:{name}", model=plan.model, fault=_fault(name, plan).model_dump()
+    )
+    with equipped(plan.command, rollout, client.url) as equipment:
+        ended = _tried(equipment, plan, client, rollout.id)
+    _, verdict = client.ended(rollout.id, **_seen(ended))
+    calls = [call for call in client.exchanges(rollout.id) if _is_inference(call)]
+    return _drilled(name, equipment.agent, ended, verdict, calls)
+
+
+def _tried(equipment: agents.Equipment, plan: Plan, client: Client, rollout_id: str) -> DrillRun:
+    """Run the agent; one that never started, or that we gave up, is reported as that."""
+    try:
+        return _accompanied(equipment, plan.timeout_s)
+    except OSError as error:
+        client.report(rollout_id, status="setup_failed", prompts_executed=0)
+        missing = isinstance(error, FileNotFoundError)
+        why = "no such command" if missing else "it cannot be executed"
+        raise DrillError(f"{plan.command[0]}: {why}", 127 if missing else 126) from error
+    except BaseException:
+        client.report(rollout_id, status="unknown_execution_error", prompts_executed=1)
+        raise
+
+
+def _fault(name: str, plan: Plan) -> models.Fault:
+    fault = DRILLS[name]
+    return fault if plan.at_call is None else fault.model_copy(update={"at_call": plan.at_call})
+
+
+def _is_inference(call: models.Exchange) -> bool:
+    return call.role == "agent" and (call.model_extra or {}).get("kind") == "inference"
+
+
+def _drilled(
+    name: str,
+    agent: str,
+    ended: DrillRun,
+    verdict: models.Verdict,
+    calls: Sequence[models.Exchange],
+) -> Drilled:
+    struck = [place for place, call in enumerate(calls) if call.injected]
+    recovered = bool(struck) and any(_succeeded(call) for call in calls[struck[-1] + 1 :])
+    return Drilled(
+        drill=name,
+        rollout_id=verdict.rollout_id,
+        agent=agent,
+        exit_code=ended.code,
+        stopped=ended.stopped,
+        seconds=ended.seconds,
+        output_bytes=ended.output_bytes,
+        error_bytes=ended.error_bytes,
+        calls=len(calls),
+        struck=len(struck),
+        retries=len(calls) - struck[0] - 1 if struck else 0,
+        wasted_s=verdict.lost_s,
+        hidden=bool(struck) and not (recovered or ended.stopped or ended.code),
+        verdict=verdict,
+    )
+
+
+def _succeeded(call: models.Exchange) -> bool:
+    return call.status == 200 and call.ending == "complete" and call.subcategory is None
+
+
+def _seen(ended: DrillRun) -> OutcomeFacts:
+    if ended.stopped:
+        return {"status": "task_timeout", "prompts_executed": 1}
+    if ended.code == 0:
+        return {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
+    told = f"exit code {ended.code}"
+    return {"status": "agent_error", "prompts_executed": 1, "error": told}
+
+
+# --- the process ---------------------------------------------------------------------------
+
+
+def _accompanied(equipment: agents.Equipment, timeout_s: float) -> DrillRun:
+    """Start the agent, measure what it says, and see it end or end it.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    began = time.monotonic()
+    with _started(equipment) as process:
+        counts = [_Count(stream) for stream in (process.stdout, process.stderr) if stream]
+        try:
+            process.wait(timeout_s)
+            stopped = False
+        except subprocess.TimeoutExpired:
+            stopped = True
+        seconds = time.monotonic() - began
+        _end(process)
+        for count in counts:
+            count.join(_GRACE_S)  # a child that left its group may hold the pipe open
+    output, error = counts
+    return DrillRun(
+        code=process.returncode,
+        stopped=stopped,
+        seconds=seconds,
+        output_bytes=output.bytes,
+        error_bytes=error.bytes,
+    )
+
+
+@contextmanager
+def _started(equipment: agents.Equipment) -> Iterator[subprocess.Popen[bytes]]:
+    """The agent in a process group of its own, which is gone afterwards whatever happens."""
+    process = subprocess.Popen(  # noqa: S603  what the user asked for
+        equipment.command,
+        env=dict(equipment.environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        process_group=0,
+    )
+    try:
+        yield process
+    finally:
+        _signal(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the agent's processes to end, then end them."""
+    _signal(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_S)
+    _signal(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+class _Count(threading.Thread):
+    """Reads a stream to its end and keeps its length, and nothing else."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self._stream = stream
+        self.bytes = 0
+        self.start()
+
+    def run(self) -> None:
+        """Read until the end."""
+        with suppress(OSError, ValueError):
+            while read := os.read(self._stream.fileno(), _READ):
+                self.bytes += len(read)
+
+
+# --- what is told --------------------------------------------------------------------------
+
+
+def record(one: Drilled) -> dict[str, Any]:
+    """One drill for programs."""
+    return {
+        **asdict(one),
+        "conduct": one.conduct,
+        "verdict": one.verdict.model_dump(),
+    }
+
+
+def print_table(drilled: Sequence[Drilled], console: Console) -> None:
+    """All drills for people: one line each, and what to worry about."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("fault", no_wrap=True)
+    table.add_column("what it did", overflow="fold")
+    for name in ("exit", "said", "calls", "retries", "sec", "lost"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for one in drilled:
+        table.add_row(
+            one.drill,
+            f"[red]{one.conduct}[/red]" if one.hidden else one.conduct,
+            str(one.exit_code),
+            f"{one.output_bytes}+{one.error_bytes}",
+            str(one.calls),
+            str(one.retries),
+            f"{one.seconds:.1f}",
+            "?" if one.wasted_s is None else f"{one.wasted_s:.1f}",
+            _short(one.verdict),
+        )
+    console.print(table)
+    for line in _lessons(drilled):
+        console.print(escape(line))
+
+
+def _short(verdict: models.Verdict) -> str:
+    style = output_module.HEALTH_STYLE[verdict.health]
+    why = verdict.subcategory or ("" if verdict.health == "healthy" else verdict.rule)
+    return f"[{style}]{verdict.health}[/{style}] {why}".rstrip()
+
+
+def _lessons(drilled: Sequence[Drilled]) -> Iterator[str]:
+    hidden = [one.drill for one in drilled if one.hidden]
+    missed = [one.drill for one in drilled if one.hidden and one.verdict.health == "healthy"]
+    told = f"Hidden behind exit code 0: {', '.join(hidden)}." if hidden else "Nothing was hidden."
+    yield told
+    if missed:
+        yield f"Of these the verdict takes for healthy: {', '.join(missed)}."

@@ -1,0 +1,133 @@
+"""Plan a batch: which tasks to run, to retry and to leave out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from truezero import models
+from truezero.sdk.endpoints import Pause, Story, Work
+from truezero.sdk.rollouts import AsyncRollout, Rollout, Skipped
+
+Task = TypeVar("Task")
+Rewards = float | Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of one task.
+
+    ``result`` and ``verdict`` are those of its last attempt, None where none was admitted;
+    then ``skipped`` says why. ``attempts`` counts those of this run. ``error`` is what the
+    runner's function raised in the last.
+    """
+
+    task: str
+    rollout_id: str
+    attempts: int
+    result: models.Result | None = None
+    verdict: models.Verdict | None = None
+    skipped: str | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRun:
+    """A run of tasks, in their order, and what the whole batch stands on now."""
+
+    results: tuple[Ran, ...]
+    summary: models.BatchSummary
+
+
+R = TypeVar("R", Rollout, AsyncRollout)
+
+
+def run_until_settled(
+    task: str,
+    first: int,
+    begin: Callable[[int], R],
+    play: Callable[[R], Any],
+    again: Callable[[models.Verdict], float | None],
+) -> Story[Ran]:
+    """Attempt after attempt of one task, until the service advises no further one.
+
+    ``play`` runs an attempt and returns what it raised; ``again`` is the wait in seconds
+    before the next, None for an end.
+    """
+    attempt = first
+    while True:
+        rollout = begin(attempt)
+        error = yield Work(partial(play, rollout))
+        count = attempt - first + 1
+        if isinstance(error, Skipped):
+            return Ran(
+                task=task, rollout_id=error.rollout_id, attempts=count - 1, skipped=error.reason
+            )
+        wait_s = again(rollout.verdict)
+        if wait_s is None:
+            return Ran(
+                task=task,
+                rollout_id=rollout.id,
+                attempts=count,
+                result=rollout.result,
+                verdict=rollout.verdict,
+                error=error,
+            )
+        yield Pause(wait_s)
+        attempt += 1
+
+
+def retry_advice(
+    max_wait_s: float | None, stopped: Callable[[], bool]
+) -> Callable[[models.Verdict], float | None]:
+    """The wait that the service advises; None where that is more than we have."""
+
+    def again(verdict: models.Verdict) -> float | None:
+        wait_s = verdict.retry.after_s or 0.0
+        if max_wait_s is None or not verdict.retry.eligible or wait_s > max_wait_s or stopped():
+            return None
+        return wait_s
+
+    return again
+
+
+def planned_attempts(tasks: Iterable[Task], name: Callable[[Task], str]) -> list[tuple[str, Task]]:
+    """Each task under its name.
+
+    Raises:
+        ValueError: two of them share one, so that their attempts would mix.
+    """
+    plan = [(name(task), task) for task in tasks]
+    seen: set[str] = set()
+    for named, _ in plan:
+        if named in seen:
+            raise ValueError(f"tasks: two are called {named!r}; give each a name of its own")
+        seen.add(named)
+    return plan
+
+
+@contextmanager
+def progress_table(total: int, shown: bool | None) -> Iterator[Callable[[Ran], None]]:
+    """A bar for people; ``shown`` None draws it only on a terminal."""
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda _ran: None
+        return
+    from rich.console import Console  # noqa: PLC0415  only loaded where it is drawn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    counts: dict[str, int] = {}
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("", total=total)
+
+        def tell(ran: Ran) -> None:
+            health = "skipped" if ran.verdict is None else ran.verdict.health
+            counts[health] = counts.get(health, 0) + 1
+            shown = ", ".join(f"{count} {name}" for name, count in counts.items())
+            progress.update(bar, advance=1, description=shown)
+
+        yield tell

@@ -1,0 +1,323 @@
+"""Asks a truezero service over REST, for runners and for the command line.
+
+It never guesses: a service that does not answer is an error, not a healthy verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from functools import wraps
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+
+import httpx
+
+from truezero.sdk import endpoints
+from truezero.sdk.batches import AsyncBatch, Batch
+from truezero.sdk.endpoints import (
+    Event,
+    Events,
+    LaneFacts,
+    Pause,
+    Request,
+    ServiceError,
+    Step,
+    Story,
+    Work,
+)
+
+__all__ = ["DEFAULT_URL", "AsyncClient", "Client", "ServiceError"]
+
+DEFAULT_URL = "http://127.0.0.1:8383"
+
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+_DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")  # whatever HTTP_PROXY says
+_STREAM_S = httpx.Timeout(10.0)  # a live stream gives a sign of life several times a second
+_RECONNECT_S = 1.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Asks(Generic[P, T]):
+    """A method of both clients, out of one story: it waits in one and is awaited in the other."""
+
+    def __init__(self, story: Callable[P, Story[T]]) -> None:
+        self._story = story
+        self.__doc__ = story.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[P, Story[T]]: ...
+    @overload
+    def __get__(self, client: Client, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+
+    def __get__(self, client: Any, owner: type) -> Any:
+        story = self._story
+        if client is None:
+            return story
+
+        @wraps(story)
+        def asked(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.play(story(*args, **kwargs))
+
+        return asked
+
+
+class _Questions:
+    """What both clients can ask, and where."""
+
+    greet = _Asks(endpoints.greet)
+    register = _Asks(endpoints.register)
+    report = _Asks(endpoints.report)
+    ended = _Asks(endpoints.ended)
+    verdict = _Asks(endpoints.verdict)
+    result = _Asks(endpoints.result)
+    exchanges = _Asks(endpoints.exchanges)
+    rollouts = _Asks(endpoints.rollouts)
+    summary = _Asks(endpoints.summary)
+    check = _Asks(endpoints.check)
+    breaker = _Asks(endpoints.breaker)
+    reset_breaker = _Asks(endpoints.reset_breaker)
+    fingerprints = _Asks(endpoints.fingerprints)
+
+    def __init__(self, url: str | None, token: str | None, timeout_s: float) -> None:
+        self.url = (url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/")
+        token = token or os.environ.get("TRUEZERO_ADMIN_TOKEN")
+        self._settings: dict[str, Any] = {
+            "base_url": self.url,
+            "headers": {"authorization": f"Bearer {token}"} if token else {},
+            "timeout": timeout_s,
+            "limits": _LIMITS,
+            "mounts": dict.fromkeys(_DIRECT),
+        }
+
+    def _read(self, question: Request[T], response: httpx.Response) -> T:
+        if response.is_error:
+            raise endpoints.refused(response.status_code, response.content, self.url)
+        return endpoints.read(question, response.content, self.url)
+
+    def _unreachable(self, error: httpx.HTTPError) -> ServiceError:
+        return endpoints.unreachable(self.url, error)
+
+
+class Client(_Questions):
+    """A runner's connection to one service; threads may share it.
+
+    Every method raises ``ServiceError`` where the service is not there, or refuses.
+
+    Arguments:
+        url: by default ``TRUEZERO_URL``, else the address ``truezero serve`` listens on.
+        token: by default ``TRUEZERO_ADMIN_TOKEN``; needed where the service has one.
+        timeout_s: how long one answer may take, in seconds.
+        transport, sleep: for tests.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        super().__init__(url, token, timeout_s)
+        self._sleep = sleep
+        self._http = httpx.Client(transport=transport, **self._settings)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def batch(self, name: str, **facts: Unpack[LaneFacts]) -> Batch:
+        """A batch of rollouts; ``facts`` (model, upstream, …) hold for each of them."""
+        return Batch(self, name, facts)
+
+    def events(
+        self, batch: str, *, after: int | None = None, alive: bool = False
+    ) -> Iterator[Event]:
+        """What happens in a batch, from now on or after an event's number; without end.
+
+        ``alive`` also yields the signs of life in between, several a second.
+        """
+        reader = Events(batch, after)
+        while True:
+            try:
+                for event in self._connection(reader):
+                    if alive or event.kind != "alive":
+                        yield event
+            except httpx.HTTPError as error:
+                reader.lost(self.url, error)
+            self._sleep(_RECONNECT_S)
+
+    def export(self, *, batch: str | None = None) -> Iterator[str]:
+        """Everything that judging again takes, as JSON lines; of one batch, or of all."""
+        try:
+            with self._http.stream("GET", endpoints.EXPORT, params=_only(batch)) as response:
+                if response.is_error:
+                    raise endpoints.refused(response.status_code, response.read(), self.url)
+                yield from response.iter_lines()
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    def play(self, story: Story[T], *, sleep: Callable[[float], object] | None = None) -> T:
+        """Play a story to its end; ``sleep`` takes seconds."""
+        answer: Any = None
+        while True:
+            try:
+                step = story.send(answer)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            answer = self._take(step, sleep or self._sleep)
+
+    def _take(self, step: Step, sleep: Callable[[float], object]) -> Any:
+        match step:
+            case Request():
+                return self._read(step, self._send(step))
+            case Pause():
+                return sleep(step.seconds)
+            case Work():
+                return step.do()
+
+    def _send(self, question: Request[Any]) -> httpx.Response:
+        try:
+            return self._http.request(
+                question.method, question.path, params=question.params, json=question.body
+            )
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    def _connection(self, reader: Events) -> Iterator[Event]:
+        with self._http.stream(
+            "GET", reader.path, params=reader.params, timeout=_STREAM_S
+        ) as response:
+            if response.is_error:
+                raise endpoints.refused(response.status_code, response.read(), self.url)
+            for line in response.iter_lines():
+                if event := reader.line(line):
+                    yield event
+
+
+class AsyncClient(_Questions):
+    """The same for asyncio: what waits in ``Client`` is awaited here.
+
+    Arguments: as for ``Client``; ``sleep`` is awaited.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        super().__init__(url, token, timeout_s)
+        self._sleep = sleep
+        self._http = httpx.AsyncClient(transport=transport, **self._settings)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    def batch(self, name: str, **facts: Unpack[LaneFacts]) -> AsyncBatch:
+        """A batch of rollouts; ``facts`` (model, upstream, …) hold for each of them."""
+        return AsyncBatch(self, name, facts)
+
+    async def events(
+        self, batch: str, *, after: int | None = None, alive: bool = False
+    ) -> AsyncIterator[Event]:
+        """What happens in a batch, as ``Client.events`` tells it."""
+        reader = Events(batch, after)
+        while True:
+            try:
+                async for event in self._connection(reader):
+                    if alive or event.kind != "alive":
+                        yield event
+            except httpx.HTTPError as error:
+                reader.lost(self.url, error)
+            await self._sleep(_RECONNECT_S)
+
+    async def export(self, *, batch: str | None = None) -> AsyncIterator[str]:
+        """Everything that judging again takes, as ``Client.export`` gives it."""
+        try:
+            async with self._http.stream("GET", endpoints.EXPORT, params=_only(batch)) as response:
+                if response.is_error:
+                    raise endpoints.refused(response.status_code, await response.aread(), self.url)
+                async for line in response.aiter_lines():
+                    yield line
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    async def play(
+        self, story: Story[T], *, sleep: Callable[[float], Awaitable[object]] | None = None
+    ) -> T:
+        """Play a story to its end; ``sleep`` takes seconds."""
+        answer: Any = None
+        while True:
+            try:
+                step = story.send(answer)
+            except StopIteration as end:
+                found: T = end.value
+                return found
+            answer = await self._take(step, sleep or self._sleep)
+
+    async def _take(self, step: Step, sleep: Callable[[float], Awaitable[object]]) -> Any:
+        match step:
+            case Request():
+                return self._read(step, await self._send(step))
+            case Pause():
+                return await sleep(step.seconds)
+            case Work():
+                return await step.do()
+
+    async def _send(self, question: Request[Any]) -> httpx.Response:
+        try:
+            return await self._http.request(
+                question.method, question.path, params=question.params, json=question.body
+            )
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    async def _connection(self, reader: Events) -> AsyncIterator[Event]:
+        async with self._http.stream(
+            "GET", reader.path, params=reader.params, timeout=_STREAM_S
+        ) as response:
+            if response.is_error:
+                raise endpoints.refused(response.status_code, await response.aread(), self.url)
+            async for line in response.aiter_lines():
+                if event := reader.line(line):
+                    yield event
+
+
+def _only(batch: str | None) -> dict[str, str]:
+    return {} if batch is None else {"batch": batch}
