@@ -50,22 +50,22 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "AsyncBatch": "batches",
-    "AsyncClient": "client",
-    "Batch": "batches",
-    "BatchRun": "batches",
-    "Client": "client",
-    "Event": "questions",
-    "ExecutionLoop": "loop",
-    "Ran": "batches",
-    "ServiceError": "questions",
+    "AsyncBatch": "sdk.batches",
+    "AsyncClient": "sdk.client",
+    "Batch": "sdk.batches",
+    "BatchRun": "sdk.batch_plan",
+    "Client": "sdk.client",
+    "Event": "sdk.endpoints",
+    "ExecutionLoop": "sdk.loop",
+    "Ran": "sdk.batch_plan",
+    "ServiceError": "sdk.endpoints",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_ELSEWHERE.get(name, 'rollouts')}")
+    module = importlib.import_module(f"{__name__}.{_ELSEWHERE.get(name, 'sdk.rollouts')}")
     found = getattr(module, name)
     globals()[name] = found  # asked for once
     return found

@@ -53,7 +53,7 @@ def serve(settings: Settings) -> None:
     lines = _log(settings)
     lines.install()
     config = uvicorn.Config(
-        "proxy.app:create",
+        "proxy.server.serve:create",
         factory=True,
         loop="uvloop",
         http=HttpProtocol,

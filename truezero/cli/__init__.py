@@ -96,8 +96,8 @@ def serve(
     tune_process()
     service = _service()
     try:
-        service.app.serve(_settings())
-    except service.app.StartError as error:
+        service.serve(_settings())
+    except service.StartError as error:
         _fail(str(error), 1)
 
 
@@ -508,8 +508,8 @@ def upgrade(database_url: DatabaseUrl = None, config: Config = None) -> None:
     _as_environment({"database_url": database_url, "config": config})
     service = _service()
     try:
-        before, now = service.app.upgrade(_settings())
-    except service.app.StartError as error:
+        before, now = service.upgrade(_settings())
+    except service.StartError as error:
         _fail(str(error), 1)
     typer.echo(f"schema {now}" if before == now else f"schema {before or 'empty'} → {now}")
 
@@ -583,16 +583,16 @@ def _as_environment(flags: dict[str, Any]) -> None:
 
 
 def _service() -> Any:
-    """The service's package, where it is installed."""
+    """The service's start, where it is installed."""
     try:
-        import proxy.app  # noqa: PLC0415  the light install has no service
+        from proxy.server import serve  # noqa: PLC0415  the light install has no service
     except ModuleNotFoundError as error:
         _fail(
             f"the service is not installed ({error.name} is missing): "
             "pip install 'truezero[server]'",
             1,
         )
-    return proxy
+    return serve
 
 
 def _settings() -> Any:

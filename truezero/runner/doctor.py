@@ -22,7 +22,8 @@ ROLE = "doctor"  # a role of its own: nothing it asks is the agent's
 
 _TIMEOUT_S = 20.0
 _DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
-_SERVICE_PARTS = ("relay.py", "tap.py")  # what a package called `proxy` must have to be ours
+# What a package called `proxy` must have to be ours.
+_SERVICE_PARTS = ("relay/call.py", "capture/observer.py")
 
 Health = Literal["ok", "failed", "skipped"]
 
@@ -175,7 +176,7 @@ def _package() -> DoctorCheck:
             told="the package `proxy` is not importable: pip install 'truezero[server]'",
         )  # fmt: skip
     others = [name for name in owners("proxy") if name != "truezero"]
-    ours = all(origin.with_name(part).is_file() for part in _SERVICE_PARTS)
+    ours = all((origin.parent / part).is_file() for part in _SERVICE_PARTS)
     if ours and not others:
         return DoctorCheck(
             name="package", health="ok", told=f"`proxy` is truezero's, in {origin.parent}"

@@ -34,11 +34,11 @@ import json, os, sys
 import truezero.cli
 from proxy.server.startup import tune_process
 tune_process()
-from proxy import app
+from proxy.server import serve
 os.environ["TRUEZERO_DATABASE_URL"] = sys.argv[1]
-settings = app.load({}, os.environ)
-app._prepare(settings)
-app.create()
+settings = serve.load({}, os.environ)
+serve._prepare(settings)
+serve.create()
 print(json.dumps(sorted(sys.modules)))
 """
 

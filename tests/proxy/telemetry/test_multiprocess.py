@@ -16,8 +16,8 @@ from proxy.telemetry import multiprocess
 
 OWNER = """
 import sys
-from proxy import shared
-with shared.folder() as folder:
+from proxy.telemetry import multiprocess
+with multiprocess.folder() as folder:
     (folder / "counter_1.db").write_bytes(b"1")
     print(folder, flush=True)
     sys.stdin.read()

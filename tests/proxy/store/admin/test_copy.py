@@ -106,7 +106,7 @@ def test_a_copy_that_died_at_any_commit_goes_on_where_it_was(
 # exchanges to tell the process's number; the copy goes on, and waits behind the commit after.
 KILLABLE = """
 import itertools, os, signal, sys
-from proxy.store import copying
+from proxy.store.admin import copy as copying
 copying.CHUNK = 100
 
 def copy(tells_at):
