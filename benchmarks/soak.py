@@ -22,10 +22,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 
-import aiohttp
 import httpx
+import orjson
 
 from benchmarks import machine
+from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.messages import UpstreamRequest, pairs
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Pause, Provider, Request
 from tests.journeys.service import Service
@@ -35,6 +37,7 @@ FATE = "x-fate"  # what its provider does
 ROLLOUT_CALLS = 25
 LOCK_EVERY_S, LOCK_S = 60.0, 3.0  # another process takes the database file
 TICK_S = 0.01
+CALL_S = 60.0  # after which a call counts as unanswered
 
 # What becomes of a call, and how often in a thousand.
 FATES = {
@@ -105,34 +108,57 @@ def _numbered(answer: Answer, number: int) -> Answer:
 _TOKENS = re.compile(rb'"prompt_tokens":\s*\d+')
 
 
-async def call(http: aiohttp.ClientSession, base: str, made: Made, soak: Soak) -> None:
+async def call(http: Http1Transport, base: str, made: Made, soak: Soak) -> None:
     """One agent's call, to its end or until the agent leaves."""
-    url = f"{base}/r/{made.rollout}/openai/v1/chat/completions"
     ask: dict[str, object] = {"model": "gpt-5", "messages": []}
     if made.fate not in ("whole", "closed"):
         ask |= {"stream": True, "stream_options": {"include_usage": True}}
-    headers = {NUMBER: str(made.number), FATE: made.fate}
     began = time.monotonic()
+    answered = False
     try:
-        async with http.post(url, json=ask, headers=headers) as answer:
-            exchange = answer.headers.get("x-truezero-exchange")
-            if exchange is None:
-                soak.nameless += 1
-                return
-            refused = "x-truezero-refusal" in answer.headers
-            status = None if refused else answer.status
-            soak.made[exchange] = Made(made.rollout, made.number, made.fate, status)
-            async for _ in answer.content.iter_any():
-                if made.fate == "left":
-                    answer.close()
-                    return
-        if made.fate == "whole":
-            soak.took_s.append(time.monotonic() - began)
-    except aiohttp.ClientPayloadError as error:
-        if made.fate not in ("cut", "closed"):
+        async with asyncio.timeout(CALL_S):
+            answer = await http.handle_async_request(_request(base, made, ask))
+            try:
+                answered = _note(made, answer, soak)
+                if answered and await _read(made, answer) and made.fate == "whole":
+                    soak.took_s.append(time.monotonic() - began)
+            finally:
+                await answer.aclose()
+    except (httpx.TransportError, TimeoutError) as error:
+        cut = answered and isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError))
+        if not cut or made.fate not in ("cut", "closed"):
             soak.unanswered[f"{made.fate}: {type(error).__name__}"] += 1
-    except (aiohttp.ClientError, TimeoutError) as error:
-        soak.unanswered[f"{made.fate}: {type(error).__name__}"] += 1
+
+
+def _request(base: str, made: Made, ask: dict[str, object]) -> UpstreamRequest:
+    target = f"/r/{made.rollout}/openai/v1/chat/completions".encode()
+    headers = [
+        (b"host", base.partition("://")[2].encode()),
+        (b"content-type", b"application/json"),
+        (NUMBER.encode(), b"%d" % made.number),
+        (FATE.encode(), made.fate.encode()),
+    ]
+    return UpstreamRequest("POST", base, target, headers, orjson.dumps(ask), {})
+
+
+def _note(made: Made, answer: httpx.Response, soak: Soak) -> bool:
+    """Keep the call under the exchange's id; whether the answer named one."""
+    named = dict(pairs(answer))
+    exchange = named.get(b"x-truezero-exchange")
+    if exchange is None:
+        soak.nameless += 1
+        return False
+    status = None if b"x-truezero-refusal" in named else answer.status_code
+    soak.made[exchange.decode()] = Made(made.rollout, made.number, made.fate, status)
+    return True
+
+
+async def _read(made: Made, answer: httpx.Response) -> bool:
+    """Read the answer to its end; False where the agent leaves before."""
+    async for _ in answer.stream:  # type: ignore[union-attr]
+        if made.fate == "left":
+            return False
+    return True
 
 
 async def load(base: str, per_s: float, seconds: float, soak: Soak) -> None:
@@ -140,9 +166,7 @@ async def load(base: str, per_s: float, seconds: float, soak: Soak) -> None:
     names, weights = list(FATES), list(FATES.values())
     numbers = itertools.count(1)
     under_way: set[asyncio.Task[None]] = set()
-    timeout = aiohttp.ClientTimeout(total=60)
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
+    async with Http1Transport() as http:
         began, begun = time.monotonic(), 0
         while (now := time.monotonic() - began) < seconds:
             soak.behind_s = max(soak.behind_s, now - begun / per_s)

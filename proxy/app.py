@@ -23,6 +23,7 @@ from proxy.api.sessions import Sessions
 from proxy.control.threads import run_in_thread
 from proxy.inbound.asgi import Message, Receive, Scope, Send
 from proxy.outbound.credentials import signers
+from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.recorder import FlushObserver, Recorder, recover
 from proxy.recording.spill import left_behind
@@ -44,7 +45,6 @@ from proxy.wiring import (
     shared_metrics_folder,
     spill_folder,
     trace_exporter,
-    upstream_client,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Application:
         self._upstreams = upstreams = settings.allow_list()
         self._standings = rollout_access(self._database)
         reach = AddressGuard.of(upstreams)
-        self._transport = upstream_client(settings.http_client, reach)
+        self._transport = Http1Transport(reach=reach)
         house = RelayContext(
             upstreams=upstreams,
             transport=self._transport,

@@ -5,6 +5,7 @@ It is read by `app` and the command line only; everything else is handed values.
 
 from __future__ import annotations
 
+import logging
 import re
 import tomllib
 from collections.abc import Mapping
@@ -29,6 +30,10 @@ from proxy.routing.upstreams import Upstream, allow_list, normalised
 PREFIX = "TRUEZERO_"
 CONFIG_FILE = "truezero.toml"
 
+log = logging.getLogger("truezero")
+
+# Settings of earlier releases that no longer do anything: accepted with a warning for one release.
+_REMOVED = frozenset({"http_client"})
 # Variables of ours that are not settings of the service: the runner's side reads them.
 _RUNNERS = frozenset({"URL", "TOKEN", "CONFIG", "CORPUS"})
 _UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
@@ -106,9 +111,6 @@ class Settings(BaseModel):
     )
     write_timeout_s: float | None = Field(
         None, gt=0, description="to send a part of a request, in seconds; unlimited by default"
-    )
-    http_client: Literal["http1", "aiohttp"] = Field(
-        "http1", description="what asks the providers: the lean client, or aiohttp"
     )
     drain_on_disconnect: bool = Field(
         default=False,
@@ -222,7 +224,7 @@ def load(
     file = _from_file(config or _named_file(environment))
     env = _from_environment(environment)
     given = {name: value for name, value in flags.items() if value is not None}
-    merged = {**file, **env, **given}
+    merged = _without_removed({**file, **env, **given})
     for table in ("upstreams", "keys"):
         if table in file and table in env:
             merged[table] = _merged(file[table], env[table])
@@ -280,11 +282,18 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             found.setdefault("upstreams", {})[normalised(named[1])] = {"url": value}
         elif named := _KEY.match(name):
             found.setdefault("keys", {})[normalised(named[1])] = value
-        elif name.lower() in Settings.model_fields:
+        elif name.lower() in Settings.model_fields or name.lower() in _REMOVED:
             found[name.lower()] = value
         elif name not in _RUNNERS:
             raise SettingsError(f"{variable} is no setting of truezero (see the README's table)")
     return {name: value for name, value in found.items() if value != ""}
+
+
+def _without_removed(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that still exist; one warning for each that does not."""
+    for name in sorted(_REMOVED & given.keys()):
+        log.warning("setting %s (%s) was removed and has no effect", name, PREFIX + name.upper())
+    return {name: value for name, value in given.items() if name not in _REMOVED}
 
 
 def _merged(file: Any, env: dict[str, Any]) -> dict[str, Any]:

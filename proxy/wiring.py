@@ -6,25 +6,17 @@ import contextlib
 import random
 import time
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
-
-import httpx
 
 from proxy.recording.spill import SpillFile
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.relay.context import CallLimits
-from proxy.routing.address_guard import AddressGuard
 from proxy.routing.upstreams import Upstream
 from proxy.settings import Settings
 from proxy.store.database import Database, StorageError
 from proxy.telemetry import traces
 from proxy.telemetry.metrics import SHARED
 
-_UPSTREAM_CLIENTS = {
-    "http1": ("proxy.outbound.http1", "Http1Transport"),
-    "aiohttp": ("proxy.transport", "AiohttpTransport"),
-}
 _DRAIN_S = 60.0  # how long an answer is read on without its agent, where it is
 
 
@@ -94,13 +86,6 @@ def call_limits(settings: Settings) -> CallLimits:
         body_bytes=settings.body_limit,
         drain_s=_DRAIN_S if settings.drain_on_disconnect else 0.0,
     )
-
-
-def upstream_client(name: str, reach: AddressGuard) -> httpx.AsyncBaseTransport:
-    """What asks the providers; the one that is not used is not loaded either (70 ms)."""
-    module, transport = _UPSTREAM_CLIENTS[name]
-    made: httpx.AsyncBaseTransport = getattr(import_module(module), transport)(reach=reach)
-    return made
 
 
 def new_id() -> str:

@@ -28,9 +28,6 @@ from proxy.routing.upstreams import allow_list
 
 KEYRING = Keyring(b"k" * 32)
 
-# What a relay asks its provider with, unless it is given a transport.
-upstream_client: Callable[[], httpx.AsyncBaseTransport] = Http1Transport
-
 
 @dataclass
 class Book:
@@ -108,7 +105,7 @@ def relaying(
     ids = itertools.count(1)
     context = RelayContext(
         upstreams=allow_list(changes),
-        transport=transport or upstream_client(),
+        transport=transport or Http1Transport(),
         recorder=book,
         keyring=KEYRING,
         salt=b"salt",

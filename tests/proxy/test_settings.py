@@ -116,3 +116,11 @@ def test_listening_beyond_loopback_needs_a_token(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.0.0.9"])
 def test_loopback_needs_none(host: str) -> None:
     assert not settings(HOST=host).exposed
+
+
+def test_a_removed_setting_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    plain = settings()
+    assert caplog.messages == []
+    assert settings('http_client = "aiohttp"') == settings(HTTP_CLIENT="http1") == plain
+    warning = "setting http_client (TRUEZERO_HTTP_CLIENT) was removed and has no effect"
+    assert caplog.messages == [warning, warning]

@@ -12,9 +12,7 @@ import pytest
 
 from classifier.records import Ending, UsageSource
 from proxy.capture.usage_injection import BODY_LIMIT
-from proxy.outbound.http1 import Http1Transport
 from proxy.routing.upstreams import BUILT_IN, allow_list
-from proxy.transport import AiohttpTransport
 from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Cut, Framing, Hang, Pause, Provider, Request, Wait
 from tests.fakes.relaying import Relaying, relaying
@@ -22,13 +20,6 @@ from tests.fakes.relaying import Relaying, relaying
 CHAT = "/v1/chat/completions"
 STREAM = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 ASKING = {"openai": {"include_usage": True}}
-
-CLIENTS = {"http1": Http1Transport, "aiohttp": AiohttpTransport}
-
-
-@pytest.fixture(params=CLIENTS, autouse=True)
-def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.fakes.relaying.upstream_client", CLIENTS[request.param])
 
 
 def unasked(stream: Answer) -> Answer:

@@ -16,9 +16,7 @@ import pytest
 
 from classifier.records import Attribution, Ending
 from classifier.verdicts import Subcategory
-from proxy.outbound.http1 import Http1Transport
 from proxy.relay.context import CallLimits
-from proxy.transport import AiohttpTransport
 from tests.fakes import answers, caller
 from tests.fakes.provider import (
     Answer,
@@ -35,17 +33,6 @@ from tests.fakes.relaying import KEYRING, Relaying, relaying
 CHAT = "/v1/chat/completions"
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**ASK, "stream": True}
-
-
-CLIENTS = {"http1": Http1Transport, "aiohttp": AiohttpTransport}
-
-
-@pytest.fixture(params=CLIENTS, autouse=True)
-def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test runs on both transports; this is the name of the one in use."""
-    name = str(request.param)
-    monkeypatch.setattr("tests.fakes.relaying.upstream_client", CLIENTS[name])
-    return name
 
 
 @pytest.fixture
@@ -442,10 +429,8 @@ def test_a_body_shorter_than_its_content_length_is_cut(provider: Provider, relay
 
 
 def test_a_body_longer_than_its_content_length_ends_there(
-    provider: Provider, relay: Relaying, client: str
+    provider: Provider, relay: Relaying
 ) -> None:
-    if client == "aiohttp":
-        pytest.skip("aiohttp refuses the whole answer where more follows it")
     provider.plays((b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}and more", Cut()))
     assert caller.post(relay.base() + CHAT, json=ASK).content == b"{}"
 

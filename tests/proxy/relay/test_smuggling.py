@@ -362,14 +362,12 @@ def _rest(connection: socket.socket) -> bytes:
     return got
 
 
-@pytest.fixture(scope="module", params=["http1", "aiohttp"])
-def stage(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stage]:
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     home = tmp_path_factory.mktemp("smuggling")
     with (
         StrictProvider() as provider,
-        serving(home, HTTP_CLIENT=request.param, UPSTREAM_OPENAI=provider.url) as service,
+        serving(home, UPSTREAM_OPENAI=provider.url) as service,
     ):
         yield Stage(service, provider)
 

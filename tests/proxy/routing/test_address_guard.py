@@ -133,8 +133,6 @@ def test_nothing_in_the_built_in_table_is_there() -> None:
 
 # --- when it is dialled ----------------------------------------------------------------------
 
-CLIENTS = ("http1", "aiohttp")
-
 
 @contextlib.contextmanager
 def led_there(
@@ -156,13 +154,12 @@ def led_there(
         yield service
 
 
-@pytest.mark.parametrize("client", CLIENTS)
 def test_a_name_that_leads_there_is_not_dialled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (
         Provider(answers.healthy) as provider,
-        led_there(tmp_path, monkeypatch, provider.url, HTTP_CLIENT=client) as service,
+        led_there(tmp_path, monkeypatch, provider.url) as service,
     ):
         answer = service.http.post(f"/r/r1/named{CHAT}", json=ASK)
         problem(answer, 502, "upstream_unreachable")
@@ -171,14 +168,13 @@ def test_a_name_that_leads_there_is_not_dialled(
     assert call["ending"] == "never_connected"
 
 
-@pytest.mark.parametrize("client", CLIENTS)
 def test_a_name_that_may_lead_there_is_dialled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "truezero.toml").write_text("[upstreams.named]\nallow_link_local = true\n")
     with (
         Provider(answers.healthy) as provider,
-        led_there(tmp_path, monkeypatch, provider.url, HTTP_CLIENT=client) as service,
+        led_there(tmp_path, monkeypatch, provider.url) as service,
     ):
         assert service.http.post(f"/r/r1/named{CHAT}", json=ASK).status_code == 200
         assert provider.connections == 1
@@ -196,16 +192,13 @@ def test_a_socket_goes_there_as_little(
         assert len(talker.upgrades) == allowed
 
 
-@pytest.mark.parametrize("client", CLIENTS)
 def test_the_operators_own_proxy_may_be_anywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It looks the names up then, and has to refuse them itself."""
     with (
         Provider(answers.healthy) as proxy,
-        led_there(
-            tmp_path, monkeypatch, proxy.url, UPSTREAM_FAR="http://far.example", HTTP_CLIENT=client
-        ) as service,
+        led_there(tmp_path, monkeypatch, proxy.url, UPSTREAM_FAR="http://far.example") as service,
     ):
         monkeypatch.setenv("NO_PROXY", "")
         monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("127.0.0.1", "localhost"))

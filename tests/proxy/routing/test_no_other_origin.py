@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from proxy.outbound.http1 import Http1Transport
-from proxy.transport import AiohttpTransport
 from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Provider
 from tests.fakes.relaying import Relaying, relaying
@@ -16,7 +14,6 @@ from tests.fakes.talker import Talker
 from tests.proxy.relay.test_websocket import UPGRADE
 
 CHAT = "/v1/chat/completions"
-CLIENTS = {"http1": Http1Transport, "aiohttp": AiohttpTransport}
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +42,9 @@ def provider(_provider: Provider) -> Provider:
     return _provider
 
 
-@pytest.fixture(scope="module", params=CLIENTS)
-def relay(request: pytest.FixtureRequest, _provider: Provider) -> Iterator[Relaying]:
-    with relaying(_provider.url, transport=CLIENTS[request.param]()) as running:
+@pytest.fixture(scope="module")
+def relay(_provider: Provider) -> Iterator[Relaying]:
+    with relaying(_provider.url) as running:
         yield running
 
 

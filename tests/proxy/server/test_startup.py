@@ -23,7 +23,7 @@ from tests.proxy.api.test_routes import PATIENCE_S, Service, problem, serving
 
 # What the first calls of agents need none of; each was a part of what a start took.
 UNNEEDED = {
-    "aiohttp", "alembic", "botocore", "fastapi", "genai_prices", "jinja2", "opentelemetry.sdk",
+    "alembic", "botocore", "fastapi", "genai_prices", "jinja2", "opentelemetry.sdk",
     "proxy.control.rollouts", "proxy.web", "psycopg", "pyarrow", "pygments", "rich",
     "sqlalchemy.dialects.postgresql", "starlette", "structlog", "truezero.sdk.client",
     "truezero.models",
