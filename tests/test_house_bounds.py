@@ -52,9 +52,9 @@ EXEMPT: Mapping[tuple[str, str], str] = {
     ("fields of a class", "classifier/records.py::Exchange"): "a row of the table of exchanges",
     ("fields of a class", "classifier/verdicts.py::Verdict"): "the contract's verdict",
     ("fields of a class", "proxy/settings.py::Settings"): "one table: a line for each setting",
-    ("fields of a class", "truezero/models.py::BatchSummary"): "the contract's batch",
-    ("fields of a class", "truezero/models.py::Exchange"): "the contract's exchange",
-    ("fields of a class", "truezero/models.py::Verdict"): "the contract's verdict",
+    ("fields of a class", "truezero/models/batches.py::BatchSummary"): "the contract's batch",
+    ("fields of a class", "truezero/models/rollouts.py::Exchange"): "the contract's exchange",
+    ("fields of a class", "truezero/models/rollouts.py::Verdict"): "the contract's verdict",
 }
 
 

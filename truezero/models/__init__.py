@@ -1,0 +1,77 @@
+"""The REST contract: request and response models shared by the service and the client.
+
+Unknown is null, never 0.
+"""
+
+from truezero.models.base import ExecutionStatus, Health, Subcategory, TerminationReason
+from truezero.models.batches import (
+    BatchSummary,
+    Breaker,
+    BreakerLane,
+    Check,
+    Fingerprint,
+    Fingerprints,
+    RetryItem,
+)
+from truezero.models.keys import (
+    KeyDeletion,
+    KeyFacts,
+    KeyInfo,
+    KeyMinted,
+    KeyRequest,
+    KeysDeleted,
+)
+from truezero.models.rollouts import (
+    Exchange,
+    ExchangePage,
+    Fault,
+    FaultKind,
+    OutcomeRequest,
+    Result,
+    RetryAdvice,
+    RolloutItem,
+    RolloutPage,
+    RolloutRegistered,
+    RolloutRequest,
+    Verdict,
+)
+from truezero.models.service import (
+    Alive,
+    Problem,
+    Ready,
+)
+
+__all__ = [
+    "Alive",
+    "BatchSummary",
+    "Breaker",
+    "BreakerLane",
+    "Check",
+    "Exchange",
+    "ExchangePage",
+    "ExecutionStatus",
+    "Fault",
+    "FaultKind",
+    "Fingerprint",
+    "Fingerprints",
+    "Health",
+    "KeyDeletion",
+    "KeyFacts",
+    "KeyInfo",
+    "KeyMinted",
+    "KeyRequest",
+    "KeysDeleted",
+    "OutcomeRequest",
+    "Problem",
+    "Ready",
+    "Result",
+    "RetryAdvice",
+    "RetryItem",
+    "RolloutItem",
+    "RolloutPage",
+    "RolloutRegistered",
+    "RolloutRequest",
+    "Subcategory",
+    "TerminationReason",
+    "Verdict",
+]

@@ -1,0 +1,54 @@
+"""Field types that several models of the REST contract share."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+ExecutionStatus = Literal[
+    "success",
+    "agent_error",
+    "environment_error",
+    "user_error",
+    "task_timeout",
+    "unknown_execution_error",
+    "evaluation_failed",
+    "setup_failed",
+]
+TerminationReason = Literal["agent_stop", "user_stop", "max_steps", "unknown"]
+Health = Literal["healthy", "api_error", "suspected_api_error", "not_judged", "undecided"]
+Subcategory = Literal[
+    "auth", "quota", "model_not_found", "rate_limit", "provider_error", "rejected_request"
+]
+
+
+class StrictRequest(BaseModel):
+    """A request body that rejects unknown fields, NaN and infinity."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+def _printable(value: str | None) -> str | None:
+    if value is not None and not value.isprintable():
+        raise ValueError("must not contain control characters")
+    return value
+
+
+def _plain_json(value: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Reject what not every JSON reader can read back: NaN, half of a surrogate pair."""
+    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    return value
+
+
+def _encodable(text: str) -> str:
+    text.encode()
+    return text
+
+
+PrintableText = AfterValidator(_printable)
+Name = Annotated[str | None, Field(min_length=1, max_length=200), PrintableText]
+Count = Annotated[int | None, Field(ge=0, le=2**53)]  # what every JSON reader keeps exactly
+JsonObject = Annotated[dict[str, Any] | None, AfterValidator(_plain_json)]
+Text = Annotated[str, AfterValidator(_encodable)]

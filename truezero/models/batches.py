@@ -1,0 +1,101 @@
+"""Models of a batch: its summary, its circuit breakers and the causes of its failures."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from truezero.models.base import Subcategory
+from truezero.models.rollouts import RetryAdvice
+
+
+class RetryItem(RetryAdvice):
+    """A rollout to run again."""
+
+    rollout_id: str
+    task: str | None
+    attempt: int | None
+
+
+class BatchSummary(BaseModel):
+    """A batch: counts of rollouts, every attempt included, and scores over its slots.
+
+    A slot without a measurement counts as 0 in `score_all`, is left out of
+    `score_effective`, and counts as 0 and 1 in `score_worst` and `score_best`. A score
+    over no slots is null.
+    """
+
+    batch: str
+    rollouts: int
+    pending: int = Field(description="rollouts whose verdict is still provisional")
+    skipped: int = Field(description="rollouts not admitted by an open breaker")
+    health: dict[str, int]
+    subcategory: dict[str, int]
+    fingerprint: dict[str, int]
+    summaries: list[str]
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cost_usd: float | None
+    total: int
+    scoreable: int
+    scored: int
+    coverage: float | None
+    score_all: float | None
+    score_effective: float | None
+    score_worst: float | None
+    score_best: float | None
+    score_first: float | None = Field(description="first attempts only")
+    score_retried: float | None = Field(description="slots filled by a later attempt")
+    retried: int
+    retried_after_score: list[str] = Field(description="run again although already scored")
+    valid: bool
+    retry: list[RetryItem]
+
+
+class Check(BaseModel):
+    """Whether a batch is a valid measurement, with one line for each objection."""
+
+    batch: str
+    valid: bool
+    lines: list[str]
+
+
+class BreakerLane(BaseModel):
+    """The breaker of one lane; times in seconds since the epoch."""
+
+    lane: str = Field(description="upstream/model/key digest")
+    phase: Literal["closed", "open", "half_open"]
+    fingerprint: str | None
+    streak: int
+    threshold: int
+    opened_at: float | None
+    retry_at: float | None = Field(description="when the quota resets, according to the provider")
+    tripped_by: list[str] = Field(description="rollouts of the streak, oldest first")
+    canary: str | None
+
+
+class Breaker(BaseModel):
+    """The breakers of a batch; a threshold of 0 disables them."""
+
+    batch: str
+    threshold: int
+    lanes: list[BreakerLane]
+
+
+class Fingerprint(BaseModel):
+    """A cause and how often it occurred; times in seconds since the epoch."""
+
+    fingerprint: str
+    subcategory: Subcategory | None
+    rollouts: int
+    batches: int
+    first_seen: float
+    last_seen: float
+
+
+class Fingerprints(BaseModel):
+    """Causes across batches, most frequent first."""
+
+    items: list[Fingerprint]

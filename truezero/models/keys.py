@@ -1,0 +1,107 @@
+"""Models of the key API, which is compatible with LiteLLM's proxy: one key, one rollout."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from truezero.models.base import JsonObject, Name, StrictRequest
+
+_DURATION = re.compile(r"(\d{1,9})(s|m|h|d|w|mo)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 2_592_000}
+
+
+def _in_seconds(value: object) -> object:
+    """Parse LiteLLM's duration format: `30s`, `20m`, `1h`, `7d`, `2w`, `1mo` (30 days)."""
+    if not isinstance(value, str):
+        return value
+    match = _DURATION.fullmatch(value.strip())
+    if match is None:
+        raise ValueError("must be a number followed by s, m, h, d, w or mo")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+Duration = Annotated[int, BeforeValidator(_in_seconds), Field(ge=0, le=10**9)]
+
+
+class KeyRequest(BaseModel):
+    """`POST /key/generate`, as LiteLLM's proxy accepts it: one key, one rollout.
+
+    ``key_alias`` becomes the rollout's id and task, ``team_id`` its batch. Budgets, rate
+    limits and model lists are accepted but not enforced; unknown fields are ignored.
+    """
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    key_alias: Name = None
+    team_id: Name = None
+    user_id: Name = None
+    duration: Duration | None = Field(
+        default=None,
+        description="lifetime of the key, such as `20m`",
+        json_schema_extra={"type": "string"},
+    )
+    models: list[str] | None = None
+    metadata: JsonObject = None
+    key: None = Field(default=None, description="not supported: keys are generated")
+
+
+class KeyFacts(BaseModel):
+    """A key as LiteLLM's proxy describes it, and the rollout it belongs to.
+
+    A limit that is not enforced is null, whatever the request said.
+    """
+
+    key_name: str = Field(description="the key's last four characters: `tz-...a1b2`")
+    key_alias: str | None
+    token_id: str = Field(description="the rollout's id; not secret")
+    rollout_id: str
+    team_id: str | None
+    user_id: str | None
+    models: list[str]
+    metadata: dict[str, Any]
+    expires: datetime | None
+    created_at: datetime
+    blocked: bool = Field(description="no longer accepted: deleted, expired or rollout over")
+    spend: float | None = Field(description="US dollars; null where a call's cost is unknown")
+    max_budget: None = None
+    tpm_limit: None = None
+    rpm_limit: None = None
+
+
+class KeyMinted(KeyFacts):
+    """The answer to `POST /key/generate`."""
+
+    key: str
+    base_urls: dict[str, str] = Field(
+        description="upstream → base_url; works with or without the key"
+    )
+
+
+class KeyInfo(BaseModel):
+    """The answer to `GET /key/info`."""
+
+    key: str
+    info: KeyFacts
+
+
+class KeyDeletion(StrictRequest):
+    """`POST /key/delete`: keys, or the aliases they were created under."""
+
+    keys: list[str] | None = None
+    key_aliases: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not (self.keys or self.key_aliases):
+            raise ValueError("keys or key_aliases is required")
+        return self
+
+
+class KeysDeleted(BaseModel):
+    """The answer to `POST /key/delete`: the keys or aliases of the request."""
+
+    deleted_keys: list[str]

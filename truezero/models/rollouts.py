@@ -1,0 +1,240 @@
+"""Models of a rollout: registration, outcome, verdict, result and calls."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from truezero.models.base import (
+    Count,
+    ExecutionStatus,
+    Health,
+    JsonObject,
+    Name,
+    PrintableText,
+    StrictRequest,
+    Subcategory,
+    TerminationReason,
+    Text,
+)
+
+FaultKind = Literal[
+    "auth",
+    "quota",
+    "model_not_found",
+    "rate_limit",
+    "overloaded",
+    "stream_error",
+    "truncation",
+    "empty",
+    "hang",
+    "reset",
+]
+
+
+class Fault(StrictRequest):
+    """A failure to inject into a rollout instead of the provider's answer, for a drill.
+
+    The agent's inference calls are counted from 1; with only a kind, all of them fail.
+    """
+
+    kind: FaultKind
+    at_call: int | None = Field(default=None, ge=1, le=10**6, description="first call that fails")
+    every: int | None = Field(default=None, ge=1, le=10**6, description="then every n-th call")
+    times: int | None = Field(
+        default=None, ge=1, le=10**6, description="at most this many failures"
+    )
+
+    def strikes(self, call: int) -> bool:
+        """Return whether the agent's inference call of this number, counted from 1, fails."""
+        offset = call - (self.at_call or 1)
+        failures, rest = divmod(offset, self.every or 1)
+        return offset >= 0 and rest == 0 and (self.times is None or failures < self.times)
+
+
+class RolloutRequest(StrictRequest):
+    """`POST /rollouts`: register a rollout; the service generates a missing id."""
+
+    id: Name = None
+    batch: Name = None
+    task: Name = None
+    attempt: Count = None
+    model: Name = None
+    upstream: Annotated[str | None, Field(min_length=1, max_length=64), PrintableText] = None
+    usage_channel: Literal["proxy", "none"] = "proxy"
+    metadata: JsonObject = None
+    fault: Fault | None = Field(
+        default=None, description="injected instead of the provider's answer, for a drill"
+    )
+
+
+class RolloutRegistered(BaseModel):
+    """A registered rollout: where to point its agent, and with which key."""
+
+    id: str
+    key: str = Field(description="API key that identifies this rollout, `tz-…`")
+    admitted: bool
+    error: str | None = Field(description="why it was not admitted: `skipped: …`")
+    base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")
+    env: dict[str, str] = Field(description="variables that point common agents at the proxy")
+
+
+class OutcomeRequest(StrictRequest):
+    """`POST /rollouts/{id}/outcome`: what the runner observed; null where it did not count."""
+
+    status: ExecutionStatus
+    termination_reason: TerminationReason | None = None
+    prompts_executed: Count = None
+    tool_calls: Count = None
+    total_tokens: Count = None
+    rewards: dict[str, float] | None = None
+    eval: JsonObject = None
+    error: Text | None = None
+    verifier_error: Text | None = None
+    export_error: Text | None = None
+
+    @field_validator("rewards", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        """Store a bare number as the reward named `reward`."""
+        plain_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return {"reward": value} if plain_number else value
+
+    @field_validator("termination_reason")
+    @classmethod
+    def _only_of_success(cls, reason: str | None, known: ValidationInfo) -> str | None:
+        status = known.data.get("status", "success")
+        if reason is not None and status != "success":
+            raise ValueError(f"is only allowed when status is success, not {status}")
+        return reason
+
+
+class RetryAdvice(BaseModel):
+    """Whether to run the rollout again; `after_s` is the minimum wait in seconds."""
+
+    eligible: bool
+    after_s: float | None
+    reason: str
+
+
+class Verdict(BaseModel):
+    """Whether the model was reached, the rule that decided it and the calls that prove it."""
+
+    rollout_id: str
+    batch: str | None
+    health: Health
+    error_category: Literal["api_error", "suspected_api_error"] | None
+    subcategory: Subcategory | None
+    transient: bool | None
+    fingerprint: str | None
+    cause: str | None
+    lane: str | None
+    layer: str | None
+    rule: str
+    policy: str
+    error: str | None
+    total_requests: int
+    failed_requests: int
+    recovered_requests: int
+    status_counts: dict[str, int]
+    dominant_status: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    tool_calls: int | None
+    cost_usd: float | None
+    lost_s: float | None
+    scoreable: str
+    doomed: bool
+    provisional: bool
+    retry: RetryAdvice
+    warnings: list[str]
+    evidence: list[str]
+    classifier: str
+
+
+class Result(BaseModel):
+    """The record a runner stores: status, rewards and API errors, independent of each other."""
+
+    model_config = ConfigDict(extra="allow")
+
+    rollout_id: str
+    status: ExecutionStatus
+    termination_reason: TerminationReason | None
+    rewards: dict[str, float] | None
+    eval: dict[str, Any] | None
+    error: str | None
+    error_category: Literal["api_error", "suspected_api_error"] | None
+    api_error_info: dict[str, Any] | None
+    suspected_api_error_info: dict[str, Any] | None
+
+
+class Exchange(BaseModel):
+    """One call. Token fields are the provider's own numbers, `*_total` the normalised ones."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    status: int | None
+    ending: str | None = Field(description="null while in flight")
+    upstream: str
+    api: str
+    model: str | None
+    role: str
+    streamed: bool | None
+    started_at: float = Field(description="seconds since the epoch")
+    first_byte_s: float | None
+    first_token_s: float | None
+    duration_s: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_input_tokens: int | None
+    cache_write_tokens: int | None
+    reasoning_tokens: int | None
+    total_tokens: int | None
+    input_total: int | None
+    output_total: int | None
+    usage_source: str
+    finish_reason: str | None
+    tool_calls: int | None
+    subcategory: Subcategory | None
+    transient: bool | None
+    rule: str | None
+    error_code: str | None
+    retry_after_s: float | None
+    request_bytes: int
+    response_bytes: int
+    attribution_source: str
+    injected: bool
+
+
+class ExchangePage(BaseModel):
+    """A page of exchanges, oldest first; pass `next` as `?after=`; null on the last page."""
+
+    items: list[Exchange]
+    next: str | None
+
+
+class RolloutItem(BaseModel):
+    """A rollout as listed by `GET /rollouts`."""
+
+    id: str
+    batch: str | None
+    task: str | None
+    attempt: int | None
+    model: str | None
+    upstream: str | None
+    created_at: float
+    registered: bool
+    health: Health | None
+    subcategory: Subcategory | None
+    fingerprint: str | None
+    provisional: bool | None
+
+
+class RolloutPage(BaseModel):
+    """A page of rollouts, oldest first; pass `next` as `?after=`; null on the last page."""
+
+    items: list[RolloutItem]
+    next: str | None
