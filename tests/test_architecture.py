@@ -135,6 +135,7 @@ WALLS = (
             "proxy.server.serve",
             "proxy.wiring",
             "truezero.cli",
+            "truezero.cli.options",
         ),
     ),
 )
@@ -142,6 +143,10 @@ WALLS = (
 # `pip install truezero` is light: only these reach for the service, and only when asked to run it.
 LAZY = (
     "truezero.cli",
+    "truezero.cli.options",
+    "truezero.cli.batches",
+    "truezero.cli.rollouts",
+    "truezero.cli.service",
     "truezero.runner.demo",
     "truezero.runner.doctor",
     "truezero.runner.drills",

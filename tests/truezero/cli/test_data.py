@@ -104,9 +104,9 @@ def test_a_backup_says_what_it_is(folder: Path) -> None:
 
 SENTENCES = [
     (["export", "--full", "--database", "none.db"], 1, "there is no database at none.db"),
-    (["export", "--full", "--format", "xml"], 2, "--format: 'xml' is none of jsonl, parquet"),
+    (["export", "--full", "--format", "xml"], 2, "--format: 'xml' is not one of jsonl, parquet"),
     (["export", "--full", "--format", "parquet"], 1, "Parquet is a folder of files: name it"),
-    (["export", "--format", "parquet"], 2, "--format and --database belong to --full"),
+    (["export", "--format", "parquet"], 2, "--format and --database require --full"),
     (["export", "--full", "--out", "no/where"], 1, "no/where.part: No such file"),
     (["export", "--full", "--database", "junk"], 1, "file is not a database"),
     (["import", "none"], 1, "none: No such file"),

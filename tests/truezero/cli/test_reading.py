@@ -137,7 +137,7 @@ def test_an_export_that_fails_leaves_no_file_to_believe(url: str, tmp_path: Path
     where = tmp_path / "no" / "folder.jsonl"
     done = truezero("export", "--out", str(where), url=url)
     assert done.returncode == 1
-    assert done.stderr == f"truezero: {where} cannot be written: No such file or directory\n"
+    assert done.stderr == f"truezero: cannot write {where}: No such file or directory\n"
     gone = truezero("export", "--batch", "none", "--out", str(tmp_path / "x"), url=url)
     assert gone.returncode == 1
     assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,87 @@
+"""Commands on a batch: print, check and watch it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import truezero
+from truezero.cli.options import AsJson, Token, Url, connected
+
+if TYPE_CHECKING:
+    from truezero import models
+
+BatchName = Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")]
+
+
+def batch(
+    name: Annotated[str, typer.Argument(metavar="ID", help="The batch.")],
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a batch's scores, coverage, failure causes and rollouts to run again."""
+    from truezero.cli import output  # noqa: PLC0415  tables are only loaded where they are printed
+
+    with connected(url, token) as client:
+        summary, breaker = client.summary(name), client.breaker(name)
+    if as_json:
+        typer.echo(summary.model_dump_json(indent=2))
+    else:
+        output.print_batch(summary, breaker)
+
+
+def check(
+    name: BatchName,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that a batch is a valid measurement; exit code 1 and the reasons if it is not."""
+    from truezero.cli import output  # noqa: PLC0415
+
+    with connected(url, token) as client:
+        result = client.check(name)
+    if as_json:
+        typer.echo(result.model_dump_json(indent=2))
+    else:
+        output.print_check(result)
+    raise typer.Exit(0 if result.valid else 1)
+
+
+def watch(
+    name: BatchName,
+    url: Url = None,
+    token: Token = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each event as a line of JSON.")
+    ] = False,
+) -> None:
+    """Follow a batch live; stop with Ctrl-C."""
+    with connected(url, token) as client, suppress(KeyboardInterrupt):
+        client.summary(name)  # a batch that does not exist has no events to wait for
+        if as_json:
+            _print_events(client, name)
+        else:
+            _show_events(client, name)
+
+
+def _print_events(client: truezero.Client, batch_name: str) -> None:
+    for event in client.events(batch_name):
+        typer.echo(json.dumps({"id": event.id, "event": event.kind, **event.data}))
+        sys.stdout.flush()
+
+
+def _show_events(client: truezero.Client, batch_name: str) -> None:
+    from truezero.cli import output  # noqa: PLC0415
+
+    def state() -> tuple[models.BatchSummary, models.Breaker]:
+        return client.summary(batch_name), client.breaker(batch_name)
+
+    with output.live_batch(state) as follow:
+        for event in client.events(batch_name, alive=True):
+            follow(event)

@@ -1,0 +1,230 @@
+"""Commands of the operator: start the service, move and maintain its data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from truezero.cli.options import (
+    Config,
+    DatabaseUrl,
+    Token,
+    Url,
+    connected,
+    database,
+    fail,
+    server,
+    set_environment,
+    settings,
+)
+
+
+def serve(
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 picks a free one.  [default: 8383]")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of worker processes.  [default: 1]")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error.  [default: info]")
+    ] = None,
+) -> None:
+    """Run the proxy and its REST API.
+
+    Every setting also has an environment variable TRUEZERO_<NAME> and a key in truezero.toml.
+    Flags override variables; variables override the file.
+    """
+    set_environment(
+        {
+            "host": host,
+            "port": port,
+            "workers": workers,
+            "database_url": database_url,
+            "log_level": log_level,
+            "config": config,
+        }
+    )
+    from proxy.server.startup import tune_process  # noqa: PLC0415  before the service is loaded
+
+    tune_process()
+    service = server()
+    try:
+        service.serve(settings())
+    except service.StartError as error:
+        fail(str(error), 1)
+
+
+def export(
+    batch_name: Annotated[
+        str | None, typer.Option("--batch", help="Only this batch.  [default: all]")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this file.  [default: standard output]")
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full", help="Read the database and write an archive for `truezero import`."
+        ),
+    ] = False,
+    form: Annotated[
+        str, typer.Option("--format", help="With --full: jsonl, or parquet (a folder).")
+    ] = "jsonl",
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Export rollouts, outcomes and calls as JSON lines, the input of `truezero classify`.
+
+    With --full, reads a snapshot of the database instead of calling the service, and writes
+    an archive that includes verdicts. Safe while the service is running.
+    """
+    if full:
+        _export_archive(batch_name, out, form, database(database_url, config))
+        return
+    if form != "jsonl" or database_url is not None:
+        fail("--format and --database require --full", 2)
+    with connected(url, token) as client:
+        lines = client.export(batch=batch_name)
+        if out is None:
+            for line in lines:
+                typer.echo(line)
+        else:
+            _write(out, lines)
+
+
+def _export_archive(batch_name: str | None, out: Path | None, form: str, url: str) -> None:
+    from truezero.cli import data  # noqa: PLC0415
+
+    if form not in data.FORMATS:
+        fail(f"--format: {form!r} is not one of {', '.join(data.FORMATS)}", 2)
+    with _data_errors():
+        data.export(url, out, form, batch=batch_name)
+
+
+def _write(out: Path, lines: Iterable[str]) -> None:
+    """Write a file whole or not at all: a partial export would be mistaken for a whole one."""
+    part = out.with_name(out.name + ".part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+        part.replace(out)
+    except OSError as error:
+        fail(f"cannot write {out}: {error.strerror}", 1)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def import_archive(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="JSON lines, a Parquet folder, or - for standard input."
+        ),
+    ],
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Import an archive written by `truezero export --full` into a database.
+
+    Each rollout is imported whole or not at all. Rollouts that already exist with the same
+    content are skipped, so an interrupted import can be repeated; rollouts that exist with
+    different content are rejected and left unchanged, and the exit code is 1. Writes to the
+    database directly; no service is needed.
+    """
+    from truezero.cli import data  # noqa: PLC0415
+
+    with _data_errors():
+        complete = data.take(database(database_url, config), source)
+    raise typer.Exit(0 if complete else 1)
+
+
+def prune(
+    older_than: Annotated[
+        str, typer.Option("--older-than", help="Age in days or weeks: 90d, 12w.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be deleted and change nothing.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Delete batches with no activity for the given period. Safe while the service is running.
+
+    On PostgreSQL whole months are dropped, so up to one month more is kept.
+    """
+    from truezero.cli import data  # noqa: PLC0415
+
+    with _data_errors():
+        data.prune(database(database_url, config), older_than, dry_run=dry_run)
+
+
+def upgrade(database_url: DatabaseUrl = None, config: Config = None) -> None:
+    """Upgrade the database schema, as `truezero serve` does on start."""
+    set_environment({"database_url": database_url, "config": config})
+    service = server()
+    try:
+        before, now = service.upgrade(settings())
+    except service.StartError as error:
+        fail(str(error), 1)
+    typer.echo(f"schema {now}" if before == now else f"schema {before or 'empty'} → {now}")
+
+
+def copy(
+    source: Annotated[str, typer.Option("--from", help="SQLite file or SQLAlchemy URL.")],
+    target: Annotated[
+        str, typer.Option("--to", help="Target; empty, or an interrupted copy of the source.")
+    ],
+    verify_only: Annotated[
+        bool, typer.Option("--verify-only", help="Only compare; write nothing.")
+    ] = False,
+) -> None:
+    """Copy a whole database, secrets included, and verify the copy; exit code 1 if they differ.
+
+    Repeat the command to resume an interrupted copy; the service refuses to start on an
+    unfinished one. The source is read as a snapshot: stop its service first, or copy a
+    backup, if no later writes may be missed.
+    """
+    server()
+    from truezero.cli import data  # noqa: PLC0415
+
+    with _data_errors():
+        same = data.copy(source, target, verify_only=verify_only)
+    raise typer.Exit(0 if same else 1)
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="File to create.")],
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Back up an SQLite database while the service runs, and check the backup's integrity.
+
+    To restore, stop the service and start it on the file. For PostgreSQL use pg_dump.
+    """
+    from truezero.cli import data  # noqa: PLC0415
+
+    with _data_errors():
+        data.back_up(database(database_url, config), file)
+
+
+@contextmanager
+def _data_errors() -> Iterator[None]:
+    """Print a ``DataError`` and exit with 1."""
+    from truezero.cli.data import DataError  # noqa: PLC0415
+
+    try:
+        yield
+    except DataError as error:
+        fail(str(error), 1)
