@@ -21,7 +21,7 @@ _HOT = tuple(
         "inbound": ("http", "request_cycle"),
         "relay": ("call", "context", "handshake", "http", "websocket"),
         "recording": ("recorder",),
-        "store": ("commit", "tables"),
+        "store": ("commit", "sqlite", "tables"),
         "telemetry": ("call_counters", "metrics"),
     }.items()
     for name in names

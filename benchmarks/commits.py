@@ -18,7 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from classifier.records import Ending, Exchange, Kind, Timing, Usage, UsageSource
-from proxy.store.database import CommitBatch, Database
+from proxy.store.database import Database
+from proxy.store.types import CommitBatch
 from tests.postgres import Server, binaries
 
 SIZES = (1, 4, 16, 64, 500)
@@ -58,8 +59,10 @@ def commits(url: str, name: str, size: int, seconds: float) -> tuple[list[float]
     end = time.perf_counter() + seconds
     for group in calls(name, size):
         began, cpu_began = time.perf_counter(), time.process_time()
-        database.write(CommitBatch(opened=[replace(e, ending=None) for e in group]), worker=name)
-        database.write(CommitBatch(recorded=group), worker=name)
+        database.calls.write(
+            CommitBatch(opened=[replace(e, ending=None) for e in group]), worker=name
+        )
+        database.calls.write(CommitBatch(recorded=group), worker=name)
         took.append(time.perf_counter() - began)
         cpu += time.process_time() - cpu_began
         if time.perf_counter() > end:

@@ -101,7 +101,7 @@ def measure(exchanges: int) -> Iterator[dict[str, object]]:
     try:
         database = Database(str(folder / "a.db"))
         database.prepare()
-        database.secret("salt")
+        database.deployment.secret("salt")
         database.close()
         fill(folder / "a.db", 0, exchanges // PER_ROLLOUT)
         for words in COMMANDS:

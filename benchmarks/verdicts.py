@@ -30,8 +30,9 @@ from proxy.control.pricing import PriceTable
 from proxy.control.rollouts import RolloutService
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import allow_list
-from proxy.store.database import CommitBatch, Database
+from proxy.store.database import Database
 from proxy.store.tables import EXCHANGE_COLUMNS, exchange_row
+from proxy.store.types import CommitBatch
 from truezero.models import OutcomeRequest, RolloutRequest
 
 PER_ROLLOUT = 1000
@@ -123,7 +124,7 @@ async def make_batch(
     said = [FAILED if failing and n % failing == 0 else CALL for n in range(size)]
     ended = [replace(x, id=name, rollout_id=name) for x, name in zip(said, names, strict=True)]
     for start in range(0, size, 1000):
-        database.write(CommitBatch(recorded=ended[start : start + 1000]), worker="bench")
+        database.calls.write(CommitBatch(recorded=ended[start : start + 1000]), worker="bench")
     outcome = OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
     for name in names:
         await asked.report(name, outcome)

@@ -35,7 +35,9 @@ from proxy.routing.errors import Refusal, problem
 from proxy.routing.limits import ConcurrencyLimiter
 from proxy.routing.rollout_keys import Keyring
 from proxy.settings import Settings
-from proxy.store.database import Database, StorageError
+from proxy.store import dashboard
+from proxy.store.database import Database
+from proxy.store.errors import StoreError
 from proxy.telemetry.metrics import Metrics
 from proxy.wiring import (
     call_limits,
@@ -78,9 +80,9 @@ class Application:
         self._worker = new_id()
         self._place = spill_folder(self._database, settings)
         self._recorder = Recorder(
-            self._database, worker=self._worker, spill=open_spill(self._place, self._worker)
+            self._database.calls, worker=self._worker, spill=open_spill(self._place, self._worker)
         )
-        secret = self._database.secret("keyring")
+        secret = self._database.deployment.secret("keyring")
         self._keyring = keyring = Keyring(secret)
         token = settings.admin_token.get_secret_value().encode() if settings.admin_token else None
         self._doors = PortPolicy(settings.control_port or None)
@@ -99,7 +101,7 @@ class Application:
             transport=self._transport,
             recorder=self._recorder,
             keyring=keyring,
-            salt=self._database.secret("salt"),
+            salt=self._database.deployment.secret("salt"),
             new_id=new_id,
             wall=time.time,
             clock=time.monotonic,
@@ -119,7 +121,7 @@ class Application:
         self._sockets = WebSocketRelay(house, WebSocketConnector(reach=reach))
         self._metrics = Metrics(
             self._recorder,
-            census=lambda: self._database.census(time.time()),
+            census=lambda: self._database.read(dashboard.counts, time.time()),
             version=metadata.version("truezero"),
             shared=shared_metrics_folder(environment),
         )
@@ -223,8 +225,8 @@ class Application:
             await self._transport.aclose()
             await self._recorder.stop()
             self._metrics.sample()
-            with contextlib.suppress(StorageError):
-                await asyncio.to_thread(self._database.retire, self._worker)
+            with contextlib.suppress(StoreError):
+                await asyncio.to_thread(self._database.workers.retire, self._worker)
             if self._traces is not None:
                 await asyncio.to_thread(self._traces.close)
             self._database.close()
@@ -245,8 +247,8 @@ class Application:
     def _beat(self) -> None:
         try:
             self._database.heartbeat(self._worker, host=socket.gethostname(), now=time.time())
-            self._standings.watch(self._database.drilled())
-            self._guard.sessions.ended.update(self._database.ended_sessions())
+            self._standings.watch(self._database.rollouts.drilled())
+            self._guard.sessions.ended.update(self._database.deployment.ended_sessions())
             self._recover()
         except Exception as error:  # whatever it is: who is silent is taken for dead
             log.warning("the heartbeat cannot be written: %s", type(error).__name__)
@@ -255,7 +257,7 @@ class Application:
         """Write what dead processes had kept beside the database."""
         for spill in left_behind(self._place) if self._place else ():
             with contextlib.closing(spill):
-                count = recover(self._database, spill, worker=self._worker)
+                count = recover(self._database.calls, spill, worker=self._worker)
             log.warning("%d exchanges that a dead process had kept are written", count)
 
 

@@ -13,7 +13,8 @@ from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.relay.context import CallLimits
 from proxy.routing.upstreams import Upstream
 from proxy.settings import Settings
-from proxy.store.database import Database, StorageError
+from proxy.store.database import Database
+from proxy.store.errors import StoreError
 from proxy.telemetry import traces
 from proxy.telemetry.metrics import SHARED
 
@@ -52,7 +53,7 @@ def rollout_access(database: Database) -> Access:
         from truezero.models import Fault  # noqa: PLC0415  the REST contract, 12 ms of a start
 
         with _away():
-            row = database.rollout_row(rollout_id)
+            row = database.rollouts.row(rollout_id)
         if row is None:
             return None
         ends = [at for at in (row["outcome_at"], row["revoked_at"]) if at is not None]
@@ -64,7 +65,7 @@ def rollout_access(database: Database) -> Access:
 
     def count(rollout_id: str) -> int:
         with _away():
-            return database.next_drilled_call(rollout_id)
+            return database.rollouts.next_drilled_call(rollout_id)
 
     return Access(look_up=look_up, count=count, wall=time.time, clock=time.monotonic)
 
@@ -73,7 +74,7 @@ def rollout_access(database: Database) -> Access:
 def _away() -> Iterator[None]:
     try:
         yield
-    except StorageError as error:
+    except StoreError as error:
         raise AccessUnknownError from error
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from proxy.store.database import LATELY_S, Database
+from proxy.store.database import RESTART_GRACE_S, Database
 
 _SETTINGS = (
     "listen_addresses=", "shared_buffers=64MB", "max_connections=200", "autovacuum=off",
@@ -87,7 +87,7 @@ class Server:
 
     def settle(self) -> None:
         """Wait until it has been up for so long that services keep verdicts."""
-        time.sleep(max(0.0, self._started + 2 * LATELY_S - time.monotonic()))
+        time.sleep(max(0.0, self._started + 2 * RESTART_GRACE_S - time.monotonic()))
 
     def start(self) -> None:
         """Start, and return when it answers."""

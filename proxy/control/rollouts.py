@@ -31,15 +31,10 @@ from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Upstream, normalised
 from proxy.store import dashboard
-from proxy.store.database import (
-    ENTRY_COLUMNS,
-    LATELY_S,
-    Database,
-    Registration,
-    Row,
-    StorageError,
-    as_json,
-)
+from proxy.store.database import RESTART_GRACE_S, Database
+from proxy.store.errors import StoreError
+from proxy.store.types import Registration, Row, as_json
+from proxy.store.verdicts import ENTRY_COLUMNS
 from truezero import models
 
 _PAGE = 1000
@@ -190,7 +185,7 @@ class RolloutService:
             id=rollout_id, batch=request.batch, model=request.model, upstream=upstream
         )
         done = await self._ask(
-            self._database.register,
+            self._database.rollouts.register,
             registration,
             now=now,
             admit=lambda states: breakers.admit(wanted, states, now=now),
@@ -226,7 +221,7 @@ class RolloutService:
         """
         if rollout_id in self._registered:
             return
-        if not await self._ask(self._database.registered, rollout_id):
+        if not await self._ask(self._database.rollouts.is_registered, rollout_id):
             raise Refusal(
                 401,
                 "unregistered_rollout",
@@ -239,20 +234,20 @@ class RolloutService:
 
     async def known(self, rollout_id: str) -> Row | None:
         """A rollout's facts as they are stored, None where nobody has named it."""
-        return await self._ask(self._database.rollout_row, rollout_id)
+        return await self._ask(self._database.rollouts.row, rollout_id)
 
     async def revoke(self, rollout_id: str, *, at: float) -> None:
         """Let a rollout's key and secret open nothing from then on, in epoch seconds."""
-        await self._ask(self._database.revoke, rollout_id, at=at)
+        await self._ask(self._database.rollouts.revoke, rollout_id, at=at)
         self._changed(rollout_id)
 
     async def sign_out(self, name: str, *, ends: int) -> None:
         """Let every process know of a session that was ended before its end, in epoch seconds."""
-        await self._ask(self._database.end_session, name, ends=ends, now=self._wall())
+        await self._ask(self._database.deployment.end_session, name, ends=ends, now=self._wall())
 
     async def aliased(self, alias: str) -> list[str]:
         """Rollouts registered under an alias whose keys still open something."""
-        return await self._ask(self._database.aliased, alias, now=self._wall())
+        return await self._ask(self._database.rollouts.aliased, alias, now=self._wall())
 
     async def report(self, rollout_id: str, request: models.OutcomeRequest) -> dict[str, Any]:
         """Keep what the runner saw, and answer with the rollout's result.
@@ -261,7 +256,7 @@ class RolloutService:
             Refusal: 404 for an unknown rollout, 409 where another outcome stands.
         """
         text = as_json(request.model_dump())
-        stands = await self._ask(self._database.report, rollout_id, text, now=self._wall())
+        stands = await self._ask(self._database.rollouts.report, rollout_id, text, now=self._wall())
         if stands is None:
             raise _unknown(rollout_id)
         self._changed(rollout_id)
@@ -325,9 +320,7 @@ class RolloutService:
         Raises:
             Refusal: 404 for an unknown rollout.
         """
-        found = await self._ask(
-            self._database.exchanges_page, rollout_id, after=after, limit=limit + 1
-        )
+        found = await self._ask(self._database.calls.page, rollout_id, after=after, limit=limit + 1)
         if found is None:
             raise _unknown(rollout_id)
         items = await self._ask(self._encoded, found[:limit])
@@ -343,7 +336,7 @@ class RolloutService:
             Refusal: 404 for a batch that no rollout names.
         """
         filters = {} if batch is None else {"batch": batch}
-        first = await self._ask(self._database.rollouts_page, filters, after=None, limit=_PAGE)
+        first = await self._ask(self._database.rollouts.page, filters, after=None, limit=_PAGE)
         if batch is not None and not first:
             raise Refusal(404, "unknown_batch", f"no rollout names the batch {batch!r}")
         return self._exported(filters, first)
@@ -355,7 +348,7 @@ class RolloutService:
             for row in rows:
                 yield await self._ask(self._records, row["id"])
             after = (rows[-1]["created_at"], rows[-1]["id"])
-            rows = await self._ask(self._database.rollouts_page, filters, after=after, limit=_PAGE)
+            rows = await self._ask(self._database.rollouts.page, filters, after=after, limit=_PAGE)
 
     def _records(self, rollout_id: str) -> list[dict[str, Any]]:
         """A rollout, its outcome and its calls, as an export has them."""
@@ -380,7 +373,7 @@ class RolloutService:
         rows = await self.listed(
             filters,
             lambda: self._ask(
-                self._database.rollouts_page, filters, after=position, limit=limit + 1
+                self._database.rollouts.page, filters, after=position, limit=limit + 1
             ),
             lambda rows: [row["id"] for row in rows],
         )
@@ -421,7 +414,7 @@ class RolloutService:
     async def breaker(self, batch: str) -> dict[str, Any]:
         """A batch's breakers, lane by lane, as they stand now."""
         now = self._wall()
-        states = await self._ask(self._database.breakers, batch)
+        states = await self._ask(self._database.breakers.of_batch, batch)
         return {
             "batch": batch,
             "threshold": self._policy.breaker_threshold,
@@ -434,14 +427,14 @@ class RolloutService:
         Raises:
             Refusal: 404 for a lane without a breaker.
         """
-        states = await self._ask(self._database.reset_breakers, batch, breakers.reset, lane=lane)
+        states = await self._ask(self._database.breakers.reset, batch, breakers.reset, lane=lane)
         if lane is not None and all(state.lane != lane for state in states):
             raise Refusal(404, "unknown_lane", f"batch {batch!r} has no breaker on {lane!r}")
         return await self.breaker(batch)
 
     async def fingerprints(self) -> dict[str, Any]:
         """Which causes strike how many rollouts, across batches."""
-        rows = await self._ask(self._database.fingerprints)
+        rows = await self._ask(self._database.verdicts.fingerprints)
         return {"items": [dict(row) for row in rows]}
 
     async def events(self, batch: str, *, after: int | None = None) -> AsyncIterator[BatchEvent]:
@@ -449,13 +442,15 @@ class RolloutService:
 
         Every process sees what any of them recorded. A None is a sign of life.
         """
-        position = await self._ask(self._database.last_event) if after is None else after
+        position = await self._ask(self._database.events.last_id) if after is None else after
         doomed: set[str] = set()
         news, loop = asyncio.Event(), asyncio.get_running_loop()
-        with self._database.telling(lambda: loop.call_soon_threadsafe(news.set)) as told:
+        with self._database.events.subscribe(lambda: loop.call_soon_threadsafe(news.set)) as told:
             while not self._leaving():
                 news.clear()
-                rows, position = await self._ask(self._database.events, batch, after=position)
+                rows, position = await self._ask(
+                    self._database.events.of_batch, batch, after=position
+                )
                 for row in rows:
                     for event in await self._told(row, doomed):
                         yield event
@@ -478,7 +473,7 @@ class RolloutService:
 
     async def ready(self) -> models.Ready:
         """Whether the database answers and the recorder writes."""
-        database = await self._ask(self._database.answers)
+        database = await self._ask(self._database.is_reachable)
         recorder = not self._recorder.failing
         return models.Ready(
             status="ready" if database and recorder else "not_ready",
@@ -504,7 +499,9 @@ class RolloutService:
         Returns:
             Whether there was any.
         """
-        waiting = await self._ask(self._database.unjudged, batch=batch, among=among, limit=_REFRESH)
+        waiting = await self._ask(
+            self._database.verdicts.unjudged, batch=batch, among=among, limit=_REFRESH
+        )
         for rollout_id in waiting:
             await self.verdict(rollout_id)
         return bool(waiting)
@@ -538,7 +535,8 @@ class RolloutService:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while (  # noqa: ASYNC110  no event of this process tells of another's calls
-            await self._ask(self._database.in_flight, rollout_id) > 0 and loop.time() < deadline
+            await self._ask(self._database.calls.in_flight, rollout_id) > 0
+            and loop.time() < deadline
         ):
             await asyncio.sleep(_SETTLE_POLL_S)
 
@@ -547,28 +545,28 @@ class RolloutService:
 
         Raises:
             Refusal: 404 for an unknown rollout.
-            StorageError: the database does not answer, and nothing else is known of it.
+            StoreError: the database does not answer, and nothing else is known of it.
         """
         # Asked before and after: what was kept may be written while the database is read, and a
         # call that ends meanwhile may be kept.
         missing = self._recorder.missing(rollout_id)
         try:
-            found = self._database.rollout(rollout_id)
-            up_s = self._database.up_s()
+            found = self._database.rollouts.load(rollout_id)
+            up_s = self._database.uptime_s()
             missing = max(missing, self._recorder.missing(rollout_id))
-        except StorageError:
+        except StoreError:
             missing = max(missing, self._recorder.missing(rollout_id))
             if not missing:
                 raise
             up_s = found = None  # what is known is enough: that evidence is missing
-        long_up = up_s is None or up_s >= 2 * LATELY_S  # longer than the doubt below is said
+        long_up = up_s is None or up_s >= 2 * RESTART_GRACE_S  # longer than the doubt below is said
         kept = long_up and not missing  # it says so until it is written, and no longer
         if found is None:
             if not missing:
                 raise _unknown(rollout_id)
             return _JudgedCalls(RolloutRecord(id=rollout_id, gaps=missing), kept)
         row, rollout = found
-        elsewhere = up_s is not None and up_s < LATELY_S
+        elsewhere = up_s is not None and up_s < RESTART_GRACE_S
         gaps = rollout.gaps + missing + elsewhere
         return _JudgedCalls(replace(rollout, gaps=gaps, outcome=_outcome(row)), kept)
 
@@ -584,12 +582,14 @@ class RolloutService:
         rollout = seen.rollout
         verdict = self._judge(rollout, self._policy)
         if rollout.task is not None and rollout.attempt:
-            earlier = self._database.earlier_causes(rollout.batch, rollout.task, rollout.attempt)
+            earlier = self._database.verdicts.earlier_causes(
+                rollout.batch, rollout.task, rollout.attempt
+            )
             verdict = in_itself(verdict, rollout, self._policy, earlier)
         if self._recorder.failing or not seen.kept:  # said now, and kept when it can be
             return verdict
         now = self._wall()
-        self._database.store_verdict(
+        self._database.verdicts.store(
             self._verdict_row(rollout, verdict, now),
             lambda states: breakers.feed(states, verdict, now=now, policy=self._policy),
         )
@@ -633,7 +633,7 @@ class RolloutService:
         known = self._summed_up.get(batch)
         if known is not None and known.stamp == stamp:
             return known
-        rows = await self._ask(self._database.batch, batch)
+        rows = await self._ask(self._database.verdicts.of_batch, batch)
         if not rows:
             raise Refusal(404, "unknown_batch", f"no rollout names the batch {batch!r}")
         fresh = await self._ask(_sum_up, stamp, rows)
@@ -645,11 +645,11 @@ class RolloutService:
     async def _ask(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         try:
             return await run_in_thread(question, *args, **kwargs)
-        except StorageError as error:
+        except StoreError as error:
             raise Refusal(
                 503,
                 "storage_unavailable",
-                f"the database does not answer ({type(error).__name__})",
+                f"the database does not answer ({error.kind})",
                 ((b"retry-after", b"1"),),
             ) from error
 

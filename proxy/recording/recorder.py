@@ -19,7 +19,8 @@ from queue import Empty, SimpleQueue
 from typing import Protocol
 
 from classifier.records import Ending, Exchange
-from proxy.store.database import AwayError, BadRowError, CommitBatch, Gap
+from proxy.store.errors import DatabaseUnavailable, RowRejected
+from proxy.store.types import CommitBatch, Gap
 
 log = logging.getLogger("truezero.recorder")
 
@@ -55,7 +56,7 @@ class Writer(Protocol):
     """The part of the database that the recorder needs."""
 
     def write(self, batch: CommitBatch, *, worker: str) -> None:
-        """Commit, or raise AwayError or BadRowError with nothing written."""
+        """Commit, or raise DatabaseUnavailable or RowRejected with nothing written."""
         ...
 
 
@@ -301,11 +302,11 @@ class Recorder:
         """Commit a batch, a row that no database would take costing only itself.
 
         Raises:
-            AwayError: not all of it was written; doing so again does no harm.
+            DatabaseUnavailable: not all of it was written; doing so again does no harm.
         """
         try:
             self._writer.write(batch, worker=self._worker)
-        except BadRowError:
+        except RowRejected:
             self._write_singly(batch)
             return
         with self._kept:
@@ -316,12 +317,12 @@ class Recorder:
 
     def _write_singly(self, batch: CommitBatch) -> None:
         for opened in batch.opened:
-            with contextlib.suppress(*BadRowError):
+            with contextlib.suppress(RowRejected):
                 self._writer.write(CommitBatch(opened=[opened]), worker=self._worker)
         for recorded in batch.recorded:
             try:
                 self._writer.write(CommitBatch(recorded=[recorded]), worker=self._worker)
-            except BadRowError as error:
+            except RowRejected as error:
                 log.error("an exchange cannot be written: %s", type(error).__name__)
                 with self._kept:
                     self._lose(recorded)
@@ -367,7 +368,7 @@ class Recorder:
         try:
             self._write_kept()
         except Exception as error:  # no file can be opened, for one
-            if not isinstance(error, AwayError):
+            if not isinstance(error, DatabaseUnavailable):
                 log.error("what was kept cannot be written: %s", type(error).__name__)
             return False
         return True
@@ -376,7 +377,7 @@ class Recorder:
         """Write what was kept, oldest first, and then what ends from now on.
 
         Raises:
-            AwayError: not all of it was written; doing so again does no harm.
+            DatabaseUnavailable: not all of it was written; doing so again does no harm.
         """
         while True:
             with self._kept:
@@ -456,16 +457,16 @@ def recover(writer: Writer, spill: SpillStore, *, worker: str) -> int:
         How many lines were taken over.
 
     Raises:
-        AwayError: the database does not take them now; the spill keeps the rest.
+        DatabaseUnavailable: the database does not take them now; the spill keeps the rest.
     """
     count = 0
     while group := spill.next(_MENDED):
         ended = [each if each.ending else replace(each, ending=Ending.LOST) for each in group]
         try:
             writer.write(CommitBatch(recorded=ended), worker=worker)
-        except BadRowError:
+        except RowRejected:
             for each in ended:
-                with contextlib.suppress(*BadRowError):
+                with contextlib.suppress(RowRejected):
                     writer.write(CommitBatch(recorded=[each]), worker=worker)
         spill.taken()
         count += len(group)

@@ -20,8 +20,8 @@ from proxy.relay.http import Relay
 from proxy.server.workers import SingleProcess, WorkerProcesses
 from proxy.settings import Settings, load
 from proxy.store.admin.rows import place
-from proxy.store.database import Database, StorageError, UrlError
-from proxy.store.migrations import UnfitError
+from proxy.store.database import Database
+from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
 from proxy.telemetry import multiprocess, traces
 from proxy.telemetry.logs import Log
 from proxy.telemetry.metrics import SHARED
@@ -116,10 +116,10 @@ def _prepare(settings: Settings) -> None:
     try:
         database.prepare()
         for name in ("salt", "keyring"):
-            database.secret(name)
-    except UnfitError as error:
+            database.deployment.secret(name)
+    except UnusableDatabase as error:
         raise StartError(str(error)) from None
-    except StorageError as error:
+    except StoreError as error:
         raise StartError(_unwritable(settings, error)) from None
     finally:
         database.close()
@@ -162,9 +162,9 @@ def upgrade(settings: Settings) -> tuple[str | None, str | None]:
     database = _named(settings)
     try:
         return database.prepare()
-    except UnfitError as error:
+    except UnusableDatabase as error:
         raise StartError(str(error)) from None
-    except StorageError as error:
+    except StoreError as error:
         raise StartError(_unwritable(settings, error)) from None
     finally:
         database.close()
@@ -173,10 +173,10 @@ def upgrade(settings: Settings) -> tuple[str | None, str | None]:
 def _named(settings: Settings) -> Database:
     try:
         return Database(settings.database_url)
-    except UrlError as error:
+    except BadUrl as error:
         raise StartError(f"database_url: {error}") from None
 
 
-def _unwritable(settings: Settings, error: StorageError) -> str:
-    where, why = place(settings.database_url), str(error.orig).splitlines()[0]
-    return f"the database {where!r} cannot be opened for writing: {why}"
+def _unwritable(settings: Settings, error: StoreError) -> str:
+    where = place(settings.database_url)
+    return f"the database {where!r} cannot be opened for writing: {error}"

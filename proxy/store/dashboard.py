@@ -5,6 +5,7 @@ It writes nothing, decides nothing, and formats nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,20 +21,16 @@ from sqlalchemy import (
     select,
 )
 
-from proxy.store.tables import events, exchanges, open_calls, rollouts, verdicts
+from classifier.breakers import Phase
+from classifier.breakers import at as breaker_at
+from proxy.store.breakers import decode_state
+from proxy.store.rollouts import FILTERS, JOINED
+from proxy.store.tables import breakers, events, exchanges, open_calls, rollouts, verdicts
+from proxy.store.types import StoreCounts
 
 Facts = dict[str, Any]
 
-_JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
-NO_BATCH = "-"  # a filter's way to say: of no batch
-
-_FILTERS: Mapping[str, ColumnElement[Any]] = {
-    "batch": rollouts.c.batch,
-    "task": rollouts.c.task,
-    "health": verdicts.c.health,
-    "subcategory": verdicts.c.subcategory,
-    "fingerprint": verdicts.c.fingerprint,
-}
+NO_BATCH = "-"  # as the filter `batch`: rollouts without one
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +89,12 @@ def found(
     """Rollouts with the verdict they have, oldest first.
 
     Arguments:
-        filters: by `_FILTERS`' names; the batch ``-`` is of those without one.
+        filters: by the names of `FILTERS`; the batch ``-`` is of those without one.
         search: a part of a rollout's id or task, in any case.
     """
     where = [*map(_condition, filters.items()), *([_named_like(search)] if search else [])]
-    query = select(rollouts, *_VERDICT_COLUMNS).select_from(_JOINED).where(*where)
-    counted = select(func.count()).select_from(_JOINED).where(*where)
+    query = select(rollouts, *_VERDICT_COLUMNS).select_from(JOINED).where(*where)
+    counted = select(func.count()).select_from(JOINED).where(*where)
     ordered = query.order_by(rollouts.c.created_at, rollouts.c.id)
     rows = _rows(connection, ordered.offset(offset).limit(limit))
     return RolloutQuery(rows, connection.scalar(counted) or 0)
@@ -114,7 +111,7 @@ _VERDICT_COLUMNS = tuple(
 
 def _condition(named: tuple[str, str]) -> ColumnElement[bool]:
     name, value = named
-    column = _FILTERS[name]
+    column = FILTERS[name]
     return column.is_(None) if (name, value) == ("batch", NO_BATCH) else column == value
 
 
@@ -168,6 +165,19 @@ def recent_calls(connection: Connection, *, since: float, limit: int) -> list[Fa
     return _rows(connection, query)
 
 
+def counts(connection: Connection, now: float) -> StoreCounts:
+    """Rollouts by the health of their verdict, and breakers that are open or half-open."""
+    judged = select(verdicts.c.health, func.count()).group_by(verdicts.c.health)
+    open_ = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
+    healths = {row[0]: row[1] for row in connection.execute(judged)}
+    states = [decode_state(state) for state in connection.execute(open_).scalars()]
+    phases = Counter(breaker_at(state, now).phase for state in states)
+    return StoreCounts(
+        verdicts=healths,
+        breakers={phase.value: phases[phase] for phase in (Phase.OPEN, Phase.HALF_OPEN)},
+    )
+
+
 # --- has anything changed? -------------------------------------------------------------------
 
 
@@ -199,7 +209,7 @@ def batch_stamp(connection: Connection, batch: str) -> BatchVersion:
             func.sum(given),
             func.count().filter(verdicts.c.provisional.is_(True)),
         )
-        .select_from(_JOINED)
+        .select_from(JOINED)
         .where(rollouts.c.batch == batch)
     )
     return BatchVersion(*connection.execute(query).one())

@@ -35,20 +35,20 @@ class Notifications:
         self._stopping = threading.Event()
 
     @contextlib.contextmanager
-    def heard_by(self, ring: Callable[[], object]) -> Iterator[None]:
-        """Have ``ring`` called in the bell's thread whenever something was told."""
+    def subscribe(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Have ``listener`` called in another thread whenever there may be new events."""
         with self._changing:
-            self._listeners.add(ring)
+            self._listeners.add(listener)
             if self._thread is None:
                 self._thread = threading.Thread(
-                    target=self._run, args=(self._stopping,), name="bell", daemon=True
+                    target=self._run, args=(self._stopping,), name="notifications", daemon=True
                 )
                 self._thread.start()
         try:
             yield
         finally:
             with self._changing:
-                self._listeners.discard(ring)
+                self._listeners.discard(listener)
 
     def close(self) -> None:
         """Listen no more; the next listener begins anew."""
@@ -63,19 +63,19 @@ class Notifications:
                 with self._connect() as connection:
                     self._listen(connection, stopping)
             except psycopg.Error as error:
-                log.warning("events are looked for, not heard: %s", type(error).__name__)
+                log.warning("cannot listen for events, polling instead: %s", type(error).__name__)
                 stopping.wait(_RETRY_S)
 
     def _listen(self, connection: psycopg.Connection[object], stopping: threading.Event) -> None:
         connection.execute(f"LISTEN {EVENTS_CHANNEL}".encode())
-        self._ring()  # of what was told before
+        self._notify()  # of what was written before
         while not stopping.is_set():
             if list(connection.notifies(timeout=_LOOK_S, stop_after=1)):
-                self._ring()
+                self._notify()
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         with self._changing:
             listeners = tuple(self._listeners)
-        for ring in listeners:
+        for listener in listeners:
             with contextlib.suppress(RuntimeError):  # its loop has ended
-                ring()
+                listener()

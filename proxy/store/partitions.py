@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select, text
 
+from proxy.store.connections import Connections
 from proxy.store.locks import Lock, hold
 
 _AHEAD = 2
@@ -24,6 +25,22 @@ class Month(NamedTuple):
     name: str
     start: float
     end: float
+
+
+class Partitions:
+    """Keeps the partitions ready in which the next calls are written."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._ready: frozenset[Month] = frozenset()
+
+    def add_ahead(self, now: float) -> None:
+        """Make the partitions of this month (of a time in epoch seconds) and of the next two."""
+        months = wanted(now)
+        if not self._ready.issuperset(months):
+            with self._connections.writing() as connection:
+                add(connection, months)
+            self._ready = frozenset(months)
 
 
 def wanted(now: float) -> list[Month]:

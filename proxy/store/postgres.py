@@ -18,7 +18,6 @@ from psycopg.abc import RV, PQGen
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, Dialect
-from sqlalchemy.exc import DataError, IntegrityError, OperationalError
 
 from proxy.store.commit import (
     ADD_UP,
@@ -27,9 +26,10 @@ from proxy.store.commit import (
     GAP_COLUMNS,
     ROLLOUT_COLUMNS,
     Commit,
-    Engines,
     replaced,
 )
+from proxy.store.connections import Connections
+from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
 from proxy.store.locks import Lock
 from proxy.store.notifications import Notifications
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS, metadata
@@ -66,15 +66,15 @@ class BoundedConnection(psycopg.Connection[Any]):
             raise
 
 
-def engines(url: URL) -> Engines:
-    """All ways to one database; nothing is opened yet."""
-    return Engines(
+def connections(url: URL) -> Connections:
+    """All connections to one database; nothing is opened yet."""
+    return Connections(
         # One state of the database for all that an answer is made of.
-        reading=_engine(url, patience_s=_PATIENCE_S, isolation="REPEATABLE READ"),
-        writing=_engine(url, patience_s=_PATIENCE_S),
-        preparing=_engine(url, patience_s=None),
-        ledger=PostgresCommitWriter(url, patience_s=_RECORDING_PATIENCE_S),
-        bell=Notifications(lambda: _alone(url, patience_s=None)),
+        reader=_engine(url, patience_s=_PATIENCE_S, isolation="REPEATABLE READ"),
+        writer=_engine(url, patience_s=_PATIENCE_S),
+        patient=_engine(url, patience_s=None),
+        commits=PostgresCommitWriter(url, patience_s=_RECORDING_PATIENCE_S),
+        notifications=Notifications(lambda: _alone(url, patience_s=None)),
     )
 
 
@@ -127,15 +127,15 @@ class PostgresCommitWriter:
         """Write all of it or nothing; durable when this returns.
 
         Raises:
-            DataError, IntegrityError: a row of it that PostgreSQL never takes.
-            OperationalError: PostgreSQL does not take it now.
+            RowRejected: PostgreSQL never takes a row of it.
+            DatabaseUnavailable: PostgreSQL does not take it now.
             TypeError: a value that is no JSON.
         """
         names = tuple(name for name in _STATEMENTS if getattr(rows, name))
         if not names:
             return
         values = [orjson.dumps(_sorted(name, getattr(rows, name))).decode() for name in names]
-        with self._lent, _as_sqlalchemy():
+        with self._lent, _translated():
             self._write(_statement(names), values)
 
     def close(self) -> None:
@@ -171,16 +171,13 @@ class PostgresCommitWriter:
 
 
 @contextlib.contextmanager
-def _as_sqlalchemy() -> Iterator[None]:
-    """Errors as those of every other statement: the row's fault, or the database's."""
+def _translated() -> Iterator[None]:
     try:
         yield
-    except psycopg.DataError as error:
-        raise DataError("commit", None, error) from error
-    except psycopg.IntegrityError as error:
-        raise IntegrityError("commit", None, error) from error
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        raise RowRejected(reason(error)) from error
     except psycopg.Error as error:
-        raise OperationalError("commit", None, error) from error
+        raise DatabaseUnavailable(reason(error)) from error
 
 
 def _sorted(name: str, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
@@ -191,9 +188,9 @@ def _sorted(name: str, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, .
 def _insert(table: str, columns: Sequence[str], conflict: str = "") -> str:
     types = [_type(table, column) for column in columns]
     values = ", ".join(f"(row->>{place})::{named}" for place, named in enumerate(types))
-    told = f" ON CONFLICT {conflict}" if conflict else ""
+    on_conflict = f" ON CONFLICT {conflict}" if conflict else ""
     rows = "jsonb_array_elements(%s::jsonb) AS row"
-    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {rows}{told}"
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT {values} FROM {rows}{on_conflict}"
 
 
 def _type(table: str, column: str) -> str:
@@ -209,7 +206,7 @@ _STATEMENTS = {
         "exchanges", EXCHANGE_COLUMNS, f"({', '.join(_EXCHANGE_KEY)}) {replaced(_EXCHANGE_KEY)}"
     ),
     # Joined to the lock, so that no event has its number before the lock is held.
-    "told": f"{_insert('events', EVENT_COLUMNS)} CROSS JOIN"
+    "events": f"{_insert('events', EVENT_COLUMNS)} CROSS JOIN"
     f" (SELECT pg_advisory_xact_lock({Lock.EVENTS.key()}) OFFSET 0) AS held",
     "closed": "DELETE FROM open_calls WHERE id IN"
     " (SELECT row->>0 FROM jsonb_array_elements(%s::jsonb) AS row)",
@@ -220,5 +217,5 @@ _STATEMENTS = {
 def _statement(names: tuple[str, ...]) -> str:
     """One statement for all the parts of a commit."""
     parts = ", ".join(f"{name}_ AS ({_STATEMENTS[name]})" for name in names)
-    rung = f"pg_notify('{EVENTS_CHANNEL}', '')" if "told" in names else "1"
-    return f"WITH {parts} SELECT {rung}"
+    notify = f"pg_notify('{EVENTS_CHANNEL}', '')" if "events" in names else "1"
+    return f"WITH {parts} SELECT {notify}"

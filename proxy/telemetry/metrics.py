@@ -26,7 +26,8 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from proxy.recording.recorder import FlushResult
-from proxy.store.database import StorageError, StoreCounts
+from proxy.store.errors import StoreError
+from proxy.store.types import StoreCounts
 from proxy.telemetry.call_counters import OVERHEAD_S, CallCounters, CallHistogram, FreshCalls
 
 # Where several processes keep their numbers, so that each can tell the sum; read by
@@ -63,7 +64,7 @@ class Metrics:
 
     Arguments:
         recording: whose queue, gaps and calls in flight are told.
-        census: counts what the database holds; may raise StorageError.
+        census: counts what the database holds; may raise StoreError.
         shared: the folder named by `PROMETHEUS_MULTIPROC_DIR`, where there is more than one
             process.
     """
@@ -128,7 +129,7 @@ class Metrics:
     def _counted(self) -> StoreCounts:
         try:
             return self._census()
-        except StorageError:
+        except StoreError:
             return StoreCounts(verdicts={}, breakers={})
 
 

@@ -100,13 +100,13 @@ def _a_day(service: Service) -> None:
 
 def _a_replica(url: str) -> None:
     other, rung = Database(url), threading.Event()
-    with other.telling(rung.set):
+    with other.events.subscribe(rung.set):
         other.heartbeat("other", host="elsewhere", now=0.0)
         other.heartbeat("me", host="here", now=100.0)
         other.heartbeat("me", host="here", now=101.0)
-        other.events("b", after=other.last_event() - 1)
-        other.next_drilled_call("r3")
-        other.end_session("one", ends=1, now=2.0)
+        other.events.of_batch("b", after=other.events.last_id() - 1)
+        other.rollouts.next_drilled_call("r3")
+        other.deployment.end_session("one", ends=1, now=2.0)
         time.sleep(0.2)
     other.close()
 
@@ -118,7 +118,7 @@ def _a_year(url: str) -> None:
     called(database, "of no month", OLD - 2000 * DAY)
     for dry_run in (True, False):
         prune.prune(database, before=LIMIT, dry_run=dry_run, pause=lambda _s: None)
-    database.retire("w")
+    database.workers.retire("w")
     database.close()
 
 

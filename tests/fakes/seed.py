@@ -25,7 +25,8 @@ from proxy.control.rollouts import RolloutService
 from proxy.routing.headers import key_digest
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import allow_list
-from proxy.store.database import CommitBatch, Database
+from proxy.store.database import Database
+from proxy.store.types import CommitBatch
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.fakes.provider import Answer
@@ -131,7 +132,7 @@ class Stage:
         self.desk = RolloutService(
             database=self.database,
             recorder=Idle(),
-            keyring=Keyring(self.database.secret("keyring")),
+            keyring=Keyring(self.database.deployment.secret("keyring")),
             upstreams=upstreams,
             prices=PriceTable(upstreams),
             policy=EVIDENCE,
@@ -188,7 +189,7 @@ class Stage:
             if ended is not None:
                 recorded.append(ended)
                 at += step.duration_s + step.pause_s
-        self.database.write(CommitBatch(opened=opened, recorded=recorded), worker="seed")
+        self.database.calls.write(CommitBatch(opened=opened, recorded=recorded), worker="seed")
         return at
 
     def _call(self, rollout_id: str, step: Step, at: float) -> tuple[Exchange, Exchange | None]:

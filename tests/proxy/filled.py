@@ -17,8 +17,9 @@ from sqlalchemy.engine import make_url
 
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
-from proxy.store.database import CommitBatch, Database, Gap, Registration, as_json
+from proxy.store.database import Database
 from proxy.store.tables import metadata
+from proxy.store.types import CommitBatch, Gap, Registration, as_json
 from tests.proxy.store.test_database import BARE, FULL
 
 # In the order of their code points, which is neither that of UTF-16 nor of any language.
@@ -30,30 +31,32 @@ def fill(url: str, *, calls: int = 3) -> Database:
     database = Database(url)
     database.prepare()
     for secret in ("salt", "keyring"):
-        database.secret(secret)
+        database.deployment.secret(secret)
     for number, name in enumerate(NAMES):
         _rollout(database, name, number, calls)
     database.heartbeat("w", host="here", now=5000.25)
-    database.write(
+    database.calls.write(
         CommitBatch(
             opened=[replace(BARE, id="flying", rollout_id="a", model="m")],
             gaps={"a": Gap(2, 50.0)},
         ),
         worker="w",
     )
-    database.revoke("é", at=77.7)
+    database.rollouts.revoke("é", at=77.7)
     return database
 
 
 def _rollout(database: Database, name: str, number: int, calls: int) -> None:
     made = [_call(name, number, at) for at in range(calls)]
-    database.write(CommitBatch(recorded=made), worker="w")
+    database.calls.write(CommitBatch(recorded=made), worker="w")
     if number % 2:
-        database.register(_registration(name, number), now=number / 3)
+        database.rollouts.register(_registration(name, number), now=number / 3)
     if number % 3 == 0:
-        database.report(name, as_json({"status": "success", "rewards": {"reward": 0.1}}), now=9.9)
+        database.rollouts.report(
+            name, as_json({"status": "success", "rewards": {"reward": 0.1}}), now=9.9
+        )
     if number % 4 < 3:
-        database.store_verdict(_verdict(name, number, calls), _opened if number % 4 else None)
+        database.verdicts.store(_verdict(name, number, calls), _opened if number % 4 else None)
 
 
 def _call(rollout: str, number: int, at: int) -> Exchange:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy.exc import OperationalError
 
 from classifier.policy import Policy
+from classifier.records import RolloutRecord
 from proxy.control.pricing import PriceTable
 from proxy.control.rollouts import RolloutService
 from proxy.routing.rollout_keys import Keyring
-from proxy.store.database import CommitBatch, Database
+from proxy.store.connections import Connections
+from proxy.store.database import Database
+from proxy.store.errors import DatabaseUnavailable
+from proxy.store.rollouts import Rollouts
+from proxy.store.types import CommitBatch, Row
 from tests.builders import exchange
 
 
@@ -37,16 +40,25 @@ class Mended(Database):
 
     def __init__(self, url: str, kept: Kept, *, away: bool) -> None:
         super().__init__(url)
+        self.rollouts = self._mended = MendedRollouts(self._connections, kept, away=away)
+
+    def mend(self) -> None:
+        self._mended.mended = True
+
+
+class MendedRollouts(Rollouts):
+    def __init__(self, connections: Connections, kept: Kept, *, away: bool) -> None:
+        super().__init__(connections)
         self._kept = kept
         self._away = away
         self.mended = False
 
-    def rollout(self, rollout_id: str) -> Any:
+    def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
         away = self._away and not self.mended
-        found = None if away else super().rollout(rollout_id)
+        found = None if away else super().load(rollout_id)
         self._kept.owed = 0
         if away:
-            raise OperationalError("", None, Exception())
+            raise DatabaseUnavailable("database is locked")
         return found
 
 
@@ -65,10 +77,10 @@ def test_a_call_written_while_its_verdict_is_asked_is_missed_and_its_rollout_kno
     database = Mended(str(tmp_path / "t.db"), kept, away=away)
     database.prepare()
     call = exchange(200)
-    database.write(CommitBatch(recorded=[call]), worker="w")
+    database.calls.write(CommitBatch(recorded=[call]), worker="w")
     desk = desk_of(database, kept)
     first = asyncio.run(desk.verdict(call.rollout_id))
     assert first["health"] == "undecided"
-    database.mended = True
+    database.mend()
     assert asyncio.run(desk.verdict(call.rollout_id))["health"] == "healthy"
     database.close()

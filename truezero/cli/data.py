@@ -200,15 +200,16 @@ def _sentences() -> Iterator[None]:
 
     from proxy.store.admin.manifest import ArchiveError  # noqa: PLC0415
     from proxy.store.admin.nouns import RecordError  # noqa: PLC0415
-    from proxy.store.database import UrlError  # noqa: PLC0415
-    from proxy.store.migrations import UnfitError  # noqa: PLC0415
+    from proxy.store.errors import BadUrl, StoreError, UnusableDatabase  # noqa: PLC0415
 
     try:
         yield
-    except UrlError as error:
+    except BadUrl as error:
         raise DataError(f"the database cannot be named so: {error}") from None
-    except (ArchiveError, RecordError, UnfitError) as error:
+    except (ArchiveError, RecordError, UnusableDatabase) as error:
         raise DataError(str(error)) from None
+    except StoreError as error:
+        raise DataError(f"the database: {error}") from None
     except DBAPIError as error:
         raise DataError(f"the database: {str(error.orig).splitlines()[0]}") from None
     except SqliteError as error:

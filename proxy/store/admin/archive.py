@@ -70,7 +70,7 @@ def records(url: str, *, batch: str | None = None) -> Iterator[Iterator[Record]]
     A call in flight comes as `lost`: whoever reads it cannot wait for its end.
 
     Raises:
-        UnfitError: the database cannot be read by this program.
+        UnusableDatabase: the database cannot be read by this program.
     """
     with rows.reading(url) as connection:
         yield _records(connection, batch)
@@ -140,7 +140,7 @@ def take(url: str, found: Iterable[Record]) -> ImportResult:
         found: in the order of ``records``.
 
     Raises:
-        UnfitError: the database cannot be written by this program.
+        UnusableDatabase: the database cannot be written by this program.
         RecordError: a record is out of order.
     """
     taken = ImportResult()

@@ -12,7 +12,7 @@ from os import strerror
 from pathlib import Path
 
 from proxy.store.admin import rows
-from proxy.store.migrations import UnfitError
+from proxy.store.errors import UnusableDatabase
 
 
 def back_up(url: str, file: Path) -> int:
@@ -23,14 +23,16 @@ def back_up(url: str, file: Path) -> int:
     holds what keys are signed with.
 
     Raises:
-        UnfitError: it is no SQLite file, or the copy is not sound.
+        UnusableDatabase: it is no SQLite file, or the copy is not sound.
         OSError: the file cannot be written, or is there already.
     """
     source = rows.sqlite_file(url)
     if source is None:
-        raise UnfitError(f"{rows.place(url)} is not SQLite: PostgreSQL is backed up by pg_dump")
+        raise UnusableDatabase(
+            f"{rows.place(url)} is not SQLite: PostgreSQL is backed up by pg_dump"
+        )
     if not source.is_file():
-        raise UnfitError(f"there is no database at {source}")
+        raise UnusableDatabase(f"there is no database at {source}")
     if file.exists():
         raise FileExistsError(EEXIST, strerror(EEXIST), str(file))
     part = file.with_name(file.name + ".part")
@@ -61,4 +63,4 @@ def _copy(source: Path, part: Path) -> None:
         there.execute("PRAGMA journal_mode = DELETE")  # one file, without one beside it
         found = there.execute("PRAGMA integrity_check").fetchone()[0]
     if found != "ok":
-        raise UnfitError(f"the copy is not sound: {found}")
+        raise UnusableDatabase(f"the copy is not sound: {found}")

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Table, select
 from proxy.store import migrations
 from proxy.store.admin import rows
 from proxy.store.admin.rows import CHUNK, Digest, Row
-from proxy.store.migrations import UnfitError
+from proxy.store.errors import UnusableDatabase
 from proxy.store.tables import metadata
 
 Told: TypeAlias = Callable[[str, int], None]  # a table, and how many of its rows are done
@@ -45,10 +45,10 @@ def copy(source: str, target: str, told: Told) -> list[TableComparison]:
     first, and all of it afterwards; the mark stays where something differs.
 
     Raises:
-        UnfitError: one of them cannot be used, or the target holds other data.
+        UnusableDatabase: one of them cannot be used, or the target holds other data.
     """
     if rows.same_place(source, target):
-        raise UnfitError(f"{rows.place(source)} would be copied into itself")
+        raise UnusableDatabase(f"{rows.place(source)} would be copied into itself")
     with rows.reading(source) as here:
         _refuse_older(target)
         with rows.writing(target) as there:
@@ -67,7 +67,7 @@ def verify(source: str, target: str, told: Told) -> list[TableComparison]:
     """Compare all rows of two databases; nothing is written.
 
     Raises:
-        UnfitError: one of them cannot be read.
+        UnusableDatabase: one of them cannot be read.
     """
     with rows.reading(source) as here, rows.reading(target) as there:
         return _compared(here, there, told)
@@ -78,7 +78,9 @@ def _refuse_older(target: str) -> None:
     with rows.looking(target) as connection:
         found = migrations.current(connection)
     if found not in (None, migrations.HEAD):
-        raise UnfitError(f"{rows.place(target)} stands at another schema: use an empty database")
+        raise UnusableDatabase(
+            f"{rows.place(target)} stands at another schema: use an empty database"
+        )
 
 
 def _begin(here: Connection, there: Engine, target: str) -> None:
@@ -86,7 +88,7 @@ def _begin(here: Connection, there: Engine, target: str) -> None:
     with there.begin() as connection:
         for table in TABLES:
             if not _is_part(here, connection, table):
-                raise UnfitError(
+                raise UnusableDatabase(
                     f"{rows.place(target)} holds other data in {table.name}: "
                     "copy into an empty database"
                 )

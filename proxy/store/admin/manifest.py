@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from proxy.store import migrations
+from proxy.store.errors import UnusableDatabase
 
 FORMAT = "truezero-archive"
 VERSION = 1
@@ -32,7 +33,7 @@ def check_head(found: Mapping[str, object]) -> None:
     schema = str(found.get("schema"))
     try:
         migrations.refuse_newer(schema)
-    except migrations.UnfitError:
+    except UnusableDatabase:
         raise ArchiveError(
             f"the archive is of schema {schema}, and this version of truezero knows schemas "
             f"up to {migrations.HEAD}"

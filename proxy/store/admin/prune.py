@@ -69,7 +69,7 @@ def prune(
         pause: gives other writers the time that each transaction took.
 
     Raises:
-        StorageError: the database cannot be read or written.
+        StoreError: the database cannot be read or written.
     """
     work = _Pruning(database, before=before, dry_run=dry_run, tell=tell, pause=pause)
     work.run()

@@ -33,8 +33,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from proxy.store import migrations, partitions
-from proxy.store.database import UrlError, url_of
-from proxy.store.migrations import UnfitError
+from proxy.store.database import url_of
+from proxy.store.errors import BadUrl, UnusableDatabase
 from proxy.store.tables import exchanges
 
 Row: TypeAlias = Sequence[Any]
@@ -78,11 +78,11 @@ def reading(url: str) -> Iterator[Connection]:
     """A connection that sees one state of a whole database of ours, and changes nothing.
 
     Raises:
-        UnfitError: there is none, or this program cannot read it.
+        UnusableDatabase: there is none, or this program cannot read it.
     """
     file = sqlite_file(url)
     if file is not None and not file.is_file():
-        raise UnfitError(f"there is no database at {file}")
+        raise UnusableDatabase(f"there is no database at {file}")
     with looking(url) as connection:
         _check(connection, url)
         yield connection
@@ -102,7 +102,7 @@ def writing(url: str) -> Iterator[Engine]:
     """An engine whose transactions wait for other writers, on a schema that is up to date.
 
     Raises:
-        UnfitError: a later version of this program wrote the database.
+        UnusableDatabase: a later version of this program wrote the database.
     """
     with _engine(url, "BEGIN IMMEDIATE", snapshot=False) as engine:
         with engine.connect() as connection:
@@ -215,10 +215,10 @@ def _copy_in(connection: Connection, statement: str, rows: Sequence[Row]) -> Non
 def _check(connection: Connection, url: str) -> None:
     found = migrations.current(connection)
     if found is None:
-        raise UnfitError(f"{place(url)} holds nothing of truezero")
+        raise UnusableDatabase(f"{place(url)} holds nothing of truezero")
     migrations.refuse_newer(found)
     if found != migrations.HEAD:
-        raise UnfitError(
+        raise UnusableDatabase(
             f"{place(url)} stands at schema {found}, and this version reads {migrations.HEAD}: "
             "bring it up to date with `truezero db upgrade`"
         )
@@ -241,7 +241,7 @@ def _made(url: str, begin: str, *, snapshot: bool) -> Engine:
         try:
             return create_engine(whole, isolation_level=level)
         except ModuleNotFoundError:
-            raise UrlError("PostgreSQL takes the extra: pip install 'truezero[postgres]'") from None
+            raise BadUrl("PostgreSQL takes the extra: pip install 'truezero[postgres]'") from None
     engine = create_engine(whole, connect_args={"timeout": _BUSY_S})
     event.listen(engine, "connect", _plain if snapshot else _as_the_service)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))

@@ -20,6 +20,7 @@ from sqlalchemy import (
     text,
 )
 
+from proxy.store.errors import UnusableDatabase
 from proxy.store.locks import Lock, hold
 from proxy.store.tables import metadata
 
@@ -30,23 +31,19 @@ HEAD = "0002"  # a test compares it with the newest file of versions/
 unfinished = Table("unfinished_copy", MetaData(), Column("half", Integer))
 
 
-class UnfitError(Exception):
-    """Why this program cannot use a database, in one sentence."""
-
-
 def refuse_newer(version: str) -> None:
-    """Raise ``UnfitError`` for a schema that no step of this program's history leads to."""
+    """Raise ``UnusableDatabase`` for a schema that no step of this program's history leads to."""
     if not list((Path(__file__).parent / "versions").glob(f"{version}_*.py")):
-        raise UnfitError(
+        raise UnusableDatabase(
             f"the database stands at schema {version}, and this version of truezero knows "
             f"schemas up to {HEAD}: run the version that wrote it, or a later one"
         )
 
 
 def refuse_unfinished(connection: Connection) -> None:
-    """Raise ``UnfitError`` for a database that a copy did not finish."""
+    """Raise ``UnusableDatabase`` for a database that a copy did not finish."""
     if inspect(connection).has_table(unfinished.name):
-        raise UnfitError(
+        raise UnusableDatabase(
             "the database is the half of a copy: finish it with the same `truezero db copy`"
         )
 
@@ -66,7 +63,7 @@ def upgrade(connection: Connection) -> tuple[str | None, str | None]:
         connection: outside any transaction; committed on return.
 
     Raises:
-        UnfitError: a later version of this program wrote the database.
+        UnusableDatabase: a later version of this program wrote the database.
     """
     with connection.begin():
         hold(connection, Lock.SCHEMA)

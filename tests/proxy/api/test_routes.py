@@ -70,7 +70,7 @@ class Service:
             assert time.monotonic() < deadline, "a call of the test before does not end"
             time.sleep(0.005)
         empty(self.database)
-        self.app._database._known.clear()
+        self.app._database.calls.forget_rollouts()
         self.app._standings._seen.clear()
         self.app.control_plane().desk._summed_up.clear()
         self.provider.requests.clear()

@@ -124,12 +124,12 @@ def test_signing_out_ends_the_session_itself_in_every_process(tmp_path: Path) ->
 def test_sessions_that_are_over_anyway_are_forgotten(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "t.db"))
     database.prepare()
-    secret = database.secret("keyring")
-    database.end_session("a", ends=100, now=50)
-    database.end_session("b", ends=200, now=60)
-    database.end_session("b", ends=200, now=60)
-    assert database.ended_sessions() == {"a", "b"}
-    database.end_session("c", ends=300, now=100)
-    assert database.ended_sessions() == {"b", "c"}
-    assert database.secret("keyring") == secret
+    secret = database.deployment.secret("keyring")
+    database.deployment.end_session("a", ends=100, now=50)
+    database.deployment.end_session("b", ends=200, now=60)
+    database.deployment.end_session("b", ends=200, now=60)
+    assert database.deployment.ended_sessions() == {"a", "b"}
+    database.deployment.end_session("c", ends=300, now=100)
+    assert database.deployment.ended_sessions() == {"b", "c"}
+    assert database.deployment.secret("keyring") == secret
     database.close()

@@ -19,8 +19,9 @@ from classifier.records import Ending
 from proxy.api import routes
 from proxy.control import rollouts
 from proxy.store import dashboard
-from proxy.store.database import CommitBatch, Database
+from proxy.store.database import Database
 from proxy.store.tables import exchanges
+from proxy.store.types import CommitBatch
 from proxy.web import render
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -191,7 +192,7 @@ def told(work: Callable[..., Any], where: list[bool]) -> Callable[..., Any]:
 
 
 def test_what_reads_for_long_keeps_no_call_from_being_recorded(database: Database) -> None:
-    database.write(CommitBatch(recorded=[FULL]), worker="w")
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     reads, may_end = threading.Event(), threading.Event()
     counted: list[int] = []
 
@@ -205,8 +206,8 @@ def test_what_reads_for_long_keeps_no_call_from_being_recorded(database: Databas
     reader.start()
     assert reads.wait(PATIENCE_S)
     later = [replace(FULL, id=f"later-{n}", ending=Ending.COMPLETE) for n in range(3)]
-    database.write(CommitBatch(recorded=later), worker="w")
-    recorded = database.rollout("r1")
+    database.calls.write(CommitBatch(recorded=later), worker="w")
+    recorded = database.rollouts.load("r1")
     may_end.set()
     reader.join(PATIENCE_S)
     assert recorded is not None
@@ -248,7 +249,7 @@ def test_a_later_page_begins_where_the_one_before_ended(
 ) -> None:
     file = services().database
     database = Database(file)
-    database.rollouts_page(filters, after=(1.0, "r"), limit=10)
+    database.rollouts.page(filters, after=(1.0, "r"), limit=10)
     ((said, values, _),) = [
         one for one in asked.statements if one[0].startswith("SELECT rollouts.id")
     ]

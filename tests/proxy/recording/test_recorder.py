@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
-from sqlalchemy.exc import DataError, OperationalError
 
 from classifier.records import Ending, Exchange, Timing
 from proxy.recording import recorder as module
 from proxy.recording.recorder import Recorder
-from proxy.store.database import CommitBatch, Database
+from proxy.store.database import Database
+from proxy.store.errors import DatabaseUnavailable, RowRejected
+from proxy.store.types import CommitBatch
 
 PATIENCE_S = 60
 ENDED = Exchange(
@@ -47,7 +48,7 @@ class Shelf:
 
 
 def away(_batch: CommitBatch) -> Exception:
-    return OperationalError("write", None, Exception("disk I/O error"))
+    return DatabaseUnavailable("disk I/O error")
 
 
 @asynccontextmanager
@@ -218,7 +219,7 @@ async def test_memory_is_bounded_and_the_rest_is_counted(monkeypatch: pytest.Mon
 async def test_a_row_no_database_takes_costs_only_itself() -> None:
     def poisoned(batch: CommitBatch) -> Exception | None:
         bad = any(exchange.id == "bad" for exchange in batch.recorded)
-        return DataError("write", None, Exception("too long")) if bad else None
+        return RowRejected("too long") if bad else None
 
     shelf = Shelf(fails=poisoned)
     async with recording(shelf) as recorder:
@@ -236,13 +237,13 @@ async def test_a_row_no_database_takes_costs_only_itself() -> None:
 async def test_a_number_beyond_64_bits_stops_nothing(database_url: str) -> None:
     database = Database(database_url)
     database.prepare()
-    recorder = Recorder(database, worker="w")
+    recorder = Recorder(database.calls, worker="w")
     recorder.start()
     huge = replace(ENDED, id="huge", usage=replace(ENDED.usage, input_tokens=10**30))
     await asyncio.wait_for(recorder.recorded(huge), PATIENCE_S)
     await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)
     await recorder.stop()
-    found = database.rollout("r")
+    found = database.rollouts.load("r")
     assert found is not None
     assert [exchange.id for exchange in found[1].exchanges] == ["x"]
     assert recorder.gaps_counted == 1

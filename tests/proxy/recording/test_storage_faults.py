@@ -202,9 +202,9 @@ def recovered(database: Database) -> dict[str, Ending | None]:
     """How the exchanges ended that dead processes left behind."""
     assert database.file is not None
     for spill in left_behind(database.file):
-        recover(database, spill, worker="w")
+        recover(database.calls, spill, worker="w")
         spill.close()
-    found = database.rollout("r")
+    found = database.rollouts.load("r")
     return {} if found is None else {each.id: each.ending for each in found[1].exchanges}
 
 
@@ -261,7 +261,7 @@ async def test_calls_that_end_while_others_are_written_back_keep_their_order(
     database: Database, tmp_path: Path
 ) -> None:
     """A stream is recorded at its terminal event, and again where more bytes came after it."""
-    recorder = Recorder(database, worker="w", spill=spilling(database, "w"))
+    recorder = Recorder(database.calls, worker="w", spill=spilling(database, "w"))
     recorder.start()
     with contextlib.closing(sqlite3.connect(tmp_path / "t.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -272,7 +272,7 @@ async def test_calls_that_end_while_others_are_written_back_keep_their_order(
         await recorder.recorded(replace(ENDED, id=str(number), response_bytes=7))
         assert recorder.missing("other") == 0
     await recorder.stop()
-    found = database.rollout("r")
+    found = database.rollouts.load("r")
     assert found is not None
     assert [each.response_bytes for each in found[1].exchanges] == [7] * 2000
     assert recorder.missing("r") == 0

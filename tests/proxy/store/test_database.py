@@ -26,8 +26,10 @@ from classifier.verdicts import Subcategory
 from proxy import store
 from proxy.store import migrations
 from proxy.store.admin.rows import place
-from proxy.store.database import AwayError, CommitBatch, Database, Gap, Registration, UrlError
+from proxy.store.database import Database
+from proxy.store.errors import BadUrl, DatabaseUnavailable
 from proxy.store.tables import metadata, workers
+from proxy.store.types import CommitBatch, Gap, Registration
 
 FULL = Exchange(
     id="x1", rollout_id="r1", upstream="openai", api="openai.chat",
@@ -62,19 +64,21 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 def seen(database: Database, rollout_id: str = "r1") -> tuple[Exchange, ...]:
-    found = database.rollout(rollout_id)
+    found = database.rollouts.load(rollout_id)
     assert found is not None
     return found[1].exchanges
 
 
 def test_an_exchange_comes_back_as_it_went_in(database: Database) -> None:
     ended = replace(BARE, ending=Ending.NEVER_CONNECTED)
-    database.write(CommitBatch(recorded=[FULL, ended]), worker="w")
+    database.calls.write(CommitBatch(recorded=[FULL, ended]), worker="w")
     assert seen(database) == (FULL, ended)
 
 
 def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:
-    database.write(CommitBatch(recorded=[FULL, replace(BARE, ending=Ending.COMPLETE)]), worker="w")
+    database.calls.write(
+        CommitBatch(recorded=[FULL, replace(BARE, ending=Ending.COMPLETE)]), worker="w"
+    )
     full, bare = seen(database)
     assert full.usage.input_tokens == 0
     assert full.output_seen is False
@@ -84,67 +88,67 @@ def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:
 
 
 def test_a_rollout_is_created_by_its_first_exchange(database: Database) -> None:
-    assert database.rollout("r1") is None
-    database.write(CommitBatch(recorded=[FULL]), worker="w")
-    assert not database.registered("r1")
+    assert database.rollouts.load("r1") is None
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert not database.rollouts.is_registered("r1")
 
 
 def test_a_call_in_flight_is_visible_and_its_end_replaces_it(database: Database) -> None:
-    database.write(CommitBatch(opened=[BARE]), worker="w")
+    database.calls.write(CommitBatch(opened=[BARE]), worker="w")
     assert seen(database) == (BARE,)
-    assert database.in_flight("r1") == 1
-    database.write(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="w")
+    assert database.calls.in_flight("r1") == 1
+    database.calls.write(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="w")
     assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE]
-    assert database.in_flight("r1") == 0
+    assert database.calls.in_flight("r1") == 0
 
 
 def test_a_call_that_ends_while_it_is_looked_at_is_seen_all_the_same(database: Database) -> None:
     """Open calls and ended ones are two tables, read one after the other."""
-    database.write(CommitBatch(opened=[BARE]), worker="w")
+    database.calls.write(CommitBatch(opened=[BARE]), worker="w")
     written: list[CommitBatch] = []
 
     def end(*said: Any) -> None:
         if "FROM exchanges" in said[2] and not written:
             written.append(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]))
-            database.write(written[0], worker="w")
+            database.calls.write(written[0], worker="w")
 
-    event.listen(database._reading, "after_cursor_execute", end)
+    event.listen(database._connections.reader, "after_cursor_execute", end)
     assert [exchange.id for exchange in seen(database)] == ["x2"]
     assert written
 
 
 def test_recording_again_replaces(database: Database) -> None:
-    database.write(CommitBatch(recorded=[FULL]), worker="w")
-    database.write(CommitBatch(recorded=[replace(FULL, response_bytes=99)]), worker="w")
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    database.calls.write(CommitBatch(recorded=[replace(FULL, response_bytes=99)]), worker="w")
     assert [exchange.response_bytes for exchange in seen(database)] == [99]
 
 
 def test_what_a_dead_process_had_open_is_lost(database: Database) -> None:
     database.heartbeat("dead", host="here", now=100.0)
-    database.write(CommitBatch(opened=[BARE], recorded=[FULL]), worker="dead")
+    database.calls.write(CommitBatch(opened=[BARE], recorded=[FULL]), worker="dead")
     database.heartbeat("me", host="elsewhere", now=101.0)
-    assert database.in_flight("r1") == 1, "a worker seen a second ago may live"
+    assert database.calls.in_flight("r1") == 1, "a worker seen a second ago may live"
     database.heartbeat("me", host="elsewhere", now=195.0)
     database.heartbeat("me", host="elsewhere", now=200.0)
     assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE, Ending.LOST]
-    assert database.in_flight("r1") == 0
+    assert database.calls.in_flight("r1") == 0
 
 
 def test_who_was_away_itself_takes_nobody_for_dead(database: Database) -> None:
     """After a database that was away for a minute, all its workers were silent for a minute."""
     for worker in ("a", "b"):
         database.heartbeat(worker, host=worker, now=100.0)
-    database.write(CommitBatch(opened=[BARE]), worker="a")
+    database.calls.write(CommitBatch(opened=[BARE]), worker="a")
     for now in (160.0, 164.0):
         database.heartbeat("b", host="b", now=now)
         database.heartbeat("a", host="a", now=now + 1)
-    assert database.in_flight("r1") == 1
+    assert database.calls.in_flight("r1") == 1
 
 
 def test_a_predecessor_with_our_own_pid_is_dead_at_once(database: Database) -> None:
     """A container's process is number 1 again after every restart."""
     database.heartbeat("before", host="here", now=100.0)
-    database.write(CommitBatch(opened=[BARE]), worker="before")
+    database.calls.write(CommitBatch(opened=[BARE]), worker="before")
     database.heartbeat("after", host="here", now=100.1)
     assert [exchange.ending for exchange in seen(database)] == [Ending.LOST]
 
@@ -153,51 +157,55 @@ def test_a_living_neighbour_is_left_alone(database: Database) -> None:
     database.heartbeat("parent", host="here", now=100.0)
     with create_engine(database.url).begin() as raw:
         raw.execute(update(workers).values(pid=os.getppid()))
-    database.write(CommitBatch(opened=[BARE]), worker="parent")
+    database.calls.write(CommitBatch(opened=[BARE]), worker="parent")
     database.heartbeat("me", host="here", now=101.0)
-    assert database.in_flight("r1") == 1
+    assert database.calls.in_flight("r1") == 1
 
 
 def test_a_late_end_replaces_lost(database: Database) -> None:
-    database.write(CommitBatch(opened=[BARE]), worker="slow")
-    database.retire("slow")
+    database.calls.write(CommitBatch(opened=[BARE]), worker="slow")
+    database.workers.retire("slow")
     assert [exchange.ending for exchange in seen(database)] == [Ending.LOST]
-    database.write(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="slow")
+    database.calls.write(
+        CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="slow"
+    )
     assert [exchange.ending for exchange in seen(database)] == [Ending.COMPLETE]
 
 
 def test_gaps_add_up_also_on_rollouts_never_seen(database: Database) -> None:
     for _ in range(2):
-        database.write(CommitBatch(gaps={"r9": Gap(3, 50.0)}), worker="w")
-    found = database.rollout("r9")
+        database.calls.write(CommitBatch(gaps={"r9": Gap(3, 50.0)}), worker="w")
+    found = database.rollouts.load("r9")
     assert found is not None
     assert found[1].gaps == 6
     assert found[0]["created_at"] == 50.0
 
 
 def test_registration_fills_in_what_traffic_created(database: Database) -> None:
-    database.write(CommitBatch(recorded=[FULL]), worker="w")
-    assert not database.register(Registration(id="r1", batch="b", model="m"), now=2.0).conflict
-    found = database.rollout("r1")
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert not database.rollouts.register(
+        Registration(id="r1", batch="b", model="m"), now=2.0
+    ).conflict
+    found = database.rollouts.load("r1")
     assert found is not None
     assert (found[1].batch, found[1].model, len(found[1].exchanges)) == ("b", "m", 1)
 
 
 def test_registering_twice_is_harmless_with_the_same_facts_only(database: Database) -> None:
-    assert not database.register(Registration(id="r1", batch="b"), now=1.0).conflict
-    assert not database.register(Registration(id="r1", batch="b"), now=2.0).conflict
-    assert database.register(Registration(id="r1", batch="c"), now=3.0).conflict
+    assert not database.rollouts.register(Registration(id="r1", batch="b"), now=1.0).conflict
+    assert not database.rollouts.register(Registration(id="r1", batch="b"), now=2.0).conflict
+    assert database.rollouts.register(Registration(id="r1", batch="c"), now=3.0).conflict
 
 
 def test_the_first_outcome_stands(database: Database) -> None:
-    assert database.report("r1", "{}", now=1.0) is None
-    database.register(Registration(id="r1"), now=1.0)
-    assert database.report("r1", '{"a":1}', now=1.0) == '{"a":1}'
-    assert database.report("r1", '{"a":2}', now=2.0) == '{"a":1}'
+    assert database.rollouts.report("r1", "{}", now=1.0) is None
+    database.rollouts.register(Registration(id="r1"), now=1.0)
+    assert database.rollouts.report("r1", '{"a":1}', now=1.0) == '{"a":1}'
+    assert database.rollouts.report("r1", '{"a":2}', now=2.0) == '{"a":1}'
 
 
 def test_a_provisional_verdict_gives_way_and_a_final_one_stands(database: Database) -> None:
-    database.register(Registration(id="r1", batch="b"), now=1.0)
+    database.rollouts.register(Registration(id="r1", batch="b"), now=1.0)
     blank = dict.fromkeys(metadata.tables["verdicts"].columns.keys())
     judged = blank | {
         "rollout_id": "r1", "batch": "b", "health": "undecided", "scoreable": "no", "calls": 0,
@@ -205,8 +213,8 @@ def test_a_provisional_verdict_gives_way_and_a_final_one_stands(database: Databa
     }  # fmt: skip
 
     def health(found: str, *, provisional: bool) -> object:
-        database.store_verdict(judged | {"health": found, "provisional": provisional})
-        (row,) = database.rollouts_page({}, after=None, limit=2)
+        database.verdicts.store(judged | {"health": found, "provisional": provisional})
+        (row,) = database.rollouts.page({}, after=None, limit=2)
         return row["health"]
 
     assert health("undecided", provisional=True) == "undecided"
@@ -217,8 +225,12 @@ def test_a_provisional_verdict_gives_way_and_a_final_one_stands(database: Databa
 
 def test_secrets_are_made_once_for_all_processes(database: Database) -> None:
     one, two = database, Database(database.url)
-    assert one.secret("salt") == two.secret("salt") != one.secret("keyring")
-    assert len(one.secret("salt")) == 32
+    assert (
+        one.deployment.secret("salt")
+        == two.deployment.secret("salt")
+        != one.deployment.secret("keyring")
+    )
+    assert len(one.deployment.secret("salt")) == 32
 
 
 def test_two_processes_write_one_database(database: Database) -> None:
@@ -226,12 +238,12 @@ def test_two_processes_write_one_database(database: Database) -> None:
     for number in range(20):
         for name, opened in (("a", one), ("b", two)):
             exchange = replace(FULL, id=f"{name}{number}")
-            opened.write(CommitBatch(recorded=[exchange]), worker=name)
+            opened.calls.write(CommitBatch(recorded=[exchange]), worker=name)
     assert len(seen(two)) == 40
 
 
 def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
-    with pytest.raises(AwayError):
+    with pytest.raises(DatabaseUnavailable):
         Database(str(tmp_path / "no" / "such" / "folder" / "t.db")).prepare()
 
 
@@ -268,7 +280,7 @@ def test_every_spelling_of_postgresql_is_the_one_driver(scheme: str) -> None:
 
 @pytest.mark.parametrize("url", ["mysql://me@db.example/traces", "://", "what is this://"])
 def test_a_url_of_another_kind_is_refused_in_words(url: str) -> None:
-    with pytest.raises(UrlError):
+    with pytest.raises(BadUrl):
         Database(url)
 
 
@@ -276,7 +288,7 @@ def test_without_the_extra_postgresql_says_what_to_install(monkeypatch: pytest.M
     monkeypatch.delattr(store, "postgres", raising=False)
     monkeypatch.delitem(sys.modules, "proxy.store.postgres", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(UrlError, match=r"pip install 'truezero\[postgres\]'"):
+    with pytest.raises(BadUrl, match=r"pip install 'truezero\[postgres\]'"):
         Database("postgresql://db.example/traces")
 
 

@@ -18,8 +18,10 @@ import pytest
 
 from classifier.records import Timing
 from proxy.store.commit import EVENTS_CHANNEL
-from proxy.store.database import AwayError, BadRowError, CommitBatch, Database, Gap
+from proxy.store.database import Database
+from proxy.store.errors import DatabaseUnavailable, RowRejected
 from proxy.store.locks import Lock
+from proxy.store.types import CommitBatch, Gap
 from tests.postgres import Server, required
 from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.recording.test_storage_faults import durations_of, ready, wait_until_ready
@@ -47,7 +49,7 @@ def lately(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets for how many seconds after a start other services may hold calls: not at all."""
 
     def say(seconds: float) -> None:
-        monkeypatch.setattr("proxy.control.rollouts.LATELY_S", seconds)
+        monkeypatch.setattr("proxy.control.rollouts.RESTART_GRACE_S", seconds)
 
     say(0.0)
     return say
@@ -130,7 +132,7 @@ def test_nothing_is_judged_while_another_service_may_hold_calls(
         pass  # whoever noted a call meanwhile, it was not this service
     wait_until_ready(service)
     database = Database(postgres_url)
-    up_s = database.up_s()
+    up_s = database.uptime_s()
     database.close()
     assert up_s is not None
     assert 0 < up_s < time.monotonic() - began
@@ -222,10 +224,10 @@ def other(postgres_url: str) -> Iterator[Database]:
 
 def test_an_event_of_one_replica_rings_at_another(database: Database, other: Database) -> None:
     rung = threading.Semaphore(0)
-    with database.telling(rung.release) as told:
+    with database.events.subscribe(rung.release) as told:
         assert told
         assert rung.acquire(timeout=PATIENCE_S), "once, when it begins to listen"
-        other.write(CommitBatch(recorded=[FAILED]), worker="w")
+        other.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
         assert rung.acquire(timeout=PATIENCE_S)
 
 
@@ -235,8 +237,8 @@ def test_a_call_that_did_not_fail_is_no_event(
     name = postgres_url.rpartition("@/")[2].partition("?")[0]
     with postgres_server.connect(name) as hearing:
         hearing.execute(f"LISTEN {EVENTS_CHANNEL}".encode())
-        database.write(CommitBatch(recorded=[FAILED]), worker="w")
-        database.write(CommitBatch(recorded=[replace(FULL, id="x2", cause=None)]), worker="w")
+        database.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
+        database.calls.write(CommitBatch(recorded=[replace(FULL, id="x2", cause=None)]), worker="w")
         hearing.execute(f"NOTIFY {EVENTS_CHANNEL}, 'the end'".encode())
         told = list(hearing.notifies(timeout=PATIENCE_S, stop_after=2))
     assert [event.payload for event in told] == ["", "the end"]
@@ -247,14 +249,14 @@ def test_a_commit_cut_in_the_middle_is_made_again(
 ) -> None:
     """Its statement waits for a lock; its connection is killed there."""
     name = postgres_url.rpartition("@/")[2].partition("?")[0]
-    database.write(CommitBatch(recorded=[FAILED]), worker="w")
+    database.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
     with postgres_server.connect(name) as other, postgres_server.connect() as operator:
         with other.transaction():
             other.execute("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
             answer = _in_background(partial(_written, database, CommitBatch(recorded=[FULL])))
             _until(lambda: _cut_waiting(operator, name) > 0)
         assert answer() == 1
-    found = database.rollout("r1")
+    found = database.rollouts.load("r1")
     assert found is not None
     assert [each.id for each in found[1].exchanges] == ["f1", "x1"]
 
@@ -263,12 +265,12 @@ def test_a_listener_hears_again_after_a_restart(
     database: Database, other: Database, postgres_server: Server
 ) -> None:
     rung = threading.Semaphore(0)
-    with database.telling(rung.release):
+    with database.events.subscribe(rung.release):
         assert rung.acquire(timeout=PATIENCE_S)
         with stopped(postgres_server):
             pass
         assert rung.acquire(timeout=PATIENCE_S), "for what was told meanwhile"
-        other.write(CommitBatch(recorded=[FAILED]), worker="w")
+        other.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
         assert rung.acquire(timeout=PATIENCE_S)
 
 
@@ -289,7 +291,7 @@ def test_events_become_visible_in_the_order_of_their_numbers(
 
 
 def _written(database: Database, batch: CommitBatch) -> int:
-    database.write(batch, worker="w")
+    database.calls.write(batch, worker="w")
     return 1
 
 
@@ -299,17 +301,17 @@ def test_calls_stand_in_the_partition_of_their_month(
     now = datetime(2031, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
     spread = {"now": now, "soon": now + 2, "later": now + 40 * 86400, "old": 1000.5}
     early = replace(FULL, id="early", timing=Timing(started_at=now + 1))
-    database.write(CommitBatch(recorded=[early]), worker="w")  # before anybody made its month
+    database.calls.write(CommitBatch(recorded=[early]), worker="w")  # before anybody made its month
     database.heartbeat("w", host="here", now=now)
     calls = [replace(FULL, id=name, timing=Timing(started_at=at)) for name, at in spread.items()]
-    database.write(CommitBatch(recorded=calls), worker="w")
+    database.calls.write(CommitBatch(recorded=calls), worker="w")
     with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as looking:
         rows = looking.execute("SELECT id, tableoid::regclass::text FROM exchanges").fetchall()
     assert dict(rows) == {
         "now": "exchanges_2031_12", "soon": "exchanges_2032_01", "early": "exchanges_2032_01",
         "later": "exchanges_2032_02", "old": "exchanges_else",
     }  # fmt: skip
-    found = database.rollout("r1")
+    found = database.rollouts.load("r1")
     assert found is not None
     assert [each.id for each in found[1].exchanges] == ["old", "now", "early", "soon", "later"]
 
@@ -320,7 +322,7 @@ def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
     names = ["r1", "r2", "r3"]
     gaps = {name: Gap(1, 1.0) for name in names}
     backwards = {name: gaps[name] for name in reversed(names)}
-    database.write(CommitBatch(gaps=gaps), worker="w")
+    database.calls.write(CommitBatch(gaps=gaps), worker="w")
     name = postgres_url.rpartition("@/")[2].partition("?")[0]
     with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
         with slow.transaction():
@@ -331,7 +333,7 @@ def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
             ]
             _until(lambda: _waiting(looking) == 2)
         assert [answer() for answer in answers] == [1, 1]
-    found = [database.rollout(name) for name in names]
+    found = [database.rollouts.load(name) for name in names]
     assert [each[1].gaps for each in found if each] == [3, 3, 3]
 
 
@@ -345,8 +347,8 @@ def _waiting(looking: psycopg.Connection[tuple[Any, ...]]) -> int:
 
 def test_a_text_longer_than_it_should_be_is_no_fault(database: Database) -> None:
     long = replace(FULL, model="m" * 5000, finish_reason="f" * 5000, request_bytes=1 << 40)
-    database.write(CommitBatch(recorded=[long]), worker="w")
-    found = database.rollout("r1")
+    database.calls.write(CommitBatch(recorded=[long]), worker="w")
+    found = database.rollouts.load("r1")
     assert found is not None
     assert found[1].exchanges == (long,)
 
@@ -357,22 +359,22 @@ def test_a_text_longer_than_it_should_be_is_no_fault(database: Database) -> None
 def test_a_row_that_it_never_takes_is_the_rows_fault(
     database: Database, row: dict[str, Any]
 ) -> None:
-    with pytest.raises(BadRowError):
-        database.write(CommitBatch(recorded=[replace(FULL, **row)]), worker="w")
-    database.write(CommitBatch(recorded=[FULL]), worker="w")
+    with pytest.raises(RowRejected):
+        database.calls.write(CommitBatch(recorded=[replace(FULL, **row)]), worker="w")
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
 
 
 def test_a_database_made_anew_in_its_place_is_prepared(
     database: Database, postgres_server: Server, postgres_url: str
 ) -> None:
-    before = database.secret("salt")
+    before = database.deployment.secret("salt")
     with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as operator:
         operator.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-    with pytest.raises(AwayError):
-        database.write(CommitBatch(recorded=[FULL]), worker="w")
-    database.write(CommitBatch(recorded=[FULL]), worker="w")
-    assert database.rollout("r1") is not None
-    assert database.secret("salt") == before
+    with pytest.raises(DatabaseUnavailable):
+        database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert database.rollouts.load("r1") is not None
+    assert database.deployment.secret("salt") == before
 
 
 def test_replicas_that_start_at_once_make_one_schema(postgres_server: Server) -> None:
@@ -380,7 +382,7 @@ def test_replicas_that_start_at_once_make_one_schema(postgres_server: Server) ->
         opened = [Database(url) for _ in range(4)]
         answers = [_in_background(partial(_prepared, each)) for each in opened]
         assert [answer() for answer in answers] == [1] * 4
-        assert len({each.secret("keyring") for each in opened}) == 1
+        assert len({each.deployment.secret("keyring") for each in opened}) == 1
         for each in opened:
             each.close()
 

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy.exc import OperationalError
 
 from classifier.records import Ending, Exchange, Kind, Timing, Usage
 from classifier.verdicts import Subcategory
 from proxy.recording.recorder import FlushResult, Recorder
-from proxy.store.database import CommitBatch, StoreCounts
+from proxy.store.errors import DatabaseUnavailable
+from proxy.store.types import CommitBatch, StoreCounts
 from proxy.telemetry.metrics import Metrics
 from tests.builders import calls, exchange
 from tests.fakes import answers
@@ -240,7 +240,7 @@ def test_overhead_is_told_by_its_parts() -> None:
 
 def test_while_the_database_is_away_the_rest_is_told() -> None:
     def away() -> StoreCounts:
-        raise OperationalError("select", None, Exception("disk I/O error"))
+        raise DatabaseUnavailable("disk I/O error")
 
     samples = told(metrics(Quiet(in_flight=2), away))
     assert value(samples, "truezero_calls_in_flight") == 2
@@ -402,7 +402,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from proxy.telemetry.metrics import SHARED, Metrics
 from proxy.recording.recorder import FlushResult
-from proxy.store.database import StoreCounts
+from proxy.store.errors import DatabaseUnavailable
+from proxy.store.types import StoreCounts
 from tests.builders import exchange
 
 def counting(in_flight):

@@ -21,8 +21,9 @@ from proxy.store.admin import archive, jsonl, nouns, parquet, rows, validate
 from proxy.store.admin.archive import ImportResult
 from proxy.store.admin.manifest import ArchiveError
 from proxy.store.admin.nouns import NOUNS, Record
-from proxy.store.database import CommitBatch, Database
-from proxy.store.migrations import UnfitError
+from proxy.store.database import Database
+from proxy.store.errors import UnusableDatabase
+from proxy.store.types import CommitBatch
 from tests.classifier.test_codec import EXCHANGES
 from tests.proxy.api.test_routes import empty
 from tests.proxy.filled import NAMES, contents, fill, run
@@ -99,7 +100,7 @@ def test_a_call_in_flight_is_lost_to_whoever_takes_the_archive(full: str, tmp_pa
     assert (lost[0]["model"], lost[0]["usage_source"]) == ("m", "absent")
     other = str(tmp_path / "other.db")
     take(other, written(full))
-    found = Database(other).rollout("a")
+    found = Database(other).rollouts.load("a")
     assert found is not None
     assert "lost" in {exchange.ending for exchange in found[1].exchanges}
     assert found[1].gaps == 2
@@ -111,7 +112,7 @@ def test_calls_in_flight_stand_with_their_rollouts(full: str, tmp_path: Path) ->
         replace(BARE, id=call, rollout_id=owner)
         for call, owner in (("1", "😀"), ("2", "A/b"), ("3", "é"), ("4", "a"), ("0", "é"))
     ]
-    database.write(CommitBatch(opened=flying), worker="w")
+    database.calls.write(CommitBatch(opened=flying), worker="w")
     other = str(tmp_path / "other.db")
     assert take(other, written(full)).added["exchange"] == 30
     assert written(other) == written(full)
@@ -176,7 +177,7 @@ def test_any_exchange_goes_through_an_archive(tmp_path: Path, exchange: Exchange
             empty(str(file), but=())
     if not one.exists():
         database.prepare()
-    database.write(CommitBatch(recorded=[exchange]), worker="w")
+    database.calls.write(CommitBatch(recorded=[exchange]), worker="w")
     database.close()
     take(str(two), written(str(one)))
     assert contents(str(two))["exchanges"] == contents(str(one))["exchanges"]
@@ -359,11 +360,11 @@ def test_what_is_no_archive_is_refused_in_a_sentence(
 
 
 def test_a_database_that_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UnfitError, match="there is no database at"):
+    with pytest.raises(UnusableDatabase, match="there is no database at"):
         written(str(tmp_path / "none.db"))
     assert list(tmp_path.iterdir()) == [], "and none was made"
     (tmp_path / "empty.db").touch()
-    with pytest.raises(UnfitError, match="holds nothing of truezero"):
+    with pytest.raises(UnusableDatabase, match="holds nothing of truezero"):
         written(str(tmp_path / "empty.db"))
 
 
@@ -414,9 +415,9 @@ def test_a_folder_that_is_there_stays_and_one_that_fails_is_gone(full: str, tmp_
     def broken() -> Iterator[Record]:
         with archive.records(full) as found:
             yield from itertools.islice(found, 5)
-        raise UnfitError("gone")
+        raise UnusableDatabase("gone")
 
-    with pytest.raises(UnfitError):
+    with pytest.raises(UnusableDatabase):
         parquet.write_folder(broken(), tmp_path / "u")
     assert not list(tmp_path.glob("u*"))
 

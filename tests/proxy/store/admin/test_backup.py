@@ -13,8 +13,10 @@ import pytest
 
 from proxy.recording.spill import SpillFile
 from proxy.store.admin import backup
-from proxy.store.database import CommitBatch, Database
-from proxy.store.migrations import HEAD, UnfitError
+from proxy.store.database import Database
+from proxy.store.errors import UnusableDatabase
+from proxy.store.migrations import HEAD
+from proxy.store.types import CommitBatch
 from tests.proxy.filled import contents
 from tests.proxy.store.test_database import FULL
 
@@ -35,7 +37,7 @@ def test_a_backup_is_one_file_that_only_its_owner_reads(full: Path, tmp_path: Pa
     file = tmp_path / "kept" / "kept.db"
     file.parent.mkdir()
     writer = Database(str(full))
-    writer.write(CommitBatch(recorded=[replace(FULL, id="in the log")]), worker="w")
+    writer.calls.write(CommitBatch(recorded=[replace(FULL, id="in the log")]), worker="w")
     assert Path(f"{full}-wal").stat().st_size > 0, "what is committed is not in the file yet"
     backup.back_up(str(full), file)
     assert list(file.parent.iterdir()) == [file]
@@ -80,7 +82,9 @@ def test_a_file_that_is_not_sound_is_said_to_be_so(full: Path, tmp_path: Path) -
             "UPDATE sqlite_schema SET sql = replace(sql, 'batch VARCHAR(200)', 'batch VARCHAR(200)"
             " NOT NULL') WHERE name = 'rollouts'"
         )
-    with pytest.raises(UnfitError, match=r"the copy is not sound: NULL value in rollouts.batch"):
+    with pytest.raises(
+        UnusableDatabase, match=r"the copy is not sound: NULL value in rollouts.batch"
+    ):
         backup.back_up(str(full), tmp_path / "kept.db")
     assert not list(tmp_path.glob("kept*"))
 
@@ -103,6 +107,6 @@ def test_what_waits_beside_the_database_is_told(full: Path) -> None:
 def test_what_cannot_be_backed_up_is_refused_in_a_sentence(
     tmp_path: Path, url: str, said: str
 ) -> None:
-    with pytest.raises(UnfitError, match=said):
+    with pytest.raises(UnusableDatabase, match=said):
         backup.back_up(url, tmp_path / "kept.db")
     assert list(tmp_path.iterdir()) == []

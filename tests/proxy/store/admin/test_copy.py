@@ -20,8 +20,10 @@ from typer.testing import CliRunner
 
 from proxy.store.admin import copy as copy_module
 from proxy.store.admin.copy import TableComparison
-from proxy.store.database import CommitBatch, Database
-from proxy.store.migrations import HEAD, UnfitError
+from proxy.store.database import Database
+from proxy.store.errors import UnusableDatabase
+from proxy.store.migrations import HEAD
+from proxy.store.types import CommitBatch
 from tests.proxy.filled import contents, fill, run
 from tests.proxy.store.test_database import FULL
 from truezero.cli import app
@@ -77,12 +79,14 @@ def test_a_copy_is_served_as_the_original_was(full: str, target: str) -> None:
     copy(full, target)
     one, two = Database(full), Database(target)
     assert two.prepare() == (HEAD, HEAD)
-    assert [two.secret(name) for name in ("salt", "keyring")] == [
-        one.secret(name) for name in ("salt", "keyring")
+    assert [two.deployment.secret(name) for name in ("salt", "keyring")] == [
+        one.deployment.secret(name) for name in ("salt", "keyring")
     ]
-    assert two.rollout("é") == one.rollout("é")
-    two.write(CommitBatch(recorded=[FULL]), worker="w")
-    assert two.last_event() > one.last_event(), "numbers go on behind those that were copied"
+    assert two.rollouts.load("é") == one.rollouts.load("é")
+    two.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert two.events.last_id() > one.events.last_id(), (
+        "numbers go on behind those that were copied"
+    )
 
 
 def test_a_copy_that_died_at_any_commit_goes_on_where_it_was(
@@ -149,7 +153,7 @@ def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(
             assert int(process.stdout.readline()) == -signal.SIGKILL
             held, before = len(contents(target)["exchanges"]), held
             assert held - before in (100 * commit, 100 * (commit + 1))
-            with pytest.raises(UnfitError, match="the half of a copy"):
+            with pytest.raises(UnusableDatabase, match="the half of a copy"):
                 Database(target).prepare()
         process.stdin.close()
     assert 1000 <= held <= 1300
@@ -166,7 +170,7 @@ def test_what_is_written_meanwhile_is_in_none_or_in_all_of_it(full: str, target:
 
     def told(table: str, _rows: int) -> None:
         late = replace(FULL, id=f"late-{table}", rollout_id=f"late-{table}")
-        writer.write(CommitBatch(recorded=[late]), worker="w")
+        writer.calls.write(CommitBatch(recorded=[late]), worker="w")
 
     assert all(each.same for each in copy_module.copy(full, target, told))
     assert contents(target) == before
@@ -180,9 +184,9 @@ def test_the_half_of_a_copy_is_served_by_nobody(full: str, target: str) -> None:
 
     with pytest.raises(Killed):
         copy_module.copy(full, target, told)
-    with pytest.raises(UnfitError, match="the half of a copy"):
+    with pytest.raises(UnusableDatabase, match="the half of a copy"):
         Database(target).prepare()
-    with pytest.raises(UnfitError, match="the half of a copy"):
+    with pytest.raises(UnusableDatabase, match="the half of a copy"):
         copy_module.verify(full, target, quietly)
     copy(full, target)
     Database(target).prepare()
@@ -204,7 +208,7 @@ def test_a_target_with_other_data_is_refused_and_stays(
     copy(full, target)
     run(Path(target), statement)
     before = contents(target)
-    with pytest.raises(UnfitError, match=f"holds other data in {table}"):
+    with pytest.raises(UnusableDatabase, match=f"holds other data in {table}"):
         copy(full, target)
     assert contents(target) == before
     Database(target).prepare()
@@ -213,8 +217,8 @@ def test_a_target_with_other_data_is_refused_and_stays(
 def test_a_service_that_began_on_the_target_makes_it_other_data(full: str, target: str) -> None:
     fresh = Database(target)
     fresh.prepare()
-    fresh.secret("salt")
-    with pytest.raises(UnfitError, match="holds other data in server"):
+    fresh.deployment.secret("salt")
+    with pytest.raises(UnusableDatabase, match="holds other data in server"):
         copy(full, target)
 
 
@@ -256,13 +260,13 @@ def test_the_order_of_rows_does_not_matter_to_a_digest_and_their_number_does() -
 
 
 def test_names_that_are_no_source_or_no_target_are_refused(full: str, target: str) -> None:
-    with pytest.raises(UnfitError, match="copied into itself"):
+    with pytest.raises(UnusableDatabase, match="copied into itself"):
         copy(full, f"sqlite:///{Path(full).parent}/../{Path(full).parent.name}/full.db")
-    with pytest.raises(UnfitError, match="there is no database"):
+    with pytest.raises(UnusableDatabase, match="there is no database"):
         copy(f"{full}.none", target)
     assert not Path(target).exists()
     run(Path(full), "UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(UnfitError, match="schema 9999, and this version of truezero knows"):
+    with pytest.raises(UnusableDatabase, match="schema 9999, and this version of truezero knows"):
         copy(full, target)
     assert not Path(target).exists()
 
@@ -270,7 +274,7 @@ def test_names_that_are_no_source_or_no_target_are_refused(full: str, target: st
 def test_a_target_of_another_schema_is_not_touched(full: str, target: str) -> None:
     Database(target).prepare()
     run(Path(target), "UPDATE alembic_version SET version_num = '0000'")
-    with pytest.raises(UnfitError, match="stands at another schema"):
+    with pytest.raises(UnusableDatabase, match="stands at another schema"):
         copy(full, target)
 
 
@@ -300,10 +304,10 @@ def test_on_postgresql_numbers_go_on_behind_those_that_were_copied(
     full: str, postgres_url: str
 ) -> None:
     copy(full, postgres_url)
-    last = Database(full).last_event()
+    last = Database(full).events.last_id()
     database = Database(postgres_url)
-    database.write(CommitBatch(recorded=[replace(FULL, rollout_id="new")]), worker="w")
-    assert database.last_event() == last + 1
+    database.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id="new")]), worker="w")
+    assert database.events.last_id() == last + 1
     database.close()
 
 
@@ -314,7 +318,7 @@ def test_a_copy_to_postgresql_that_died_goes_on_where_it_was(
     for death in (1, 9, 20):
         with pytest.raises(Killed):
             copy_module.copy(full, postgres_url, dying_at(death))
-        with pytest.raises(UnfitError, match="the half of a copy"):
+        with pytest.raises(UnusableDatabase, match="the half of a copy"):
             Database(postgres_url).prepare()
     assert all(each.same for each in copy(full, postgres_url))
 
@@ -336,7 +340,7 @@ def test_a_language_of_postgresqls_changes_nothing_where_a_copy_goes_on(
 def test_postgresql_with_other_data_is_refused_and_stays(full: str, postgres_url: str) -> None:
     fill(postgres_url).close()
     before = contents(postgres_url)
-    with pytest.raises(UnfitError, match="holds other data in server"):
+    with pytest.raises(UnusableDatabase, match="holds other data in server"):
         copy(full, postgres_url)
     assert contents(postgres_url) == before
 
@@ -347,5 +351,5 @@ def test_what_postgresql_cannot_hold_ends_the_copy_and_leaves_it_marked(
     run(Path(full), "UPDATE rollouts SET task = char(65, 0, 66) WHERE id = 'a'")
     with pytest.raises(DBAPIError):
         copy(full, postgres_url)
-    with pytest.raises(UnfitError, match="the half of a copy"):
+    with pytest.raises(UnusableDatabase, match="the half of a copy"):
         Database(postgres_url).prepare()

@@ -17,8 +17,9 @@ from typer.testing import CliRunner, Result
 from classifier.records import Ending, Exchange, Timing
 from proxy.store.admin import prune as prune_module
 from proxy.store.admin.prune import Pruned
-from proxy.store.database import CommitBatch, Database, Registration
+from proxy.store.database import Database
 from proxy.store.tables import events, exchanges, rollouts, verdicts
+from proxy.store.types import CommitBatch, Registration
 from tests import postgres
 from tests.proxy.api.test_routes import empty
 from tests.proxy.store.test_database import BARE, FULL
@@ -61,18 +62,18 @@ def opened_since_long(url: str) -> Database:
 
 def called(database: Database, rollout: str, *at: float, **facts: Any) -> None:
     """A rollout announced and called first at the first of these times."""
-    database.register(Registration(id=rollout, **facts), now=at[0])
+    database.rollouts.register(Registration(id=rollout, **facts), now=at[0])
     calls = [
         replace(FULL, id=f"{rollout}-{n}", rollout_id=rollout, timing=Timing(started_at=when))
         for n, when in enumerate(at)
     ]
-    database.write(CommitBatch(recorded=calls), worker="w")
+    database.calls.write(CommitBatch(recorded=calls), worker="w")
 
 
 def judged(database: Database, rollout: str, batch: str | None, at: float) -> None:
     named = {"rollout_id": rollout, "batch": batch, "health": "healthy", "scoreable": "yes"}
     given = {"provisional": False, "given_at": at, "verdict": "{}", "fingerprint": None}
-    database.store_verdict({**named, **given, "subcategory": None})
+    database.verdicts.store({**named, **given, "subcategory": None})
 
 
 def prune(database: Database, **how: Any) -> Pruned:
@@ -88,7 +89,7 @@ def counts(database: Database) -> dict[str, int]:
 
 
 def calls_of(database: Database, rollout: str) -> list[str] | None:
-    found = database.rollout(rollout)
+    found = database.rollouts.load(rollout)
     return None if found is None else [each.id for each in found[1].exchanges]
 
 
@@ -118,7 +119,7 @@ def test_a_rollout_that_is_still_called_stays_whole(database: Database) -> None:
 def test_a_rollout_whose_call_is_in_flight_stays(database: Database) -> None:
     called(database, "waits", OLD)
     open_call = replace(BARE, id="open", rollout_id="waits", timing=Timing(started_at=OLD + 1))
-    database.write(CommitBatch(opened=[open_call]), worker="w")
+    database.calls.write(CommitBatch(opened=[open_call]), worker="w")
     assert prune(database).rollouts == 0
     assert calls_of(database, "waits") == ["waits-0", "open"]
 
@@ -128,7 +129,7 @@ def test_a_batch_of_which_one_rollout_is_younger_stays_whole(database: Database,
     called(database, "first", OLD, batch="b")
     called(database, "second", *((OLD, NOW) if why == "called" else (OLD,)), batch="b")
     if why == "reported":
-        database.report("second", "{}", now=NOW)
+        database.rollouts.report("second", "{}", now=NOW)
     if why == "announced":
         called(database, "third", NOW, batch="b")
     assert prune(database).rollouts == 0
@@ -178,7 +179,7 @@ def test_a_rollout_that_comes_back_is_written_anew(database: Database) -> None:
     prune(database)
     database.heartbeat("w", host="here", now=NOW + 3601)
     again = replace(FULL, id="again", rollout_id="old", timing=Timing(started_at=NOW + 3602))
-    database.write(CommitBatch(recorded=[again]), worker="w")
+    database.calls.write(CommitBatch(recorded=[again]), worker="w")
     assert calls_of(database, "old") == ["again"]
 
 
@@ -192,7 +193,7 @@ def test_services_write_meanwhile(database: Database) -> None:
             )
             for n in range(300)
         ]  # fmt: skip
-        database.write(CommitBatch(recorded=calls), worker="w")
+        database.calls.write(CommitBatch(recorded=calls), worker="w")
     written = 0
     pruner = threading.Thread(target=prune_module.prune, args=(database,), kwargs={"before": LIMIT})
     pruner.start()
@@ -202,7 +203,7 @@ def test_services_write_meanwhile(database: Database) -> None:
             id=f"now-{written}", rollout_id="now", upstream="u", api="a",
             timing=Timing(started_at=NOW), ending=Ending.COMPLETE,
         )  # fmt: skip
-        writer.write(CommitBatch(recorded=[call]), worker="other")
+        writer.calls.write(CommitBatch(recorded=[call]), worker="other")
         written += 1
     pruner.join()
     writer.close()

@@ -20,9 +20,11 @@ from sqlalchemy import Engine, MetaData, create_engine, inspect, text
 
 from proxy.store import migrations
 from proxy.store.admin import archive, jsonl
-from proxy.store.database import CommitBatch, Database
-from proxy.store.migrations import HEAD, UnfitError
+from proxy.store.database import Database
+from proxy.store.errors import UnusableDatabase
+from proxy.store.migrations import HEAD
 from proxy.store.tables import metadata
+from proxy.store.types import CommitBatch
 from tests.proxy.filled import NAMES, contents, fill, run
 from tests.proxy.store.test_database import FULL
 
@@ -106,11 +108,11 @@ def test_an_old_database_is_read_and_written_on(old: Path) -> None:
     database = Database(str(old))
     database.prepare()
     for name in NAMES:
-        found = database.rollout(name)
+        found = database.rollouts.load(name)
         assert found is not None
         assert len(found[1].exchanges) == 3 + (name == "a")
-    database.write(CommitBatch(recorded=[FULL]), worker="w")
-    assert database.rollout("r1") is not None
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert database.rollouts.load("r1") is not None
     with archive.records(str(old)) as records:
         assert jsonl.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
 
@@ -159,8 +161,8 @@ def test_postgresql_of_an_earlier_schema_keeps_every_row_it_held(
         places = [columns.index(column) for column in kept[0]]
         found = [tuple(row[place] for place in places) for row in now[name]]
         assert sorted(found, key=repr) == sorted((tuple(r.values()) for r in kept), key=repr)
-    database.write(CommitBatch(recorded=[FULL]), worker="w")
-    assert database.last_event() > max(row["id"] for row in rows["events"])
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert database.events.last_id() > max(row["id"] for row in rows["events"])
     database.close()
 
 
@@ -192,7 +194,7 @@ def test_a_database_of_a_later_version_is_refused_and_not_touched(tmp_path: Path
     file = made(tmp_path / "new.db", HEAD)
     run(file, "UPDATE alembic_version SET version_num = '9999'")
     before = held(file)
-    with pytest.raises(UnfitError, match="schema 9999, and this version of truezero knows"):
+    with pytest.raises(UnusableDatabase, match="schema 9999, and this version of truezero knows"):
         Database(str(file)).prepare()
     assert held(file) == before
 

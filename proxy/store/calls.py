@@ -1,0 +1,140 @@
+"""Calls: the recorder's group commits, and reads of a rollout's exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+from sqlalchemy import Connection, Select, column, func, select
+
+from classifier.records import Exchange
+from proxy.store.commit import Commit
+from proxy.store.connections import Connections
+from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
+from proxy.store.events import exchange_failed
+from proxy.store.tables import (
+    EXCHANGE_COLUMNS,
+    exchange_of,
+    exchange_row,
+    exchanges,
+    open_calls,
+    open_exchange_of,
+    open_row,
+    rollouts,
+)
+from proxy.store.types import CommitBatch, Row
+
+_KNOWN_S = 3600.0  # a rollout known to exist is written again after it: it may have been pruned
+_KNOWN = 100_000  # rollouts remembered: a bound, not a cache policy, for asking again is cheap
+
+
+class Calls:
+    """Commits calls, and reads those of one rollout.
+
+    Arguments:
+        on_unavailable: called when the database did not take a commit, before it is raised.
+    """
+
+    def __init__(
+        self, connections: Connections, on_unavailable: Callable[[DatabaseUnavailable], None]
+    ) -> None:
+        self._connections = connections
+        self._on_unavailable = on_unavailable
+        self._known: set[str] = set()
+        self._known_since = 0.0
+        self._open_ids: set[str] = set()
+
+    def write(self, batch: CommitBatch, *, worker: str) -> None:
+        """Commit one batch; all of it is durable when this returns.
+
+        Raises:
+            RowRejected: no database would take a row of it; nothing was written.
+            DatabaseUnavailable: the database does not take it now; nothing was written.
+        """
+        try:
+            self._write(batch, worker)
+        except DatabaseUnavailable as error:
+            self._on_unavailable(error)
+            raise
+        except (ValueError, TypeError, OverflowError) as error:
+            raise RowRejected(reason(error)) from error
+
+    def _write(self, batch: CommitBatch, worker: str) -> None:
+        recorded = {exchange.id: exchange for exchange in batch.recorded}  # the last one stands
+        begun = [exchange for exchange in batch.opened if exchange.id not in recorded]
+        new = self._unknown(batch, begun)
+        self._connections.commits.commit(
+            Commit(
+                rollouts=[*new.items()],
+                gaps=[(rollout, gap.since, gap.count) for rollout, gap in batch.gaps.items()],
+                opened=[open_row(exchange, worker) for exchange in begun],
+                recorded=list(map(exchange_row, recorded.values())),
+                events=[exchange_failed(each) for each in recorded.values() if each.cause],
+                closed=[(exchange_id,) for exchange_id in recorded.keys() & self._open_ids],
+            )
+        )
+        self._known.update(new)
+        self._open_ids -= recorded.keys()
+        self._open_ids.update(exchange.id for exchange in begun)
+
+    def _unknown(self, batch: CommitBatch, begun: Iterable[Exchange]) -> dict[str, float]:
+        """Rollouts this process has not yet written, with the time they were first seen."""
+        if len(self._known) > _KNOWN:
+            self._known.clear()
+        new = {each.rollout_id: each.timing.started_at for each in (*batch.recorded, *begun)}
+        return {
+            rollout: seen
+            for rollout, seen in new.items()
+            if rollout not in self._known and rollout not in batch.gaps  # which make it themselves
+        }
+
+    def forget_rollouts(self) -> None:
+        """Write every rollout again with its next call: the database may have been replaced."""
+        self._known.clear()
+
+    def expire_rollouts(self, now: float) -> None:
+        """Do so once an hour: rollouts may have been pruned."""
+        if now - self._known_since > _KNOWN_S:
+            self._known.clear()
+            self._known_since = now
+
+    def in_flight(self, rollout_id: str) -> int:
+        """How many of a rollout's calls are open in any process."""
+        query = select(func.count()).where(open_calls.c.rollout_id == rollout_id)
+        with self._connections.reading() as connection:
+            return connection.scalar(query) or 0
+
+    def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
+        """Up to ``limit`` exchanges of a rollout by id, oldest first; None where unknown."""
+        after = after or ""
+        with self._connections.reading() as connection:
+            if connection.scalar(select(rollouts.c.id).where(rollouts.c.id == rollout_id)) is None:
+                return None
+            query = _EXCHANGES.where(exchanges.c.rollout_id == rollout_id, exchanges.c.id > after)
+            ended = connection.execute(query.order_by(exchanges.c.id).limit(limit)).all()
+            open_ = [row for row in _open_rows(connection, rollout_id) if row["id"] > after]
+        return sorted(_merged(ended, open_), key=lambda e: e.id)[:limit]
+
+
+def calls_of(connection: Connection, rollout_id: str) -> tuple[Exchange, ...]:
+    """A rollout's exchanges, calls in flight included, by the time they began."""
+    ended = connection.execute(_EXCHANGES.where(exchanges.c.rollout_id == rollout_id)).all()
+    calls = _merged(ended, _open_rows(connection, rollout_id))
+    return tuple(sorted(calls, key=lambda e: (e.timing.started_at, e.id)))
+
+
+def _merged(ended: Iterable[Sequence[Any]], open_: Iterable[Row]) -> Iterable[Exchange]:
+    """Exchanges by id; one that has ended stands before its row in flight."""
+    by_id = {exchange.id: exchange for exchange in map(exchange_of, ended)}
+    for row in open_:
+        by_id.setdefault(row["id"], open_exchange_of(row))
+    return by_id.values()
+
+
+def _open_rows(connection: Connection, rollout_id: str) -> Sequence[Row]:
+    query = select(open_calls).where(open_calls.c.rollout_id == rollout_id)
+    return connection.execute(query).mappings().all()
+
+
+# As the driver gives them: `exchange_of` knows their types.
+_EXCHANGES = cast(Select[Any], select(*map(column, EXCHANGE_COLUMNS))).select_from(exchanges)

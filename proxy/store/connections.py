@@ -1,0 +1,87 @@
+"""The connections to one database, by use, with their errors as the store's own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import Connection, Engine
+
+from proxy.store.commit import CommitWriter
+from proxy.store.errors import translated
+
+
+class NotificationSource(Protocol):
+    """Calls listeners when any process has written events."""
+
+    def subscribe(self, listener: Callable[[], object]) -> AbstractContextManager[None]:
+        """Have ``listener`` called, in another thread, whenever there may be new events."""
+        ...
+
+    def close(self) -> None:
+        """Let the connection go."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """One database's engines by use.
+
+    Arguments:
+        reader: for reads.
+        writer: for short transactions.
+        patient: for migrations and maintenance, which may take minutes.
+        commits: for the recorder's group commits.
+        notifications: None where the database sends none and events must be polled.
+    """
+
+    reader: Engine
+    writer: Engine
+    patient: Engine
+    commits: CommitWriter
+    notifications: NotificationSource | None = None
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Lend a connection for reads.
+
+        Raises:
+            StoreError: the database cannot be read.
+        """
+        with translated(), self.reader.connect() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Run one transaction; it is committed on exit and rolled back on an exception.
+
+        Raises:
+            StoreError: the database cannot be written.
+        """
+        with translated(), self.writer.begin() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def maintaining(self) -> Iterator[Connection]:
+        """Lend a connection without a time limit, outside of any transaction.
+
+        Raises:
+            StoreError: the database cannot be read or written.
+        """
+        with translated(), self.patient.connect() as connection:
+            yield connection
+
+    def let_go(self) -> None:
+        """Close every connection but the listening one; each is opened anew when it is needed."""
+        for engine in (self.reader, self.writer, self.patient):
+            engine.dispose()
+        self.commits.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.let_go()
+        if self.notifications is not None:
+            self.notifications.close()

@@ -1,0 +1,60 @@
+"""What all processes of one deployment share: secrets, and sessions that were signed out."""
+
+from __future__ import annotations
+
+import secrets
+
+from sqlalchemy import Connection, delete, select
+
+from proxy.store.connections import Connections
+from proxy.store.statements import add
+from proxy.store.tables import server
+
+_ENDED = "ended."  # before the name of a session, in the table `server`
+
+
+class Deployment:
+    """Reads and writes the table `server`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._secrets: dict[str, str] = {}  # as handed out, for a file that takes this one's place
+
+    def secret(self, name: str) -> bytes:
+        """A random value of this deployment, made once: the same in every process."""
+        with self._connections.writing() as connection:
+            value = _value(connection, name)
+            if value is None:
+                fresh = self._secrets.get(name) or secrets.token_hex(32)
+                add(connection, server, {"name": name, "value": fresh})
+                value = _value(connection, name)
+        self._secrets[name] = value or ""
+        return bytes.fromhex(value or "")
+
+    def restore_secrets(self) -> None:
+        """Write the secrets that were handed out into a database that replaced this one."""
+        for name in tuple(self._secrets):
+            self.secret(name)
+
+    def end_session(self, name: str, *, ends: int, now: float) -> None:
+        """Note a session that was ended before its end (epoch seconds); forget those long over."""
+        with self._connections.writing() as connection:
+            over = [one for one, end in _ended_sessions(connection).items() if end <= now]
+            named = [_ENDED + one for one in over]
+            connection.execute(delete(server).where(server.c.name.in_(named)))
+            add(connection, server, {"name": _ENDED + name, "value": str(ends)})
+
+    def ended_sessions(self) -> set[str]:
+        """The names of sessions that were ended before their end."""
+        with self._connections.reading() as connection:
+            return set(_ended_sessions(connection))
+
+
+def _ended_sessions(connection: Connection) -> dict[str, int]:
+    query = select(server).where(server.c.name.startswith(_ENDED))
+    return {row.name.removeprefix(_ENDED): int(row.value) for row in connection.execute(query)}
+
+
+def _value(connection: Connection, name: str) -> str | None:
+    value: str | None = connection.scalar(select(server.c.value).where(server.c.name == name))
+    return value

@@ -1,0 +1,56 @@
+"""The store's exceptions: callers catch these, never SQLAlchemy's or a driver's."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+
+_ROW_FAULTS = (DataError, IntegrityError, ProgrammingError)
+
+
+class StoreError(Exception):
+    """The database did not do what it was asked; the message is one line."""
+
+    @property
+    def kind(self) -> str:
+        """The class name of the driver's error, for logs and REST errors."""
+        cause = self.__cause__
+        return type(cause if cause is not None else self).__name__
+
+
+class DatabaseUnavailable(StoreError):
+    """The database cannot be used now: locked, full, read-only or away. A retry may succeed."""
+
+
+class RowRejected(StoreError):
+    """No database takes this row, now or later; nothing was written."""
+
+
+class UnusableDatabase(StoreError):
+    """This version cannot use the database: a later one wrote it, or a copy did not finish."""
+
+
+class BadUrl(StoreError):
+    """A database URL cannot be used; the message says why."""
+
+
+def reason(error: BaseException) -> str:
+    """The first line of an error's message."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def as_store_error(error: DBAPIError) -> StoreError:
+    """Translate an error of an engine's; raise the result ``from`` it."""
+    kind = RowRejected if isinstance(error, _ROW_FAULTS) else DatabaseUnavailable
+    return kind(reason(error.orig or error))
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Raise errors of SQLAlchemy's as `StoreError`."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise as_store_error(error) from error

@@ -1,0 +1,108 @@
+"""The events of batches: written by commits and verdicts, read by those who watch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from sqlalchemy import Connection, func, insert, select
+
+from classifier.breakers import BreakerState
+from classifier.records import Exchange
+from proxy.store.commit import EVENTS_CHANNEL
+from proxy.store.connections import Connections, NotificationSource
+from proxy.store.locks import Lock, hold
+from proxy.store.tables import events, rollouts
+from proxy.store.types import Row, as_json
+
+
+class Events:
+    """Reads events by batch and subscribes to new ones."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def subscribe(self, listener: Callable[[], object]) -> AbstractContextManager[bool]:
+        """Have ``listener`` called, in another thread, when there may be new events.
+
+        Returns:
+            A context, whose value is False where the database sends no notifications: poll.
+        """
+        source = self._connections.notifications
+        return contextlib.nullcontext(False) if source is None else _subscribed(source, listener)
+
+    def last_id(self) -> int:
+        """The newest event's number; 0 where there is none."""
+        with self._connections.reading() as connection:
+            return connection.scalar(select(func.max(events.c.id))) or 0
+
+    def of_batch(self, batch: str, *, after: int, limit: int = 500) -> tuple[list[Row], int]:
+        """A batch's events after a number, and the number of the last event examined."""
+        owner = func.coalesce(events.c.batch, rollouts.c.batch)
+        query = (
+            select(events, owner.label("owner"))
+            .select_from(events.outerjoin(rollouts, rollouts.c.id == events.c.rollout_id))
+            .where(events.c.id > after)
+            .order_by(events.c.id)
+            .limit(limit)
+        )
+        with self._connections.reading() as connection:
+            rows = connection.execute(query).mappings().all()
+        newest = rows[-1]["id"] if rows else after
+        return [row for row in rows if row["owner"] == batch], newest
+
+
+@contextlib.contextmanager
+def _subscribed(source: NotificationSource, listener: Callable[[], object]) -> Iterator[bool]:
+    with source.subscribe(listener):
+        yield True
+
+
+def verdict_given(connection: Connection, row: Mapping[str, Any]) -> None:
+    """Write the event of a final verdict, given as columns of `verdicts`."""
+    data = {name: row[name] for name in ("health", "subcategory", "fingerprint")}
+    _write(connection, "verdict_given", data, row)
+
+
+def breaker_opened(connection: Connection, state: BreakerState, row: Mapping[str, Any]) -> None:
+    """Write the event of a breaker that opened on a verdict."""
+    data = {
+        "lane": state.lane,
+        "fingerprint": state.fingerprint,
+        "streak": state.streak,
+        "tripped_by": list(state.tripped_by),
+    }
+    _write(connection, "breaker_opened", data, row)
+
+
+def _write(
+    connection: Connection, kind: str, data: Mapping[str, Any], verdict: Mapping[str, Any]
+) -> None:
+    hold(connection, Lock.EVENTS)
+    connection.execute(
+        insert(events).values(
+            kind=kind,
+            rollout_id=verdict["rollout_id"],
+            batch=verdict["batch"],
+            at=verdict["given_at"],
+            data=as_json(data),
+        )
+    )
+    if connection.dialect.name != "sqlite":
+        connection.execute(select(func.pg_notify(EVENTS_CHANNEL, "")))
+
+
+def exchange_failed(exchange: Exchange) -> tuple[Any, ...]:
+    """A failed call's event as the values of EVENT_COLUMNS: ids and counts, no provider text."""
+    cause, duration_s = exchange.cause, exchange.timing.duration_s or 0.0
+    assert cause is not None
+    data = {
+        "exchange": exchange.id,
+        "status": exchange.status,
+        "subcategory": cause.subcategory.value,
+        "transient": cause.transient,
+    }
+    at = exchange.timing.started_at + duration_s
+    return ("exchange_failed", exchange.rollout_id, at, as_json(data))

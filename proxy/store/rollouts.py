@@ -1,0 +1,193 @@
+"""Rollouts: registered, reported, revoked, and listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, select, tuple_, update
+
+from classifier.records import RolloutRecord
+from proxy.store.breakers import states_of, store_states
+from proxy.store.calls import calls_of
+from proxy.store.connections import Connections
+from proxy.store.locks import Lock, hold
+from proxy.store.statements import add
+from proxy.store.tables import rollouts, verdicts
+from proxy.store.types import Admit, Registered, Registration, Row
+
+JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
+FILTERS: Mapping[str, ColumnElement[Any]] = {  # contract §2's names
+    "batch": rollouts.c.batch,
+    "task": rollouts.c.task,
+    "health": verdicts.c.health,
+    "subcategory": verdicts.c.subcategory,
+    "fingerprint": verdicts.c.fingerprint,
+}
+
+
+class Rollouts:
+    """Reads and writes the table `rollouts`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def register(
+        self, registration: Registration, *, now: float, admit: Admit | None = None
+    ) -> Registered:
+        """Register a rollout; one that its own traffic created is filled in.
+
+        Arguments:
+            admit: called with the breakers of its batch, in the same transaction, so that
+                no two processes admit the same probe.
+        """
+        attributes = registration.attributes
+        with self._connections.writing() as connection:
+            if registration.batch is not None:
+                hold(connection, Lock.BREAKERS, registration.batch)
+            fresh = {"id": registration.id, "registered": True, "created_at": now, **attributes}
+            added = add(connection, rollouts, fresh)
+            row = _row(connection, registration.id, changing=True)
+            assert row is not None
+            if row["registered"]:
+                if not added and any(row[name] != value for name, value in attributes.items()):
+                    return Registered(conflict=True)
+            else:
+                _update(connection, registration.id, registered=True, **attributes)
+                connection.execute(  # what it was judged by is another now
+                    update(verdicts)
+                    .where(verdicts.c.rollout_id == registration.id)
+                    .values(calls=-1)
+                )
+            skipped = _admission(connection, registration, admit)
+            _update(connection, registration.id, skipped=skipped)
+        return Registered(skipped=skipped)
+
+    def report(self, rollout_id: str, outcome: str, *, now: float) -> str | None:
+        """Store a rollout's outcome, once.
+
+        Returns:
+            The outcome that stands now (JSON text), or None where no such rollout is known.
+        """
+        with self._connections.writing() as connection:
+            row = _row(connection, rollout_id, changing=True)
+            if row is None:
+                return None
+            if row["outcome"] is not None:
+                return str(row["outcome"])
+            _update(connection, rollout_id, outcome=outcome, outcome_at=now)
+        return outcome
+
+    def is_registered(self, rollout_id: str) -> bool:
+        """Whether a runner registered this rollout."""
+        row = self.row(rollout_id)
+        return row is not None and bool(row["registered"])
+
+    def row(self, rollout_id: str) -> Row | None:
+        """One rollout's columns, without its exchanges."""
+        with self._connections.reading() as connection:
+            return _row(connection, rollout_id)
+
+    def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
+        """One rollout's columns and the record with its exchanges, calls in flight included."""
+        with self._connections.reading() as connection:
+            row = _row(connection, rollout_id)
+            if row is None:
+                return None
+            calls = calls_of(connection, rollout_id)
+        record = RolloutRecord(
+            id=row["id"],
+            batch=row["batch"],
+            task=row["task"],
+            attempt=row["attempt"],
+            model=row["model"],
+            upstream=row["upstream"],
+            usage_channel=row["usage_channel"],
+            exchanges=calls,
+            gaps=row["gaps"],
+        )
+        return row, record
+
+    def revoke(self, rollout_id: str, *, at: float) -> None:
+        """Make a rollout's key and secret invalid from then on; never later than before."""
+        earlier = rollouts.c.revoked_at.is_(None) | (rollouts.c.revoked_at > at)
+        with self._connections.writing() as connection:
+            connection.execute(
+                update(rollouts).where(rollouts.c.id == rollout_id, earlier).values(revoked_at=at)
+            )
+
+    def aliased(self, alias: str, *, now: float) -> list[str]:
+        """Rollouts minted under an alias whose keys are still valid, oldest first."""
+        named = (rollouts.c.id == alias) | (
+            (rollouts.c.task == alias) & rollouts.c.id.startswith(f"{alias}.", autoescape=True)
+        )
+        alive = rollouts.c.revoked_at.is_(None) | (rollouts.c.revoked_at > now)
+        query = select(rollouts.c.id).where(named, alive, rollouts.c.outcome_at.is_(None))
+        with self._connections.reading() as connection:
+            return list(connection.execute(query.order_by(rollouts.c.created_at)).scalars())
+
+    def drilled(self) -> frozenset[str]:
+        """Rollouts without an outcome whose agents are to be drilled."""
+        query = select(rollouts.c.id).where(
+            rollouts.c.fault.is_not(None), rollouts.c.outcome_at.is_(None)
+        )
+        with self._connections.reading() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def next_drilled_call(self, rollout_id: str) -> int:
+        """Count one more call of a drilled rollout: its number, from 1, in every process."""
+        counted = (
+            update(rollouts)
+            .where(rollouts.c.id == rollout_id)
+            .values(fault_calls=rollouts.c.fault_calls + 1)
+            .returning(rollouts.c.fault_calls)
+        )
+        with self._connections.writing() as connection:
+            return int(connection.execute(counted).scalar_one())
+
+    def page(
+        self, filters: Mapping[str, str], *, after: tuple[float, str] | None, limit: int
+    ) -> list[Row]:
+        """Rollouts with the verdict they have, oldest first.
+
+        Arguments:
+            filters: by the names of `FILTERS`.
+            after: the ``created_at`` and id of the rollout before the page.
+        """
+        query = select(
+            rollouts,
+            verdicts.c.health,
+            verdicts.c.subcategory,
+            verdicts.c.fingerprint,
+            verdicts.c.provisional,
+        ).select_from(JOINED)
+        for name, value in filters.items():
+            query = query.where(FILTERS[name] == value)
+        if after is not None:
+            query = query.where(tuple_(rollouts.c.created_at, rollouts.c.id) > after)
+        query = query.order_by(rollouts.c.created_at, rollouts.c.id).limit(limit)
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).mappings())
+
+
+def _row(connection: Connection, rollout_id: str, *, changing: bool = False) -> Row | None:
+    """A rollout's row; ``changing`` blocks other writers of it until the transaction ends."""
+    query = select(rollouts).where(rollouts.c.id == rollout_id)
+    if changing:
+        query = query.with_for_update(key_share=True)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def _update(connection: Connection, rollout_id: str, **values: Any) -> None:
+    connection.execute(update(rollouts).where(rollouts.c.id == rollout_id).values(**values))
+
+
+def _admission(
+    connection: Connection, registration: Registration, admit: Admit | None
+) -> str | None:
+    """Why a rollout is skipped, or None; stores the breakers that its admission changed."""
+    if admit is None or registration.batch is None:
+        return None
+    decision = admit(states_of(connection, registration.batch))
+    store_states(connection, decision.changed)
+    return decision.error

@@ -1,0 +1,75 @@
+"""What goes into the store and comes out of it, apart from the classifier's records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from classifier.breakers import Admission, BreakerState
+from classifier.records import Exchange
+
+Row = RowMapping
+Admit = Callable[[list[BreakerState]], Admission]
+Feed = Callable[[list[BreakerState]], list[BreakerState]]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Calls of one rollout that were served but not recorded; ``since`` in epoch seconds."""
+
+    count: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitBatch:
+    """What one commit takes: calls begun, calls ended, gaps by rollout."""
+
+    opened: Sequence[Exchange] = ()
+    recorded: Sequence[Exchange] = ()
+    gaps: Mapping[str, Gap] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A rollout as its runner registers it; ``metadata`` and ``fault`` are JSON text."""
+
+    id: str
+    batch: str | None = None
+    task: str | None = None
+    attempt: int | None = None
+    model: str | None = None
+    upstream: str | None = None
+    usage_channel: str = "proxy"
+    metadata: str | None = None
+    fault: str | None = None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """All but the id, as columns of `rollouts`."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "id"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """The result of a registration: a conflict, or the sentence that says why it is skipped."""
+
+    conflict: bool = False
+    skipped: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCounts:
+    """Counts over the whole store: rollouts by health, open and half-open breakers by phase."""
+
+    verdicts: Mapping[str, int]
+    breakers: Mapping[str, int]
+
+
+def as_json(value: object) -> str:
+    """JSON text as it is stored: one spelling for one value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

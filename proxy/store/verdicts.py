@@ -1,0 +1,179 @@
+"""Verdicts: stored once judged, and read by batch, by task and across batches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    type_coerce,
+)
+from sqlalchemy.types import NULLTYPE
+
+from classifier.batches import Entry
+from proxy.store.breakers import states_of, store_states
+from proxy.store.connections import Connections
+from proxy.store.events import breaker_opened, verdict_given
+from proxy.store.locks import Lock, hold
+from proxy.store.rollouts import JOINED
+from proxy.store.statements import insert_into
+from proxy.store.tables import exchanges, open_calls, rollouts, verdicts
+from proxy.store.types import Feed, Row
+
+# Under the names that `classifier.batches.Entry` has, in its order.
+ENTRY_COLUMNS = (
+    rollouts.c.id,
+    rollouts.c.task,
+    rollouts.c.attempt,
+    *(verdicts.c[name] for name in Entry._fields[3:-1]),
+)
+
+
+class Verdicts:
+    """Reads and writes the table `verdicts`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def store(self, row: Mapping[str, Any], feed: Feed | None = None) -> None:
+        """Store a verdict in place of the one before; columns as in `verdicts`.
+
+        Arguments:
+            feed: returns the breakers of the batch as they are after a final verdict; called
+                once a rollout, in the order in which verdicts were given.
+        """
+        with self._connections.writing() as connection:
+            if row["batch"] is not None and not row["provisional"]:
+                hold(connection, Lock.BREAKERS, row["batch"])
+            hold(connection, Lock.VERDICT, row["rollout_id"])
+            if row["provisional"]:
+                _store_provisional(connection, row)
+            elif _store_final(connection, row):
+                verdict_given(connection, row)
+                if feed is not None and row["batch"] is not None:
+                    _feed_breakers(connection, row, feed)
+
+    def unjudged(
+        self, *, batch: str | None = None, among: Sequence[str] | None = None, limit: int
+    ) -> list[str]:
+        """Rollouts whose verdict may have changed since they were judged, oldest first.
+
+        Those without a verdict, and those with a provisional one that misses calls;
+        of one batch, among these ids, or of all.
+        """
+        outdated = and_(verdicts.c.provisional.is_(True), _misses_calls())
+        query = select(rollouts.c.id).select_from(JOINED)
+        query = query.where(verdicts.c.rollout_id.is_(None) | outdated)
+        if batch is not None:
+            query = query.where(rollouts.c.batch == batch)
+        if among is not None:
+            query = query.where(rollouts.c.id.in_(among))
+        query = query.order_by(rollouts.c.created_at).limit(limit)
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def of_batch(self, batch: str) -> Sequence[Any]:
+        """Every rollout of a batch, oldest first.
+
+        Returns:
+            Rows of ``ENTRY_COLUMNS``, None from ``health`` on where it was not judged; then
+            why it was not admitted, and an unhealthy one's verdict as JSON text.
+        """
+        unhealthy = case((verdicts.c.health != "healthy", verdicts.c.verdict))
+        columns = (*ENTRY_COLUMNS, rollouts.c.skipped, unhealthy)
+        query = (
+            # As the driver gives them: a summary only asks of a flag whether it is set.
+            select(*(type_coerce(each, NULLTYPE) for each in columns))
+            .select_from(JOINED)
+            .where(rollouts.c.batch == batch)
+            .order_by(rollouts.c.created_at, rollouts.c.id)
+        )
+        with self._connections.reading() as connection:
+            return connection.execute(query).all()
+
+    def earlier_causes(self, batch: str | None, task: str, attempt: int) -> list[str]:
+        """The causes of a task's attempts before this one, oldest first."""
+        query = (
+            select(verdicts.c.cause)
+            .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+            .where(rollouts.c.batch == batch, rollouts.c.task == task)
+            .where(rollouts.c.attempt < attempt, verdicts.c.cause.is_not(None))
+            .order_by(rollouts.c.attempt)
+        )
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def fingerprints(self) -> list[Row]:
+        """Causes by the number of rollouts they affect, across batches; the most frequent first."""
+        affected = func.count().label("rollouts")
+        query = (
+            select(
+                verdicts.c.fingerprint,
+                verdicts.c.subcategory,
+                affected,
+                func.count(verdicts.c.batch.distinct()).label("batches"),
+                func.min(verdicts.c.given_at).label("first_seen"),
+                func.max(verdicts.c.given_at).label("last_seen"),
+            )
+            .where(verdicts.c.fingerprint.is_not(None))
+            .group_by(verdicts.c.fingerprint, verdicts.c.subcategory)
+            .order_by(affected.desc(), verdicts.c.fingerprint)
+        )
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).mappings())
+
+
+def _store_provisional(connection: Connection, row: Mapping[str, Any]) -> None:
+    connection.execute(_provisional(connection.dialect.name), row)
+
+
+@cache
+def _provisional(dialect: str) -> Any:
+    """Stores a verdict unless a final one stands: this was read before the outcome came."""
+    statement = insert_into(dialect, verdicts)
+    return statement.on_conflict_do_update(
+        index_elements=["rollout_id"],
+        set_={name: statement.excluded[name] for name in verdicts.columns.keys()},  # noqa: SIM118
+        where=verdicts.c.provisional.is_(True),
+    )
+
+
+def _store_final(connection: Connection, row: Mapping[str, Any]) -> bool:
+    """Store a final verdict; returns whether it is the rollout's first final one."""
+    key = verdicts.c.rollout_id == row["rollout_id"]
+    before = connection.execute(select(verdicts.c.provisional).where(key)).one_or_none()
+    connection.execute(delete(verdicts).where(key))
+    connection.execute(insert(verdicts), row)
+    return before is None or bool(before.provisional)
+
+
+def _feed_breakers(connection: Connection, row: Mapping[str, Any], feed: Feed) -> None:
+    changed = feed(states_of(connection, row["batch"]))
+    store_states(connection, changed)
+    for state in changed:
+        if state.opened_at == row["given_at"]:
+            breaker_opened(connection, state, row)
+
+
+def _misses_calls() -> ColumnElement[bool]:
+    """Whether a rollout has calls that its verdict does not know, or may know wrongly."""
+    ended = (
+        select(func.count())
+        .where(exchanges.c.rollout_id == rollouts.c.id)
+        .correlate(rollouts)
+        .scalar_subquery()
+    )
+    in_flight = select(open_calls.c.id).where(open_calls.c.rollout_id == rollouts.c.id)
+    unreported = rollouts.c.outcome_at.is_not(None)  # its final verdict was not stored
+    missing = rollouts.c.gaps > 0
+    return or_(ended != verdicts.c.calls, in_flight.exists(), unreported, missing)
