@@ -8,13 +8,14 @@ import os
 
 from setuptools import setup
 
-# What every call passes through, but for what stands on other people's classes (inbound, messages).
+# What every call passes through, but for what stands on other people's classes.
 _HOT = tuple(
     f"proxy/{room}/{name}.py"
     for room, names in {
         "wire": ("response", "request", "dialect", "usage"),
         "wire/dialects": ("openai_chat",),
         "wire/framing": ("encoding", "sse"),
+        "outbound": ("transport",),
         "outbound/http1": ("connection", "pool", "response", "serialize", "transport"),
         "routing": ("headers", "limits", "rollout_keys", "target"),
         "capture": ("call", "observer", "usage_injection"),

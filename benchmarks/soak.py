@@ -26,8 +26,9 @@ import httpx
 import orjson
 
 from benchmarks import machine
+from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport
-from proxy.outbound.http1.messages import UpstreamRequest, pairs
+from proxy.outbound.transport import NO_TIMEOUTS, UpstreamRequest, UpstreamResponse
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Pause, Provider, Request
 from tests.journeys.service import Service
@@ -117,15 +118,15 @@ async def call(http: Http1Transport, base: str, made: Made, soak: Soak) -> None:
     answered = False
     try:
         async with asyncio.timeout(CALL_S):
-            answer = await http.handle_async_request(_request(base, made, ask))
+            answer = await http.send(_request(base, made, ask))
             try:
                 answered = _note(made, answer, soak)
                 if answered and await _read(made, answer) and made.fate == "whole":
                     soak.took_s.append(time.monotonic() - began)
             finally:
                 await answer.aclose()
-    except (httpx.TransportError, TimeoutError) as error:
-        cut = answered and isinstance(error, (httpx.RemoteProtocolError, httpx.ReadError))
+    except (errors.UpstreamError, TimeoutError) as error:
+        cut = answered and isinstance(error, (errors.RemoteProtocolError, errors.ReadError))
         if not cut or made.fate not in ("cut", "closed"):
             soak.unanswered[f"{made.fate}: {type(error).__name__}"] += 1
 
@@ -138,24 +139,24 @@ def _request(base: str, made: Made, ask: dict[str, object]) -> UpstreamRequest:
         (NUMBER.encode(), b"%d" % made.number),
         (FATE.encode(), made.fate.encode()),
     ]
-    return UpstreamRequest("POST", base, target, headers, orjson.dumps(ask), {})
+    return UpstreamRequest("POST", base, target, headers, orjson.dumps(ask), NO_TIMEOUTS)
 
 
-def _note(made: Made, answer: httpx.Response, soak: Soak) -> bool:
+def _note(made: Made, answer: UpstreamResponse, soak: Soak) -> bool:
     """Keep the call under the exchange's id; whether the answer named one."""
-    named = dict(pairs(answer))
+    named = dict(answer.headers)
     exchange = named.get(b"x-truezero-exchange")
     if exchange is None:
         soak.nameless += 1
         return False
-    status = None if b"x-truezero-refusal" in named else answer.status_code
+    status = None if b"x-truezero-refusal" in named else answer.status
     soak.made[exchange.decode()] = Made(made.rollout, made.number, made.fate, status)
     return True
 
 
-async def _read(made: Made, answer: httpx.Response) -> bool:
+async def _read(made: Made, answer: UpstreamResponse) -> bool:
     """Read the answer to its end; False where the agent leaves before."""
-    async for _ in answer.stream:  # type: ignore[union-attr]
+    async for _ in answer.body:
         if made.fate == "left":
             return False
     return True

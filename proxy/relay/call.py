@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import httpx
-
 from classifier.records import Cause, Ending, Exchange
 from classifier.verdicts import Subcategory
 from proxy.capture import usage_injection
@@ -20,7 +18,8 @@ from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
 from proxy.inbound.asgi import Message, Receive, Scope, Send
 from proxy.inbound.request_cycle import RequestCycle
-from proxy.outbound.http1.messages import ResponseBody, UpstreamRequest, pairs
+from proxy.outbound import errors
+from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.relay.context import AgentLeft, BodyTooLarge, CallLimits, RelayContext
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal, problem
@@ -108,16 +107,16 @@ class ProxiedCall:
     async def _carry(self) -> tuple[Ending, Refusal | None]:
         try:
             # No name for the request: a stream's would be in memory as long as the stream lasts.
-            response = await self._context.transport.handle_async_request(await self._request())
+            response = await self._context.transport.send(await self._request())
             try:
                 return await self._answer(response)
             finally:
                 await response.aclose()
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+        except errors.UnreachableError as error:
             return Ending.NEVER_CONNECTED, self._unreachable(502, "upstream_unreachable", error)
-        except httpx.TimeoutException as error:
+        except errors.UpstreamTimeout as error:
             return Ending.TIMED_OUT, self._unreachable(504, "upstream_timeout", error)
-        except httpx.HTTPError as error:
+        except errors.UpstreamError as error:
             if self._body_over:
                 return Ending.LEFT_BY_AGENT, body_too_large(self._context.limits)
             if self._left:
@@ -133,7 +132,7 @@ class ProxiedCall:
 
     # the way up
 
-    async def _request(self) -> httpx.Request:
+    async def _request(self) -> UpstreamRequest:
         target, context, method = self._target, self._context, self._scope["method"]
         upstream, forwarded = target.upstream, target.forwarded
         headers = dress.for_upstream(
@@ -168,7 +167,7 @@ class ProxiedCall:
             forwarded,
             headers,
             _UploadStream(self, body) if more else body,
-            context.limits.timeout,
+            context.limits.timeouts,
         )
 
     async def _body_part(self) -> tuple[bytes, bool]:
@@ -210,17 +209,17 @@ class ProxiedCall:
 
     # the way down
 
-    async def _answer(self, response: httpx.Response) -> tuple[Ending, Refusal | None]:
-        status, raw = response.status_code, pairs(response)
+    async def _answer(self, response: UpstreamResponse) -> tuple[Ending, Refusal | None]:
+        status = response.status
         if status not in _STATUSES:
             return Ending.CUT_UPSTREAM, self._refusal(
                 502, "upstream_disconnected", f"the upstream answered with status {status}"
             )
-        headers = dress.for_agent(raw, self._call.id)
+        headers = dress.for_agent(response.headers, self._call.id)
         self._observer.on_response_head(status, headers, self._context.clock())
         bodiless = self._scope["method"] == "HEAD" or status in _NO_BODY
         unasked = self._unasked(status, headers) if self._asked else None
-        whole = response.extensions.get("whole")
+        whole = response.whole
         if whole and not bodiless and unasked is None:
             return self._answer_at_once(status, headers, whole)
         length = None if bodiless else _length(headers)
@@ -253,11 +252,10 @@ class ProxiedCall:
         }  # fmt: skip
         return Ending.COMPLETE, None
 
-    async def _body(self, response: httpx.Response, length: int | None) -> None:
-        stream, self._length = response.stream, length
-        if isinstance(stream, ResponseBody):
-            stream.through(self._pass_on)
-        async for chunk in stream:  # type: ignore[union-attr]
+    async def _body(self, response: UpstreamResponse, length: int | None) -> None:
+        body, self._length = response.body, length
+        body.through(self._pass_on)
+        async for chunk in body:
             fed, ends = self._fed, self._ends
             self._fed, self._ends = 0, False
             if fed < len(chunk):
@@ -296,10 +294,10 @@ class ProxiedCall:
             return None
 
     async def _unasked_body(
-        self, response: httpx.Response, length: int | None, unasked: usage_injection.UsageRemover
+        self, response: UpstreamResponse, length: int | None, unasked: usage_injection.UsageRemover
     ) -> None:
         try:
-            async for chunk in response.stream:  # type: ignore[union-attr]
+            async for chunk in response.body:
                 terminal = self._observer.on_response_body(chunk, self._context.clock())
                 self._received += len(chunk)
                 if terminal or self._received == length:
@@ -308,8 +306,8 @@ class ProxiedCall:
                 for part in unasked.feed(chunk):
                     await self._send_part(part)
         except Unreadable as error:
-            raise httpx.DecodingError(str(error)) from error
-        except httpx.HTTPError:
+            raise errors.DecodingError(str(error)) from error
+        except errors.UpstreamError:
             await self._send_part(unasked.flush())
             raise
         self._record(Ending.COMPLETE)
@@ -403,7 +401,7 @@ def _read_on(as_left: Exchange, exchange: Exchange) -> Exchange:
     return replace(exchange, ending=as_left.ending, cause=as_left.cause, timing=timing)
 
 
-class _UploadStream(httpx.AsyncByteStream):
+class _UploadStream:
     """A request body that is still arriving."""
 
     def __init__(self, flight: ProxiedCall, first: bytes) -> None:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-import httpx
-
 from classifier.records import Exchange
 from proxy.capture.observer import STALL_S
+from proxy.outbound.transport import Timeouts, UpstreamTransport
 from proxy.relay.admission import Access
 from proxy.routing import headers as dress
 from proxy.routing.limits import ConcurrencyLimiter
@@ -66,9 +65,9 @@ class CallLimits:
     drain_bytes: int = 16 * 1024 * 1024
 
     @cached_property
-    def timeout(self) -> dict[str, float | None]:
-        """As httpx transports read it."""
-        return {"connect": self.connect_s, "read": self.read_s, "write": self.write_s, "pool": None}
+    def timeouts(self) -> Timeouts:
+        """The timeouts of a request to a provider."""
+        return Timeouts(connect_s=self.connect_s, read_s=self.read_s, write_s=self.write_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +84,7 @@ class RelayContext:
     """
 
     upstreams: Mapping[str, Upstream]
-    transport: httpx.AsyncBaseTransport
+    transport: UpstreamTransport
     recorder: CallRecorder
     keyring: Keyring
     salt: bytes

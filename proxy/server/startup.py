@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import sys
 
 # malloc.h of glibc: from which size on a block is mapped on its own, and how much free memory the
 # heap may end in before it is given back; in bytes.
@@ -15,11 +14,10 @@ _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = (-3, 1 << 20), (-1, 8 << 20)
 
 
 def tune_process() -> None:
-    """Look for no garbage until the service has started, and load no command line of httpx's.
+    """Disable garbage collection until the service has started, and keep freed memory.
 
     What a start makes is kept, so that looking for garbage in it takes a seventh of it for
-    nothing. httpx does without its command line where that cannot be imported, and with it
-    without rich and pygments, another twelfth.
+    nothing.
 
     The C library keeps some freed memory for the next request. Where its heap happens to end in
     one, each of 100 kB would be given back and taken anew page by page: 12 page faults, and a
@@ -27,7 +25,6 @@ def tune_process() -> None:
     """
     _keep_memory()
     gc.disable()
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # "cannot be imported"
 
 
 def _keep_memory() -> None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 import uvicorn
 
 from classifier.records import Exchange
@@ -20,6 +19,7 @@ from proxy.inbound.asgi import Receive, Scope, Send
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.transport import UpstreamTransport
 from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.http import Relay
 from proxy.relay.websocket import WebSocketRelay
@@ -92,7 +92,7 @@ class Relaying:
 
 @contextmanager
 def relaying(
-    provider: str, *, transport: httpx.AsyncBaseTransport | None = None, **rules: Any
+    provider: str, *, transport: UpstreamTransport | None = None, **rules: Any
 ) -> Iterator[Relaying]:
     """Run a relay whose upstreams are one provider.
 

@@ -20,6 +20,7 @@ import httpx
 from hypothesis import strategies as st
 
 from classifier.records import Ending
+from proxy.outbound.errors import UpstreamError
 from proxy.outbound.http1 import Http1Transport
 from tests.fakes.relaying import Relaying, relaying
 from tests.fuzz.pure import cut, places
@@ -112,9 +113,9 @@ async def babbling() -> AsyncIterator[Babbler]:
 
 
 async def heard(transport: Http1Transport, babbler: Babbler, method: str, says: Bytes) -> None:
-    """Whatever comes, it is an answer or httpx's error, soon; and the next call is its own."""
+    """Whatever comes, it is an answer or an UpstreamError, soon; and the next call is its own."""
     babbler.says = [says]
-    with contextlib.suppress(httpx.TransportError):
+    with contextlib.suppress(UpstreamError):
         await asyncio.wait_for(ask(transport, babbler.url, method), PATIENCE_S)
     babbler.says = []
     got = await asyncio.wait_for(ask(transport, babbler.url), PATIENCE_S)

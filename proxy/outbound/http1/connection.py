@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 import httptools
-import httpx
 
-from proxy.outbound.http1.messages import Pairs
+from proxy.outbound import errors
 from proxy.outbound.http1.response import ResponseBodyStream
 from proxy.outbound.http1.serialize import SerializedRequest, UploadFraming
+from proxy.routing.headers import Pairs
 
 _HEAD_LIMIT = 64 * 1024  # bytes of one answer's head, interim answers included
 _ONE_WRITE = 64 * 1024  # up to here, copying a body behind its head is cheaper than two writes
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
             read_s, write_s: the longest silence and the longest standstill, in seconds.
 
         Raises:
-            httpx.TransportError: there will be no answer; the connection is gone.
+            errors.UpstreamError: there will be no answer; the connection is gone.
         """
         exchange = self._exchange = ResponseBodyStream(self, message, self.loop, read_s)
         self.heard = 0
@@ -115,7 +115,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._transport.close()
 
-    def fail(self, error: httpx.TransportError) -> None:
+    def fail(self, error: errors.UpstreamError) -> None:
         """Tell whoever waits for the answer that it will not be whole, and cut the connection."""
         exchange = self._exchange
         self.abort()
@@ -129,11 +129,6 @@ class Connection(asyncio.Protocol):
         """The reader has caught up."""
         self.held_back = False
         self._transport.resume_reading()
-
-    async def write(self, data: bytes, write_s: float | None) -> None:
-        """Send bytes of another protocol, after an upgrade."""
-        self._transport.write(data)
-        await self._drain(write_s)
 
     # up
 
@@ -195,7 +190,7 @@ class Connection(asyncio.Protocol):
             async with asyncio.timeout(write_s):
                 await self._drained
         except TimeoutError as error:
-            raise httpx.WriteTimeout("the peer did not take the request") from error
+            raise errors.WriteTimeout("the peer did not take the request") from error
 
     def pause_writing(self) -> None:
         """The transport's: its buffer is full."""
@@ -234,7 +229,7 @@ class Connection(asyncio.Protocol):
                 self._reusable = False
                 if not self._complete:
                     exchange.arrived(b"".join(self._pieces))
-                    self.fail(httpx.RemoteProtocolError("the peer does not speak HTTP/1.1"))
+                    self.fail(errors.RemoteProtocolError("the peer does not speak HTTP/1.1"))
                     return
         pieces = self._pieces
         if pieces:
@@ -265,7 +260,7 @@ class Connection(asyncio.Protocol):
         if self.heard > _HEAD_LIMIT and (
             exchange.status is None or _size(exchange.headers) > _HEAD_LIMIT
         ):
-            self.fail(httpx.RemoteProtocolError("the answer's head is too long"))
+            self.fail(errors.RemoteProtocolError("the answer's head is too long"))
             return False
         if exchange.status is None:
             return False
@@ -297,7 +292,7 @@ class Connection(asyncio.Protocol):
             self._detach()
             exchange.wake()
         else:
-            self.fail(_as_httpx(error, sending=not exchange.sent))
+            self.fail(_connection_error(error, sending=not exchange.sent))
 
     def _ends_here(self, exchange: ResponseBodyStream) -> bool:
         """RFC 9112 §6.3: a body without a framing of its own ends with the connection."""
@@ -348,8 +343,8 @@ def _size(headers: Pairs) -> int:
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
-def _as_httpx(error: Exception | None, *, sending: bool) -> httpx.TransportError:
+def _connection_error(error: Exception | None, *, sending: bool) -> errors.UpstreamError:
     if error is None:
-        return httpx.RemoteProtocolError(_CLOSED_EARLY)
-    kind = httpx.WriteError if sending else httpx.ReadError
+        return errors.RemoteProtocolError(_CLOSED_EARLY)
+    kind = errors.WriteError if sending else errors.ReadError
     return kind(type(error).__name__)

@@ -16,8 +16,7 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import httpx
-
+from proxy.outbound import errors
 from proxy.outbound.http1.connection import Connection
 from proxy.routing.address_guard import AddressGuard
 
@@ -72,19 +71,22 @@ class UpstreamRoute:
         return f"{host}:{self.port}".encode("ascii")
 
 
-def route(url: httpx.URL) -> UpstreamRoute:
-    """Say how a URL's origin is reached, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+def route(origin: str) -> UpstreamRoute:
+    """Say how an origin is reached, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+
+    Arguments:
+        origin: scheme, host and port, as ``https://api.example.com``.
 
     Raises:
-        httpx.UnsupportedProtocol: neither http nor https.
-        httpx.ProxyError: a proxy that is asked in another protocol than http.
+        errors.UnsupportedProtocol: neither http nor https.
+        errors.ForwardProxyError: a proxy that is asked in another protocol than http.
     """
-    scheme = url.scheme
+    parts = urlsplit(origin)
+    scheme, host = parts.scheme, parts.hostname
     default = {"http": 80, "https": 443}.get(scheme)
-    if default is None or not url.host:
-        raise httpx.UnsupportedProtocol("an origin is http:// or https:// and a host")
-    host = url.raw_host.decode("ascii")
-    port = url.port or default
+    if default is None or not host:
+        raise errors.UnsupportedProtocol("an origin is http:// or https:// and a host")
+    port = parts.port or default
     bypassed = proxy_bypass(host) or proxy_bypass(f"{host}:{port}")
     named = None if bypassed else getproxies().get(scheme)
     return UpstreamRoute(
@@ -95,7 +97,7 @@ def route(url: httpx.URL) -> UpstreamRoute:
 def _proxy(named: str) -> ForwardProxy:
     parts = urlsplit(named if "://" in named else f"http://{named}")
     if parts.scheme != "http" or not parts.hostname:
-        raise httpx.ProxyError("a proxy between us and a provider is http://host:port")
+        raise errors.ForwardProxyError("a proxy between us and a provider is http://host:port")
     return ForwardProxy(host=parts.hostname, port=parts.port or 80, headers=_credentials(parts))
 
 
@@ -130,17 +132,17 @@ class Connector:
             timeout_s: for names, addresses, proxy and TLS together, in seconds.
 
         Raises:
-            httpx.ConnectError: no such name, nobody there, or a certificate that proves nothing.
-            httpx.ConnectTimeout: it took too long.
-            httpx.ProxyError: the operator's proxy refused.
+            errors.ConnectError: no such name, nobody there, or a certificate that proves nothing.
+            errors.ConnectTimeout: it took too long.
+            errors.ForwardProxyError: the operator's proxy refused.
         """
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._open(along, protocol)
         except TimeoutError as error:
-            raise httpx.ConnectTimeout(type(error).__name__) from error
+            raise errors.ConnectTimeout(type(error).__name__) from error
         except (OSError, UnicodeError) as error:
-            raise httpx.ConnectError(type(error).__name__) from error
+            raise errors.ConnectError(type(error).__name__) from error
 
     async def _open(self, along: UpstreamRoute, protocol: Callable[[], Connection]) -> Connection:
         via = along.proxy
@@ -282,9 +284,9 @@ async def _tunnel(sock: socket.socket, along: UpstreamRoute, via: ForwardProxy) 
     while b"\r\n\r\n" not in head:
         got = await loop.sock_recv(sock, 4096)
         if not got or len(head) > _PROXY_HEAD_LIMIT:
-            raise httpx.ProxyError("the proxy gave no answer to CONNECT")
+            raise errors.ForwardProxyError("the proxy gave no answer to CONNECT")
         head += got
     version, _, status = head.partition(b"\r\n")[0][:12].partition(b" ")
     if not version.startswith(b"HTTP/1.") or not status.startswith(b"2"):
         shown = status.decode("ascii", "replace") if status.isdigit() else "no HTTP"
-        raise httpx.ProxyError(f"the proxy answered CONNECT with {shown}")
+        raise errors.ForwardProxyError(f"the proxy answered CONNECT with {shown}")

@@ -9,10 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
-import httpx
-
-from proxy.outbound.http1.messages import Pairs, ResponseBody
+from proxy.outbound import errors
 from proxy.outbound.http1.serialize import SerializedRequest
+from proxy.routing.headers import Pairs
 
 _UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before the provider is held back
 
@@ -28,14 +27,11 @@ class ConnectionLike(Protocol):
     def abort(self) -> None:
         """Cut the connection now."""
 
-    def fail(self, error: httpx.TransportError) -> None:
+    def fail(self, error: errors.UpstreamError) -> None:
         """Tell the reader so, and cut the connection."""
 
-    async def write(self, data: bytes, write_s: float | None) -> None:
-        """Send bytes of another protocol, after an upgrade."""
 
-
-class ResponseBodyStream(ResponseBody):
+class ResponseBodyStream:
     """One question under way: the answer's head, then its body as an async iterator of bytes.
 
     ``message``: what was asked, until the answer begins: a stream may last for minutes.
@@ -43,7 +39,7 @@ class ResponseBodyStream(ResponseBody):
     """
 
     status: int | None = None
-    error: httpx.TransportError | None = None
+    error: errors.UpstreamError | None = None
     ended = False  # the body is whole
     sent = False  # the request is
     interrupted = False  # the upload was stopped by what the server did
@@ -74,7 +70,7 @@ class ResponseBodyStream(ResponseBody):
         """All that has arrived and was not read yet; waits where that is nothing.
 
         Raises:
-            httpx.TransportError: the answer will never be whole.
+            errors.UpstreamError: the answer will never be whole.
         """
         parts = self._parts
         while not parts:
@@ -97,8 +93,8 @@ class ResponseBodyStream(ResponseBody):
             parts[:] = [b"".join(parts)]
         return parts[0] if parts else b""
 
-    def leave(self) -> None:
-        """Stop listening; a provider that is not done is cut off at once."""
+    async def aclose(self) -> None:
+        """Stop reading; an unfinished response cuts its connection."""
         if self.connection is not None:
             self.connection.abort()
 
@@ -146,4 +142,4 @@ class ResponseBodyStream(ResponseBody):
 
     def _too_silent(self) -> None:
         if self.connection is not None:
-            self.connection.fail(httpx.ReadTimeout("the peer was silent for too long"))
+            self.connection.fail(errors.ReadTimeout("the peer was silent for too long"))

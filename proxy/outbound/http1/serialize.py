@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import NamedTuple
 
-import httpx
-
-from proxy.outbound.http1.messages import UpstreamRequest, pairs
+from proxy.outbound import errors
+from proxy.outbound.transport import UpstreamRequest
 
 # A body that may have to be sent a second time (see `UploadFraming.kept`) is kept up to this size.
 _KEPT_BYTES = 4 * 1024 * 1024
@@ -53,7 +52,7 @@ class UploadFraming:
         """What follows the last part.
 
         Raises:
-            httpx.LocalProtocolError: the body is shorter than its content-length says.
+            errors.LocalProtocolError: the body is shorter than its content-length says.
         """
         if self.length is None:
             return _LAST_CHUNK
@@ -64,7 +63,7 @@ class UploadFraming:
         """Refuse a body that is not as long as its content-length says: what follows it on
         the connection would be misread."""
         if self.length is not None and (sent > self.length or (complete and sent < self.length)):
-            raise httpx.LocalProtocolError("the body is not as long as its content-length says")
+            raise errors.LocalProtocolError("the body is not as long as its content-length says")
 
 
 class SerializedRequest(NamedTuple):
@@ -82,7 +81,7 @@ class SerializedRequest(NamedTuple):
 
 
 def compose(
-    request: httpx.Request, prefix: bytes = b"", more: tuple[tuple[bytes, bytes], ...] = ()
+    request: UpstreamRequest, prefix: bytes = b"", more: tuple[tuple[bytes, bytes], ...] = ()
 ) -> SerializedRequest:
     """Lay out a request.
 
@@ -91,21 +90,15 @@ def compose(
         more: headers for that proxy.
 
     Raises:
-        httpx.LocalProtocolError: the request cannot be told from another one on the wire.
+        errors.LocalProtocolError: the request cannot be told from another one on the wire.
     """
-    method = request.method
-    body: bytes | httpx.AsyncByteStream
-    if isinstance(request, UpstreamRequest):
-        target, body = request.target, request.body
-    else:
-        target = request.extensions.get("target") or request.url.raw_path
-        body = _body(request)
-    first = b"%b %b%b HTTP/1.1" % (method.encode("ascii"), prefix, target)
-    lines = [first, *map(b": ".join, pairs(request)), *map(b": ".join, more)]
+    method, body = request.method, request.body
+    first = b"%b %b%b HTTP/1.1" % (method.encode("ascii"), prefix, request.target)
+    lines = [first, *map(b": ".join, request.headers), *map(b": ".join, more)]
     head = b"\r\n".join(lines)
     # No header value or target may end its line early: that would smuggle in another.
     if not head.count(b"\n") == head.count(b"\r") == len(lines) - 1 or first.count(b" ") != 2:
-        raise httpx.LocalProtocolError("a line break or blank where none may be")
+        raise errors.LocalProtocolError("a line break or blank where none may be")
     length, chunked = _framing(head)
     if not isinstance(body, bytes):
         if length is None and not chunked:
@@ -119,17 +112,8 @@ def compose(
         if body or method in _EXPECT_A_BODY:
             head += b"%b %d" % (_LENGTH, len(body))
     elif length != len(body):
-        raise httpx.LocalProtocolError("the body is not as long as its content-length says")
+        raise errors.LocalProtocolError("the body is not as long as its content-length says")
     return SerializedRequest(head + b"\r\n\r\n", body, None, method == "HEAD")
-
-
-def _body(request: httpx.Request) -> bytes | httpx.AsyncByteStream:
-    stream = request.stream
-    if isinstance(stream, httpx.ByteStream):
-        return b"".join(stream)
-    if not isinstance(stream, httpx.AsyncByteStream):
-        raise httpx.LocalProtocolError("a body must be in memory, or arrive asynchronously")
-    return stream
 
 
 def _framing(head: bytes) -> tuple[int | None, bool]:
@@ -140,8 +124,8 @@ def _framing(head: bytes) -> tuple[int | None, bool]:
     if not named:
         return None, chunked
     if chunked or _LENGTH in rest:
-        raise httpx.LocalProtocolError("the head frames its body twice")
+        raise errors.LocalProtocolError("the head frames its body twice")
     value = rest.partition(b"\r")[0].strip()
     if not value.isdigit():
-        raise httpx.LocalProtocolError("content-length is no number")
+        raise errors.LocalProtocolError("content-length is no number")
     return int(value), False

@@ -12,11 +12,13 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import httpx
 import orjson
 
+from proxy.outbound import errors
+from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.relay.faults.dialects import voice, wants_usage
 from proxy.relay.faults.script import WORDS, ErrorAnswer, ErrorScript, FaultedRequest
+from proxy.routing import headers as dress
 from proxy.wire import routes
 from proxy.wire.dialect import Payload
 from proxy.wire.framing.encoding import decoder
@@ -36,7 +38,7 @@ _SSE = ("content-type", "text/event-stream; charset=utf-8")
 _NO_LINGER = struct.pack("ii", 1, 0)  # close with a reset, and forget what was not yet sent
 
 
-class FaultInjector(httpx.AsyncBaseTransport):
+class FaultInjector:
     """Answers one call as a provider in trouble would.
 
     Arguments:
@@ -51,16 +53,22 @@ class FaultInjector(httpx.AsyncBaseTransport):
         self._route = routes.route(method, path)
         self._framed = not self._route.api.startswith("gemini") or b"alt=sse" in query
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Hear the request to its end, then fail.
+    async def send(self, request: UpstreamRequest) -> UpstreamResponse:
+        """Read the request to its end, then fail.
 
         Raises:
-            httpx.ReadTimeout: a hang outlasted the read limit of the call.
-            httpx.ReadError: the fault is a connection that is reset.
+            errors.ReadTimeout: a hang outlasted the read timeout of the call.
+            errors.ReadError: the fault is a connection that is reset.
         """
-        asked = self._asked(_read(await request.aread(), request.headers))
+        body = request.body
+        if not isinstance(body, bytes):
+            body = b"".join([part async for part in body])
+        asked = self._asked(_read(body, request.headers))
         play = _PLAYS.get(self._kind, _refuse)
         return await play(_Stage(self._kind, voice(self._route.api), asked, request))
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
 
     def _asked(self, body: Payload) -> FaultedRequest:
         named = self._route.model or body.get("model")
@@ -78,7 +86,7 @@ class _Stage:
     __slots__ = ("asked", "kind", "request", "voice")
 
     def __init__(
-        self, kind: FaultKind, voice: ErrorScript, asked: FaultedRequest, request: httpx.Request
+        self, kind: FaultKind, voice: ErrorScript, asked: FaultedRequest, request: UpstreamRequest
     ) -> None:
         self.kind, self.voice, self.asked, self.request = kind, voice, asked, request
 
@@ -86,19 +94,19 @@ class _Stage:
     def failure(self) -> ErrorAnswer:
         return self.voice.errors(self.asked.model)[self.kind]
 
-    def body(self, status: int, payload: object, headers: Mapping[str, str]) -> httpx.Response:
+    def body(self, status: int, payload: object, headers: Mapping[str, str]) -> UpstreamResponse:
         """A whole JSON answer."""
         content = json.dumps(payload).encode()
         stated = {"content-length": str(len(content)), **headers}
         return self._response(status, _JSON, stated, _Events([content]))
 
-    def half(self, payload: object) -> httpx.Response:
+    def half(self, payload: object) -> UpstreamResponse:
         """A JSON answer that promises its whole length and is cut in the middle."""
         content = json.dumps(payload).encode()
         events = _Events([content[: len(content) // 2]], cut=True)
         return self._response(200, _JSON, {"content-length": str(len(content))}, events)
 
-    def events(self, events: Sequence[bytes], *, cut: bool = False) -> httpx.Response:
+    def events(self, events: Sequence[bytes], *, cut: bool = False) -> UpstreamResponse:
         """A stream, whole or cut."""
         kind = _SSE if self.asked.framed else _JSON
         return self._response(200, kind, {}, _Events(events, cut=cut))
@@ -108,18 +116,15 @@ class _Stage:
         status: int,
         content_type: tuple[str, str],
         headers: Mapping[str, str],
-        stream: httpx.AsyncByteStream,
-    ) -> httpx.Response:
+        body: _Events,
+    ) -> UpstreamResponse:
         ours = (INJECTED_HEADER, self.kind)
-        return httpx.Response(
-            status,
-            headers=[content_type, *headers.items(), ours],
-            stream=stream,
-            request=self.request,
-        )
+        named = [content_type, *headers.items(), ours]
+        pairs = [(name.encode("ascii"), value.encode("ascii")) for name, value in named]
+        return UpstreamResponse(status, pairs, body)
 
 
-class _Events(httpx.AsyncByteStream):
+class _Events:
     """Pieces of a body; ``cut`` breaks the connection after the last."""
 
     def __init__(self, pieces: Sequence[bytes], *, cut: bool = False) -> None:
@@ -130,28 +135,34 @@ class _Events(httpx.AsyncByteStream):
             yield piece
             await asyncio.sleep(0)  # each is a write of its own, as it would be
         if self._cut:
-            raise httpx.RemoteProtocolError("peer closed connection before the body's end")
+            raise errors.RemoteProtocolError("peer closed connection before the body's end")
+
+    def through(self, pass_on: Callable[[bytes], bool]) -> None:
+        """Do nothing: every part is read by iteration."""
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""
 
 
-async def _refuse(stage: _Stage) -> httpx.Response:
+async def _refuse(stage: _Stage) -> UpstreamResponse:
     failure = stage.failure
     return stage.body(failure.status, failure.body, failure.headers)
 
 
-async def _break(stage: _Stage) -> httpx.Response:
+async def _break(stage: _Stage) -> UpstreamResponse:
     """An error inside a 200, after the first words where a stream was asked for."""
     if not stage.asked.streamed:
         return await _refuse(stage)
     return stage.events([*stage.voice.begun(stage.asked), stage.voice.breaking(stage.asked)])
 
 
-async def _truncate(stage: _Stage) -> httpx.Response:
+async def _truncate(stage: _Stage) -> UpstreamResponse:
     if stage.asked.streamed:
         return stage.events(stage.voice.begun(stage.asked), cut=True)
     return stage.half(stage.voice.whole(stage.asked, "".join(WORDS)))
 
 
-async def _say_nothing(stage: _Stage) -> httpx.Response:
+async def _say_nothing(stage: _Stage) -> UpstreamResponse:
     """A complete answer, correct in every way, with nothing in it."""
     if stage.asked.streamed:
         return stage.events(stage.voice.silence(stage.asked))
@@ -159,20 +170,20 @@ async def _say_nothing(stage: _Stage) -> httpx.Response:
 
 
 async def _hang(stage: _Stage) -> NoReturn:
-    limit = stage.request.extensions.get("timeout", {}).get("read")
+    limit = stage.request.timeouts.read_s
     try:
         async with asyncio.timeout(limit):
             await asyncio.Event().wait()
     except TimeoutError:
-        raise httpx.ReadTimeout("no byte came") from None
+        raise errors.ReadTimeout("no byte came") from None
     raise AssertionError("an event that nobody sets was set")
 
 
 async def _reset(_stage: _Stage) -> NoReturn:
-    raise httpx.ReadError("connection reset by peer")
+    raise errors.ReadError("connection reset by peer")
 
 
-_PLAYS: Mapping[FaultKind, Callable[[_Stage], Awaitable[httpx.Response]]] = {
+_PLAYS: Mapping[FaultKind, Callable[[_Stage], Awaitable[UpstreamResponse]]] = {
     "stream_error": _break,
     "truncation": _truncate,
     "empty": _say_nothing,
@@ -181,8 +192,8 @@ _PLAYS: Mapping[FaultKind, Callable[[_Stage], Awaitable[httpx.Response]]] = {
 }
 
 
-def _read(body: bytes, headers: httpx.Headers) -> Payload:
-    encodings = [value for name, value in headers.raw if name.lower() == b"content-encoding"]
+def _read(body: bytes, headers: dress.Pairs) -> Payload:
+    encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
     try:
         undo = decoder(encodings, _REQUEST_LIMIT)
         found = orjson.loads(undo.feed(body) if undo else body)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator
 from typing import Any, NamedTuple
 
-import httpx
-
-Pairs = list[tuple[bytes, bytes]]
+from proxy.outbound.transport import (
+    NO_TIMEOUTS,
+    Timeouts,
+    UpstreamRequest,
+    UpstreamResponse,
+    UpstreamTransport,
+)
+from proxy.routing.headers import Pairs
 
 
 class Got(NamedTuple):
@@ -19,7 +24,7 @@ class Got(NamedTuple):
     body: bytes
 
 
-class Parts(httpx.AsyncByteStream):
+class Parts:
     """A request body that comes in parts, a moment apart."""
 
     def __init__(self, *parts: bytes, apart_s: float = 0.0) -> None:
@@ -37,29 +42,31 @@ class Parts(httpx.AsyncByteStream):
 def request(
     url: str,
     method: str = "GET",
-    body: bytes | httpx.AsyncByteStream = b"",
+    body: bytes | AsyncIterable[bytes] = b"",
     headers: Pairs | None = None,
-    **extensions: Any,
-) -> httpx.Request:
-    parsed = httpx.URL(url)
-    stream = httpx.ByteStream(body) if isinstance(body, bytes) else body
-    return httpx.Request(
+    *,
+    target: bytes | None = None,
+    timeouts: Timeouts = NO_TIMEOUTS,
+) -> UpstreamRequest:
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return UpstreamRequest(
         method,
-        parsed,
-        headers=[(b"host", parsed.netloc)] if headers is None else headers,
-        stream=stream,
-        extensions=extensions,
+        f"{scheme}://{host}",
+        (slash + path).encode() if target is None else target,
+        [(b"host", host.encode())] if headers is None else headers,
+        body,
+        timeouts,
     )
 
 
-async def ask(transport: httpx.AsyncBaseTransport, url: str, *args: Any, **more: Any) -> Got:
-    response = await transport.handle_async_request(request(url, *args, **more))
+async def ask(transport: UpstreamTransport, url: str, *args: Any, **more: Any) -> Got:
+    response = await transport.send(request(url, *args, **more))
     try:
-        return Got(response.status_code, response.headers.raw, await read(response))
+        return Got(response.status, response.headers, await read(response))
     finally:
         await response.aclose()
 
 
-async def read(response: httpx.Response) -> bytes:
-    assert isinstance(response.stream, httpx.AsyncByteStream)
-    return b"".join([chunk async for chunk in response.stream])
+async def read(response: UpstreamResponse) -> bytes:
+    return b"".join([chunk async for chunk in response.body])

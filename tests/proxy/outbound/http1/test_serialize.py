@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import httpx
+from collections.abc import AsyncIterable
+
 import pytest
 
+from proxy.outbound import errors
 from proxy.outbound.http1.serialize import SerializedRequest, UploadFraming, compose
-from tests.proxy.outbound.http1.asking import Pairs, Parts, request
+from proxy.routing.headers import Pairs
+from tests.proxy.outbound.http1.asking import Parts, request
 
 URL = "http://h/p?q=%2F"
 
 
 def composed(
     method: str = "POST",
-    body: bytes | httpx.AsyncByteStream = b"",
+    body: bytes | AsyncIterable[bytes] = b"",
     headers: Pairs | None = None,
-    **extensions: bytes,
+    target: bytes | None = None,
 ) -> SerializedRequest:
-    return compose(request(URL, method, body, headers or [], **extensions))
+    return compose(request(URL, method, body, headers or [], target=target))
 
 
 def test_headers_keep_their_order_spelling_and_doubles() -> None:
@@ -83,22 +86,14 @@ def test_a_body_still_arriving_is_chunked_unless_its_length_is_known() -> None:
     ],
 )
 def test_a_head_that_says_two_things_is_refused(headers: Pairs) -> None:
-    with pytest.raises(httpx.LocalProtocolError):
+    with pytest.raises(errors.LocalProtocolError):
         composed(body=b"{}", headers=headers)
 
 
 @pytest.mark.parametrize("target", [b"/ HTTP/1.1\r\nx: y", b"/a b", b"/a\nb"])
 def test_a_target_that_ends_its_line_is_refused(target: bytes) -> None:
-    with pytest.raises(httpx.LocalProtocolError):
+    with pytest.raises(errors.LocalProtocolError):
         composed("GET", target=target)
-
-
-def test_a_body_that_only_comes_synchronously_is_refused() -> None:
-    class Blocking(httpx.SyncByteStream):
-        pass
-
-    with pytest.raises(httpx.LocalProtocolError):
-        compose(httpx.Request("POST", URL, headers=[], stream=Blocking()))
 
 
 def test_what_was_sent_is_kept_up_to_a_bound() -> None:

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-import httpx
 import pytest
 
+from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport, connector
 from proxy.outbound.http1.connection import Connection
-from proxy.outbound.http1.messages import ResponseBody
 from proxy.outbound.http1.pool import IdlePool
+from proxy.outbound.transport import NO_TIMEOUTS, Timeouts
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Heard, Reset, Silence, Stay, Step, hear, playing, reset, serving
 from tests.proxy.outbound.http1.asking import Parts, ask, read, request
@@ -83,7 +83,7 @@ async def test_the_connection_is_free_before_its_answer_was_read(
     transport: Http1Transport,
 ) -> None:
     async with playing([HI, Stay()]) as server:
-        unread = await transport.handle_async_request(request(server.url()))
+        unread = await transport.send(request(server.url()))
         assert (await ask(transport, server.url())).body == b"hi"
         assert await read(unread) == b"hi"
         assert server.connections == 1
@@ -127,7 +127,7 @@ async def test_a_connection_that_ended_or_spoke_at_rest_is_not_used(
 
 async def test_leaving_early_cuts_the_connection(transport: Http1Transport) -> None:
     async with playing([UNTIL_CLOSED + b"some", Silence(30)], [HI, Stay()]) as server:
-        response = await transport.handle_async_request(request(server.url()))
+        response = await transport.send(request(server.url()))
         await response.aclose()
         assert (await ask(transport, server.url())).body == b"hi"
         assert server.connections == 2
@@ -144,7 +144,7 @@ async def test_leaving_early_is_seen_by_the_server(transport: Http1Transport) ->
         gone.set()
 
     async with serving(handler) as port:
-        response = await transport.handle_async_request(request(f"http://127.0.0.1:{port}/"))
+        response = await transport.send(request(f"http://127.0.0.1:{port}/"))
         await response.aclose()
         await asyncio.wait_for(gone.wait(), PATIENCE_S)
 
@@ -167,7 +167,7 @@ async def test_cancelling_cuts_the_connection(transport: Http1Transport) -> None
 async def test_closing_after_the_end_keeps_the_connection(transport: Http1Transport) -> None:
     async with playing([HI, Stay()]) as server:
         for _ in range(3):
-            response = await transport.handle_async_request(request(server.url()))
+            response = await transport.send(request(server.url()))
             await read(response)
             await response.aclose()
             await response.aclose()
@@ -177,9 +177,9 @@ async def test_closing_after_the_end_keeps_the_connection(transport: Http1Transp
 async def test_the_end_of_the_transport_ends_every_call(transport: Http1Transport) -> None:
     async with playing([HI, Stay()], [UNTIL_CLOSED + b"some", Silence(30)]) as server:
         await ask(transport, server.url())
-        running = await transport.handle_async_request(request(server.url()))
+        running = await transport.send(request(server.url()))
         await transport.aclose()
-        with pytest.raises(httpx.ReadError):
+        with pytest.raises(errors.ReadError):
             await read(running)
 
 
@@ -199,7 +199,7 @@ async def test_a_stale_connection_is_replaced_in_silence(
 async def test_it_is_replaced_once_and_by_a_new_connection(transport: Http1Transport) -> None:
     async with playing([Silence(0.05), HI, Stay()], [Silence(0.05), HI, Stay()], []) as server:
         await asyncio.gather(ask(transport, server.url()), ask(transport, server.url()))
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(errors.RemoteProtocolError):
             await ask(transport, server.url())
         assert server.connections == 3
         assert len(server.heads) == 4
@@ -207,7 +207,7 @@ async def test_it_is_replaced_once_and_by_a_new_connection(transport: Http1Trans
 
 async def test_a_new_connection_that_dies_is_not_replaced(transport: Http1Transport) -> None:
     async with playing([]) as server:
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(errors.RemoteProtocolError):
             await ask(transport, server.url())
         assert len(server.heads) == 1
 
@@ -215,7 +215,7 @@ async def test_a_new_connection_that_dies_is_not_replaced(transport: Http1Transp
 async def test_after_the_first_byte_nothing_is_repeated(transport: Http1Transport) -> None:
     async with playing([HI, Stay()], [b"H"], [HI, Stay()]) as server:
         await ask(transport, server.url())
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(errors.RemoteProtocolError):
             await ask(transport, server.url())
         assert len(server.heads) == 2
 
@@ -223,8 +223,8 @@ async def test_after_the_first_byte_nothing_is_repeated(transport: Http1Transpor
 async def test_after_a_timeout_nothing_is_repeated(transport: Http1Transport) -> None:
     async with playing([HI, Stay()], [Silence(30)], [HI, Stay()]) as server:
         await ask(transport, server.url())
-        with pytest.raises(httpx.ReadTimeout):
-            await ask(transport, server.url(), timeout={"read": 0.05})
+        with pytest.raises(errors.ReadTimeout):
+            await ask(transport, server.url(), timeouts=Timeouts(read_s=0.05))
         assert len(server.heads) == 2
 
 
@@ -266,7 +266,7 @@ async def test_a_body_too_large_to_be_kept_is_not_sent_again(transport: Http1Tra
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/"
         await ask(transport, url)
-        with pytest.raises((httpx.WriteError, httpx.ReadError)):
+        with pytest.raises((errors.WriteError, errors.ReadError)):
             await ask(transport, url, "POST", Parts(*[bytes(1_000_000)] * 6, apart_s=0.02))
         assert connections == 1
 
@@ -291,7 +291,7 @@ async def test_a_body_of_another_length_than_its_head_says_poisons_no_connection
     transport: Http1Transport, length: bytes
 ) -> None:
     async with playing([HI, Stay()]) as server:
-        with pytest.raises(httpx.LocalProtocolError):
+        with pytest.raises(errors.LocalProtocolError):
             await ask(
                 transport, server.url(), "POST", Parts(b"a", b"bc"), [(b"content-length", length)]
             )
@@ -304,7 +304,7 @@ async def test_what_follows_a_whole_body_harms_nobody_else(transport: Http1Trans
     second_heard, first_over = asyncio.Event(), asyncio.Event()
     connections = 0
 
-    class TooLong(httpx.AsyncByteStream):
+    class TooLong:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             yield b"ab"
             await second_heard.wait()
@@ -329,7 +329,7 @@ async def test_what_follows_a_whole_body_harms_nobody_else(transport: Http1Trans
             await asyncio.sleep(0.005)
         await at_rest(transport)
         second = asyncio.create_task(ask(transport, url))
-        with pytest.raises(httpx.LocalProtocolError):
+        with pytest.raises(errors.LocalProtocolError):
             await first
         first_over.set()
         assert (await second).body == b"hi"
@@ -371,8 +371,8 @@ async def test_an_early_answer_does_not_wait_for_a_body_in_memory(
 
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/"
-        for limits in ({}, {"write": float(PATIENCE_S)}):
-            got = await ask(transport, url, "POST", bytes(20_000_000), timeout=limits)
+        for timeouts in (NO_TIMEOUTS, Timeouts(write_s=PATIENCE_S)):
+            got = await ask(transport, url, "POST", bytes(20_000_000), timeouts=timeouts)
             assert got.body == b"hi"
 
 
@@ -382,13 +382,13 @@ async def test_a_server_that_leaves_stops_the_sending(transport: Http1Transport)
 
     async with serving(handler) as port:
         parts = Parts(b"one", b"two", apart_s=PATIENCE_S)
-        with pytest.raises((httpx.WriteError, httpx.RemoteProtocolError)):
+        with pytest.raises((errors.WriteError, errors.RemoteProtocolError)):
             await ask(transport, f"http://127.0.0.1:{port}/", "POST", parts)
         assert parts.taken == 1
 
 
 async def test_an_error_of_the_body_itself_comes_through(transport: Http1Transport) -> None:
-    class Failing(httpx.AsyncByteStream):
+    class Failing:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             yield b"one"
             raise KeyError("mine")
@@ -416,8 +416,8 @@ async def test_cancelling_while_sending_is_no_early_answer(transport: Http1Trans
 
 async def test_silence_before_the_head_times_out(transport: Http1Transport) -> None:
     async with playing([Silence(30)]) as server:
-        with pytest.raises(httpx.ReadTimeout):
-            await ask(transport, server.url(), timeout={"read": 0.05})
+        with pytest.raises(errors.ReadTimeout):
+            await ask(transport, server.url(), timeouts=Timeouts(read_s=0.05))
 
 
 async def test_silence_within_a_body_times_out_and_slowness_does_not(
@@ -427,17 +427,15 @@ async def test_silence_within_a_body_times_out_and_slowness_does_not(
     for _ in range(18):
         slow += [Silence(0.05), b"x"]
     async with playing(slow, [*slow, Silence(30)]) as server:
-        limits = {"read": 0.8}
-        assert (await ask(transport, server.url(), timeout=limits)).body == b"x" * 18
-        with pytest.raises(httpx.ReadTimeout):
-            await ask(transport, server.url(), timeout=limits)
+        timeouts = Timeouts(read_s=0.8)
+        assert (await ask(transport, server.url(), timeouts=timeouts)).body == b"x" * 18
+        with pytest.raises(errors.ReadTimeout):
+            await ask(transport, server.url(), timeouts=timeouts)
 
 
 async def test_a_reader_that_takes_its_time_is_no_silence(transport: Http1Transport) -> None:
     async with playing([HI, Stay()]) as server:
-        response = await transport.handle_async_request(
-            request(server.url(), timeout={"read": 0.5})
-        )
+        response = await transport.send(request(server.url(), timeouts=Timeouts(read_s=0.5)))
         await asyncio.sleep(0.8)
         assert await read(response) == b"hi"
 
@@ -457,8 +455,8 @@ async def deaf() -> AsyncIterator[str]:
 async def test_a_request_that_nobody_takes_times_out(transport: Http1Transport) -> None:
     async with deaf() as url:
         for body in (bytes(30_000_000), Parts(*[bytes(1_000_000)] * 30)):
-            with pytest.raises(httpx.WriteTimeout):
-                await ask(transport, url, "POST", body, timeout={"write": 0.2})
+            with pytest.raises(errors.WriteTimeout):
+                await ask(transport, url, "POST", body, timeouts=Timeouts(write_s=0.2))
 
 
 @contextlib.contextmanager
@@ -474,8 +472,8 @@ def full() -> Iterator[int]:
 
 
 async def test_a_connection_that_nobody_accepts_times_out(transport: Http1Transport) -> None:
-    with full() as port, pytest.raises(httpx.ConnectTimeout):
-        await ask(transport, f"http://127.0.0.1:{port}/", timeout={"connect": 0.1})
+    with full() as port, pytest.raises(errors.ConnectTimeout):
+        await ask(transport, f"http://127.0.0.1:{port}/", timeouts=Timeouts(connect_s=0.1))
 
 
 # pressure
@@ -495,18 +493,20 @@ async def test_a_provider_is_held_back_while_nobody_reads(transport: Http1Transp
             sent += 100_000
 
     async with serving(handler) as port:
-        response = await transport.handle_async_request(request(f"http://127.0.0.1:{port}/"))
+        response = await transport.send(request(f"http://127.0.0.1:{port}/"))
         await asyncio.sleep(0.3)
         assert sent < whole / 2
         assert len(await read(response)) == whole
 
 
-async def passed(transport: Http1Transport, **limits: float) -> tuple[list[bytes], bytes]:
+async def passed(
+    transport: Http1Transport, timeouts: Timeouts = NO_TIMEOUTS
+) -> tuple[list[bytes], bytes]:
     """The parts of an answer that were handed over as they came, and what was read of it.
 
     The second of its three parts is not taken."""
     handed: list[bytes] = []
-    next_part = asyncio.Semaphore(3 if limits else 0)
+    next_part = asyncio.Semaphore(0 if timeouts is NO_TIMEOUTS else 3)
 
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await hear(reader, Heard())
@@ -520,10 +520,9 @@ async def passed(transport: Http1Transport, **limits: float) -> tuple[list[bytes
         return part != b"two"
 
     async with serving(handler) as port:
-        asked = request(f"http://127.0.0.1:{port}/", timeout=limits)
-        response = await transport.handle_async_request(asked)
-        assert isinstance(response.stream, ResponseBody)
-        response.stream.through(take)
+        asked = request(f"http://127.0.0.1:{port}/", timeouts=timeouts)
+        response = await transport.send(asked)
+        response.body.through(take)
         next_part.release()
         return handed, await read(response)
 
@@ -533,17 +532,17 @@ async def test_a_part_is_handed_over_as_it_comes_or_read(transport: Http1Transpo
 
 
 async def test_where_silence_is_timed_every_part_is_read(transport: Http1Transport) -> None:
-    assert await passed(transport, read=float(PATIENCE_S)) == ([], b"onetwoend")
+    assert await passed(transport, Timeouts(read_s=PATIENCE_S)) == ([], b"onetwoend")
 
 
 async def test_a_connection_held_back_to_its_end_is_used_again(transport: Http1Transport) -> None:
     size = 64 * 1024 + 500
     said = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
     async with playing([said, Stay()]) as server:
-        unread = await transport.handle_async_request(request(server.url()))
+        unread = await transport.send(request(server.url()))
         await at_rest(transport)
-        limits = {"read": float(PATIENCE_S)}
-        assert len((await ask(transport, server.url(), timeout=limits)).body) == size
+        timeouts = Timeouts(read_s=PATIENCE_S)
+        assert len((await ask(transport, server.url(), timeouts=timeouts)).body) == size
         assert len(await read(unread)) == size
         assert server.connections == 1
 
@@ -551,7 +550,7 @@ async def test_a_connection_held_back_to_its_end_is_used_again(transport: Http1T
 async def test_an_upload_is_held_back_while_nobody_takes_it(transport: Http1Transport) -> None:
     taken = 0
 
-    class Endless(httpx.AsyncByteStream):
+    class Endless:
         async def __aiter__(self) -> AsyncIterator[bytes]:
             nonlocal taken
             while True:
@@ -569,18 +568,18 @@ async def test_an_upload_is_held_back_while_nobody_takes_it(transport: Http1Tran
 
 
 async def test_nobody_there_is_a_connect_error(transport: Http1Transport) -> None:
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(errors.ConnectError):
         await ask(transport, f"http://127.0.0.1:{closed_port()}/")
 
 
 async def test_no_such_name_is_a_connect_error(transport: Http1Transport) -> None:
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(errors.ConnectError):
         await ask(transport, "http://nobody.invalid/")
 
 
 @pytest.mark.parametrize("url", ["ftp://h/", "ws://h/"])
 async def test_other_schemes_are_refused(transport: Http1Transport, url: str) -> None:
-    with pytest.raises(httpx.UnsupportedProtocol):
+    with pytest.raises(errors.UnsupportedProtocol):
         await ask(transport, url)
 
 
@@ -626,7 +625,7 @@ async def test_where_no_address_answers_the_last_error_counts(
         return [(socket.AF_INET, ("127.0.0.1", closed_port())) for _ in range(3)]
 
     monkeypatch.setattr(connector, "_addresses", both)
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(errors.ConnectError):
         await ask(transport, "http://two.test/")
 
 
@@ -687,7 +686,7 @@ async def test_a_large_answer_over_tls_is_held_back_and_whole(certificate: Certi
         Http1Transport(verify=certificate.trusted()) as transport,
         playing([said, Stay()], tls=certificate.served()) as server,
     ):
-        response = await transport.handle_async_request(request(server.url(scheme="https")))
+        response = await transport.send(request(server.url(scheme="https")))
         await asyncio.sleep(0.1)
         assert len(await read(response)) == 5_000_000
 
@@ -696,7 +695,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
     transport: Http1Transport, certificate: Certificate
 ) -> None:
     async with playing([HI], tls=certificate.served()) as server:
-        with pytest.raises(httpx.ConnectError):
+        with pytest.raises(errors.ConnectError):
             await ask(transport, server.url(scheme="https"))
         assert not server.heads
 
@@ -712,7 +711,7 @@ async def test_a_certificate_for_another_name_is_refused(
         Http1Transport(verify=certificate.trusted()) as transport,
         playing([HI], tls=certificate.served()) as server,
     ):
-        with pytest.raises(httpx.ConnectError):
+        with pytest.raises(errors.ConnectError):
             await ask(transport, f"https://other.test:{server.port}/")
         assert not server.heads
 
@@ -749,7 +748,7 @@ async def test_a_server_without_tls_is_a_connect_error(transport: Http1Transport
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
         async with serving(plain) as server.port:
-            with pytest.raises(httpx.ConnectError):
+            with pytest.raises(errors.ConnectError):
                 await ask(transport, server.url(scheme="https"))
 
 
@@ -815,7 +814,7 @@ async def test_a_proxy_that_refuses_is_a_proxy_error(
 ) -> None:
     async with tunnelling(answer) as proxy:
         monkeypatch.setenv("https_proxy", f"127.0.0.1:{proxy.port}")
-        with pytest.raises(httpx.ProxyError):
+        with pytest.raises(errors.ForwardProxyError):
             await ask(transport, "https://provider.test/")
 
 
@@ -843,7 +842,7 @@ async def test_a_proxy_that_is_not_there_is_a_connect_error(
     transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{closed_port()}")
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(errors.ConnectError):
         await ask(transport, "https://provider.test/")
 
 
@@ -852,7 +851,7 @@ async def test_proxies_of_another_kind_are_refused(
     transport: Http1Transport, monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setenv("https_proxy", named)
-    with pytest.raises(httpx.ProxyError):
+    with pytest.raises(errors.ForwardProxyError):
         await ask(transport, "https://provider.test/")
 
 
@@ -894,35 +893,3 @@ async def test_too_many_at_rest_close_the_oldest() -> None:
         shelf.keep(connection)
     assert [connection.closed for connection in connections] == [True, False, False]
     shelf.clear()
-
-
-# as an httpx transport
-
-
-async def test_an_httpx_client_works_over_it(transport: Http1Transport) -> None:
-    said = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 7\r\n\r\n"
-    async with (
-        playing([said + b'{"a":1}', Stay()]) as server,
-        httpx.AsyncClient(transport=transport) as client,
-    ):
-        for _ in range(2):
-            answer = await client.post(server.url("/x"), json={"b": 2})
-            assert answer.json() == {"a": 1}
-            assert answer.headers["set-cookie"] == "a=1"
-            assert answer.headers.get_list("SET-COOKIE") == ["a=1"]
-            assert answer.is_closed
-        assert server.connections == 1
-
-
-async def test_the_headers_of_an_answer_are_httpx_headers(transport: Http1Transport) -> None:
-    pairs = [(b"X-A", b"1"), (b"x-a", b"2"), (b"Content-Length", b"0")]
-    said = b"HTTP/1.1 200 OK\r\n" + b"".join(b"%b: %b\r\n" % pair for pair in pairs) + b"\r\n"
-    async with playing([said, Stay()]) as server:
-        headers = (await transport.handle_async_request(request(server.url()))).headers
-    assert headers.raw == pairs
-    assert headers["X-a"] == "1, 2"
-    assert headers == httpx.Headers(pairs)
-    assert dict(headers.copy()) == {"x-a": "1, 2", "content-length": "0"}
-    headers["x-a"] = "3"
-    del headers["content-length"]
-    assert headers.raw == [(b"x-a", b"3")]

@@ -1,0 +1,85 @@
+"""The interface to providers: both implementations keep it, and its nouns say no more than sent."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+import pytest
+
+from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.httpx_transport import HttpxTransport
+from proxy.outbound.transport import (
+    NO_TIMEOUTS,
+    Timeouts,
+    UpstreamRequest,
+    UpstreamResponse,
+    UpstreamTransport,
+)
+from proxy.relay.context import CallLimits
+from proxy.relay.faults.injector import FaultInjector
+from tests.fakes.provider import Answer, Provider
+from tests.proxy.outbound.http1.asking import ask
+
+IMPLEMENTATIONS: dict[str, Callable[[], UpstreamTransport]] = {
+    "http1": Http1Transport,
+    "httpx": lambda: HttpxTransport(httpx.AsyncHTTPTransport()),
+    "fault": lambda: FaultInjector("auth", method="GET", path=b"/v1/models"),
+}
+
+
+class Body:
+    """A response body that notes that it was closed."""
+
+    closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"{}"
+
+    def through(self, pass_on: Callable[[bytes], bool]) -> None:
+        """Ignored: every part is read."""
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("name", ["http1", "httpx"])
+async def test_each_transport_sends_what_it_is_given(name: str) -> None:
+    headers = [(b"host", b"h"), (b"X-A", b"1"), (b"x-a", b"2"), (b"content-length", b"2")]
+    transport = IMPLEMENTATIONS[name]()
+    with Provider(lambda _: Answer(headers=(("X-B", "1"), ("x-b", "2")), body=(b"{}",))) as there:
+        got = await ask(transport, there.url + "/a%2Fb?c", "PUT", b"hi", headers)
+        (seen,) = there.requests
+        await transport.aclose()
+    assert (seen.method, seen.target, seen.body) == ("PUT", "/a%2Fb?c", b"hi")
+    assert [(n.lower(), v) for n, v in seen.headers] == [
+        (n.decode().lower(), v.decode()) for n, v in headers
+    ]
+    assert (got.status, got.body) == (200, b"{}")
+    assert [pair for pair in got.headers if pair[0].lower() == b"x-b"] == [
+        (b"X-B", b"1"),
+        (b"x-b", b"2"),
+    ]
+
+
+async def test_a_fault_needs_no_provider() -> None:
+    got = await ask(IMPLEMENTATIONS["fault"](), "http://nobody.invalid/v1/models")
+    assert got.status == 401
+
+
+def test_the_timeouts_are_the_calls_limits() -> None:
+    limits = CallLimits(connect_s=1.0, read_s=2.0, write_s=3.0)
+    assert limits.timeouts == Timeouts(connect_s=1.0, read_s=2.0, write_s=3.0)
+    assert Timeouts() == NO_TIMEOUTS
+
+
+async def test_closing_a_response_closes_its_body() -> None:
+    body = Body()
+    await UpstreamResponse(200, [], body).aclose()
+    assert body.closed
+
+
+def test_a_request_holds_nothing_but_its_parts() -> None:
+    request = UpstreamRequest("GET", "http://h", b"/", [], b"", NO_TIMEOUTS)
+    with pytest.raises(AttributeError):
+        request.url = "http://elsewhere/"  # type: ignore[attr-defined]
