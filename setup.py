@@ -21,7 +21,7 @@ _HOT = tuple(
         "capture": ("call", "observer", "usage_injection"),
         "inbound": ("http", "request_cycle"),
         "relay": ("call", "context", "handshake", "http", "websocket"),
-        "recording": ("recorder",),
+        "recording": ("backlog", "failover", "pending", "ports", "recorder", "reports"),
         "store": ("commit", "sqlite", "tables"),
         "telemetry": ("call_counters", "metrics"),
     }.items()

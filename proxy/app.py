@@ -25,7 +25,9 @@ from proxy.inbound.asgi import Message, Receive, Scope, Send
 from proxy.outbound.credentials import signers
 from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
-from proxy.recording.recorder import FlushObserver, Recorder, recover
+from proxy.recording.failover import recover
+from proxy.recording.ports import FlushObserver
+from proxy.recording.recorder import Recorder
 from proxy.recording.spill import left_behind
 from proxy.relay.context import RelayContext
 from proxy.relay.http import Relay
@@ -127,9 +129,9 @@ class Application:
         )
         self._traces = trace_exporter(settings, upstreams, self._worker)
         for observer in (self._metrics.observe, *watching):
-            self._recorder.tell(observer)
+            self._recorder.add_observer(observer)
         if self._traces is not None:
-            self._recorder.tell(self._traces.observe)
+            self._recorder.add_observer(self._traces.observe)
         self._made: ControlPlane | None = None
         self._making_one = threading.Lock()
         self._making: asyncio.Task[ControlPlane] | None = None

@@ -101,8 +101,15 @@ class CachedSummary:
 class RecorderState(Protocol):
     """What the desk asks of the recorder."""
 
-    failing: bool
-    gaps_counted: int
+    @property
+    def failing(self) -> bool:
+        """Whether the database refuses writes."""
+        ...
+
+    @property
+    def gaps_counted(self) -> int:
+        """Calls that were served and could not be recorded."""
+        ...
 
     @property
     def waiting(self) -> int:

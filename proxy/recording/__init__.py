@@ -1,1 +1,1 @@
-"""Make exchanges durable: group commits, the backlog, the spill file."""
+"""Recording of finished calls: queue, group commits, and what the database did not take."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from classifier.records import Exchange, Kind
-from proxy.recording.recorder import FlushResult
+from proxy.recording.ports import FlushResult
 
 # Models answer in a second or think for minutes; a commit takes less than a millisecond.
 _ANSWER_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)

@@ -25,7 +25,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from proxy.recording.recorder import FlushResult
+from proxy.recording.ports import FlushResult
 from proxy.store.errors import StoreError
 from proxy.store.types import StoreCounts
 from proxy.telemetry.call_counters import OVERHEAD_S, CallCounters, CallHistogram, FreshCalls
@@ -43,10 +43,17 @@ _GAUGES = (
 
 
 class RecorderGauges(Protocol):
-    """What is asked of the recorder."""
+    """What the metrics read from the recorder."""
 
-    failing: bool
-    gaps_counted: int
+    @property
+    def failing(self) -> bool:
+        """Whether the database refuses writes."""
+        ...
+
+    @property
+    def gaps_counted(self) -> int:
+        """Calls that were served and could not be recorded, over the life of the process."""
+        ...
 
     @property
     def in_flight(self) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from classifier.records import Exchange, Kind
-from proxy.recording.recorder import FlushResult
+from proxy.recording.ports import FlushResult
 from proxy.routing.upstreams import Upstream
 
 if TYPE_CHECKING:

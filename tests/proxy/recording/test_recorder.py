@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from classifier.records import Ending, Exchange, Timing
-from proxy.recording import recorder as module
+from proxy.recording import backlog, failover, pending
 from proxy.recording.recorder import Recorder
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable, RowRejected
@@ -92,7 +92,7 @@ async def test_a_call_in_flight_is_written_within_milliseconds() -> None:
 
 
 async def test_who_waits_for_a_note_has_it_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_NOTED_S", 3600)
+    monkeypatch.setattr(pending, "_DELAY_S", 3600)
     shelf = Shelf()
     async with recording(shelf) as recorder:
         noted = recorder.opened("x", lambda: BEGUN)
@@ -104,7 +104,7 @@ async def test_who_waits_for_a_note_has_it_written_at_once(monkeypatch: pytest.M
 async def test_a_call_that_is_over_before_it_was_noted_is_written_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_NOTED_S", 3600)
+    monkeypatch.setattr(pending, "_DELAY_S", 3600)
     shelf = Shelf()
     async with recording(shelf) as recorder:
         noted = recorder.opened("x", lambda: BEGUN)
@@ -117,13 +117,13 @@ async def test_a_call_that_is_over_before_it_was_noted_is_written_once(
 async def test_a_call_that_has_only_begun_is_not_written_with_an_older_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_NOTED_S", 3600)
+    monkeypatch.setattr(pending, "_DELAY_S", 3600)
     shelf = Shelf()
     async with recording(shelf) as recorder:
         older = recorder.opened("x", lambda: BEGUN)
-        recorder._look_through()
+        recorder._openings.write_older()
         younger = recorder.opened("y", lambda: replace(BEGUN, id="y"))
-        recorder._look_through()
+        recorder._openings.write_older()
         await asyncio.wait_for(older, PATIENCE_S)
         assert [batch.opened for batch in shelf.batches] == [[BEGUN]]
         assert not younger.done()
@@ -177,7 +177,7 @@ async def test_what_was_kept_is_written_when_the_database_is_back() -> None:
 async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_RETRY_S", 0.1)
+    monkeypatch.setattr(failover, "RETRY_S", 0.1)
     shelf = Shelf(fails=lambda _batch: RuntimeError("no more files"))
     async with recording(shelf) as recorder:
         await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)
@@ -201,7 +201,7 @@ async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes(
 
 
 async def test_memory_is_bounded_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BACKLOG", 3)
+    monkeypatch.setattr(backlog, "_IN_MEMORY", 3)
     shelf = Shelf(fails=away)
     async with recording(shelf) as recorder:
         for n in range(5):

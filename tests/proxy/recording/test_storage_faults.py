@@ -21,7 +21,8 @@ import pytest
 
 from classifier.records import Ending, Exchange, Timing
 from proxy import app
-from proxy.recording.recorder import Recorder, recover
+from proxy.recording.failover import recover
+from proxy.recording.recorder import Recorder
 from proxy.recording.spill import SpillFile, left_behind
 from proxy.store.database import Database
 from tests.proxy.api.test_routes import Service, serving

@@ -23,7 +23,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from classifier.records import Ending, Exchange, Kind, Timing, Usage
 from classifier.verdicts import Subcategory
-from proxy.recording.recorder import FlushResult, Recorder
+from proxy.recording.ports import FlushResult
+from proxy.recording.recorder import Recorder
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.types import CommitBatch, StoreCounts
 from proxy.telemetry.metrics import Metrics
@@ -256,7 +257,7 @@ def test_open_metrics_are_given_to_who_asks_for_them() -> None:
 async def test_a_call_that_is_written_twice_is_told_once() -> None:
     counting = metrics()
     async with recording(Shelf()) as recorder:
-        recorder.tell(counting.observe)
+        recorder.add_observer(counting.observe)
         recorder.opened(ENDED.id, lambda: replace(ENDED, ending=None))
         recorder.hurry()
         await recorder.recorded(ENDED)
@@ -266,14 +267,14 @@ async def test_a_call_that_is_written_twice_is_told_once() -> None:
 
 
 async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.recording.recorder._REMEMBERED", 10)
+    monkeypatch.setattr("proxy.recording.reports._REMEMBERED", 10)
     turns: list[FlushResult] = []
     async with recording(Shelf()) as recorder:
-        recorder.tell(turns.append)
+        recorder.add_observer(turns.append)
         for n in range(25):
             await recorder.recorded(replace(ENDED, id=str(n)))
             await recorder.recorded(replace(ENDED, id=str(max(0, n - 5))))  # a late second one
-        assert len(recorder._told) + len(recorder._told_before) <= 20
+        assert len(recorder._reports._reported) + len(recorder._reports._reported_before) <= 20
     assert [e.id for turn in turns for e in turn.ended] == [str(n) for n in range(25)]
 
 
@@ -295,8 +296,8 @@ async def test_who_watches_badly_hurts_nobody() -> None:
     turns: list[FlushResult] = []
     shelf = Shelf()
     async with recording(shelf) as recorder:
-        recorder.tell(broken)
-        recorder.tell(turns.append)
+        recorder.add_observer(broken)
+        recorder.add_observer(turns.append)
         await recorder.recorded(ENDED)
         await recorder.recorded(replace(ENDED, id="y"))
     assert shelf.recorded == ["x", "y"]
@@ -314,7 +315,7 @@ async def test_a_call_waits_as_long_as_its_commit_takes(monkeypatch: pytest.Monk
     shelf, turns, clock = Telling(), list[FlushResult](), HandTurned(20.0)
     monkeypatch.setattr("proxy.recording.recorder.time", SimpleNamespace(perf_counter=clock))
     async with recording(shelf) as recorder:
-        recorder.tell(turns.append)
+        recorder.add_observer(turns.append)
         shelf.gate.clear()
         done = recorder.recorded(ENDED)
         while not began.is_set():
@@ -401,7 +402,7 @@ import os, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
 from proxy.telemetry.metrics import SHARED, Metrics
-from proxy.recording.recorder import FlushResult
+from proxy.recording.ports import FlushResult
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.types import StoreCounts
 from tests.builders import exchange

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from classifier.records import Cause, Exchange, Kind, Timing, Usage
 from classifier.verdicts import Subcategory
-from proxy.recording.recorder import FlushResult
+from proxy.recording.ports import FlushResult
 from proxy.routing.upstreams import allow_list
 from proxy.telemetry import traces
 from proxy.telemetry.traces import Traces

@@ -1,0 +1,90 @@
+"""Exchanges on their way from the event loop to the recorder's thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from classifier.records import Exchange
+
+_DELAY_S = 0.005  # a call shorter than this is written once, when it ends; at most twice that
+
+
+@dataclass(slots=True)
+class PendingWrites:
+    """Exchanges to write, and the futures that wait for them to be durable.
+
+    ``ended_at`` is when each call in ``ended`` ended, by ``time.perf_counter``.
+    """
+
+    opened: list[Exchange] = field(default_factory=list)
+    ended: list[Exchange] = field(default_factory=list)
+    ended_at: list[float] = field(default_factory=list)
+    waiting: list[asyncio.Future[None]] = field(default_factory=list)
+
+    def extend(self, later: PendingWrites) -> None:
+        """Append writes that were queued later."""
+        self.opened += later.opened
+        self.ended += later.ended
+        self.ended_at += later.ended_at
+        self.waiting += later.waiting
+
+    def exchanges(self) -> list[Exchange]:
+        """Return the exchanges, leaving out the opening of each call that ended here too."""
+        ended = {exchange.id for exchange in self.ended}
+        return [each for each in self.opened if each.id not in ended] + self.ended
+
+
+# A snapshot of a call that began, the future of its write, and the round in which it was added.
+_Opening = tuple[Callable[[], Exchange], asyncio.Future[None], int]
+
+
+class DelayedOpenings:
+    """Openings of calls, held back for milliseconds so that a short call is written only once.
+
+    Arguments:
+        write: queues a snapshot of a call in flight, and the future to resolve once it is durable.
+    """
+
+    def __init__(self, write: Callable[[Exchange, asyncio.Future[None]], None]) -> None:
+        self._write = write
+        self._openings: dict[str, _Opening] = {}  # oldest first
+        self._round = 0
+        self._scheduled = False
+        self._loop: asyncio.AbstractEventLoop  # from the first opening on
+
+    def add(
+        self, exchange_id: str, snapshot: Callable[[], Exchange], done: asyncio.Future[None]
+    ) -> None:
+        """Hold an opening back; ``snapshot`` is called only if it gets written."""
+        self._openings[exchange_id] = snapshot, done, self._round
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop = done.get_loop()
+            self._loop.call_later(_DELAY_S, self.write_older)
+
+    def discard(self, exchange_id: str) -> asyncio.Future[None] | None:
+        """Drop the opening of a call that ended; return its future if it was still held back."""
+        opening = self._openings.pop(exchange_id, None)
+        return None if opening is None else opening[1]
+
+    def write_older(self) -> None:
+        """Write what was added before the last round; schedule the next while any is left."""
+        older = [name for name, (_, _, added) in self._openings.items() if added < self._round]
+        for name in older:
+            self._write_one(self._openings.pop(name))
+        self._round += 1
+        self._scheduled = bool(self._openings)
+        if self._scheduled:
+            self._loop.call_later(_DELAY_S, self.write_older)
+
+    def write_all(self) -> None:
+        """Write all openings now."""
+        openings, self._openings = self._openings, {}
+        for opening in openings.values():
+            self._write_one(opening)
+
+    def _write_one(self, opening: _Opening) -> None:
+        snapshot, done, _ = opening
+        self._write(snapshot(), done)
