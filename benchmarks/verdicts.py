@@ -25,11 +25,11 @@ from benchmarks.run import Round, Rounds, save, say, summary
 from classifier.policy import EVIDENCE
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
 from classifier.verdicts import Subcategory
-from proxy.app import GC_THRESHOLDS
 from proxy.control.pricing import PriceTable
 from proxy.control.rollouts import RolloutService
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import allow_list
+from proxy.server.startup import GC_THRESHOLDS
 from proxy.store.database import Database
 from proxy.store.tables import EXCHANGE_COLUMNS, exchange_row
 from proxy.store.types import CommitBatch

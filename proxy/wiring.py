@@ -5,12 +5,19 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from proxy.api.auth import ControlAuth
+from proxy.api.sessions import Sessions
+from proxy.outbound.credentials import signers
+from proxy.outbound.transport import UpstreamTransport
 from proxy.recording.spill import SpillFile
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
-from proxy.relay.context import CallLimits
+from proxy.relay.context import CallLimits, CallRecorder, RelayContext
+from proxy.routing.limits import ConcurrencyLimiter
+from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Upstream
 from proxy.settings import Settings
 from proxy.store.database import Database
@@ -18,21 +25,21 @@ from proxy.store.errors import StoreError
 from proxy.telemetry import traces
 from proxy.telemetry.metrics import SHARED
 
-_DRAIN_S = 60.0  # how long an answer is read on without its agent, where it is
+_DRAIN_S = 60.0  # how long a response is read on for its usage after the agent left
 
 
-def spill_folder(database: Database, settings: Settings) -> Path | None:
-    """The folder of the spill files; None where nothing is spilled."""
+def spill_place(database: Database, settings: Settings) -> Path | None:
+    """Return the common beginning of the spill files' paths; None if nothing is spilled."""
     return database.spill_place(Path(settings.spill_dir) if settings.spill_dir else None)
 
 
 def open_spill(place: Path | None, worker: str) -> SpillFile | None:
-    """This worker's spill file; None where nothing is spilled."""
+    """Return this worker's spill file; None if nothing is spilled."""
     return SpillFile.of(place, worker) if place else None
 
 
 def shared_metrics_folder(environment: Mapping[str, str]) -> Path | None:
-    """The folder in which workers share their metrics; None for one process."""
+    """Return the folder in which workers share their metrics; None for a single process."""
     named = environment.get(SHARED)
     return Path(named) if named else None
 
@@ -40,14 +47,14 @@ def shared_metrics_folder(environment: Mapping[str, str]) -> Path | None:
 def trace_exporter(
     settings: Settings, upstreams: Mapping[str, Upstream], worker: str
 ) -> traces.Traces | None:
-    """The exporter of traces; None where no endpoint is set."""
+    """Return the exporter of traces; None if no endpoint is set."""
     if settings.otlp_endpoint is None:
         return None
     return traces.to(settings.otlp_endpoint, upstreams, worker=worker)
 
 
 def rollout_access(database: Database) -> Access:
-    """What opens a rollout, looked up in the database."""
+    """Look up in the database what a rollout's key still opens, and its injected fault."""
 
     def look_up(rollout_id: str) -> AccessState | None:
         from truezero.models import Fault  # noqa: PLC0415  the REST contract, 12 ms of a start
@@ -78,8 +85,50 @@ def _away() -> Iterator[None]:
         raise AccessUnknownError from error
 
 
+def control_auth(settings: Settings, secret: bytes) -> ControlAuth:
+    """Return what authenticates requests to the control plane; ``secret`` signs sessions."""
+    token = settings.admin_token.get_secret_value().encode() if settings.admin_token else None
+    public_host = urlsplit(settings.public_url or "").hostname
+    return ControlAuth(token, Sessions.of(secret, token), time.time, public_host)
+
+
+def relay_context(
+    settings: Settings,
+    environment: Mapping[str, str],
+    *,
+    transport: UpstreamTransport,
+    recorder: CallRecorder,
+    keyring: Keyring,
+    salt: bytes,
+    access: Access,
+    admits: Callable[[str], Awaitable[None]],
+) -> RelayContext:
+    """Return what the relays work with; ``admits`` is used if registration is required."""
+    return RelayContext(
+        upstreams=settings.allow_list(),
+        transport=transport,
+        recorder=recorder,
+        keyring=keyring,
+        salt=salt,
+        new_id=new_id,
+        wall=time.time,
+        clock=time.monotonic,
+        limits=call_limits(settings),
+        stall_s=settings.stall_s,
+        proof_required=settings.admin_token is not None,
+        admits=admits if settings.require_registration else None,
+        real_keys=settings.real_keys(environment),
+        signers=signers(environment, time.monotonic),
+        access=access,
+        concurrency=ConcurrencyLimiter(
+            in_all=settings.max_concurrent_calls or None,
+            each=settings.max_concurrent_calls_per_rollout or None,
+        ),
+    )
+
+
 def call_limits(settings: Settings) -> CallLimits:
-    """The bounds of one call, from the settings."""
+    """Return the limits of one call."""
     return CallLimits(
         connect_s=settings.connect_timeout_s,
         read_s=settings.read_timeout_s,
@@ -90,5 +139,5 @@ def call_limits(settings: Settings) -> CallLimits:
 
 
 def new_id() -> str:
-    """An id that sorts by time: 13 hexadecimal digits of microseconds, 11 random ones."""
+    """Return an id that sorts by time: 13 hexadecimal digits of microseconds, 11 random ones."""
     return f"{time.time_ns() // 1000:013x}{random.getrandbits(44):011x}"

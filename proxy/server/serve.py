@@ -37,7 +37,7 @@ def create() -> Application:
     lines = _log(settings)
     lines.install()
     each = lines.exchanges()
-    return Application(settings, os.environ, watching=() if each is None else (each,))
+    return Application(settings, os.environ, observers=() if each is None else (each,))
 
 
 def serve(settings: Settings) -> None:

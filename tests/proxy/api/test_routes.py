@@ -71,7 +71,7 @@ class Service:
             time.sleep(0.005)
         empty(self.database)
         self.app._database.calls.forget_rollouts()
-        self.app._standings._seen.clear()
+        self.app._access._seen.clear()
         self.app.control_plane().desk._summed_up.clear()
         self.provider.requests.clear()
         self.provider.plays(answers.healthy)

@@ -111,7 +111,7 @@ def test_signing_out_ends_the_session_itself_in_every_process(tmp_path: Path) ->
             assert http.get("/", headers=mine).status_code == 200
         sign_out(here, mine)
         assert here.get("/", headers=mine).status_code == 303
-        two._beat()  # as it does every five seconds
+        two._heartbeat.beat()  # as it does every five seconds
         assert there.get("/", headers=mine).status_code == 303
         for http in (here, there):
             assert http.get("/", headers=another).status_code == 200

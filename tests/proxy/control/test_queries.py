@@ -83,7 +83,7 @@ class Asked:
 def nothing_is_asked_unasked() -> Iterator[None]:
     """The heart of a service does not beat while its statements are listened to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("proxy.app._HEARTBEAT_S", 3600.0)
+        patch.setattr("proxy.server.heartbeat._HEARTBEAT_S", 3600.0)
         yield
 
 

@@ -144,7 +144,7 @@ def test_another_process_sees_an_end_within_the_ttl(service: Service, tmp_path: 
     with serving(tmp_path, DATABASE_URL=service.database) as other:
         assert other.app is not None
         clock = HandTurned()
-        other.app._standings._clock = clock
+        other.app._access._clock = clock
         registered = register(one)
         assert by_key(other, registered["key"]).status_code == 200
         end(one, registered["id"])

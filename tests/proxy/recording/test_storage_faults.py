@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from classifier.records import Ending, Exchange, Timing
-from proxy import app
 from proxy.recording.failover import recover
 from proxy.recording.recorder import Recorder
 from proxy.recording.spill import SpillFile, left_behind
+from proxy.server import heartbeat
 from proxy.store.database import Database
 from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.store.test_database import FULL
@@ -288,9 +288,9 @@ def test_a_process_in_trouble_goes_on_saying_that_it_lives(
     def no_file_left(*_: object) -> None:
         raise OSError(errno.EMFILE, "too many open files")
 
-    monkeypatch.setattr(app, "_HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(heartbeat, "_HEARTBEAT_S", 0.05)
     with serving(tmp_path):
-        monkeypatch.setattr(app, "left_behind", no_file_left)
+        monkeypatch.setattr(heartbeat, "left_behind", no_file_left)
         time.sleep(0.2)  # so that one heartbeat has met it
         at_first = _seen_at(tmp_path / "t.db")
         deadline = time.monotonic() + 60

@@ -117,7 +117,7 @@ def test_a_control_plane_that_cannot_be_made_is_not_ready_and_agents_are_served(
     with serving(tmp_path) as service:
         assert service.call().status_code == 200
         assert asked(service, "/readyz").status_code == 500
-    assert "the control plane cannot be made" in caplog.text
+    assert "cannot build the control plane" in caplog.text
 
 
 def asked(service: Service, path: str) -> httpx.Response:
