@@ -16,7 +16,7 @@ class Policy:
     ``stall_s``: an agent that hangs up after this many silent seconds was stalled.
     ``doomed_after``: equal permanent failures until a rollout is doomed; 0 turns it off.
     ``max_steps``: "score" or "exclude" rollouts that ran out of steps.
-    ``max_retries``, ``retry_base_s``, ``retry_cap_s``, ``retry_on_api_error``: see retries.
+    ``max_retries``, ``retry_base_s``, ``retry_cap_s``: see retries.
     ``repetition``: attempts in a row with one and the same cause that make a transient
     failure look deterministic. ``request_repeats``: failures of one and the same request
     inside a rollout that earn a warning. ``breaker_threshold``: 0 turns the breaker off.
@@ -29,7 +29,6 @@ class Policy:
     max_retries: int = 2
     retry_base_s: float = 1.0
     retry_cap_s: float = 30.0
-    retry_on_api_error: bool = True
     repetition: int = 3
     request_repeats: int = 10
     breaker_threshold: int = 5

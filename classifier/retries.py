@@ -68,7 +68,7 @@ def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[s
             if verdict.subcategory is None
             else PERMANENT.get(verdict.subcategory, _PERMANENT)
         )
-    if not policy.retry_on_api_error:
+    if policy.max_retries == 0:
         return "transient, but retrying is turned off"
     repeated = repetitions(verdict.cause, earlier)
     if 0 < policy.repetition <= repeated:

@@ -1,11 +1,7 @@
-"""Every setting of the service: its name, type, default and meaning, read once at start.
-
-It is read by `app` and the command line only; everything else is handed values.
-"""
+"""Settings of the service: name, type, default and meaning of each, read once at start."""
 
 from __future__ import annotations
 
-import logging
 import re
 import tomllib
 from collections.abc import Mapping
@@ -17,7 +13,9 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
+    TypeAdapter,
     ValidationError,
     field_validator,
     model_validator,
@@ -30,34 +28,35 @@ from proxy.routing.upstreams import Upstream, allow_list, normalised
 PREFIX = "TRUEZERO_"
 CONFIG_FILE = "truezero.toml"
 
-log = logging.getLogger("truezero")
-
-# Settings of earlier releases that no longer do anything: accepted with a warning for one release.
-_REMOVED = frozenset({"http_client"})
-# Variables of ours that are not settings of the service: the runner's side reads them.
+# Settings of the last release that are accepted for one more, and what to do instead.
+_DEPRECATED: Mapping[str, str] = {
+    "http_client": "it has no effect, remove it",
+    "retry_on_api_error": "use max_retries = 0 to disable retries",
+}
+# Variables with our prefix that only the runner's side reads.
 _RUNNERS = frozenset({"URL", "TOKEN", "CONFIG", "CORPUS"})
 _UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
 _KEY = re.compile(r"KEY_([A-Z0-9_]+)\Z")
 
 
 class SettingsError(ValueError):
-    """One sentence that names the setting and what is wrong with it."""
+    """An invalid setting: one sentence that names it and says what is wrong."""
 
 
 class Settings(BaseModel):
-    """The service's settings: flag beats environment beats `truezero.toml`."""
+    """The service's settings: flags override the environment, which overrides `truezero.toml`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     host: str = Field("127.0.0.1", description="address to listen on")
-    port: int = Field(8383, ge=0, le=65535, description="port to listen on; 0 takes a free one")
+    port: int = Field(8383, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     control_port: int = Field(
-        0, ge=0, le=65535, description="port of its own for the control plane; 0: the same port"
+        0, ge=0, le=65535, description="separate port for the control plane; 0: same as `port`"
     )
     control_host: str | None = Field(
-        None, description="address of that port; by default the same address"
+        None, description="address of the control plane's port; defaults to `host`"
     )
-    workers: int = Field(1, ge=1, le=64, description="processes that share the port")
+    workers: int = Field(1, ge=1, le=64, description="number of worker processes")
     database_url: str = Field(
         "truezero.db",
         description="SQLite file, or `postgresql://user:password@host/name`",
@@ -65,88 +64,99 @@ class Settings(BaseModel):
     )
     spill_dir: str | None = Field(
         None,
-        description="folder for what the database does not take; by default the SQLite file's, "
-        "with PostgreSQL `truezero-spill` in the working directory",
+        description="folder for calls recorded while the database is unavailable; defaults to the "
+        "SQLite file's folder, with PostgreSQL to `truezero-spill` in the working directory",
     )
     admin_token: SecretStr | None = Field(
-        None, description="opens the control plane; needed beyond loopback"
+        None, description="token for the control plane; required to listen beyond loopback"
     )
     public_url: str | None = Field(
         None,
         pattern=r"^https?://[^/\s]+(/[^\s?#]*)?$",
-        description="how agents reach the proxy; by default as the runner that registers does",
+        description="base URL handed to agents; defaults to the URL of the registration request",
     )
     require_registration: bool = Field(
-        default=False, description="serve only rollouts that POST /rollouts announced"
+        default=False, description="serve only rollouts registered with `POST /rollouts`"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least level that is logged; info has a line for each call"
+        "info", description="minimum level that is logged; `info` logs one line per call"
     )
     log_format: Literal["json", "console"] | None = Field(
-        None, description="`json` or `console`; by default `console` on a terminal, else `json`"
+        None, description="`json` or `console`; defaults to `console` on a terminal, else `json`"
     )
     otlp_endpoint: str | None = Field(
         None,
         pattern=r"^https?://[^/\s]+(/[^\s?#]*)?$",
-        description="collector of OpenTelemetry spans (OTLP over HTTP); needs the extra `otel`",
+        description="OpenTelemetry collector for spans (OTLP over HTTP); requires the extra `otel`",
     )
     body_limit: int = Field(
-        64 * 1024 * 1024, ge=1, description="largest request body, in bytes; above it 413"
+        64 * 1024 * 1024, ge=1, description="maximum request body, in bytes; larger ones get 413"
     )
     max_concurrent_calls: int = Field(
-        20_000, ge=0, description="calls under way at once in one process, above it 503; 0: any"
+        20_000,
+        ge=0,
+        description="maximum concurrent calls per process; more get 503; 0: unlimited",
     )
     max_concurrent_calls_per_rollout: int = Field(
-        0, ge=0, description="the same for each rollout; 0: any number"
+        0, ge=0, description="maximum concurrent calls per rollout and process; 0: unlimited"
     )
     registrations_per_s: float = Field(
         1000.0,
         ge=0,
-        description="rollouts and keys registered per second in one process, ten seconds' worth "
-        "at once, above it 429; 0: any number",
+        description="maximum registrations of rollouts and keys per second and process, with "
+        "bursts of ten times as many; more get 429; 0: unlimited",
     )
-    connect_timeout_s: float = Field(10.0, gt=0, description="to reach an upstream, in seconds")
+    connect_timeout_s: float = Field(
+        10.0, gt=0, description="timeout for connecting to an upstream, in seconds"
+    )
     read_timeout_s: float | None = Field(
-        None, gt=0, description="silence of an upstream, in seconds; unlimited by default"
+        None, gt=0, description="maximum silence of an upstream, in seconds; unlimited by default"
     )
     write_timeout_s: float | None = Field(
-        None, gt=0, description="to send a part of a request, in seconds; unlimited by default"
+        None,
+        gt=0,
+        description="timeout for sending a part of a request, in seconds; unlimited by default",
     )
     drain_on_disconnect: bool = Field(
         default=False,
-        description="read an answer on to its usage, for a minute, when its agent has left",
+        description="when an agent disconnects, read the response for up to 60 s for its usage",
     )
     grace_s: float = Field(
-        30.0, ge=0, description="for calls in flight to end after SIGTERM, in seconds"
+        30.0, ge=0, description="time for calls in flight to finish after SIGTERM, in seconds"
     )
     breaker_threshold: int = Field(
-        5, ge=0, description="equal permanent failures in a row that stop a lane; 0 disables"
+        5,
+        ge=0,
+        description="consecutive equal permanent failures that open a lane's breaker; 0: never",
     )
-    max_retries: int = Field(2, ge=0, description="retries advised for a transient failure")
-    retry_on_api_error: bool = Field(
-        default=True, description="advise a retry of transient failures at all"
+    max_retries: int = Field(
+        2, ge=0, description="maximum retries advised after transient failures; 0: none"
     )
     max_steps: Literal["score", "exclude"] = Field(
-        "score", description="whether a rollout that ran out of steps is scored"
+        "score", description="whether rollouts that ran out of steps are scored"
     )
     doomed_after: int = Field(
-        2, ge=0, description="equal permanent failures that doom a rollout; 0 disables"
+        2, ge=0, description="equal permanent failures after which a rollout is doomed; 0: never"
     )
     stall_s: float = Field(
-        60.0, gt=0, description="silence after which a call its agent left was stalled, in seconds"
+        60.0,
+        gt=0,
+        description="silence after which a call abandoned by its agent is stalled, in seconds",
     )
     upstreams: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="changes to the table of upstreams"
+        default_factory=dict, description="additions and changes to the table of upstreams"
     )
     keys: dict[str, SecretStr] = Field(
-        default_factory=dict, description="real keys by upstream, put in by the proxy"
+        default_factory=dict, description="real keys by upstream, added to calls by the proxy"
     )
+
+    _deprecated: tuple[str, ...] = PrivateAttr(())
 
     @field_validator("admin_token")
     @classmethod
     def _not_blank(cls, token: SecretStr | None) -> SecretStr | None:
         if token is not None and not token.get_secret_value().strip():
-            raise ValueError("is blank: unset it, or give a token")
+            raise ValueError("must not be blank")
         return token
 
     @field_validator("upstreams")
@@ -158,45 +168,52 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _ports_apart(self) -> Self:
         if self.control_port and self.port in (0, self.control_port):
-            raise ValueError("control_port: must be another than port, which then cannot be 0")
+            raise ValueError("control_port: must differ from port, and port must not be 0")
         if self.control_host is not None and "control_port" not in self.model_fields_set:
-            raise ValueError("control_host: needs a control_port")
+            raise ValueError("control_host: requires control_port")
         return self
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Where to listen, as host and port: for agents first."""
+        """The addresses to listen on, as host and port; the agents' first."""
         control = (self.control_host or self.host, self.control_port)
         return ((self.host, self.port), control) if self.control_port else ((self.host, self.port),)
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for each deprecated setting that is set."""
+        return tuple(
+            f"setting {name} ({PREFIX}{name.upper()}) is deprecated: {_DEPRECATED[name]}"
+            for name in self._deprecated
+        )
+
+    @property
     def policy(self) -> Policy:
-        """How to judge, retry and stop."""
+        """The policy by which rollouts are judged and retries advised."""
         return Policy(
             stall_s=self.stall_s,
             doomed_after=self.doomed_after,
             max_steps=self.max_steps,
             max_retries=self.max_retries,
-            retry_on_api_error=self.retry_on_api_error,
             breaker_threshold=self.breaker_threshold,
         )
 
     def allow_list(self) -> dict[str, Upstream]:
-        """The upstreams that agents may reach, by name."""
+        """Return the upstreams that agents may reach, by name."""
         return allow_list(self.upstreams)
 
     def real_keys(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The keys the proxy puts in, by upstream: ``TRUEZERO_KEY_<NAME>``, else ``key_env``."""
-        found = {
+        """Return the real keys by upstream: ``TRUEZERO_KEY_<NAME>``, else ``key_env``."""
+        by_variable = {
             name: environment[upstream.key_env]
             for name, upstream in self.allow_list().items()
             if upstream.key_env and environment.get(upstream.key_env)
         }
-        return found | {name: key.get_secret_value() for name, key in self.keys.items()}
+        return by_variable | {name: key.get_secret_value() for name, key in self.keys.items()}
 
     @property
     def exposed(self) -> str | None:
-        """An address at which others than this machine can reach the service, if any."""
+        """An address at which other machines can reach the service, if any."""
         return next((host for host, _ in self.addresses if not _is_loopback(host)), None)
 
 
@@ -212,19 +229,21 @@ def load(
     environment: Mapping[str, str],
     config: Path | None = None,
 ) -> Settings:
-    """Read the settings; flag beats environment beats file.
+    """Read the settings; flags override the environment, which overrides the file.
 
     Arguments:
-        flags: as given on the command line; a None was not given.
-        config: a `truezero.toml`; by default the one in the working directory, if any.
+        flags: options of the command line; None for those that were not given.
+        config: a `truezero.toml`; defaults to the one in the working directory, if any.
 
     Raises:
-        SettingsError: an unknown name, or a value that cannot be.
+        SettingsError: a name is unknown or a value invalid.
     """
     file = _from_file(config or _named_file(environment))
     env = _from_environment(environment)
     given = {name: value for name, value in flags.items() if value is not None}
-    merged = _without_removed({**file, **env, **given})
+    merged = {**file, **env, **given}
+    deprecated = tuple(name for name in _DEPRECATED if name in merged)
+    _replace_deprecated(merged)
     for table in ("upstreams", "keys"):
         if table in file and table in env:
             merged[table] = _merged(file[table], env[table])
@@ -233,14 +252,15 @@ def load(
     except ValidationError as error:
         raise SettingsError(_sentence(error, env)) from None
     _check_exposure(settings)
+    settings._deprecated = deprecated
     return settings
 
 
 def _check_exposure(settings: Settings) -> None:
     if settings.exposed and settings.admin_token is None:
         raise SettingsError(
-            f"listening on {settings.exposed} lets others in, so TRUEZERO_ADMIN_TOKEN must be set "
-            "(any long random text), or listen on 127.0.0.1"
+            f"TRUEZERO_ADMIN_TOKEN must be set to listen on {settings.exposed}, which other "
+            "machines can reach; use any long random string, or listen on 127.0.0.1"
         )
 
 
@@ -257,13 +277,13 @@ def _from_file(path: Path | None) -> dict[str, Any]:
     try:
         return _lower_names(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not TOML: {error}") from None
+        raise SettingsError(f"{path}: invalid TOML: {error}") from None
 
 
 def _lower_names(table: dict[str, Any]) -> dict[str, Any]:
-    """Names of upstreams in one spelling; `[policy]` is a heading, not a level."""
+    """Normalise the names of upstreams, and lift the settings below `[policy]` to the top level."""
     if isinstance(table.get("policy"), dict):
         table |= table.pop("policy")
     for name in ("upstreams", "keys"):
@@ -273,27 +293,32 @@ def _lower_names(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     for variable, value in environment.items():
         if not variable.startswith(PREFIX):
             continue
         name = variable.removeprefix(PREFIX)
         if named := _UPSTREAM.match(name):
-            found.setdefault("upstreams", {})[normalised(named[1])] = {"url": value}
+            given.setdefault("upstreams", {})[normalised(named[1])] = {"url": value}
         elif named := _KEY.match(name):
-            found.setdefault("keys", {})[normalised(named[1])] = value
-        elif name.lower() in Settings.model_fields or name.lower() in _REMOVED:
-            found[name.lower()] = value
+            given.setdefault("keys", {})[normalised(named[1])] = value
+        elif name.lower() in Settings.model_fields or name.lower() in _DEPRECATED:
+            given[name.lower()] = value
         elif name not in _RUNNERS:
-            raise SettingsError(f"{variable} is no setting of truezero (see the README's table)")
-    return {name: value for name, value in found.items() if value != ""}
+            raise SettingsError(f"unknown setting {variable} (README.md lists all settings)")
+    return {name: value for name, value in given.items() if value != ""}
 
 
-def _without_removed(given: dict[str, Any]) -> dict[str, Any]:
-    """The settings that still exist; one warning for each that does not."""
-    for name in sorted(_REMOVED & given.keys()):
-        log.warning("setting %s (%s) was removed and has no effect", name, PREFIX + name.upper())
-    return {name: value for name, value in given.items() if name not in _REMOVED}
+def _replace_deprecated(given: dict[str, Any]) -> None:
+    """Remove deprecated settings; set what they stand for."""
+    given.pop("http_client", None)
+    retries = given.pop("retry_on_api_error", True)
+    try:
+        if not TypeAdapter(bool).validate_python(retries):
+            given["max_retries"] = 0
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"]
+        raise SettingsError(f"retry_on_api_error: {message[0].lower()}{message[1:]}") from None
 
 
 def _merged(file: Any, env: dict[str, Any]) -> dict[str, Any]:
@@ -307,11 +332,11 @@ def _merged(file: Any, env: dict[str, Any]) -> dict[str, Any]:
 
 def _sentence(error: ValidationError, env: Mapping[str, Any]) -> str:
     first = error.errors(include_url=False)[0]
-    if not first["loc"]:  # of no one setting: the sentence names those it is about
+    if not first["loc"]:  # about several settings, which the sentence names
         return str(first["msg"]).removeprefix("Value error, ")
     name = ".".join(str(part) for part in first["loc"])
-    shown = PREFIX + name.upper() if name in env else name
+    label = PREFIX + name.upper() if name in env else name
     if first["type"] == "extra_forbidden":
-        return f"{shown} is no setting of truezero (see the README's table)"
+        return f"unknown setting {label} (README.md lists all settings)"
     message = first["msg"].removeprefix("Value error, ")
-    return f"{shown}: {message[0].lower()}{message[1:]}"
+    return f"{label}: {message[0].lower()}{message[1:]}"

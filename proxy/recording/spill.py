@@ -1,7 +1,4 @@
-"""A file of one process beside the database: exchanges that the database would not take.
-
-It holds encoded exchanges only, what the database would, and reaches no further than a limit.
-"""
+"""Spill file of one process: exchanges that the database did not take, one JSON line each."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ _SUFFIX = ".spill"
 
 
 class SpillFile:
-    """Lines that wait for the database, oldest first; there is no file while there are none.
+    """Exchanges that wait for the database, oldest first; without any there is no file.
 
     The file is locked as long as its process lives, so that another process can tell
-    what a dead one left behind.
+    which files dead processes left behind.
 
     Arguments:
         path: of the file.
-        limit_bytes: it grows no larger.
+        limit_bytes: maximum size of the file.
     """
 
     def __init__(self, path: Path, *, limit_bytes: int = LIMIT_BYTES) -> None:
@@ -38,16 +35,16 @@ class SpillFile:
         self._limit_bytes = limit_bytes
         self._file: int | None = None
         self._size = 0
-        self._read = 0  # up to here the database has it
-        self._reading = 0
+        self._taken = 0  # offset up to which the database has everything
+        self._returned = 0  # offset up to which `next` has returned exchanges
 
     @classmethod
     def of(cls, place: Path, worker: str) -> Self:
-        """The spill of one worker, whose path begins as all of the database's do."""
+        """Return the spill file of one worker; all paths of a database begin with ``place``."""
         return cls(place.with_name(f"{place.name}.{worker}{_SUFFIX}"))
 
     def keep(self, exchanges: Sequence[Exchange]) -> bool:
-        """Write exchanges down; False, and nothing written, where that is not possible."""
+        """Append exchanges; return False, with nothing written, if that is not possible."""
         try:
             lines = b"".join(orjson.dumps(encode_exchange(each)) + b"\n" for each in exchanges)
             if self._size + len(lines) > self._limit_bytes:
@@ -68,40 +65,40 @@ class SpillFile:
             os.ftruncate(file, self._size)
             raise
         os.ftruncate(file, self._size)
-        raise OSError("only a part could be written")
+        raise OSError("short write")
 
     def next(self, most: int) -> list[Exchange]:
-        """The oldest that the database lacks, at most so many; the same again until ``taken``."""
-        found: list[Exchange] = []
-        at = self._read
+        """Return the oldest exchanges not yet taken; the same ones again until ``taken``."""
+        exchanges: list[Exchange] = []
+        at = self._taken
         if self._file is None:
-            return found
+            return exchanges
         with os.fdopen(os.dup(self._file), "rb") as lines:
             lines.seek(at)
-            while len(found) < most and (line := lines.readline()):
-                at += len(line)  # also of half a line, whose process died over it
+            while len(exchanges) < most and (line := lines.readline()):
+                at += len(line)  # skips a partial line too, left by a process that died writing it
                 with contextlib.suppress(orjson.JSONDecodeError, CodecError):
-                    found.append(decode_exchange(orjson.loads(line)))
-        self._reading = at
-        return found
+                    exchanges.append(decode_exchange(orjson.loads(line)))
+        self._returned = at
+        return exchanges
 
     def taken(self) -> None:
-        """The database has what ``next`` gave."""
-        self._read = self._reading
+        """Mark what ``next`` returned last as written to the database."""
+        self._taken = self._returned
 
     def close(self) -> None:
-        """Let go of the file, and remove it where the database has all of it."""
+        """Close the file, and delete it if the database has everything in it."""
         if self._file is None:
             return
-        if self._read >= self._size:
+        if self._taken >= self._size:
             with contextlib.suppress(OSError):
                 self._path.unlink()
         os.close(self._file)
         self._file = None
-        self._size = self._read = self._reading = 0
+        self._size = self._taken = self._returned = 0
 
     def _take_over(self) -> bool:
-        """Take a dead process's file as one's own; False where its process lives."""
+        """Open and lock the file of a dead process; return False if its process is alive."""
         with contextlib.suppress(OSError):
             file = os.open(self._path, os.O_RDWR)
             try:
@@ -116,7 +113,7 @@ class SpillFile:
 
 
 def left_behind(place: Path) -> Iterator[SpillFile]:
-    """The spills of dead processes on a database, each to be read and closed."""
+    """Yield the spill files of dead processes; the caller reads and closes each."""
     for path in sorted(place.parent.glob(f"{_escaped(place.name)}.*{_SUFFIX}")):
         spill = SpillFile(path)
         if spill._take_over():
@@ -124,7 +121,7 @@ def left_behind(place: Path) -> Iterator[SpillFile]:
 
 
 def _new(path: Path) -> int:
-    """A locked empty file; it gets its name last, so that nobody finds it without its lock."""
+    """Create a locked empty file; it is renamed last, so that it never appears unlocked."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unlocked = path.with_name(path.name + ".new")
     file = os.open(unlocked, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import logging
 import os
 import resource
 import socket
@@ -26,13 +27,15 @@ from proxy.telemetry import multiprocess, traces
 from proxy.telemetry.logs import Log
 from proxy.telemetry.metrics import SHARED
 
+log = logging.getLogger("truezero")
+
 
 class StartError(Exception):
-    """Why the service cannot start, in one sentence."""
+    """The service cannot start; one sentence says why."""
 
 
 def create() -> Application:
-    """The application as uvicorn's worker processes build it, from the environment."""
+    """Build the application from the environment, as uvicorn does in each worker process."""
     settings = load({}, os.environ)
     lines = _log(settings)
     lines.install()
@@ -41,17 +44,19 @@ def create() -> Application:
 
 
 def serve(settings: Settings) -> None:
-    """Run the service until it is told to stop.
+    """Run the service until it receives SIGINT or SIGTERM.
 
     Raises:
-        StartError: the database cannot be written, the port is taken, or what traces need is
-            not installed.
+        StartError: the database is not writable, the port is in use, or the extra that traces
+            need is not installed.
     """
     _prepare(settings)
     listeners = [_listen(host, port) for host, port in settings.addresses]
     _raise_descriptor_limit()
     lines = _log(settings)
     lines.install()
+    for warning in settings.warnings:
+        log.warning("%s", warning)
     config = uvicorn.Config(
         "proxy.server.serve:create",
         factory=True,
@@ -69,13 +74,13 @@ def serve(settings: Settings) -> None:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=int(settings.grace_s),
     )
-    lines.announce(f"truezero listens on {_url(listeners[0])} (version {_version()})")
+    lines.announce(f"truezero listening on {_url(listeners[0])} (version {_version()})")
     for control in listeners[1:]:
-        lines.announce(f"its control plane answers on {_url(control)} only")
+        lines.announce(f"control plane listening on {_url(control)} only")
     try:
         if settings.workers > 1:
             gc.enable()
-            with _sharing_numbers(os.environ):
+            with _shared_metrics(os.environ):
                 WorkerProcesses(config, sockets=listeners).run()
         else:
             SingleProcess(config).run(sockets=listeners)
@@ -96,8 +101,8 @@ def _log(settings: Settings) -> Log:
 
 
 @contextlib.contextmanager
-def _sharing_numbers(environment: MutableMapping[str, str]) -> Iterator[None]:
-    """A folder in which worker processes add up their numbers; started anew with the service."""
+def _shared_metrics(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Set up an empty folder in which worker processes share their metrics."""
     with multiprocess.folder() as folder:
         environment[SHARED] = str(folder)
         try:
@@ -112,17 +117,10 @@ def _prepare(settings: Settings) -> None:
             traces.check()
         except traces.MissingError as error:
             raise StartError(str(error)) from None
-    database = _named(settings)
-    try:
+    with _database(settings) as database:
         database.prepare()
         for name in ("salt", "keyring"):
             database.deployment.secret(name)
-    except UnusableDatabase as error:
-        raise StartError(str(error)) from None
-    except StoreError as error:
-        raise StartError(_unwritable(settings, error)) from None
-    finally:
-        database.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -140,13 +138,13 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _version() -> str:
-    """What runs, and whether its hot path is C (setup.py)."""
+    """Return the version, and whether the hot path is compiled (setup.py)."""
     compiled = not str(sys.modules[Relay.__module__].__file__).endswith(".py")
     return metadata.version("truezero") + (", compiled" if compiled else "")
 
 
 def _raise_descriptor_limit() -> None:
-    """Thousands of streams need two descriptors each; the soft limit is often 1,024."""
+    """Raise the soft limit, often 1,024: thousands of streams need two descriptors each."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         if soft < hard:
@@ -154,29 +152,28 @@ def _raise_descriptor_limit() -> None:
 
 
 def upgrade(settings: Settings) -> tuple[str | None, str | None]:
-    """Bring the schema up to date; returns the versions before and now.
+    """Upgrade the schema; return the versions before and after.
 
     Raises:
-        StartError: the database cannot be written, or a later version wrote it.
+        StartError: the database is not writable, or was written by a later version.
     """
-    database = _named(settings)
-    try:
+    with _database(settings) as database:
         return database.prepare()
+
+
+@contextlib.contextmanager
+def _database(settings: Settings) -> Iterator[Database]:
+    """Open the database and close it again; its errors become a StartError."""
+    try:
+        database = Database(settings.database_url)
+    except BadUrl as error:
+        raise StartError(f"database_url: {error}") from None
+    try:
+        yield database
     except UnusableDatabase as error:
         raise StartError(str(error)) from None
     except StoreError as error:
-        raise StartError(_unwritable(settings, error)) from None
+        where = place(settings.database_url)
+        raise StartError(f"cannot open the database {where!r} for writing: {error}") from None
     finally:
         database.close()
-
-
-def _named(settings: Settings) -> Database:
-    try:
-        return Database(settings.database_url)
-    except BadUrl as error:
-        raise StartError(f"database_url: {error}") from None
-
-
-def _unwritable(settings: Settings, error: StoreError) -> str:
-    where = place(settings.database_url)
-    return f"the database {where!r} cannot be opened for writing: {error}"

@@ -1,7 +1,4 @@
-"""The server's processes and how they end: calls may finish, a second signal cuts them.
-
-It serves nothing itself, and leaves no worker behind whose parent is gone.
-"""
+"""Server processes and their shutdown: calls may finish, a second signal cancels them."""
 
 from __future__ import annotations
 
@@ -21,40 +18,40 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from proxy.server.startup import tune_process
 
-# Set by the first signal: streams that have no end of their own end then.
+# Set by the first signal; ends streams that would never end by themselves.
 LEAVING = threading.Event()
 
 
 class SingleProcess(uvicorn.Server):
-    """uvicorn's server, but for its end.
+    """uvicorn's server with a graceful shutdown.
 
-    The first signal lets calls in flight end within the grace, and the process then ends with
-    exit code 0. A second one cancels them, and what they were is still recorded.
+    On the first signal, calls in flight may finish within the grace period, and the process exits
+    with code 0. A second signal cancels them; they are still recorded.
     """
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until told to stop."""
+        """Serve until a signal arrives."""
         self._loop = asyncio.get_running_loop()
         await super().serve(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal; uvicorn would raise it again at its end, and skip the end at a second."""
+        """Handle a signal; uvicorn would raise it again on exit, and skip cleanup on a second."""
         if self.should_exit:
-            self._loop.call_soon_threadsafe(self._cut)
+            self._loop.call_soon_threadsafe(self._cancel_calls)
         LEAVING.set()
         self.should_exit = True
 
-    def _cut(self) -> None:
+    def _cancel_calls(self) -> None:
         for task in self.server_state.tasks:
             task.cancel()
 
 
 class Worker(Process):
-    """A worker of uvicorn's that ends as above, and when its parent is gone."""
+    """A uvicorn worker with the same shutdown, which also stops when its parent dies."""
 
     @property
     def server(self) -> uvicorn.Server:
-        """What serves in the worker's process."""
+        """The server in the worker's process."""
         if self._server is None:
             self._server = SingleProcess(config=self.config)
         return self._server
@@ -66,14 +63,14 @@ class Worker(Process):
         super().target(sockets)
 
 
-multiprocess.Process = Worker  # type: ignore[misc]  # started in three places, by this name
+multiprocess.Process = Worker  # type: ignore[misc]  # uvicorn starts workers in three places, by this name
 
 
 class WorkerProcesses(Multiprocess):
-    """uvicorn's workers and their parent: a second signal reaches them too."""
+    """uvicorn's supervisor of workers; passes a second signal on to them."""
 
     def join_all(self) -> None:
-        """Wait until the workers have ended, and hand further signals on to them."""
+        """Wait until the workers have stopped, passing further signals on to them."""
         while any(worker.process.is_alive() for worker in self.processes):
             if self.signal_queue:
                 self.signal_queue.clear()

@@ -73,7 +73,7 @@ def test_a_spent_quotas_reset_time_is_passed_on_without_advising_a_retry() -> No
 
 
 def test_retrying_can_be_turned_off() -> None:
-    verdict = judge(rollout("503"), policy=Policy(retry_on_api_error=False))
+    verdict = judge(rollout("503"), policy=Policy(max_retries=0))
     assert verdict.retry.eligible is False
     assert verdict.retry.reason == "transient, but retrying is turned off"
 

@@ -1,4 +1,4 @@
-"""Settings: who beats whom, and one clear sentence for what cannot be."""
+"""Settings: precedence, and one clear sentence for each invalid one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_secrets_are_not_printed() -> None:
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"PROT": "1"}, "TRUEZERO_PROT is no setting"),
+        ({"PROT": "1"}, "unknown setting TRUEZERO_PROT"),
         ({"PORT": "http"}, "TRUEZERO_PORT"),
         ({"PORT": "70000"}, "TRUEZERO_PORT"),
         ({"WORKERS": "0"}, "TRUEZERO_WORKERS"),
@@ -118,9 +118,26 @@ def test_loopback_needs_none(host: str) -> None:
     assert not settings(HOST=host).exposed
 
 
-def test_a_removed_setting_is_accepted_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_deprecated_setting_is_accepted_with_a_warning() -> None:
     plain = settings()
-    assert caplog.messages == []
-    assert settings('http_client = "aiohttp"') == settings(HTTP_CLIENT="http1") == plain
-    warning = "setting http_client (TRUEZERO_HTTP_CLIENT) was removed and has no effect"
-    assert caplog.messages == [warning, warning]
+    assert plain.warnings == ()
+    warning = (
+        "setting http_client (TRUEZERO_HTTP_CLIENT) is deprecated: it has no effect, remove it"
+    )
+    for given in (settings('http_client = "aiohttp"'), settings(HTTP_CLIENT="http1")):
+        assert given.warnings == (warning,)
+        assert given.model_dump() == plain.model_dump()
+
+
+@pytest.mark.parametrize("spelling", ["false", "0", "off"])
+def test_retry_on_api_error_is_replaced_by_max_retries(spelling: str) -> None:
+    by_variable = settings(RETRY_ON_API_ERROR=spelling, MAX_RETRIES="3")
+    by_file = settings("[policy]\nretry_on_api_error = false\nmax_retries = 3")
+    assert by_variable.policy.max_retries == by_file.policy.max_retries == 0
+    assert ["retry_on_api_error" in warning for warning in by_file.warnings] == [True]
+    assert settings(RETRY_ON_API_ERROR="true", MAX_RETRIES="3").policy.max_retries == 3
+
+
+def test_a_deprecated_setting_must_still_be_valid() -> None:
+    with pytest.raises(SettingsError, match="retry_on_api_error: input should be a valid boolean"):
+        settings(RETRY_ON_API_ERROR="perhaps")

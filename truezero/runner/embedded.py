@@ -17,7 +17,7 @@ from pathlib import Path
 
 _START_S = 20.0
 _POLL_S = 0.02
-_LISTENS = re.compile(r"listens on (http://\S+)")
+_LISTENS = re.compile(r"listening on (http://\S+)")
 _LOG = "service.log"
 
 

@@ -126,7 +126,7 @@ def test_both_ports_say_that_the_process_lives(ports: Ports) -> None:
 def test_the_log_tells_both_addresses(ports: Ports) -> None:
     service, control, *_ = ports
     said = service.log()
-    assert f"truezero listens on {service.url}" in said
+    assert f"truezero listening on {service.url}" in said
     assert str(control.base_url).rstrip("/") in said
 
 

@@ -233,7 +233,7 @@ def test_the_service_says_ids_and_never_what_was_said(tmp_path: Path) -> None:
     calls_said = [line for line in said if line["event"] == "exchange"]
     assert [line["exchange"] for line in calls_said] == made
     assert [line["status"] for line in calls_said] == [200] * 8 + [401]
-    assert said[0]["event"].startswith(f"truezero listens on {service.url} ")
+    assert said[0]["event"].startswith(f"truezero listening on {service.url} ")
     assert "uvicorn.error" in {line.get("logger") for line in said}
     assert SECRET not in log
     assert "API key" not in log
@@ -257,4 +257,4 @@ def test_at_warning_the_service_says_where_it_listens_and_no_more(tmp_path: Path
         asked(service)
         service.stop()
         (line,) = service.log().splitlines()
-    assert f"listens on {service.url} " in line
+    assert f"listening on {service.url} " in line
