@@ -12,13 +12,13 @@ from setuptools import setup
 _HOT = tuple(
     f"proxy/{room}/{name}.py"
     for room, names in {
-        "wire": ("response", "request", "dialect", "usage"),
+        "wire": ("response", "request", "body", "payloads", "dialect", "usage"),
         "wire/dialects": ("openai_chat",),
         "wire/framing": ("encoding", "sse"),
         "outbound": ("transport",),
         "outbound/http1": ("connection", "pool", "response", "serialize", "transport"),
         "routing": ("headers", "limits", "rollout_keys", "target"),
-        "capture": ("call", "observer", "usage_injection"),
+        "capture": ("call", "exchange", "observer", "response_head", "usage_injection"),
         "inbound": ("http", "request_cycle"),
         "relay": ("call", "context", "handshake", "http", "websocket"),
         "recording": ("backlog", "failover", "pending", "ports", "recorder", "reports"),

@@ -13,29 +13,22 @@ import pytest
 from tests.house import FILE_LINES, Measure, figures, measures, read
 
 OFFENDERS: Mapping[tuple[str, str], int] = {
-    ("lines of a file", "proxy/capture/observer.py"): 359,
-    ("lines of a file", "proxy/control/rollouts.py"): 772,
+    ("lines of a file", "proxy/control/rollouts.py"): 771,
     ("lines of a file", "proxy/inbound/http.py"): 352,
-    ("lines of a file", "proxy/relay/call.py"): 462,
+    ("lines of a file", "proxy/relay/call.py"): 460,
     ("lines of a file", "proxy/relay/websocket.py"): 392,
-    ("lines of a file", "proxy/store/database.py"): 956,
-    ("lines of a class", "proxy/capture/observer.py::CallObserver"): 282,
-    ("fields of a class", "proxy/capture/observer.py::CallObserver"): 18,
-    ("lines of a class", "proxy/control/rollouts.py::RolloutService"): 552,
+    ("lines of a class", "proxy/control/rollouts.py::RolloutService"): 557,
     ("lines of a class", "proxy/inbound/http.py::HttpProtocol"): 264,
     ("fields of a class", "proxy/inbound/http.py::HttpProtocol"): 21,
     ("lines of a class", "proxy/inbound/request_cycle.py::RequestCycle"): 214,
     ("fields of a class", "proxy/inbound/request_cycle.py::RequestCycle"): 17,
-    ("lines of a class", "proxy/outbound/http1/connection.py::Connection"): 314,
+    ("lines of a class", "proxy/outbound/http1/connection.py::Connection"): 309,
     ("fields of a class", "proxy/outbound/http1/connection.py::Connection"): 18,
-    ("lines of a class", "proxy/relay/call.py::ProxiedCall"): 349,
+    ("lines of a class", "proxy/relay/call.py::ProxiedCall"): 348,
     ("fields of a class", "proxy/relay/call.py::ProxiedCall"): 26,
     ("fields of a class", "proxy/relay/context.py::RelayContext"): 16,
     ("lines of a class", "proxy/relay/websocket.py::ProxiedWebSocket"): 265,
-    ("lines of a class", "proxy/store/database.py::Database"): 520,
-    ("fields of a class", "proxy/wire/dialect.py::Reading"): 16,
-    ("lines of a class", "proxy/wire/response.py::ResponseReader"): 250,
-    ("fields of a class", "proxy/wire/response.py::ResponseReader"): 18,
+    ("classes of one name", "Events"): 2,
 }
 
 # Over a bound for good, and why.
@@ -46,6 +39,7 @@ EXEMPT: Mapping[tuple[str, str], str] = {
     ): "the contract's result, field by field",
     ("fields of a class", "classifier/records.py::Exchange"): "a row of the table of exchanges",
     ("fields of a class", "classifier/verdicts.py::Verdict"): "the contract's verdict",
+    ("fields of a class", "proxy/wire/dialect.py::Reading"): "one response, fact by fact",
     ("fields of a class", "proxy/settings.py::Settings"): "one table: a line for each setting",
     ("fields of a class", "truezero/models/batches.py::BatchSummary"): "the contract's batch",
     ("fields of a class", "truezero/models/rollouts.py::Exchange"): "the contract's exchange",

@@ -1,4 +1,4 @@
-"""A call as the relay sends it: what is known before the provider answers."""
+"""What is known of a call before its response: the request, as the relay sends it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from classifier.records import Attribution
-
-Headers = Sequence[tuple[bytes, bytes]]
+from proxy.routing import headers as dress
+from proxy.wire import routes
+from proxy.wire.dialect import Headers
+from proxy.wire.request import RequestReader
 
 
 @dataclass(slots=True)
@@ -32,3 +34,35 @@ class Call:
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None
     injected: bool = False
+
+
+class CapturedRequest:
+    """The request of one call: its route, what its headers state, and a reader of its body.
+
+    Arguments:
+        salt: key of the request's digest; the same in every process of a service.
+        limit: most bytes held of the body.
+    """
+
+    __slots__ = ("_salt", "body", "call", "route", "sdk_retry", "traceparent")
+
+    def __init__(self, call: Call, *, salt: bytes, limit: int) -> None:
+        self.call = call
+        self._salt = salt
+        self.route = routes.route(call.method, call.path)
+        headers = dress.named(call.request_headers)
+        encodings: Sequence[bytes] = ()
+        if b"content-encoding" in headers:
+            encodings = [v for name, v in call.request_headers if name == b"content-encoding"]
+        self.body = RequestReader(encodings, limit)
+        self.sdk_retry = _retry_count(headers.get(b"x-stainless-retry-count"))
+        self.traceparent = headers.get(b"traceparent")
+
+    def digest(self) -> str | None:
+        """Return a salted digest by which a repeated request is known again."""
+        line = self.call.method.encode() + b" " + self.call.path + b"\n"
+        return self.body.digest(self._salt, line)
+
+
+def _retry_count(value: bytes | None) -> int | None:
+    return int(value) if value is not None and value.isdigit() and len(value) < 5 else None

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 import orjson
 
 from classifier.records import Ending, Exchange, Kind
-from proxy.capture.call import Call, Headers
+from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
 from proxy.wire import routes
-from proxy.wire.dialect import Payload, model_name, name, part
+from proxy.wire.dialect import Headers, Payload, model_name, name, part
 
 # A quote inside a JSON string is escaped, so a quoted word in the bytes is a key or a value.
 _ASKS = re.compile(rb'"response\.create"')

@@ -6,7 +6,7 @@ It keeps counts and names, never a text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Mapping, Set
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -81,6 +81,7 @@ class Reading:
 
 
 Payload = Mapping[str, object]
+Headers = Sequence[tuple[bytes, bytes]]  # in order, duplicates too; names in lower case
 Read = Callable[[Reading, Payload, str | None], None]
 Totals = Callable[[Reading], tuple[int | None, int | None]]
 

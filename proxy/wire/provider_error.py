@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from classifier.records import ProviderError
+from proxy.wire.dialect import Headers
 from proxy.wire.error_shapes import (
     CODE_KEYS,
     ITEMS,
@@ -24,7 +25,7 @@ from proxy.wire.error_shapes import (
     substantial,
     text_of,
 )
-from proxy.wire.retry_after import Headers, parse_duration, plausible_wait
+from proxy.wire.retry_after import parse_duration, plausible_wait
 
 _NAME: Final = re.compile(r"[^\s]{1,120}")  # a code or type has no blanks; a sentence does
 _DEPTH: Final = 6  # errors wrapped in errors: gateways nest two or three deep

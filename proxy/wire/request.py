@@ -1,7 +1,4 @@
-"""What a request asks for: its model, whether streamed, whether tools are offered.
-
-It reads these and nothing else of a body, and lets the body go as soon as it may.
-"""
+"""Read the model, the stream flag and the tools of a request body."""
 
 from __future__ import annotations
 
@@ -14,50 +11,50 @@ from proxy.wire.dialect import Payload, model_name, part
 from proxy.wire.framing.encoding import decoder
 from proxy.wire.unreadable import Unreadable
 
-# The model asked for, whether as a stream, and whether tools are offered; None is unknown, for
-# a body that is no JSON object.
-Asked = tuple[str | None, bool | None, bool | None]
-UNKNOWN: Asked = (None, None, None)
+# The model, whether the response is to be streamed, and whether tools are offered; None is
+# unknown, for a body that is no JSON object.
+RequestFields = tuple[str | None, bool | None, bool | None]
+UNKNOWN: RequestFields = (None, None, None)
 
 
 class RequestReader:
-    """Holds a request's body, up to a budget, until it has been read.
+    """Buffer a request body, up to a limit, until it has been read.
 
     Arguments:
         encodings: the values of its ``Content-Encoding`` headers.
         limit: most bytes held, encoded and decoded.
     """
 
-    __slots__ = ("_asked", "_encodings", "_limit", "_pieces", "size")
+    __slots__ = ("_encodings", "_fields", "_limit", "_pieces", "size")
 
     def __init__(self, encodings: Sequence[bytes], limit: int) -> None:
         self._encodings = encodings
         self._limit = limit
         self._pieces: list[bytes] | None = []
-        self._asked: Asked | None = None
+        self._fields: RequestFields | None = None
         self.size = 0
 
     def feed(self, chunk: bytes) -> None:
         """Take a piece of the body as it was sent."""
         self.size += len(chunk)
         if self._pieces is not None:
-            self._asked = None  # an answer may begin before its request's end
+            self._fields = None  # a response may begin before its request's end
             self._pieces.append(chunk)
             if self.size > self._limit:
                 self._pieces = None
 
-    def let_go(self) -> None:
-        """Keep what was read, and no byte of the body."""
+    def discard(self) -> None:
+        """Free the body; the fields that were read stay."""
         self._pieces = None
 
-    def asked(self) -> Asked:
-        """What the body asks for, as far as it came; unknown for one over its budget."""
-        if self._asked is None:
-            self._asked = self._read() if self._pieces else UNKNOWN
-        return self._asked
+    def fields(self) -> RequestFields:
+        """Return the fields of the body so far; unknown for one over its limit."""
+        if self._fields is None:
+            self._fields = self._read() if self._pieces else UNKNOWN
+        return self._fields
 
     def digest(self, salt: bytes, line: bytes) -> str | None:
-        """A salted 8-byte digest of the request line and the body; None once let go."""
+        """Return a salted 8-byte digest of request line and body; None once discarded."""
         if self._pieces is None:
             return None
         digest = hashlib.blake2b(line, key=salt[:64], digest_size=8)
@@ -65,21 +62,21 @@ class RequestReader:
             digest.update(piece)
         return digest.hexdigest()
 
-    def _read(self) -> Asked:
+    def _read(self) -> RequestFields:
         pieces = self._pieces or [b""]
         if not self._encodings:
-            # Not all has come, or it is no object: spare the parsing.
+            # An incomplete body, or one that is no object, is not worth parsing.
             whole = pieces[-1].rstrip().endswith(b"}")
-            return asked(b"".join(pieces)) if whole else UNKNOWN
+            return read_fields(b"".join(pieces)) if whole else UNKNOWN
         body = b"".join(pieces)
         try:
             undo = decoder(self._encodings, self._limit)
-            return asked(undo.feed(body) if undo else body)
+            return read_fields(undo.feed(body) if undo else body)
         except Unreadable:
             return UNKNOWN
 
 
-def asked(body: bytes) -> Asked:
+def read_fields(body: bytes) -> RequestFields:
     """Read a whole JSON request body, decoded.
 
     The body is parsed once, whole: one pass of orjson costs what two searches for a key
@@ -92,13 +89,13 @@ def asked(body: bytes) -> Asked:
         return UNKNOWN
     if not isinstance(payload, dict):
         return UNKNOWN
-    tools = not _TOOLED.isdisjoint(payload) and _has_tools(payload)
+    tools = not _TOOL_KEYS.isdisjoint(payload) and _has_tools(payload)
     return model_name(payload.get("model")), payload.get("stream") is True, tools
 
 
 # ``functions`` is OpenAI's before tools; ``toolConfig`` holds them at Converse; Code Assist
 # wraps the whole request (gemini-cli).
-_TOOLED = frozenset(("tools", "functions", "toolConfig", "request"))
+_TOOL_KEYS = frozenset(("tools", "functions", "toolConfig", "request"))
 
 
 def _has_tools(payload: Payload) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-Headers = Sequence[tuple[bytes, bytes]]
+from proxy.wire.dialect import Headers
+
 _WAITS: Final = frozenset((b"retry-after", b"retry-after-ms"))
 _UNITS: Final[Mapping[str, float]] = {
     "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0,

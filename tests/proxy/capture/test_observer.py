@@ -15,6 +15,7 @@ from classifier.records import Ending, Flaw, Kind, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver, ObserverLimits
 from proxy.wire.dialect import Dialect
+from proxy.wire.payloads import PayloadReader
 from proxy.wire.response import ResponseReader
 from tests.proxy.wire.hearing import SALT, call, head, heard, tapped
 from tests.proxy.wire.samples import (
@@ -506,7 +507,7 @@ def test_a_skimmed_stream_says_what_a_read_one_says(monkeypatch: pytest.MonkeyPa
     streams = [one for one in SAMPLES if one.type == SSE]
     skimmed = [heard(_events(one.body), one.path, type_=SSE) for one in streams]
     monkeypatch.setattr(ResponseReader, "_skimming", lambda _: None)
-    monkeypatch.setattr(ResponseReader, "_tells", lambda _reader, _data: True)
+    monkeypatch.setattr(PayloadReader, "is_worth_parsing", lambda *_: True)
     assert [heard(_events(one.body), one.path, type_=SSE) for one in streams] == skimmed
 
 
@@ -588,7 +589,8 @@ def test_an_unexpected_error_of_ours_makes_it_deaf_and_is_named_without_content(
         raise KeyError("prompt text")
 
     tap = tapped(type_=SSE if where == "feed" else "application/json")
-    monkeypatch.setattr(tap._answer, "dialect", Dialect(name="x", read=broken, totals=_no_totals))
+    unreadable = Dialect(name="x", read=broken, totals=_no_totals)
+    monkeypatch.setattr(tap._response.payloads, "dialect", unreadable)
     assert tap.on_response_body(DELTA if where == "feed" else chat(USAGE), 101.0) is False
     exchange = tap.finish(Ending.COMPLETE, 102.0)
     assert exchange.deaf is not None
@@ -604,7 +606,8 @@ def test_a_failed_call_that_could_not_be_read_is_failed_all_the_same(
 
     tap = tapped(status=503)
     tap.on_response_body(dump(LIMITED), 101.0)
-    monkeypatch.setattr(tap._answer, "dialect", Dialect(name="x", read=broken, totals=_no_totals))
+    unreadable = Dialect(name="x", read=broken, totals=_no_totals)
+    monkeypatch.setattr(tap._response.payloads, "dialect", unreadable)
     exchange = tap.finish(Ending.COMPLETE, 102.0)
     assert exchange.deaf is not None
     assert exchange.cause is not None

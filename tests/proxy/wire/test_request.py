@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.request import Asked, asked
+from proxy.wire.request import RequestFields, read_fields
 from tests.proxy.wire.samples import dump
 
 
@@ -22,17 +22,17 @@ from tests.proxy.wire.samples import dump
         ({"model": 7, "stream": "yes"}, ("7", False, False)),
     ],
 )  # fmt: skip
-def test_model_stream_and_tools_are_read(request_: object, answer: Asked) -> None:
-    assert asked(dump(request_)) == answer
+def test_model_stream_and_tools_are_read(request_: object, answer: RequestFields) -> None:
+    assert read_fields(dump(request_)) == answer
 
 
 def test_only_the_request_s_own_keys_count_not_those_of_an_earlier_tool_call() -> None:
     earlier = {"type": "tool_use", "input": {"model": "x", "stream": True, "tools": [1]}}
     quoted = {"role": "user", "content": '{"model":"y","stream":true,"tools":[{}]}'}
     body = dump({"messages": [{"role": "assistant", "content": [earlier]}, quoted], "model": "m"})
-    assert asked(body) == ("m", False, False)
+    assert read_fields(body) == ("m", False, False)
 
 
 @given(st.binary(max_size=100))
 def test_what_is_no_json_object_is_unknown(body: bytes) -> None:
-    assert asked(b"[" + body) == asked(b"") == (None, None, None)
+    assert read_fields(b"[" + body) == read_fields(b"") == (None, None, None)

@@ -1,0 +1,145 @@
+"""Build the record of a call, an Exchange, from what was observed of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
+from proxy.capture.call import CapturedRequest
+from proxy.capture.response_head import ResponseHead
+from proxy.wire import usage
+from proxy.wire.body import ReadResult
+from proxy.wire.dialect import Reading, Totals
+from proxy.wire.response import ResponseReader
+
+_COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
+           "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip
+
+
+def opened_exchange(request: CapturedRequest, api: str) -> Exchange:
+    """The exchange of a call in flight: ``ending`` is None."""
+    call, route = request.call, request.route
+    model, streamed, has_tools = request.body.fields()
+    return Exchange(
+        id=call.id,
+        rollout_id=call.rollout_id,
+        upstream=call.upstream,
+        api=api,
+        timing=Timing(call.started_at),
+        kind=route.kind,
+        method=call.method,
+        role=call.role,
+        model=route.model or model,
+        streamed=route.streams or streamed,
+        has_tools=has_tools,
+        request_bytes=request.body.size,
+        sdk_retry=request.sdk_retry,
+        attribution=call.attribution,
+        key_digest=call.key_digest,
+        injected=call.injected,
+    )
+
+
+def finished_exchange(
+    request: CapturedRequest,
+    head: ResponseHead,
+    response: ResponseReader,
+    result: ReadResult,
+    *,
+    ending: Ending,
+    cause: Cause | None,
+    timing: Timing,
+    size: int,
+    unreadable: str | None,
+) -> Exchange:
+    """The exchange of a call that ended.
+
+    Arguments:
+        result: what the response said, as ``response.end()`` returned it.
+        size: bytes of the response body.
+        unreadable: why the response could not be read; None where it could.
+    """
+    call, route = request.call, request.route
+    model, streamed, has_tools = request.body.fields()
+    reading, complete, _ = result
+    payloads = response.payloads
+    # Whether the response was understood to where it went: no output then means none.
+    understood = unreadable is None and (
+        reading.understood or payloads.error is not None or (head.status or 0) >= 400
+    )
+    # Only a call that failed is sent again, so only then is the body's digest taken.
+    succeeded = cause is None and ending is Ending.COMPLETE and not request.sdk_retry
+    if response.framed:
+        streamed = True
+    elif head.status == 200 and size and unreadable is None:
+        streamed = False
+    else:
+        streamed = route.streams or streamed
+    return Exchange(
+        id=call.id,
+        rollout_id=call.rollout_id,
+        upstream=call.upstream,
+        api=payloads.api,
+        timing=timing,
+        kind=route.kind,
+        method=call.method,
+        role=call.role,
+        model=route.model or model,
+        answered_model=reading.model,
+        status=head.status,
+        ending=ending,
+        streamed=streamed,
+        usage=_usage(reading, complete, head.stated_usage, payloads.dialect.totals),
+        finish_reason=reading.finish_reason,
+        tool_calls=len(reading.calls) if understood else None,
+        output_seen=reading.output if understood or reading.output else None,
+        has_tools=has_tools,
+        cause=cause,
+        provider_request_id=head.request_id,
+        request_bytes=request.body.size,
+        response_bytes=size,
+        request_digest=None if succeeded else request.digest(),
+        sdk_retry=request.sdk_retry,
+        attribution=call.attribution,
+        key_digest=call.key_digest,
+        injected=call.injected,
+        deaf=unreadable,
+        traceparent=None if request.traceparent is None else _trace(request.traceparent),
+    )
+
+
+def _usage(
+    reading: Reading, complete: bool, stated: Mapping[str, float] | None, totals: Totals
+) -> Usage:
+    source = UsageSource.ABSENT
+    if reading.input_tokens is not None or _has_counts(reading):
+        final = complete or reading.finish_reason is not None
+        source = UsageSource.PROVIDER if final else UsageSource.PARTIAL
+    if stated:
+        reading = copy.copy(reading)
+        usage.fill(reading, stated)
+        if source is UsageSource.ABSENT and _has_counts(reading):
+            source = UsageSource.HEADER
+    input_total, output_total = totals(reading)
+    return Usage(
+        input_tokens=reading.input_tokens,
+        output_tokens=reading.output_tokens,
+        cached_input_tokens=reading.cached_input_tokens,
+        cache_write_tokens=reading.cache_write_tokens,
+        reasoning_tokens=reading.reasoning_tokens,
+        total_tokens=reading.total_tokens,
+        input_total=input_total,
+        output_total=output_total,
+        source=source,
+        cost_usd=reading.cost_usd,
+    )
+
+
+def _has_counts(reading: Reading) -> bool:
+    return any(getattr(reading, field) is not None for field in _COUNTS)
+
+
+def _trace(value: bytes) -> str | None:
+    """As sent, where it has a traceparent's length in version 00 (w3.org/TR/trace-context)."""
+    return value.decode("latin-1") if len(value) == 55 else None

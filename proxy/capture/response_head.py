@@ -1,0 +1,39 @@
+"""The head of a response: its status, and what its headers state about the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from proxy.wire.dialect import Headers, word
+
+# Where providers put the id of their response, the provider's own before a gateway's.
+_REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generation-id",
+                b"apim-request-id", b"x-goog-request-id", b"x-ds-trace-id",
+                b"x-litellm-call-id")  # fmt: skip
+
+
+@dataclass(slots=True)
+class ResponseHead:
+    """The head of one response.
+
+    ``headers`` have lower-case names; ``first_byte_s`` is in seconds since the call began;
+    ``stated_usage`` are the counts that headers state.
+    """
+
+    status: int | None = None  # None: no response came
+    headers: Headers = ()
+    first_byte_s: float | None = None
+    request_id: str | None = None
+    stated_usage: Mapping[str, float] | None = None
+
+
+NO_HEAD = ResponseHead()
+
+
+def request_id(headers: Mapping[bytes, bytes]) -> str | None:
+    """Return the provider's own id of the response, from its headers by name."""
+    for name in _REQUEST_IDS:
+        if name in headers:
+            return word(headers[name].decode("latin-1"))
+    return None

@@ -1,0 +1,106 @@
+"""Interpret the JSON payloads of one response: usage, output, finish reason and error."""
+
+from __future__ import annotations
+
+import orjson
+
+from classifier.records import ProviderError
+from proxy.wire import routes
+from proxy.wire.dialect import Dialect, Reading, part, parts
+from proxy.wire.framing.sse import SseEvent
+from proxy.wire.provider_error import read_error, read_text_error
+
+# Where in a payload errors are found; the rest of a successful response is not searched.
+_ERROR_KEYS = frozenset(("error", "errors", "base_resp", "detail"))
+_ERROR_TYPES = ("error", "response.failed")
+_UNFINISHED = ("error", "ERROR", "TIMEOUT")  # finish reasons that name a failure
+_ERROR_HOLDERS = _ERROR_KEYS | {"type", "finish_reason", "response", "delta"}
+
+
+class PayloadReader:
+    """Apply a dialect to payloads and keep the first error among them.
+
+    ``dialect`` and ``api`` follow the first payload where two dialects share a path.
+    ``repeated`` is the newest unparsed event of a cumulative dialect: it only repeats the
+    counts. ``any_object`` is true once a JSON object came, in whatever shape.
+    """
+
+    __slots__ = ("_by_shape", "any_object", "api", "dialect", "error", "repeated")
+
+    def __init__(self, route: routes.Route) -> None:
+        self._by_shape = route.by_shape
+        self.dialect: Dialect = route.dialect
+        self.api = route.api
+        self.error: ProviderError | None = None
+        self.repeated: bytes | None = None
+        self.any_object = False
+
+    def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
+        """Whether an event can add to the reading: each can until output was seen."""
+        dialect = self.dialect
+        if dialect.telling is None or not reading.output or data == dialect.done:
+            return True
+        return dialect.telling.search(data) is not None
+
+    def read_event(self, reading: Reading, event: SseEvent) -> None:
+        """Add a server-sent event to the reading."""
+        if event.data == self.dialect.done:
+            reading.ended = True
+            return
+        self.read_document(reading, event.data, event.name)
+
+    def read_document(self, reading: Reading, data: bytes, event: str | None) -> None:
+        """Add a JSON document to the reading; ``event`` is its name in the stream."""
+        payload = parse_json(data)
+        if isinstance(payload, dict):
+            self.read(reading, payload, event)
+        elif event == "error" and self.error is None:
+            text = payload if isinstance(payload, str) else data.decode("utf-8", "replace")
+            self.error = read_text_error(text)
+
+    def read(self, reading: Reading, payload: dict[str, object], event: str | None) -> None:
+        """Add a parsed payload to the reading."""
+        if self._by_shape and not reading.understood:
+            self.dialect, self.api = routes.by_shape(payload) or (self.dialect, self.api)
+        self.dialect.read(reading, payload, event)
+        self.repeated = None
+        known = self.any_object or reading.understood  # else the first payload is of no known shape
+        self.any_object = True
+        if self.error is None and (not known or _hints_at_error(payload, event)):
+            self.error = read_error(payload, event=event)
+
+    def read_exception(self, name: str, body: bytes, message: str) -> None:
+        """Take an AWS exception; ``message`` stands in for a body that is no JSON."""
+        payload = parse_json(body) or {"message": message}
+        self.error = self.error or read_error(payload, event=name)
+
+
+def parse_json(data: bytes) -> object:
+    """Parse JSON; None where it is none."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
+    """Check cheaply whether a payload may hold an error."""
+    if event == "error":
+        return True
+    if not _ERROR_HOLDERS.isdisjoint(payload) and _holds_error(payload):
+        return True
+    for choice in parts(payload.get("choices")):
+        if choice.get("error") or choice.get("finish_reason") in _UNFINISHED:
+            return True
+    return False
+
+
+def _holds_error(payload: dict[str, object]) -> bool:
+    if not _ERROR_KEYS.isdisjoint(payload) or payload.get("type") in _ERROR_TYPES:
+        return True
+    if payload.get("finish_reason") in _UNFINISHED:
+        return True
+    response, delta = part(payload.get("response")), part(payload.get("delta"))
+    if response.get("error") or part(response.get("status_details")).get("error"):
+        return True
+    return bool(delta.get("error")) or delta.get("finish_reason") in _UNFINISHED
