@@ -1,20 +1,21 @@
-"""When a stream is asked for its usage on the agent's behalf, and how it becomes the agent's again.
+"""Decide when to request a stream's usage for the agent, and strip it from the response.
 
-It changes no request that is signed, encoded or of unknown length, and keeps nothing.
+No request that is signed, encoded or of unknown length is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 
 from proxy.routing import headers as dress
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Upstream
+from proxy.wire.dialect import Headers
 from proxy.wire.framing.encoding import Decoder, decoder
-from proxy.wire.usage_request import UsageStripper
+from proxy.wire.usage_request import UsageFilter
 
-# Above this a body is not held in memory to be looked at, and passes as it comes.
+# A longer body is not buffered, and passes unchanged.
 BODY_LIMIT = 8 * 1024 * 1024
 
 _NO_LIMIT = 1 << 62  # what is decoded flows on and is not held
@@ -23,51 +24,51 @@ _PATH = b"/completions"  # and /chat/completions
 _CODINGS = frozenset({b"", b"identity", b"gzip", b"x-gzip", b"deflate", b"br", b"zstd"})
 
 
-def may_ask(upstream: Upstream, method: str, path: bytes, headers: Pairs) -> bool:
-    """Whether a call's head allows its usage to be asked for; its body may still forbid it.
+def may_inject(upstream: Upstream, method: str, path: bytes, headers: Pairs) -> bool:
+    """Whether a request's head allows ``include_usage``; its body may still forbid it.
 
     Arguments:
         path: raw, after the upstream, without the query.
-        headers: as dressed for the upstream, before the service's own credentials.
+        headers: as sent to the upstream, before the service's own credentials.
     """
     if not (upstream.include_usage and method == "POST" and path.endswith(_PATH)):
         return False
-    seen = dress.named(headers)
-    length = seen.get(b"content-length")
+    by_name = dress.named(headers)
+    length = by_name.get(b"content-length")
     if length is None or not length.isdigit() or int(length) > BODY_LIMIT:
         return False
-    if b"content-encoding" in seen or dress.is_signature(seen.get(b"authorization", b"")):
+    if b"content-encoding" in by_name or dress.is_signature(by_name.get(b"authorization", b"")):
         return False
-    return b"accept-encoding" not in seen or _all_known(headers)
+    return b"accept-encoding" not in by_name or _all_known(headers)
 
 
-class UsageRemover:
-    """An answer without what only the asking added.
+class UsageStripper:
+    """Strip from a response what only ``include_usage`` added.
 
-    ``headers`` are those of the answer as the agent gets it. One that comes encoded is
-    decoded: whoever offers an encoding takes an answer without one (RFC 9110 §12.5.3).
+    ``headers`` are the response's as the agent gets it. An encoded response is decoded: a
+    client that offers an encoding takes a response without one (RFC 9110 §12.5.3).
     """
 
-    __slots__ = ("_decoder", "_stripper", "headers")
+    __slots__ = ("_decoder", "_filter", "headers")
 
     def __init__(self, headers: Pairs) -> None:
-        """Raises Deaf: the answer has an encoding that nobody offered."""
+        """Raise Unreadable where the response has an encoding that nobody offered."""
         codings = [value for name, value in headers if name == b"content-encoding"]
         self._decoder = decoder(codings, _NO_LIMIT)
-        self._stripper = UsageStripper()
-        gone = {b"content-length"} | ({b"content-encoding"} if self._decoder else set())
-        self.headers = [pair for pair in headers if pair[0] not in gone]
+        self._filter = UsageFilter()
+        dropped = {b"content-length"} | ({b"content-encoding"} if self._decoder else set())
+        self.headers = [pair for pair in headers if pair[0] not in dropped]
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """What the agent gets for this chunk, piece by piece, perhaps nothing yet.
+        """Yield what the agent gets for this chunk, piece by piece, perhaps nothing yet.
 
         However much an encoded chunk inflates to, only a piece of it is in memory at a time.
 
         Raises:
-            Deaf: the bytes are not in the encoding that the answer states.
+            Unreadable: the bytes are not in the encoding that the response states.
         """
         for plain in (chunk,) if self._decoder is None else self._decoded(self._decoder, chunk):
-            if plain and (part := self._stripper.feed(plain)):
+            if plain and (part := self._filter.feed(plain)):
                 yield part
 
     @staticmethod
@@ -76,18 +77,18 @@ class UsageRemover:
             yield undo.feed(chunk[start : start + _PIECE])
 
     def flush(self) -> bytes:
-        """What is still held when the answer ends."""
-        return self._stripper.flush()
+        """Return what is still held when the response ends."""
+        return self._filter.flush()
 
 
-def is_plain(status: int, headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether an answer is none that the asking could have added to: an error, or no stream."""
+def is_plain(status: int, headers: Headers) -> bool:
+    """Whether a response needs no stripping: it is an error, or no stream."""
     kind = dress.first(headers, b"content-type") or b""
     return status != 200 or b"json" in kind.lower()
 
 
 def _all_known(headers: Pairs) -> bool:
-    """Whether every encoding that the agent offers could be undone, if it were used."""
+    """Whether every encoding that the agent offers can be decoded."""
     return all(_known(value) for name, value in headers if name == b"accept-encoding")
 
 

@@ -145,7 +145,7 @@ class ProxiedCall:
         if signer is not None and dress.shows_key(headers):
             signer = None
         body, more = await self._body_part()
-        asks = (more or self._observer.asked_to_stream()) and usage_injection.may_ask(
+        asks = (more or self._observer.asked_to_stream()) and usage_injection.may_inject(
             upstream, method, target.path, headers
         )
         self._arriving = more
@@ -282,19 +282,19 @@ class ProxiedCall:
             or self._received == self._length
         )
 
-    def _unasked(self, status: int, headers: dress.Pairs) -> usage_injection.UsageRemover | None:
+    def _unasked(self, status: int, headers: dress.Pairs) -> usage_injection.UsageStripper | None:
         """How to give the agent its own answer, where more was asked for than it did."""
         if usage_injection.is_plain(status, headers):
             return None
         try:
-            return usage_injection.UsageRemover(headers)
+            return usage_injection.UsageStripper(headers)
         except (
             Unreadable
         ):  # in an encoding that nobody offered: what the agent makes of it is its own
             return None
 
     async def _unasked_body(
-        self, response: UpstreamResponse, length: int | None, unasked: usage_injection.UsageRemover
+        self, response: UpstreamResponse, length: int | None, unasked: usage_injection.UsageStripper
     ) -> None:
         try:
             async for chunk in response.body:

@@ -9,7 +9,7 @@ from classifier.records import Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
 from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
-from proxy.capture.websocket import TurnStyle, manner
+from proxy.capture.websocket import WebSocketApi, websocket_api
 from proxy.inbound.asgi import Scope
 from proxy.outbound.websocket import UpgradeRefusedError, WebSocketUnreachableError
 from proxy.relay.context import RelayContext
@@ -65,18 +65,18 @@ class HandshakeCall:
     silence. That a path has no socket says nothing where the same API is there over HTTP.
     """
 
-    __slots__ = ("_observer", "id", "manner", "model")
+    __slots__ = ("_observer", "api", "id", "model")
 
     def __init__(self, context: RelayContext, target: Target, call: Call) -> None:
         self._observer = CallObserver(call, salt=context.salt, stall_s=context.stall_s)
         self.id = call.id
-        self.manner: TurnStyle | None = manner(target.path)
+        self.api: WebSocketApi | None = websocket_api(target.path)
         self.model = _model(target.query)
 
     @property
     def falls_back(self) -> bool:
         """Whether its clients have the same API over HTTP."""
-        return self.manner is not None and self.manner.falls_back
+        return self.api is not None and self.api.falls_back
 
     def opened(self, headers: dress.Pairs, at: float) -> Exchange:
         """The provider switched protocols."""
@@ -100,7 +100,7 @@ class HandshakeCall:
 
     def _weighed(self, exchange: Exchange) -> Exchange:
         cause = exchange.cause
-        if self.manner is None or cause is None:
+        if self.api is None or cause is None:
             return exchange
         told = cause.transient or cause.code is not None
         rejected = cause.subcategory is Subcategory.REJECTED_REQUEST

@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from classifier.records import Ending, Exchange
 from proxy.capture.call import Call
-from proxy.capture.websocket import FinishedCall, WebSocketCapture
+from proxy.capture.websocket import CallChanges, WebSocketCapture
 from proxy.inbound.asgi import Message, Receive, Scope, Send
 from proxy.inbound.websocket import DRAIN
 from proxy.outbound.websocket import (
@@ -226,7 +226,7 @@ class ProxiedWebSocket:
         headers = [pair for pair in dressed if not is_handshake_header(pair[0])]
         await self._commit(upgrade.opened(headers, self._context.clock()))
         self._conversation = WebSocketCapture(
-            upgrade.manner,
+            upgrade.api,
             new_call=lambda: self._call(routes.WEBSOCKET),
             salt=self._context.salt,
             headers=headers,
@@ -250,7 +250,7 @@ class ProxiedWebSocket:
             for way in ways:
                 way.cancel()
             self._note(
-                self._conversation.ended(
+                self._conversation.on_close(
                     end.side.value, self._context.clock(), end.code, end.reason
                 )
             )
@@ -268,7 +268,7 @@ class ProxiedWebSocket:
                     continue
                 text: str | None = message.get("text")
                 carried: str | bytes = message["bytes"] if text is None else text
-                self._note(self._conversation.asked(_encoded(carried)))
+                self._note(self._conversation.on_agent_message(_encoded(carried)))
                 await socket.send(carried)
         except ConnectionClosed:
             return None
@@ -301,13 +301,13 @@ class ProxiedWebSocket:
         return _SocketEnd(side=_ClosingSide.SERVER, code=_GOING_AWAY)
 
     async def _hear(self, message: bytes) -> None:
-        noted = self._conversation.answered(message, self._context.clock())
-        self._note(noted)
+        changes = self._conversation.on_provider_message(message, self._context.clock())
+        self._note(changes)
         if self._opening is not None:
             self._context.recorder.hurry()
             await asyncio.shield(self._opening)
             self._opening = None
-        if noted.over:
+        if changes.finished:
             await self._durable()
 
     # the end
@@ -340,10 +340,10 @@ class ProxiedWebSocket:
             request_headers=self._asked.headers,
         )
 
-    def _note(self, noted: FinishedCall) -> None:
-        for exchange in noted.begun:
+    def _note(self, changes: CallChanges) -> None:
+        for exchange in changes.started:
             self._begin(exchange)
-        for exchange in noted.over:
+        for exchange in changes.finished:
             self._committed = self._context.recorder.recorded(exchange)
 
     def _begin(self, exchange: Exchange) -> None:

@@ -1,6 +1,6 @@
-"""Asks an OpenAI-like stream for its usage, and takes out again what only the asking added.
+"""Request usage from an OpenAI-compatible stream, and filter out what that adds to it.
 
-It changes no other byte, and asks nothing where the request itself says yes or no.
+No other byte changes, and nothing is requested where the request itself says yes or no.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from proxy.wire.dialect import Payload, part
 
 # platform.openai.com/docs/api-reference/chat/create#chat-create-stream_options: one more
 # chunk before [DONE] with the usage and no choices; all others have "usage": null.
-_ASKED = b'"include_usage":true'
+_INCLUDE = b'"include_usage":true'
 _OPENING = re.compile(rb"\s*\{")
 _OPTIONS = re.compile(rb'"stream_options"\s*:\s*(?:(\{)\s*(\})?|null)')
 
@@ -38,13 +38,13 @@ _HELD_LIMIT = 1_048_576  # bytes of one event
 
 
 def with_usage(body: bytes) -> bytes | None:
-    """The request body with its usage asked for, or None where it is to stay as it is.
+    """Add ``include_usage`` to a request body; None where the body has to stay as it is.
 
     Arguments:
-        body: of a request to chat/completions or completions, whole and not encoded. A
-            signed one must not be changed at all: that is for the caller to see.
+        body: of a request to chat/completions or completions, complete and not encoded. The
+            caller checks that the request is not signed.
 
-    It stays as it is when it is no stream, when it mentions ``include_usage`` (an
+    The body stays as it is when it requests no stream, when it has ``include_usage`` (an
     explicit false is respected), or when it is no JSON object.
     """
     request = _object(body)
@@ -60,33 +60,33 @@ def with_usage(body: bytes) -> bytes | None:
 
 
 def _options() -> bytes:
-    return b'"stream_options":{' + _ASKED + b"}"
+    return b'"stream_options":{' + _INCLUDE + b"}"
 
 
 def _spliced(body: bytes, wanted: Payload) -> bytes | None:
-    """The body with the asking spliced into its own options.
+    """Splice ``include_usage`` into the body's own options.
 
     The key may also stand in an earlier tool call's arguments, so each place is tried and
-    the result must parse to what is wanted.
+    the result must parse to ``wanted``.
     """
     for place in _OPTIONS.finditer(body):
         if place[1] is None:
-            asked = body[: place.start()] + _options() + body[place.end() :]
+            spliced = body[: place.start()] + _options() + body[place.end() :]
         else:
             more = b"" if place[2] else b","
-            asked = body[: place.end(1)] + _ASKED + more + body[place.end(1) :]
-        if _object(asked) == wanted:
-            return asked
+            spliced = body[: place.end(1)] + _INCLUDE + more + body[place.end(1) :]
+        if _object(spliced) == wanted:
+            return spliced
     return None
 
 
-class UsageStripper:
-    """Gives the agent the stream that it would have seen had nobody asked for usage.
+class UsageFilter:
+    """Restore the stream that the agent would have got without ``include_usage``.
 
     Arguments:
-        nulls: whether ``"usage": null`` in the other chunks came by the asking, and goes.
+        nulls: whether to remove ``"usage": null`` from the other chunks too.
 
-    It holds back no more than one unfinished event; one over 1 MiB passes as it is.
+    It holds back no more than one unfinished event; one over 1 MiB passes unchanged.
     """
 
     __slots__ = ("_held", "_nulls", "_passed")
@@ -97,7 +97,7 @@ class UsageStripper:
         self._passed: bytes | None = None  # the last bytes of an event too long to be held
 
     def feed(self, chunk: bytes) -> bytes:
-        """The bytes to forward for this chunk; empty where there are none yet."""
+        """Return the bytes to forward for this chunk; empty where there are none yet."""
         if self._passed is not None:
             return self._pass(self._passed, chunk)
         if not self._held and (common := _common(chunk)) is not None:
@@ -106,11 +106,11 @@ class UsageStripper:
         if self._held:
             chunk, self._held = self._held + chunk, b""
         if chunk.endswith(_ENDS) and b'"usage"' not in chunk:
-            return chunk  # whole events, none of which tells of usage
+            return chunk  # whole events without usage
         return b"".join(self._events(chunk, unsearched))
 
     def flush(self) -> bytes:
-        """What is held when the stream ends; forwarded as it is."""
+        """Return what is held when the stream ends."""
         held, self._held = self._held, b""
         return held
 
@@ -128,17 +128,17 @@ class UsageStripper:
 
     def _pass(self, before: bytes, chunk: bytes) -> bytes:
         """Forward an event too long to be held up to its end, and go on behind it."""
-        seen = before + chunk
-        end = _EVENT_END.search(seen)
+        joined = before + chunk
+        end = _EVENT_END.search(joined)
         if end is None:
-            self._passed = seen[1 - _END_BYTES :]
+            self._passed = joined[1 - _END_BYTES :]
             return chunk
         self._passed = None
-        rest = len(seen) - end.end()
+        rest = len(joined) - end.end()
         return chunk[: len(chunk) - rest] + self.feed(chunk[len(chunk) - rest :])
 
     def _event(self, event: bytes) -> bytes:
-        """The event as the agent would have seen it: changed, left out, or as it is."""
+        """Change the event, leave it out (empty), or return it as it is."""
         if b'"usage"' not in event or not event.startswith(b"data:"):
             return event
         if (common := _common(event)) is not None:
@@ -152,7 +152,7 @@ class UsageStripper:
 
 
 def _event_ends(chunk: bytes, start: int) -> Iterator[int]:
-    """Where events end, searched from a place on; a search for bytes is cheaper than a regex."""
+    """Yield where events end, from ``start`` on; ``find`` is cheaper than a regex."""
     if b"\r" in chunk:
         yield from (end.end() for end in _EVENT_END.finditer(chunk, start))
         return
@@ -161,7 +161,7 @@ def _event_ends(chunk: bytes, start: int) -> Iterator[int]:
 
 
 def _common(event: bytes) -> bytes | None:
-    """A common chunk without its null usage; None where it is another."""
+    """Remove the null usage of a common chunk; None for any other chunk."""
     at = event.rfind(_COMMON)
     if at < 0 or not event.startswith(b"data:") or event.count(b"\n") != 2:
         return None
@@ -174,16 +174,16 @@ def _only_usage(payload: Payload) -> bool:
 
 
 def _without_null(data: bytes) -> bytes:
-    """A chunk's JSON without its own null usage; one inside a choice stays."""
-    if (found := _NULL_LAST.search(data)) is not None:
-        return data[: found.start()] + data[found.end() :]
-    if (found := _NULL_FIRST.match(data)) is not None:
-        return found[1] + data[found.end() :]
+    """Remove a chunk's own null usage from its JSON; one inside a choice stays."""
+    if (match := _NULL_LAST.search(data)) is not None:
+        return data[: match.start()] + data[match.end() :]
+    if (match := _NULL_FIRST.match(data)) is not None:
+        return match[1] + data[match.end() :]
     return _without_null_between(data)
 
 
 def _without_null_between(data: bytes) -> bytes:
-    """Where arrays stand on both sides: each place is tried, and the result must parse."""
+    """Try each place where arrays stand on both sides; the result must parse."""
     payload = _object(data) if _NULL_BETWEEN.search(data) else None
     if payload is None or "usage" not in payload or payload["usage"] is not None:
         return data

@@ -29,7 +29,7 @@ from proxy.wire.framing.jsonarray import JsonArrayFeeder
 from proxy.wire.framing.ndjson import NdjsonFeeder
 from proxy.wire.framing.sse import SseFeeder
 from proxy.wire.unreadable import Unreadable
-from proxy.wire.usage_request import UsageStripper, with_usage
+from proxy.wire.usage_request import UsageFilter, with_usage
 from tests.fakes.answers import CODERS
 from tests.privacy.ways import PATHS
 from tests.proxy.wire.hearing import tapped
@@ -172,7 +172,7 @@ def unasked(chunks: list[dict[str, Any]], null_at: list[int], usage: Any, at: li
         told.append(_event(_with_null(chunk, null_at[number % len(null_at)])))
     last = _event(orjson.dumps({"id": "c", "choices": [], "usage": usage}))
     done = b"data: [DONE]\n\n"
-    stripper = UsageStripper()
+    stripper = UsageFilter()
     stream = b"".join((*told, last, done))
     heard = b"".join(stripper.feed(piece) for piece in cut(stream, at)) + stripper.flush()
     assert heard == b"".join((*direct, done))
@@ -181,7 +181,7 @@ def unasked(chunks: list[dict[str, Any]], null_at: list[int], usage: Any, at: li
 def stripping(pieces: list[bytes], at: list[int]) -> None:
     """Any other stream passes as it is, as far as it says nothing of usage."""
     body = b"".join(pieces)
-    stripper = UsageStripper()
+    stripper = UsageFilter()
     heard = b"".join(stripper.feed(piece) for piece in cut(body, at)) + stripper.flush()
     assert heard == body or b'"usage"' in body
 

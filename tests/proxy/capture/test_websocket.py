@@ -11,7 +11,7 @@ import pytest
 from classifier.records import Ending, Exchange, Kind, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.capture.call import Call
-from proxy.capture.websocket import FinishedCall, WebSocketCapture, manner
+from proxy.capture.websocket import CallChanges, WebSocketCapture, websocket_api
 from proxy.wire import routes
 from tests.fakes.talker import (
     RESPONSES,
@@ -41,31 +41,31 @@ class Talk:
             )  # fmt: skip
 
         self.conversation = WebSocketCapture(
-            manner(path), new_call=call, salt=b"salt", headers=((b"x-request-id", b"q"),),
+            websocket_api(path), new_call=call, salt=b"salt", headers=((b"x-request-id", b"q"),),
             model=model,
         )  # fmt: skip
 
     def agent(self, *messages: str) -> Talk:
-        return self._each(messages, self.conversation.asked)
+        return self._each(messages, self.conversation.on_agent_message)
 
     def provider(self, *messages: str) -> Talk:
-        return self._each(messages, lambda m: self.conversation.answered(m, self.now))
+        return self._each(messages, lambda m: self.conversation.on_provider_message(m, self.now))
 
     def ends(
         self, ending: Ending = Ending.CUT_UPSTREAM, code: int | None = None, reason: str = ""
     ) -> Talk:
-        self._keep(self.conversation.ended(ending, self.now, code, reason))
+        self._keep(self.conversation.on_close(ending, self.now, code, reason))
         return self
 
-    def _each(self, messages: Iterable[str], hear: Callable[[bytes], FinishedCall]) -> Talk:
+    def _each(self, messages: Iterable[str], hear: Callable[[bytes], CallChanges]) -> Talk:
         for message in messages:
             self.now += 1
             self._keep(hear(message.encode()))
         return self
 
-    def _keep(self, noted: FinishedCall) -> None:
-        self.begun += noted.begun
-        self.over += noted.over
+    def _keep(self, changes: CallChanges) -> None:
+        self.begun += changes.started
+        self.over += changes.finished
 
     @property
     def only(self) -> Exchange:

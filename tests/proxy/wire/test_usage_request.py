@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.usage_request import UsageStripper, with_usage
+from proxy.wire.usage_request import UsageFilter, with_usage
 from tests.proxy.wire.chunks import cut, places
 from tests.proxy.wire.samples import delta, dump, last, sse
 
@@ -74,7 +74,7 @@ def test_what_is_no_json_stays(body: bytes) -> None:
 
 
 def stripped(pieces: list[bytes], *, nulls: bool = True) -> bytes:
-    stripper = UsageStripper(nulls=nulls)
+    stripper = UsageFilter(nulls=nulls)
     return b"".join([stripper.feed(piece) for piece in pieces]) + stripper.flush()
 
 
@@ -127,7 +127,7 @@ def test_a_null_usage_with_scalars_behind_it_goes_as_openai_writes_it(joined: bo
 
 
 def test_an_event_is_forwarded_as_soon_as_it_is_whole() -> None:
-    stripper = UsageStripper()
+    stripper = UsageFilter()
     one = sse(delta(content="a"), done=False)
     assert stripper.feed(one) == one
     assert stripper.feed(one[:9]) == b""
@@ -190,7 +190,7 @@ def test_an_event_over_the_limit_passes_and_those_after_it_are_stripped(
 
 
 def test_the_start_of_an_event_over_the_limit_is_not_held() -> None:
-    stripper = UsageStripper()
+    stripper = UsageFilter()
     body = b"data: " + b"x" * 1_100_000
     assert stripper.feed(body) == body
     assert stripper.feed(b"y") == b"y"
