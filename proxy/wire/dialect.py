@@ -1,6 +1,6 @@
-"""What a provider's way of speaking is, and what has been understood of one answer so far.
+"""Define what a dialect is, and the Reading: the facts taken from one response so far.
 
-It keeps counts and names, never a text.
+A reading has counts and names, never a text.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _OBJECTS = frozenset((dict,))
 
 @dataclass(slots=True)
 class Reading:
-    """What one answer has said so far; None is unknown.
+    """The facts taken from one response so far; None is unknown.
 
     The six token fields are the provider's own numbers. ``input_beside`` are input
     tokens that ``input_tokens`` leaves out (Gemini's tool use). ``input_total`` and
-    ``output_total`` are set only where a provider tells them and not their parts.
+    ``output_total`` are set only where a provider states them and not their parts.
     ``calls`` names each tool call once. ``understood`` is true once a payload had the
     dialect's shape, ``ended`` once its terminal event came.
     """
@@ -53,29 +53,29 @@ class Reading:
     output_total: int | None = None
     cost_usd: float | None = None
 
-    def named(self, model: object) -> None:
-        """Take the model's name, the first that is one (Azure's first chunk has ``""``)."""
+    def take_model(self, model: object) -> None:
+        """Take the first usable model name (Azure's first chunk has ``""``)."""
         if self.model is None:
             self.model = model_name(model)
 
-    def finished(self, reason: object) -> None:
-        """Take a finish reason; null and ``""`` say that the answer goes on."""
-        told = reason[:NAME_LIMIT] if isinstance(reason, str) else name(reason or None)
-        if told:
+    def take_finish_reason(self, reason: object) -> None:
+        """Take a finish reason; null and ``""`` mean that the response goes on."""
+        stated = reason[:NAME_LIMIT] if isinstance(reason, str) else name(reason or None)
+        if stated:
             try:
-                self.finish_reason = _known_word(told)
+                self.finish_reason = _known_word(stated)
             except _Unfit:
                 self.finish_reason = _UNFIT
 
-    def call(self, key: Hashable) -> None:
+    def add_tool_call(self, key: Hashable) -> None:
         """Count a tool call; the same key again is the same call."""
         if not isinstance(self.calls, set):
             self.calls = set(self.calls)
         self.calls.add(key)
         self.output = True
 
-    def said(self, text: object) -> None:
-        """Note that there is output, if there is: a non-empty text or list."""
+    def note_output(self, text: object) -> None:
+        """Note that there is output where the value is a non-empty text or list."""
         if text and isinstance(text, _TEXT_OR_LIST):
             self.output = True
 
@@ -88,38 +88,38 @@ Totals = Callable[[Reading], tuple[int | None, int | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """A provider's way of speaking: data and stateless functions.
+    """One format of responses: data and stateless functions.
 
-    ``read`` takes a reading on by one JSON object: a whole body, or one stream event with the
-    event's name. ``totals`` gives all input and all output tokens of a reading. ``telling``
-    finds, in the raw bytes of an event, anything that ``read`` would want once output has
-    been seen; an event without it need not be parsed. It must begin with a quote in each
-    branch: a quote inside a JSON string is escaped, so a quoted key in the bytes is a key.
-    None: every event tells something. ``cumulative`` says that each event repeats all counts,
-    so that the newest is held, unread, against a stream that is cut. ``known`` is false for
-    what nobody has told us how to read. ``done`` is the data of a terminal event that is no
-    JSON. ``shaped`` are top-level keys of which any shows this dialect.
+    ``read`` adds one JSON object to a reading: a whole body, or one stream event with the
+    event's name. ``totals`` returns all input and all output tokens of a reading. ``relevant``
+    matches, in the raw bytes of an event, anything that ``read`` needs once output has been
+    seen; an event without a match is not parsed. Each of its branches must begin with a quote:
+    a quote inside a JSON string is escaped, so a quoted key in the bytes is a key. None: every
+    event is relevant. ``cumulative`` means that each event repeats all counts, so that the
+    newest is kept, unparsed, in case the stream is cut. ``known`` is false for a format that
+    cannot be read. ``done`` is the data of a terminal event that is no JSON. ``shape_keys`` are
+    top-level keys of which any identifies this dialect.
     """
 
     name: str
     read: Read
     totals: Totals
-    telling: re.Pattern[bytes] | None = None
+    relevant: re.Pattern[bytes] | None = None
     cumulative: bool = False
     known: bool = True
     done: bytes | None = None
-    shaped: frozenset[str] = frozenset()
+    shape_keys: frozenset[str] = frozenset()
 
 
 def name(value: object) -> str | None:
-    """A name for the moment, cut to 200 characters; whole numbers are names too (Vertex enums)."""
+    """Return a name cut to 200 characters; whole numbers are names too (Vertex enums)."""
     if isinstance(value, str):
         return value[:NAME_LIMIT] or None
     return str(value) if type(value) is int else None
 
 
 def model_name(value: object) -> str | None:
-    """A model's name fit to be kept; None where it may be a text or a key."""
+    """Return a model's name that is safe to store; None where it may be a text or a key."""
     if not isinstance(value, str):
         return str(value) if type(value) is int else None
     try:
@@ -129,15 +129,15 @@ def model_name(value: object) -> str | None:
 
 
 def word(value: str) -> str | None:
-    """A short technical word fit to be kept; None where it may be a text or a key."""
+    """Return a short technical word that is safe to store; None for what may be a text or key."""
     return value if _WORD.fullmatch(value) and not _KEY.search(value) else None
 
 
 class _Unfit(Exception):
-    """Raised, not returned, since what is raised is not remembered: it may be a text or a key."""
+    """Not safe to store. Raised so that the caches below do not keep the value."""
 
 
-# Few models and reasons come again and again.
+# Few models and reasons repeat.
 @lru_cache(maxsize=1024)
 def _known_model(value: str) -> str:
     if not _MODEL.fullmatch(value) or _KEY.search(value):
@@ -153,7 +153,7 @@ def _known_word(value: str) -> str:
 
 
 def count(value: object) -> int | None:
-    """A token count: a whole number from 0 on, also when written as a float (Cohere)."""
+    """Return a token count: a whole number from 0 on, also when written as a float (Cohere)."""
     if type(value) is int:
         return value if 0 <= value < COUNT_LIMIT else None
     if isinstance(value, float) and 0 <= value < COUNT_LIMIT:
@@ -162,12 +162,12 @@ def count(value: object) -> int | None:
 
 
 def part(value: object) -> Payload:
-    """The value where it is an object, else an empty one."""
+    """Return the value where it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def parts(value: object) -> list[Payload]:
-    """The objects of a list; empty where it is none."""
+    """Return the objects of a list; empty where it is none."""
     if not isinstance(value, list):
         return []
     if _OBJECTS.issuperset(map(type, value)):  # nearly always: no copy

@@ -1,4 +1,4 @@
-"""Where error objects stand in the bodies of each API."""
+"""Find the error objects in the bodies of each API."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ MESSAGE_KEYS: Final = (
     "message", "Message", "msg", "error_msg", "errorMessage", "error_message", "status_msg",
     "error_description", "detail", "title", "description",
 )  # fmt: skip
-# A body with one of these is an answer, so that a lone ``message`` in it is no error.
+# A body with one of these is a response, so that a lone ``message`` in it is no error.
 _ANSWER_KEYS: Final = frozenset((
     "choices", "candidates", "output", "content", "data", "usage", "usageMetadata", "embeddings",
     "text", "results", "result", "response", "models", "input_tokens", "totalTokens",
 ))  # fmt: skip
-_FINE: Final = frozenset((0, 200, "0", "200", "success", "Success", "OK", "ok"))
+_SUCCESS: Final = frozenset((0, 200, "0", "200", "success", "Success", "OK", "ok"))
 _UNFINISHED: Final = frozenset(
     ("ERROR", "TIMEOUT", "error")
 )  # cohere and openrouter finish reasons
 
 
 def error_nodes(body: Mapping[str, object], event: str | None) -> Iterator[object]:
-    """The parts of a body that speak of an error, innermost first."""
+    """Yield the parts of a body that describe an error, innermost first."""
     for place in _PLACES:
         nodes = list(place(body, event))
         if nodes:
@@ -72,7 +72,7 @@ def _at_choice(body: Mapping[str, object], _event: str | None) -> Iterator[objec
 
 
 def _at_cohere_end(body: Mapping[str, object], _event: str | None) -> Iterator[object]:
-    """Cohere v2 ``message-end``: ``delta.error``, or a finish reason that says it broke."""
+    """Cohere v2 ``message-end``: ``delta.error``, or a finish reason that states a failure."""
     delta = body.get("delta")
     end = delta if isinstance(delta, dict) and body.get("type") == "message-end" else body
     if isinstance(text := end.get("error"), str) and text:
@@ -83,7 +83,7 @@ def _at_cohere_end(body: Mapping[str, object], _event: str | None) -> Iterator[o
 
 
 def _at_base_resp(body: Mapping[str, object], _event: str | None) -> Iterator[object]:
-    """MiniMax: ``base_resp.status_code`` 0 is fine, anything else is its own error code."""
+    """MiniMax: ``base_resp.status_code`` 0 is success, anything else an error code."""
     base = body.get("base_resp")
     code = base.get("status_code") if isinstance(base, dict) else None
     if isinstance(base, dict) and code not in (None, 0, "0"):
@@ -116,9 +116,11 @@ def _at_exception(body: Mapping[str, object], event: str | None) -> Iterator[obj
 
 
 def _at_top(body: Mapping[str, object], event: str | None) -> Iterator[object]:
-    """The body itself is the error: ``message`` (AWS, Cohere, Mistral), ``detail`` (FastAPI)."""
+    """Take the body as the error: ``message`` (AWS, Cohere, Mistral), ``detail`` (FastAPI)."""
     named = event == "error" or "error" in (body.get("type"), body.get("object"))
-    if named or (_ANSWER_KEYS.isdisjoint(body) and not _says_fine(body) and _has_message(body)):
+    if named or (
+        _ANSWER_KEYS.isdisjoint(body) and not _states_success(body) and _has_message(body)
+    ):
         yield body
 
 
@@ -134,21 +136,21 @@ _PLACES: Final[tuple[Callable[[Mapping[str, object], str | None], Iterator[objec
 )
 
 
-def _says_fine(body: Mapping[str, object]) -> bool:
+def _states_success(body: Mapping[str, object]) -> bool:
     code = body.get("code")
-    fine = isinstance(code, int | str) and code in _FINE
-    return body.get("success") is True or (fine and body.get("success") is not False)
+    success = isinstance(code, int | str) and code in _SUCCESS
+    return body.get("success") is True or (success and body.get("success") is not False)
 
 
 def _has_message(body: Mapping[str, object]) -> bool:
-    sayings = (body.get(key) for key in ("message", "Message", "detail", "msg", "error_msg"))
-    return any(isinstance(s, str | list) and s for s in sayings) or (
+    messages = (body.get(key) for key in ("message", "Message", "detail", "msg", "error_msg"))
+    return any(isinstance(s, str | list) and s for s in messages) or (
         isinstance(body.get("detail"), dict) or body.get("success") is False
     )
 
 
 def substantial(value: object) -> bool:
-    """Whether an ``error`` field says anything: ``{"code": null, "message": ""}`` does not."""
+    """Whether an ``error`` field has content: ``{"code": null, "message": ""}`` does not."""
     if isinstance(value, dict):
         return any(substantial(item) for item in value.values())
     if isinstance(value, list):
@@ -162,7 +164,7 @@ def is_exception(name: str | None) -> TypeGuard[str]:
 
 
 def bare_exception(name: str) -> str:
-    """``com.amazon.coral.service#AccessDeniedException:http://…`` → ``AccessDeniedException``."""
+    """Cut ``com.amazon.coral.service#AccessDeniedException:http://…`` to the name."""
     return name.split(":", 1)[0].rsplit("#", 1)[-1].strip()
 
 
@@ -171,5 +173,5 @@ def _without_type(body: Mapping[str, object]) -> dict[str, object]:
 
 
 def text_of(payload: object) -> str | None:
-    """A message as bounded text; None where it is empty or no string."""
+    """Return a message as bounded text; None where it is empty or no string."""
     return payload.strip()[:MESSAGE_CAP] or None if isinstance(payload, str) else None

@@ -38,9 +38,9 @@ class PayloadReader:
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
         """Whether an event can add to the reading: each can until output was seen."""
         dialect = self.dialect
-        if dialect.telling is None or not reading.output or data == dialect.done:
+        if dialect.relevant is None or not reading.output or data == dialect.done:
             return True
-        return dialect.telling.search(data) is not None
+        return dialect.relevant.search(data) is not None
 
     def read_event(self, reading: Reading, event: SseEvent) -> None:
         """Add a server-sent event to the reading."""

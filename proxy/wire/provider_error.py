@@ -1,6 +1,6 @@
-"""What a provider's error says, in whichever of the many shapes it comes.
+"""Read a provider's error out of a payload, in whichever shape it comes.
 
-It judges nothing (``classifier.causes`` does), and never reads an echo of the request.
+What it means is for ``classifier.causes``; an echo of the request is never read.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _METADATA_NAMES: Final = (
 
 
 @dataclass(slots=True)
-class _Found:
-    """What has been read so far; the innermost error speaks first."""
+class _ErrorFacts:
+    """What has been read so far; the innermost error comes first."""
 
     code: str | None = None
     type: str | None = None
@@ -55,16 +55,16 @@ class _Found:
     messages: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
-    def say(self, text: str) -> None:
+    def add_message(self, text: str) -> None:
         text = text.strip()
         if text and text not in self.messages:
             self.messages.append(text)
 
-    def reason(self, name: str) -> None:
+    def add_reason(self, name: str) -> None:
         if name and name not in self.reasons and name not in (self.code, self.type):
             self.reasons.append(name)
 
-    def name_code(self, value: object) -> None:
+    def add_code(self, value: object) -> None:
         """Take a code: an HTTP status, a token, or (xAI) a sentence."""
         if (status := _status(value)) is not None:
             self.status = self.status or status
@@ -73,9 +73,9 @@ class _Found:
         elif isinstance(value, str) and _NAME.fullmatch(value):
             self._first("code", value)
         elif isinstance(value, str):
-            self.say(value)
+            self.add_message(value)
 
-    def name_type(self, value: object) -> None:
+    def add_type(self, value: object) -> None:
         if isinstance(value, str) and value not in ("error", "") and _NAME.fullmatch(value):
             self._first("type", value)
 
@@ -83,9 +83,9 @@ class _Found:
         if getattr(self, slot) is None:
             setattr(self, slot, value)
         else:
-            self.reason(value)
+            self.add_reason(value)
 
-    def told(self) -> bool:
+    def any(self) -> bool:
         return bool(self.code or self.type or self.messages or self.reasons or self.status)
 
     def error(self) -> ProviderError:
@@ -115,11 +115,11 @@ def read_error(payload: object, *, event: str | None = None) -> ProviderError | 
     ``HTTPException``, developers.cloudflare.com/workers-ai/platform/errors.
     """
     for body in _bodies(payload):
-        found = _Found()
+        facts = _ErrorFacts()
         for node in error_nodes(body, event):
-            _gather(node, found, _DEPTH)
-        if found.told():
-            return found.error()
+            _gather(node, facts, _DEPTH)
+        if facts.any():
+            return facts.error()
     if is_exception(event):
         return ProviderError(type=event, message=text_of(payload))
     if event == "error" and (message := text_of(payload)):
@@ -133,7 +133,7 @@ def read_text_error(text: str) -> ProviderError | None:
     return ProviderError(message=message) if message and not message.startswith("<") else None
 
 
-# -- where the error sits ------------------------------------------------------------
+# -- bodies --------------------------------------------------------------------------
 
 
 def _bodies(payload: object) -> Iterator[Mapping[str, object]]:
@@ -143,117 +143,117 @@ def _bodies(payload: object) -> Iterator[Mapping[str, object]]:
         yield payload
 
 
-# -- what it says ----------------------------------------------------------------------
+# -- its parts -------------------------------------------------------------------------
 
 
-def _gather(node: object, found: _Found, depth: int) -> None:
+def _gather(node: object, facts: _ErrorFacts, depth: int) -> None:
     if depth == 0:
         return
     if isinstance(node, str):
-        _gather_text(node, found, depth)
+        _gather_text(node, facts, depth)
     elif isinstance(node, list):
         for item in node[:ITEMS]:
-            _gather(item, found, depth - 1)
+            _gather(item, facts, depth - 1)
     elif isinstance(node, dict):
-        _gather_object(node, found, depth)
+        _gather_object(node, facts, depth)
 
 
-def _gather_text(text: str, found: _Found, depth: int) -> None:
-    """A sentence, or a whole error body written into a string (OpenRouter ``raw``, gateways)."""
+def _gather_text(text: str, facts: _ErrorFacts, depth: int) -> None:
+    """Gather a sentence, or an error body inside a string (OpenRouter ``raw``, gateways)."""
     inner = _json(text)
     nodes = [n for body in _bodies(inner) for n in error_nodes(body, None)]
     for node in nodes:
-        _gather(node, found, depth - 1)
+        _gather(node, facts, depth - 1)
     if not nodes:
-        found.say(text)
+        facts.add_message(text)
 
 
-def _gather_object(node: Mapping[str, object], found: _Found, depth: int) -> None:
+def _gather_object(node: Mapping[str, object], facts: _ErrorFacts, depth: int) -> None:
     for key in _WRAPS:
         if isinstance(node.get(key), dict | list):
-            _gather(node[key], found, depth - 1)
+            _gather(node[key], facts, depth - 1)
     if isinstance(node.get("metadata"), dict):
-        _gather_wrapped_metadata(node["metadata"], found, depth)
-    _gather_names(node, found)
-    _gather_numbers(node, found)
-    _gather_sayings(node, found, depth)
+        _gather_wrapped_metadata(node["metadata"], facts, depth)
+    _gather_names(node, facts)
+    _gather_numbers(node, facts)
+    _gather_messages(node, facts, depth)
     for key in _QUALIFIES:
-        _qualify(node.get(key), found, depth - 1)
+        _qualify(node.get(key), facts, depth - 1)
 
 
-def _gather_wrapped_metadata(metadata: object, found: _Found, depth: int) -> None:
+def _gather_wrapped_metadata(metadata: object, facts: _ErrorFacts, depth: int) -> None:
     """OpenRouter: the provider's own body rides in ``metadata.raw``."""
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if substantial(raw):
-        _gather(raw, found, depth - 1)
+        _gather(raw, facts, depth - 1)
 
 
-def _gather_names(node: Mapping[str, object], found: _Found) -> None:
+def _gather_names(node: Mapping[str, object], facts: _ErrorFacts) -> None:
     for key in CODE_KEYS:
-        found.name_code(node.get(key))
+        facts.add_code(node.get(key))
     for key in TYPE_KEYS:
-        found.name_type(node.get(key))
+        facts.add_type(node.get(key))
     if isinstance(kind := node.get("__type"), str):
-        found.name_type(bare_exception(kind))
+        facts.add_type(bare_exception(kind))
     if isinstance(reason := node.get("reason"), str) and _NAME.fullmatch(reason):
-        found.reason(reason)
+        facts.add_reason(reason)
     if isinstance(status := node.get("status"), str) and _NAME.fullmatch(status):
-        found.reason("" if _status(status) else status)
+        facts.add_reason("" if _status(status) else status)
     param = node.get("param")
-    found.param = found.param or (param if isinstance(param, str) else None) or _location(node)
+    facts.param = facts.param or (param if isinstance(param, str) else None) or _location(node)
 
 
-def _gather_numbers(node: Mapping[str, object], found: _Found) -> None:
+def _gather_numbers(node: Mapping[str, object], facts: _ErrorFacts) -> None:
     for key in _STATUS_KEYS:
-        found.status = found.status or _status(node.get(key))
+        facts.status = facts.status or _status(node.get(key))
     for key in _WAIT_KEYS:
-        if found.retry_after_s is None:
-            found.retry_after_s = _body_wait(node.get(key))
+        if facts.retry_after_s is None:
+            facts.retry_after_s = _body_wait(node.get(key))
 
 
-def _gather_sayings(node: Mapping[str, object], found: _Found, depth: int) -> None:
+def _gather_messages(node: Mapping[str, object], facts: _ErrorFacts, depth: int) -> None:
     for key in MESSAGE_KEYS:
         if isinstance(text := node.get(key), str):
-            _gather_text(text, found, depth)
+            _gather_text(text, facts, depth)
     if isinstance(text := node.get("error"), str):
         has_sentence = any(isinstance(node.get(k), str) for k in ("message", "detail"))
         if has_sentence:  # {"error": "not_found", "message": "…"}: the first is a name
-            found.name_code(text)
+            facts.add_code(text)
         else:
-            _gather_text(text, found, depth)
+            _gather_text(text, facts, depth)
 
 
-def _qualify(node: object, found: _Found, depth: int) -> None:
-    """Names around an error: Google ``details``, Azure ``innererror``, OpenRouter metadata."""
+def _qualify(node: object, facts: _ErrorFacts, depth: int) -> None:
+    """Gather names around an error: Google ``details``, Azure ``innererror``, metadata."""
     if depth <= 0:
         return
     if isinstance(node, str):
-        found.say(node)
+        facts.add_message(node)
     elif isinstance(node, list):
         for item in node[:ITEMS]:
             if isinstance(item, dict):
-                _qualify(item, found, depth - 1)
+                _qualify(item, facts, depth - 1)
     elif isinstance(node, dict):
-        _qualify_object(node, found, depth)
+        _qualify_object(node, facts, depth)
 
 
-def _qualify_object(node: Mapping[str, object], found: _Found, depth: int) -> None:
+def _qualify_object(node: Mapping[str, object], facts: _ErrorFacts, depth: int) -> None:
     for key in (*_METADATA_NAMES, "code", "type"):
         if isinstance(name := node.get(key), str) and _NAME.fullmatch(name):
-            found.reason(name)
+            facts.add_reason(name)
     if str(node.get("quota_limit_value", node.get("quotaValue"))) == "0":
-        found.reason("quota_limit_value.0")
+        facts.add_reason("quota_limit_value.0")
     if isinstance(node.get("@type"), str):  # google.rpc.DebugInfo, LocalizedMessage
         for text in (node.get("detail"), node.get("message")):
-            found.say(text if isinstance(text, str) else "")
+            facts.add_message(text if isinstance(text, str) else "")
     if "flagged_input" in node:  # presence only: it quotes the prompt
-        found.reason("moderation")
-    _gather_numbers({k: v for k, v in node.items() if k != "status"}, found)
+        facts.add_reason("moderation")
+    _gather_numbers({k: v for k, v in node.items() if k != "status"}, facts)
     for key in ("violations", "metadata", *_QUALIFIES[:3]):
-        _qualify(node.get(key) if not isinstance(node.get(key), str) else None, found, depth - 1)
+        _qualify(node.get(key) if not isinstance(node.get(key), str) else None, facts, depth - 1)
 
 
-# -- small readings ----------------------------------------------------------------------
+# -- values ------------------------------------------------------------------------------
 
 
 def _status(value: object) -> int | None:
@@ -265,14 +265,14 @@ def _status(value: object) -> int | None:
 
 
 def _location(node: Mapping[str, object]) -> str | None:
-    """FastAPI names the field in ``loc``: ``["body", "messages", 0]``."""
+    """Return the field that FastAPI names in ``loc``: ``["body", "messages", 0]``."""
     where = node.get("loc")
     names = [w for w in where if isinstance(w, str)] if isinstance(where, list) else []
     return names[-1] if names else None
 
 
 def _json(text: str) -> object:
-    """The JSON value a string holds, or None; a long text is no wrapped error."""
+    """Return the JSON value in a string, or None; a long text is no wrapped error."""
     text = text.strip()
     if not text.startswith(("{", "[")) or len(text) > 64 * 1024:
         return None
@@ -284,7 +284,7 @@ def _json(text: str) -> object:
 
 
 def _body_wait(value: object) -> float | None:
-    """Seconds from ``"15s"``, ``15``, ``"15"`` or ``{"seconds": 15}``."""
+    """Return seconds from ``"15s"``, ``15``, ``"15"`` or ``{"seconds": 15}``."""
     if isinstance(value, dict):
         return _body_wait(value.get("seconds"))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -296,7 +296,7 @@ def _body_wait(value: object) -> float | None:
 
 
 def stated_type(headers: Headers) -> str | None:
-    """The exception that ``x-amzn-errortype`` names, without namespace and link (botocore)."""
+    """Return the exception in ``x-amzn-errortype``, without namespace and link (botocore)."""
     for name, value in headers:
         if name == b"x-amzn-errortype":
             return bare_exception(value.decode("latin-1")) or None

@@ -156,11 +156,11 @@ class ResponseReader:
 
     def _skimming(self) -> Callable[[bytes], object] | None:
         dialect, feeder = self.payloads.dialect, self._feeder
-        if dialect.telling is None or dialect.cumulative or not self.reading.output:
+        if dialect.relevant is None or dialect.cumulative or not self.reading.output:
             return None
         if self._decoder is not None or not isinstance(feeder, SseFeeder) or not feeder.at_rest:
             return None
-        return dialect.telling.search
+        return dialect.relevant.search
 
     # -- payloads ----------------------------------------------------------------------
 

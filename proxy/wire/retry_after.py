@@ -1,4 +1,4 @@
-"""How long a provider asks to wait: Retry-After and the vendors' reset headers."""
+"""Read how long a provider asks to wait: Retry-After and the vendors' reset headers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EPOCH_MS: Final = 1e11
 
 
 def retry_after(headers: Headers, *, now: float) -> float | None:
-    """How long the provider asks to wait, in seconds, never negative; None where unsaid.
+    """Return how long to wait, in seconds, never negative; None where no header states it.
 
     ``retry-after-ms`` and ``retry-after`` come first. Otherwise the longest reset among the
     rate-limit windows that are used up: a window whose ``…-remaining`` header is above
@@ -33,28 +33,28 @@ def retry_after(headers: Headers, *, now: float) -> float | None:
     platform.openai.com/docs/guides/rate-limits (Go durations), console.groq.com,
     docs.claude.com/en/api/rate-limits (RFC 3339), openrouter.ai/docs/limits (epoch ms).
     """
-    said = {
+    stated = {
         name.decode("latin-1"): value.decode("latin-1").strip()
         for name, value in headers
         if b"ratelimit" in name or name in _WAITS
     }
-    if not said:
+    if not stated:
         return None
-    if (ms := _number(said.get("retry-after-ms"))) is not None:
+    if (ms := _number(stated.get("retry-after-ms"))) is not None:
         return ms / 1000
-    if (wait := _moment(said.get("retry-after"), now)) is not None:
+    if (wait := _moment(stated.get("retry-after"), now)) is not None:
         return wait
-    waits = [_moment(v, now) for k, v in said.items() if _RESET.search(k) and _used_up(k, said)]
+    waits = [_moment(v, now) for k, v in stated.items() if _RESET.search(k) and _used_up(k, stated)]
     return max((w for w in waits if w is not None), default=None)
 
 
-def _used_up(name: str, said: Mapping[str, str]) -> bool:
-    remaining = _number(said.get(name.replace("reset", "remaining")))
+def _used_up(name: str, stated: Mapping[str, str]) -> bool:
+    remaining = _number(stated.get(name.replace("reset", "remaining")))
     return remaining is None or remaining <= 0
 
 
 def _moment(value: str | None, now: float) -> float | None:
-    """Seconds until what a header names: a wait, a duration, a date, or an epoch."""
+    """Return the seconds until what a header states: a wait, a duration, a date, an epoch."""
     if not value:
         return None
     if (number := _number(value)) is not None:
@@ -78,7 +78,7 @@ def _number(value: str | None) -> float | None:
 
 
 def parse_duration(value: str) -> float | None:
-    """A Go duration (``6m0s``, ``20ms``) or plain seconds."""
+    """Parse a Go duration (``6m0s``, ``20ms``) or plain seconds."""
     text = value.strip()
     if (number := _number(text)) is not None:
         return number
@@ -89,7 +89,7 @@ def parse_duration(value: str) -> float | None:
 
 
 def _date(value: str) -> float | None:
-    """Epoch seconds of an RFC 3339 or HTTP date; a date without a zone is UTC."""
+    """Return epoch seconds of an RFC 3339 or HTTP date; a date without a zone is UTC."""
     for parse in (datetime.fromisoformat, parsedate_to_datetime):
         try:
             moment = parse(value)
@@ -101,5 +101,5 @@ def _date(value: str) -> float | None:
 
 
 def plausible_wait(seconds: float) -> float | None:
-    """A wait in seconds, at least 0; None where it is not finite."""
+    """Return a wait in seconds, at least 0; None where it is not finite."""
     return max(0.0, seconds) if math.isfinite(seconds) else None

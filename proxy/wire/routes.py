@@ -1,6 +1,6 @@
-"""Which dialect is spoken where: method and path suffix → dialect, kind of call, model.
+"""Route a method and a path to the dialect, the kind of call and the model.
 
-It knows no provider by name: whoever serves a known path speaks its dialect.
+No provider is named: whoever serves a known path uses its dialect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from proxy.wire.dialects import (
     openai_responses,
 )
 
-UPGRADE: Final = "UPGRADE"  # the request that opens a socket
+UPGRADE: Final = "UPGRADE"  # the request that opens a WebSocket
 WEBSOCKET: Final = "WEBSOCKET"  # a call inside one
 
 _INFERENCE, _EMBEDDING, _PROBE, _OTHER = Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE, Kind.OTHER
@@ -34,7 +34,7 @@ _INFERENCE, _EMBEDDING, _PROBE, _OTHER = Kind.INFERENCE, Kind.EMBEDDING, Kind.PR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What a call's method and path say about it.
+    """What a call's method and path state.
 
     ``model`` is named by the path at some providers. ``streams`` is True where the path
     alone asks for a stream. ``by_shape`` says that two dialects share the path, so that
@@ -50,7 +50,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _RouteRow:
     suffix: re.Pattern[str]
     dialect: Dialect
     api: str
@@ -67,8 +67,8 @@ def _row(
     *,
     streams: bool = False,
     by_shape: bool = False,
-) -> _Row:
-    return _Row(re.compile(f"(?:{suffix})$"), dialect, api, kind, streams, by_shape)
+) -> _RouteRow:
+    return _RouteRow(re.compile(f"(?:{suffix})$"), dialect, api, kind, streams, by_shape)
 
 
 _POSTS: Final = (
@@ -80,7 +80,7 @@ _POSTS: Final = (
     _row("/responses/input_tokens", opaque.OPAQUE, "openai.input_tokens", _PROBE),
     _row("/(?:tokenize|detokenize)", opaque.OPAQUE, "tokenize", _PROBE),
     _row("/api/(?:show|event_logging/batch)", opaque.OPAQUE, "probe", _PROBE),
-    # OpenAI and who speaks like it. platform.openai.com/docs/api-reference
+    # OpenAI and compatible APIs. platform.openai.com/docs/api-reference
     _row("/chat/completions", openai_chat.CHAT, "openai.chat"),
     _row("/completions", openai_chat.CHAT, "openai.completions"),
     _row("/responses", openai_responses.RESPONSES, "openai.responses"),
@@ -117,14 +117,14 @@ _POSTS: Final = (
     _row("/v2/rerank", cohere.LISTS, "cohere.v2.rerank", _OTHER),
     _row("/rerank", cohere.LISTS, "cohere.v1.rerank", _OTHER),
     _row("/embeddings", openai_lists.LISTS, "openai.embeddings", _EMBEDDING),
-    # Asked of a model in a shape we cannot read: TGI and SGLang, llama.cpp, Cohere's older
+    # Model calls in formats that cannot be read: TGI and SGLang, llama.cpp, Cohere's older
     # generate, Workers AI, Snowflake, Replicate, OpenAI's assistants.
     _row("/generate(?:_stream)?|/completion|/infill|/ai/run/.+|inference:complete|/predictions"
          "|/threads/(?:[^/]+/)?runs", opaque.OPAQUE, "opaque"),
     _row("/images/(?:generations|edits|variations)", openai_lists.LISTS, "openai.images", _OTHER),
 )  # fmt: skip
 
-# Over a socket every message that asks for a response is a call of its own: OpenAI's
+# Over a WebSocket every message that requests a response is a call of its own: OpenAI's
 # WebSocket mode (developers.openai.com/api/docs/guides/websocket-mode) and realtime.
 _SOCKETS: Final = (
     _row("/responses", openai_responses.RESPONSES, "openai.responses", streams=True),
@@ -155,7 +155,7 @@ _BY_SHAPE: Final = (
 
 @lru_cache(maxsize=2048)
 def route(method: str, path: bytes) -> Route:
-    """The dialect, the kind and, where the path names one, the model of a call.
+    """Look up the dialect, the kind and, where the path names one, the model of a call.
 
     Arguments:
         method: as on the request line, upper case; or UPGRADE, or WEBSOCKET.
@@ -174,7 +174,7 @@ def route(method: str, path: bytes) -> Route:
     return _OPAQUE
 
 
-def _route(row: _Row, path: str) -> Route:
+def _route(row: _RouteRow, path: str) -> Route:
     return Route(
         dialect=row.dialect,
         api=row.api,
@@ -186,14 +186,14 @@ def _route(row: _Row, path: str) -> Route:
 
 
 def _model(path: str) -> str | None:
-    found = _MODELS.search(path)
-    named = next((group for group in found.groups() if group), None) if found else None
-    return model_name(unquote(named)) if named else None
+    match = _MODELS.search(path)
+    model = next((group for group in match.groups() if group), None) if match else None
+    return model_name(unquote(model)) if model else None
 
 
 def by_shape(payload: Payload) -> tuple[Dialect, str] | None:
-    """The dialect, and its API's name, that a payload's top-level keys show."""
+    """Return the dialect, and its API's name, by a payload's top-level keys."""
     for dialect, api in _BY_SHAPE:
-        if not dialect.shaped.isdisjoint(payload):
+        if not dialect.shape_keys.isdisjoint(payload):
             return dialect, api
     return None

@@ -1,10 +1,7 @@
-"""Why a listener stops listening: an answer it cannot or must not follow further.
-
-It never stops the bytes: whoever catches this goes on relaying.
-"""
+"""The exception for a response that cannot be read further; its bytes are relayed all the same."""
 
 from __future__ import annotations
 
 
 class Unreadable(Exception):
-    """Raised by a framing or a decoder; its text is a plain reason, free of content."""
+    """A framing or an encoding cannot be read; the text is a reason without content."""

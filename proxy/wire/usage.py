@@ -1,7 +1,7 @@
-"""Where each family of APIs writes its token counts, and how they add up.
+"""Where each family of APIs states its token counts, and how they add up.
 
-It estimates nothing: an absent count stays None, a stated 0 stays 0. Counts inside one
-answer are cumulative at every provider, so a later one replaces an earlier one.
+Nothing is estimated: an absent count stays None, a stated 0 stays 0. Counts inside one
+response are cumulative at every provider, so a later one replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class UsageField(NamedTuple):
 Fields = tuple[tuple[str, str], ...]  # keys, and the reading's field that each of them states
 
 
-class Table:
-    """Where an API states its counts, turned round: from what is stated to the fields.
+class UsageTable:
+    """An index from the keys of a usage object to the fields of a reading.
 
     Arguments:
         places: a field and one place of it each, a better place of the same field behind a
@@ -53,8 +53,10 @@ class Table:
 
 
 @lru_cache(maxsize=512)
-def _plan(table: Table, stated: frozenset[str]) -> tuple[Fields, tuple[tuple[str, Fields], ...]]:
-    """The part of a table that concerns a usage object with these of its keys."""
+def _plan(
+    table: UsageTable, stated: frozenset[str]
+) -> tuple[Fields, tuple[tuple[str, Fields], ...]]:
+    """Select the part of a table for a usage object with these of its keys."""
     return (
         tuple(count for count in table.counts if count[0] in stated),
         tuple(holder for holder in table.inside if holder[0] in stated),
@@ -62,13 +64,13 @@ def _plan(table: Table, stated: frozenset[str]) -> tuple[Fields, tuple[tuple[str
 
 
 def row(field: str, *places: str) -> UsageField:
-    """A row of a table; a place is written ``key`` or ``key.inner``, the best comes first."""
+    """Make a row; a place is written ``key`` or ``key.inner``, the best comes first."""
     return UsageField(field, places)
 
 
-def table(*rows: UsageField) -> Table:
-    """A table of such rows."""
-    return Table((field, place) for field, places in rows for place in reversed(places))
+def table(*rows: UsageField) -> UsageTable:
+    """Make a table of rows."""
+    return UsageTable((field, place) for field, places in rows for place in reversed(places))
 
 
 def _inside(outer: tuple[str, ...], *keys: str) -> tuple[str, ...]:
@@ -98,8 +100,8 @@ OPENAI = table(
     ),
     row("reasoning_tokens", *_inside(_OUT_DETAILS, "reasoning_tokens"), "reasoning_tokens"),
 )
-# Anthropic's cache field in an OpenAI answer: gateways pour answers into a mould that has
-# it, filled with 0 for models that know no such count; only more than 0 is a count there.
+# Anthropic's cache field in an OpenAI response: gateways add it to every response, with 0 for
+# models without such a count; only more than 0 is a count there.
 MOULD = table(row("cache_write_tokens", "cache_creation_input_tokens"))
 # anthropic-sdk-python: types/usage.py, types/message_delta_usage.py. input_tokens leaves
 # cache reads and writes out; message_delta is cumulative and may repeat the input.
@@ -172,7 +174,7 @@ LLAMA = table(
 )
 
 
-def take(reading: Reading, table: Table, usage: object) -> None:
+def take(reading: Reading, table: UsageTable, usage: object) -> None:
     """Replace each count of the reading that the usage object states."""
     if not isinstance(usage, dict):
         return
@@ -199,7 +201,7 @@ _COSTS = frozenset(("cost", "cost_in_usd_ticks"))
 
 
 def cost(reading: Reading, usage: object) -> None:
-    """Take what the call cost in US dollars where the provider says so.
+    """Take the cost of the call in US dollars where the provider states it.
 
     OpenRouter: ``cost`` (openrouter.ai/docs/use-cases/usage-accounting). Perplexity:
     ``cost.total_cost``. xAI: ``cost_in_usd_ticks``, 10^10 to the dollar
@@ -229,11 +231,11 @@ _STATING = frozenset(_HEADERS)
 UNSTATED: Mapping[str, float] = {}
 
 
-def in_headers(said: Mapping[bytes, bytes]) -> Mapping[str, float]:
-    """What an answer's headers state, by the reading's field; names in lower case."""
-    if _STATING.isdisjoint(said):
+def in_headers(headers: Mapping[bytes, bytes]) -> Mapping[str, float]:
+    """Read the counts in a response's headers, by the reading's field; names in lower case."""
+    if _STATING.isdisjoint(headers):
         return UNSTATED
-    stated = ((field, _number(said.get(name))) for name, field in _HEADERS.items())
+    stated = ((field, _number(headers.get(name))) for name, field in _HEADERS.items())
     return {field: number for field, number in stated if number is not None}
 
 
@@ -253,9 +255,9 @@ def _number(value: bytes | None) -> float | None:
 
 
 def inclusive(reading: Reading) -> tuple[int | None, int | None]:
-    """Totals where the provider's input includes cached tokens and its output reasoning.
+    """Add up where the input includes cached tokens and the output includes reasoning.
 
-    Some count reasoning beside: then their own total says so, and it is believed (xAI's
+    Some count reasoning separately: their own total shows it (xAI's
     chat: docs.x.ai/docs/key-information/consumption-and-rate-limits).
     """
     spent, made = reading.input_tokens, reading.output_tokens
@@ -270,13 +272,13 @@ def inclusive(reading: Reading) -> tuple[int | None, int | None]:
 
 
 def cache_beside(reading: Reading) -> tuple[int | None, int | None]:
-    """Totals where cache reads and writes stand beside the input (Anthropic, Converse)."""
+    """Add up where cache reads and writes are not in the input (Anthropic, Converse)."""
     cached = (reading.cached_input_tokens, reading.cache_write_tokens)
     return _plus(reading.input_tokens, *cached), reading.output_tokens
 
 
 def thoughts_beside(reading: Reading) -> tuple[int | None, int | None]:
-    """Totals where thoughts and tool-use prompts stand beside (Gemini).
+    """Add up where thoughts and tool-use prompts are counted separately (Gemini).
 
     A count of 0 is left out of its JSON, so thoughts without candidates are all output.
     """

@@ -139,7 +139,7 @@ def spoken() -> set[str]:
     return {routes.route("POST", sample.path.encode()).dialect.name for sample in SAMPLES}
 
 
-def known(rows: tuple[routes._Row, ...] = routes._POSTS) -> set[str]:
+def known(rows: tuple[routes._RouteRow, ...] = routes._POSTS) -> set[str]:
     """The names of the dialects that rows name and that are read."""
     return {row.dialect.name for row in rows if row.dialect.known}
 

@@ -1,7 +1,7 @@
 """Anthropic's Messages API, whole or as a stream of named events.
 
-It adds no two counts of a stream: ``message_delta`` is cumulative and may repeat
-``message_start``; field by field the later stated value stands, an explicit 0 included.
+Counts of a stream are not added up: ``message_delta`` is cumulative and may repeat
+``message_start``; field by field the later value counts, an explicit 0 included.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
 
-_TELLING = re.compile(rb'"(?:message_start|message_delta|message_stop|error|tool_use)"')
+_RELEVANT = re.compile(rb'"(?:message_start|message_delta|message_stop|error|tool_use)"')
 # What the provider runs by itself is output, but no call that the agent was asked to make.
 _SERVED = ("server_tool_use", "mcp_tool_use")
 _TEXTS = ("text", "thinking", "data", "partial_json")  # of a content block or its delta
@@ -36,21 +36,21 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
         case "content_block_delta":
             _texts(reading, part(payload.get("delta")))
         case "message_delta":
-            reading.finished(part(payload.get("delta")).get("stop_reason"))
+            reading.take_finish_reason(part(payload.get("delta")).get("stop_reason"))
             usage.take(reading, usage.ANTHROPIC, payload.get("usage"))
         case "message_stop":
             reading.ended = True
         case "completion":  # /v1/complete, the API before messages
             _texts(reading, {"text": payload.get("completion")})
-            reading.finished(payload.get("stop_reason"))
-            reading.named(payload.get("model"))
+            reading.take_finish_reason(payload.get("stop_reason"))
+            reading.take_model(payload.get("model"))
         case _:
             pass
 
 
 def _message(reading: Reading, message: Payload) -> None:
-    reading.named(message.get("model"))
-    reading.finished(message.get("stop_reason"))
+    reading.take_model(message.get("model"))
+    reading.take_finish_reason(message.get("stop_reason"))
     usage.take(reading, usage.ANTHROPIC, message.get("usage"))
     for place, block in enumerate(parts(message.get("content"))):
         _block(reading, block, place)
@@ -58,7 +58,7 @@ def _message(reading: Reading, message: Payload) -> None:
 
 def _block(reading: Reading, block: Payload, place: object) -> None:
     if block.get("type") == "tool_use":
-        reading.call(place if isinstance(place, int) else len(reading.calls))
+        reading.add_tool_call(place if isinstance(place, int) else len(reading.calls))
     elif block.get("type") in _SERVED:
         reading.output = True
     _texts(reading, block)
@@ -66,13 +66,13 @@ def _block(reading: Reading, block: Payload, place: object) -> None:
 
 def _texts(reading: Reading, block: Payload) -> None:
     for key in _TEXTS:
-        reading.said(block.get(key))
+        reading.note_output(block.get(key))
 
 
 MESSAGES = Dialect(
     name="anthropic.messages",
     read=_read,
     totals=usage.cache_beside,
-    telling=_TELLING,
-    shaped=frozenset(("stop_reason",)),
+    relevant=_RELEVANT,
+    shape_keys=frozenset(("stop_reason",)),
 )

@@ -1,7 +1,4 @@
-"""Bedrock: Converse, InvokeModel and their binary streams.
-
-It reads what each model family writes into an invoke body, and no headers (the tap does).
-"""
+"""Bedrock: Converse, InvokeModel and their binary streams."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ def _converse(reading: Reading, payload: Payload, event: str | None) -> None:
     payload = inner if isinstance(inner, dict) else payload
     reading.understood |= event in _STREAMED or "stopReason" in payload or "output" in payload
     usage.take(reading, usage.CONVERSE, payload.get("usage"))
-    reading.finished(payload.get("stopReason"))
+    reading.take_finish_reason(payload.get("stopReason"))
     place = payload.get("contentBlockIndex")
     _piece(reading, part(payload.get("delta")), place)
     _piece(reading, part(payload.get("start")), place)
@@ -40,12 +37,12 @@ _STREAMED = frozenset(("messageStart", "contentBlockStart", "contentBlockDelta",
 
 
 def _piece(reading: Reading, piece: Payload, place: object) -> None:
-    reading.said(piece.get("text"))
+    reading.note_output(piece.get("text"))
     if piece.get("reasoningContent"):
         reading.output = True
     call = piece.get("toolUse")
     if isinstance(call, dict) and "name" in call:
-        reading.call(place if isinstance(place, int) else len(reading.calls))
+        reading.add_tool_call(place if isinstance(place, int) else len(reading.calls))
 
 
 # -- InvokeModel: the family's own body, or events of it in base64 -------------------------
@@ -70,7 +67,7 @@ def _metrics(reading: Reading, native: Payload) -> None:
 
 
 def _native(encoded: object) -> Payload:
-    """The JSON inside a chunk; an unreadable one says nothing."""
+    """Return the JSON inside a chunk; empty where it cannot be read."""
     if not isinstance(encoded, str):
         return {}
     try:
@@ -80,9 +77,9 @@ def _native(encoded: object) -> Payload:
 
 
 def _family(reading: Reading, native: Payload) -> None:
-    """Anthropic, Nova, Titan, Llama, Mistral, Cohere and OpenAI shapes at one level."""
+    """Read Anthropic, Nova, Titan, Llama, Mistral, Cohere and OpenAI shapes at one level."""
     _family_counts(reading, native)
-    reading.named(native.get("model"))
+    reading.take_model(native.get("model"))
     for holder in (native, part(native.get("delta")), *parts(native.get("results")),
                    *parts(native.get("outputs")), *parts(native.get("choices")),
                    *parts(native.get("generations"))):  # fmt: skip
@@ -108,18 +105,18 @@ def _stop(reading: Reading, holder: Payload) -> None:
     for key in ("stop_reason", "stopReason", "completionReason", "finish_reason"):
         if key in holder:
             reading.understood = True
-            reading.finished(holder[key])
+            reading.take_finish_reason(holder[key])
 
 
 def _native_texts(reading: Reading, holder: Payload) -> None:
     for key in _TEXTS:
         if key in holder:
             reading.understood = True
-            reading.said(holder[key])
+            reading.note_output(holder[key])
     message = part(holder.get("message"))
-    reading.said(message.get("content"))
+    reading.note_output(message.get("content"))
     for place, _ in enumerate(parts(message.get("tool_calls"))):
-        reading.call(place)
+        reading.add_tool_call(place)
 
 
 def _block(reading: Reading, block: Payload, place: object) -> None:
@@ -127,10 +124,10 @@ def _block(reading: Reading, block: Payload, place: object) -> None:
         return
     reading.understood = True
     if block.get("type") in _CALLS:
-        reading.call(place if isinstance(place, int) else len(reading.calls))
+        reading.add_tool_call(place if isinstance(place, int) else len(reading.calls))
     else:
         _piece(reading, block, place)
-        reading.said(block.get("thinking"))
+        reading.note_output(block.get("thinking"))
 
 
 CONVERSE = Dialect(name="bedrock.converse", read=_converse, totals=usage.cache_beside)

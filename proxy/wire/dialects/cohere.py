@@ -1,6 +1,6 @@
 """Cohere's chat, v1 and v2, whole or streamed, its embeddings and its rerank.
 
-It does not mix ``tokens`` and ``billed_units``: they count different things.
+``tokens`` and ``billed_units`` count different things and are never mixed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
-_TELLING = re.compile(rb'"(?:message-end|stream-end|tool-call-start|tool-calls-generation|error)"')
+_RELEVANT = re.compile(rb'"(?:message-end|stream-end|tool-call-start|tool-calls-generation|error)"')
 _ENDS = frozenset(("message-end", "stream-end"))
 _SHAPE = frozenset(("message", "text", "chat_history", "generation_id"))
 
@@ -30,14 +30,14 @@ def _event(reading: Reading, payload: Payload, kind: str) -> None:
     content = part(message.get("content"))
     for text in (content.get("text"), content.get("thinking"), message.get("tool_plan"),
                  payload.get("text")):  # fmt: skip
-        reading.said(text)
+        reading.note_output(text)
     if kind == "tool-call-start":
-        reading.call(name(payload.get("index")) or len(reading.calls))
-    elif kind == "tool-calls-generation":  # v1 tells all calls at once
+        reading.add_tool_call(name(payload.get("index")) or len(reading.calls))
+    elif kind == "tool-calls-generation":  # v1 states all calls at once
         _calls(reading, payload)
     elif kind in _ENDS:
         reading.ended = True
-        reading.finished(delta.get("finish_reason") or payload.get("finish_reason"))
+        reading.take_finish_reason(delta.get("finish_reason") or payload.get("finish_reason"))
         _usage(reading, delta.get("usage"))
         response = part(payload.get("response"))
         _usage(reading, response.get("meta"))
@@ -46,10 +46,10 @@ def _event(reading: Reading, payload: Payload, kind: str) -> None:
 def _body(reading: Reading, payload: Payload) -> None:
     message = part(payload.get("message"))
     reading.understood = bool(message) or "text" in payload
-    reading.finished(payload.get("finish_reason"))
-    reading.said(payload.get("text"))
+    reading.take_finish_reason(payload.get("finish_reason"))
+    reading.note_output(payload.get("text"))
     for piece in parts(message.get("content")):
-        reading.said(piece.get("text") or piece.get("thinking"))
+        reading.note_output(piece.get("text") or piece.get("thinking"))
     _calls(reading, payload)
     _calls(reading, message)
     _usage(reading, payload.get("usage") or payload.get("meta"))
@@ -57,7 +57,7 @@ def _body(reading: Reading, payload: Payload) -> None:
 
 def _calls(reading: Reading, holder: Payload) -> None:
     for place, _ in enumerate(parts(holder.get("tool_calls"))):
-        reading.call(place)
+        reading.add_tool_call(place)
 
 
 def _usage(reading: Reading, counts: object) -> None:
@@ -79,7 +79,7 @@ CHAT = Dialect(
     name="cohere.chat",
     read=_read,
     totals=usage.inclusive,
-    telling=_TELLING,
-    shaped=frozenset(("generation_id", "chat_history", "event_type")),
+    relevant=_RELEVANT,
+    shape_keys=frozenset(("generation_id", "chat_history", "event_type")),
 )
 LISTS = Dialect(name="cohere.lists", read=_list, totals=usage.inclusive)

@@ -1,6 +1,6 @@
 """Gemini's generateContent and its streams (SSE or one JSON array), and its embeddings.
 
-It knows no terminal event, since Gemini has none: a finish reason ends an answer.
+Gemini has no terminal event: a finish reason ends a response.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
-_TELLING = re.compile(rb'"(?:finishReason|functionCall|error|promptFeedback)"')
+_RELEVANT = re.compile(rb'"(?:finishReason|functionCall|error|promptFeedback)"')
 _OUTPUTS = ("text", "inlineData", "executableCode", "codeExecutionResult")
 _UNSPECIFIED = (0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
 
@@ -20,23 +20,23 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     payload = inner if isinstance(inner, dict) else payload
     if "candidates" in payload or "usageMetadata" in payload or "promptFeedback" in payload:
         reading.understood = True
-    reading.named(payload.get("modelVersion"))
+    reading.take_model(payload.get("modelVersion"))
     usage.take(reading, usage.GEMINI, payload.get("usageMetadata"))
     for candidate in parts(payload.get("candidates")):
         _candidate(reading, candidate)
-    # A blocked prompt has no candidate and no finish reason; it is an answer all the same.
+    # A blocked prompt has no candidate and no finish reason; it is a response all the same.
     blocked = part(payload.get("promptFeedback")).get("blockReason")
     if blocked and blocked not in _UNSPECIFIED and name(blocked):
-        reading.finished(blocked)
+        reading.take_finish_reason(blocked)
 
 
 def _candidate(reading: Reading, candidate: Payload) -> None:
     reason = candidate.get("finishReason")
     if reason not in _UNSPECIFIED:
-        reading.finished(reason)
+        reading.take_finish_reason(reason)
     for piece in parts(part(candidate.get("content")).get("parts")):
         if "functionCall" in piece:
-            reading.call(len(reading.calls))
+            reading.add_tool_call(len(reading.calls))
         elif any(piece.get(key) for key in _OUTPUTS):
             reading.output = True
 
@@ -52,8 +52,8 @@ GENERATE = Dialect(
     name="gemini.generateContent",
     read=_read,
     totals=usage.thoughts_beside,
-    telling=_TELLING,
+    relevant=_RELEVANT,
     cumulative=True,
-    shaped=frozenset(("candidates", "usageMetadata", "promptFeedback")),
+    shape_keys=frozenset(("candidates", "usageMetadata", "promptFeedback")),
 )
 EMBED = Dialect(name="gemini.embed", read=_embed, totals=usage.thoughts_beside)

@@ -1,7 +1,4 @@
-"""Everything that is no known dialect: recorded as it is, understood as little as it is.
-
-It never guesses: usage stays absent, output unknown.
-"""
+"""The dialect of unknown formats: usage stays absent, output unknown."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from proxy.wire.dialect import Dialect, Payload, Reading
 
 
 def _read(reading: Reading, payload: Payload, event: str | None) -> None:
-    """Nothing is understood; an error in the payload is found by the tap."""
+    """Read nothing; errors are read from any payload (`payloads`)."""
 
 
 def _totals(reading: Reading) -> tuple[int | None, int | None]:

@@ -1,6 +1,6 @@
-"""OpenAI's chat and legacy completions, and everyone who speaks like them.
+"""OpenAI's chat and legacy completions, and all compatible APIs.
 
-It knows no provider by name: a difference between them is a field that is there or not.
+No provider is named: compatible APIs differ by the fields that are present.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 # Once output was seen: counts, an error, a finish reason, or a tool call's name.
 # "message" is how an error field without an error object says it (llama.cpp).
-_TELLING = re.compile(
+_RELEVANT = re.compile(
     rb'"(?=[befmntux])'  # at which most quotes fail: half the time of a search
     rb'(?:(?:usage|errors?|x_groq|timings|base_resp|message)"(?:: ?[^n ]|\s+:)'
     rb'|(?:finish_reason|name)"(?:: ?"[^"]|\s+:))'
@@ -27,12 +27,12 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
         reading.understood = True
         for choice in parts(choices):
             _choice(reading, choice)
-    reading.named(payload.get("model"))
+    reading.take_model(payload.get("model"))
     take_usage(reading, payload)
 
 
 def take_usage(reading: Reading, payload: Payload) -> None:
-    """Take the counts from wherever an OpenAI-like payload states them."""
+    """Take the counts from wherever an OpenAI-compatible payload states them."""
     counts = payload.get("usage")
     if isinstance(counts, dict):
         usage.take(reading, usage.OPENAI, counts)
@@ -46,28 +46,28 @@ def take_usage(reading: Reading, payload: Payload) -> None:
 
 
 def _choice(reading: Reading, choice: Payload) -> None:
-    reading.finished(choice.get("finish_reason"))
+    reading.take_finish_reason(choice.get("finish_reason"))
     for key in ("delta", "message"):  # Perplexity and Writer write both
         message = choice.get(key)
         if isinstance(message, dict):
             _message(reading, message, choice.get("index"))
     if "text" in choice:
-        reading.said(choice["text"])
+        reading.note_output(choice["text"])
     if "usage" in choice:  # Moonshot's streams state it in the choice
         usage.take(reading, usage.OPENAI, choice["usage"])
 
 
 def _message(reading: Reading, message: Payload, choice: object) -> None:
     if not reading.output:
-        _said(reading, message)
+        _note_output(reading, message)
     if not _CALLED.isdisjoint(message):
         _calls(reading, message, choice)
 
 
-def _said(reading: Reading, message: Payload) -> None:
+def _note_output(reading: Reading, message: Payload) -> None:
     for key in _TEXTS:
         if message.get(key):
-            reading.said(message[key])
+            reading.note_output(message[key])
             if reading.output:
                 return
     if message.get("audio"):
@@ -75,16 +75,16 @@ def _said(reading: Reading, message: Payload) -> None:
 
 
 def _calls(reading: Reading, message: Payload, choice: object) -> None:
-    """Count the calls that begin here: only a call's first delta names a function."""
+    """Count the calls that start here: only a call's first delta names a function."""
     for place, call in enumerate(parts(message.get("tool_calls"))):
         if part(call.get("function") or call.get("custom")).get("name"):
-            reading.call(_key(reading, call, choice, place))
+            reading.add_tool_call(_key(reading, call, choice, place))
     if part(message.get("function_call")).get("name"):  # before tools: one call an answer
-        reading.call((name(choice), "function_call"))
+        reading.add_tool_call((name(choice), "function_call"))
 
 
 def _key(reading: Reading, call: Payload, choice: object, place: int) -> object:
-    """One key a call: servers repeat the name with each delta, or index all calls 0."""
+    """Return one key per call: servers repeat the name in each delta, or index all calls 0."""
     bare = (name(choice), name(call.get("index", place)))
     own = name(call.get("id"))
     if own is None:
@@ -99,7 +99,7 @@ def _mould(reading: Reading, counts: Payload) -> None:
 
 
 def _timings(reading: Reading, timings: Payload) -> None:
-    """llama.cpp without usage: its timings count what was read, kept in cache, written.
+    """Take llama.cpp's timings where usage is absent: prompt, cached and predicted tokens.
 
     tools/server/README.md: the context is ``cache_n + prompt_n + predicted_n``. They are
     parts and no provider's totals, so they fill the normalised ones only.
@@ -115,7 +115,7 @@ CHAT: Dialect = Dialect(
     name="openai.chat",
     read=_read,
     totals=usage.inclusive,
-    telling=_TELLING,
+    relevant=_RELEVANT,
     done=b"[DONE]",
-    shaped=frozenset(("choices",)),
+    shape_keys=frozenset(("choices",)),
 )

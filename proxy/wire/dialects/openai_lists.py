@@ -1,7 +1,4 @@
-"""OpenAI's embeddings, images and the like: one JSON body with a list and its counts.
-
-It reads no streams.
-"""
+"""OpenAI's embeddings, images and the like: one JSON body with a list and its counts."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from proxy.wire.dialect import Dialect, Payload, Reading
 def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     if isinstance(payload.get("data"), list):
         reading.understood = True
-        reading.said(payload["data"])
-    reading.named(payload.get("model"))
+        reading.note_output(payload["data"])
+    reading.take_model(payload.get("model"))
     usage.take(reading, usage.OPENAI, payload.get("usage"))
     usage.cost(reading, payload.get("usage"))
 

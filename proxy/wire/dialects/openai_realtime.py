@@ -1,6 +1,6 @@
-"""OpenAI's realtime API: one response among the events of a socket.
+"""OpenAI's realtime API: one response among the events of a WebSocket.
 
-It reads no audio and no transcript, and takes counts from `response.done` only.
+Counts are taken from `response.done` only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 # openai-python: types/realtime/realtime_server_event.py
-_TELLING = re.compile(rb'"(?:response\.(?:done|output_item\.added|output_item\.done)|error)"')
+_RELEVANT = re.compile(rb'"(?:response\.(?:done|output_item\.added|output_item\.done)|error)"')
 _AUDIO = frozenset(("audio", "output_audio"))
 # openai-python: types/realtime/realtime_response_usage.py and its two details, which are
 # singular here: input_token_details. Cached tokens are among the input's.
@@ -34,7 +34,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     elif kind.startswith("response.output_item."):
         _item(reading, part(payload.get("item")))
     elif kind.endswith(".delta"):
-        reading.said(payload.get("delta"))
+        reading.note_output(payload.get("delta"))
 
 
 def _done(reading: Reading, response: Payload) -> None:
@@ -44,15 +44,15 @@ def _done(reading: Reading, response: Payload) -> None:
         _item(reading, item)
     status = name(response.get("status"))
     why = name(part(response.get("status_details")).get("reason"))
-    reading.finished(f"{status}:{why}" if why else status)
+    reading.take_finish_reason(f"{status}:{why}" if why else status)
 
 
 def _item(reading: Reading, item: Payload) -> None:
     if item.get("type") == "function_call":
-        # added, done and response.done tell of the same call
-        reading.call(name(item.get("call_id")) or name(item.get("id")) or "function_call")
+        # added, done and response.done report the same call
+        reading.add_tool_call(name(item.get("call_id")) or name(item.get("id")) or "function_call")
     for piece in parts(item.get("content")):
-        reading.said(piece.get("text") or piece.get("transcript"))
+        reading.note_output(piece.get("text") or piece.get("transcript"))
         if piece.get("type") in _AUDIO:
             reading.output = True
 
@@ -61,5 +61,5 @@ REALTIME = Dialect(
     name="openai.realtime",
     read=_read,
     totals=usage.inclusive,
-    telling=_TELLING,
+    relevant=_RELEVANT,
 )

@@ -1,6 +1,6 @@
 """OpenAI's Responses API, whole or as a stream of named events.
 
-It reads counts from the last snapshot only: earlier ones echo ``usage: null``.
+Counts come from the last snapshot: earlier ones have ``usage: null``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 # openai-python: types/responses/response_stream_event.py
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
-_TELLING = re.compile(
+_RELEVANT = re.compile(
     rb'"(?:response\.(?:completed|incomplete|failed|output_item\.added|output_item\.done)'
     rb'|error)"'
 )
@@ -35,20 +35,20 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     if kind in _ENDS:
         reading.ended = True
         if reading.finish_reason is None:
-            reading.finished(kind.removeprefix("response."))
+            reading.take_finish_reason(kind.removeprefix("response."))
 
 
 def _event(reading: Reading, payload: Payload, kind: str) -> None:
     reading.understood = True
     if kind.endswith(".delta"):
-        reading.said(payload.get("delta"))
+        reading.note_output(payload.get("delta"))
     elif kind.startswith("response.output_item."):
         _item(reading, part(payload.get("item")))
 
 
 def _snapshot(reading: Reading, response: Payload) -> None:
     reading.understood = True
-    reading.named(response.get("model"))
+    reading.take_model(response.get("model"))
     usage.take(reading, usage.OPENAI, response.get("usage"))
     usage.cost(reading, response.get("usage"))
     for item in parts(response.get("output")):
@@ -56,7 +56,7 @@ def _snapshot(reading: Reading, response: Payload) -> None:
     status = name(response.get("status"))
     if status not in (None, "in_progress", "queued"):
         why = name(part(response.get("incomplete_details")).get("reason"))
-        reading.finished(f"{status}:{why}" if why else status)
+        reading.take_finish_reason(f"{status}:{why}" if why else status)
 
 
 def _item(reading: Reading, item: Payload) -> None:
@@ -64,13 +64,13 @@ def _item(reading: Reading, item: Payload) -> None:
     if not isinstance(kind, str):
         return
     if kind in _CALLS:
-        # added, done and the last snapshot tell of the same call; gateways leave ids out
-        reading.call(name(item.get("call_id")) or name(item.get("id")) or kind)
+        # added, done and the last snapshot report the same call; gateways leave ids out
+        reading.add_tool_call(name(item.get("call_id")) or name(item.get("id")) or kind)
     elif kind.endswith("_call"):
         reading.output = True
     for key in ("content", "summary"):
         for piece in parts(item.get(key)):
-            reading.said(piece.get("text") or piece.get("refusal"))
+            reading.note_output(piece.get("text") or piece.get("refusal"))
     if item.get("encrypted_content") and kind in _SAYS_NOTHING:
         reading.output = True
 
@@ -79,6 +79,6 @@ RESPONSES = Dialect(
     name="openai.responses",
     read=_read,
     totals=usage.inclusive,
-    telling=_TELLING,
-    shaped=frozenset(("output",)),
+    relevant=_RELEVANT,
+    shape_keys=frozenset(("output",)),
 )

@@ -1,7 +1,4 @@
-"""Content encodings undone on a side copy: gzip, deflate, br, zstd, also chained.
-
-It never touches the bytes that are relayed, and stops at a bound on what they inflate to.
-"""
+"""Decode content encodings: gzip, deflate, br, zstd, also chained, within a size limit."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ import zstandard
 
 from proxy.wire.unreadable import Unreadable
 
-CHAIN_LIMIT = 5  # as httpx2 and curl hold it
+CHAIN_LIMIT = 5  # as in httpx2 and curl
 RATIO_LIMIT = 1_100  # bytes out for one in: deflate itself cannot do more than 1,032
-_RATIO_FLOOR = 4_194_304  # bytes: below this a ratio proves nothing
+_RATIO_FLOOR = 4_194_304  # bytes: below this the ratio is not checked
 _STEP = 1_048_576  # bytes that a decoder may put out at once
 _ZSTD_STEP = 512  # bytes in: a zstd block of 4 bytes may be 128 kB
 
@@ -26,7 +23,7 @@ class _Undo(Protocol):
 
 
 class _Zlib:
-    """gzip of any number of members, or deflate with a zlib head or without."""
+    """gzip of any number of members, or deflate with or without a zlib header."""
 
     __slots__ = ("_inner", "_raw_allowed", "_wbits")
 
@@ -105,7 +102,7 @@ def _undo(name: bytes) -> _Undo | None:
 
 
 class Decoder:
-    """Undoes a chain of encodings piece by piece, within a bound in bytes and in ratio."""
+    """Decode a chain of encodings piece by piece, within a limit in bytes and in ratio."""
 
     __slots__ = ("_chain", "_in", "_out", "limit")
 
@@ -116,16 +113,16 @@ class Decoder:
         self.limit = limit
 
     def feed(self, chunk: bytes) -> bytes:
-        """The plain bytes that this chunk yields.
+        """Return the plain bytes of this chunk.
 
         Raises:
-            Deaf: the bytes are no such encoding, or inflate beyond the bound.
+            Unreadable: the bytes are no such encoding, or inflate beyond the bound.
         """
         self._in += len(chunk)
         try:
             return b"".join(self._pieces(chunk))
         except (zlib.error, brotli.error, zstandard.ZstdError) as error:
-            raise Unreadable("the content encoding cannot be undone") from error
+            raise Unreadable("the body is not in its content encoding") from error
 
     def _pieces(self, chunk: bytes) -> list[bytes]:
         pieces = [chunk]
@@ -152,14 +149,14 @@ class Decoder:
 
 
 def decoder(values: Sequence[bytes], limit: int) -> Decoder | None:
-    """The decoder for ``Content-Encoding`` values; None where there is nothing to undo.
+    """Make the decoder for ``Content-Encoding`` values; None where nothing is encoded.
 
     Arguments:
         values: of each such header line, in order.
         limit: most bytes that the body may inflate to.
 
     Raises:
-        Deaf: an encoding is unknown, or more than five are chained.
+        Unreadable: an encoding is unknown, or more than five are chained.
     """
     if not values:
         return None

@@ -1,7 +1,4 @@
-"""The AWS binary event stream: bytes in, checked messages out, however the bytes are cut.
-
-It reads no payload, and holds no more than one unfinished message.
-"""
+"""Parse the AWS binary event stream: bytes in, checked messages out, however they are cut."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ class EventStreamMessage(NamedTuple):
 
 
 class EventStreamFeeder:
-    """Cuts a stream into messages, and checks both sums of each."""
+    """Split a stream into messages and check both checksums of each."""
 
     __slots__ = ("_buffer", "limit")
 
@@ -37,10 +34,10 @@ class EventStreamFeeder:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> list[EventStreamMessage]:
-        """The messages that this chunk completes.
+        """Return the messages that this chunk completes.
 
         Raises:
-            Deaf: a sum or a length is wrong, or a message is over the limit in bytes.
+            Unreadable: a checksum or a length is wrong, or a message is over the limit in bytes.
         """
         self._buffer += chunk
         messages = []
@@ -50,7 +47,7 @@ class EventStreamFeeder:
         return messages
 
     def remains(self) -> list[EventStreamMessage]:
-        """Nothing: an unfinished message proves nothing."""
+        """Return nothing: an unfinished message cannot be checked."""
         return []
 
     def _total(self) -> int | None:
@@ -58,9 +55,9 @@ class EventStreamFeeder:
             return None
         total, headers, crc = _PRELUDE.unpack_from(self._buffer)
         if zlib.crc32(self._buffer[:8]) != crc:
-            raise Unreadable("an event stream's prelude does not match its sum")
+            raise Unreadable("an event stream prelude does not match its checksum")
         if total < _SMALLEST + headers:
-            raise Unreadable("an event stream's lengths contradict each other")
+            raise Unreadable("an event stream message has contradictory lengths")
         if total > self.limit:
             raise Unreadable(f"an event stream message is over {self.limit} bytes")
         return int(total)
@@ -68,7 +65,7 @@ class EventStreamFeeder:
 
 def _message(raw: bytes) -> EventStreamMessage:
     if zlib.crc32(raw[:-_CRC]) != int.from_bytes(raw[-_CRC:], "big"):
-        raise Unreadable("an event stream's message does not match its sum")
+        raise Unreadable("an event stream message does not match its checksum")
     start = _PRELUDE.size
     end = start + int.from_bytes(raw[4:8], "big")
     return EventStreamMessage(_headers(raw[start:end]), raw[end:-_CRC])
@@ -88,7 +85,7 @@ def _headers(raw: bytes) -> dict[str, str]:
             if kind == _STRING:
                 headers[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
         else:
-            raise Unreadable("an event stream's header has an unknown type")
+            raise Unreadable("an event stream header has an unknown type")
     return headers
 
 
@@ -96,5 +93,5 @@ def _sized(raw: bytes, at: int, width: int) -> tuple[bytes, int]:
     start = at + width
     end = start + int.from_bytes(raw[at:start], "big")
     if end > len(raw):
-        raise Unreadable("an event stream's header runs over its end")
+        raise Unreadable("an event stream header exceeds its message")
     return raw[start:end], end

@@ -1,7 +1,4 @@
-"""A JSON array that arrives bit by bit: bytes in, its elements out, however cut.
-
-It reads no JSON beyond brackets and quotes, and holds no more than one unfinished element.
-"""
+"""Split a streamed JSON array: bytes in, elements out, however the bytes are cut."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ _INSIDE = re.compile(rb'["\\]')
 
 
 class JsonArrayFeeder:
-    """Cuts an array of objects (or arrays) into its elements; scalars in it are left out.
+    """Split an array of objects (or arrays) into its elements; scalars in it are left out.
 
-    Gemini streams so when it is asked without ``alt=sse``.
+    Gemini streams this way without ``alt=sse``.
     """
 
     __slots__ = ("_depth", "_escaped", "_inside", "_opened", "_pieces", "_size", "limit")
@@ -31,10 +28,10 @@ class JsonArrayFeeder:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The elements that this chunk completes.
+        """Return the elements that this chunk completes.
 
         Raises:
-            Deaf: an element is longer than the limit in bytes.
+            Unreadable: an element is longer than the limit in bytes.
         """
         elements: list[bytes] = []
         start = 0 if self._depth > 1 else len(chunk)
@@ -63,18 +60,18 @@ class JsonArrayFeeder:
         return self._opened and self._depth == 0
 
     def remains(self) -> list[bytes]:
-        """An array's end leaves nothing: an unfinished element is no JSON."""
+        """Return nothing: an unfinished element is no JSON."""
         return []
 
     def _next(self, chunk: bytes, at: int) -> int:
-        """Where the next bracket or quote stands, strings stepped over."""
+        """Return where the next bracket or quote is, outside of strings."""
         if self._escaped and at < len(chunk):
             self._escaped = False
             at += 1
-        while found := (_INSIDE if self._inside else _OUTSIDE).search(chunk, at):
-            if chunk[found.start()] != 0x5C:
-                return found.start()
-            at = found.start() + 2
+        while match := (_INSIDE if self._inside else _OUTSIDE).search(chunk, at):
+            if chunk[match.start()] != 0x5C:
+                return match.start()
+            at = match.start() + 2
         self._escaped = at > len(chunk)
         return len(chunk)
 

@@ -1,7 +1,4 @@
-"""One JSON document a line: bytes in, whole lines out, however the bytes are cut.
-
-It reads no JSON, and holds no more than one unfinished line.
-"""
+"""Split newline-delimited JSON: bytes in, whole lines out, however the bytes are cut."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from proxy.wire.unreadable import Unreadable
 
 
 class NdjsonFeeder:
-    """Cuts a stream into its non-blank lines; CR at their ends and blanks are taken off."""
+    """Split a stream into its non-blank lines, stripped of CR and blanks."""
 
     __slots__ = ("_line", "_pieces", "limit")
 
@@ -19,10 +16,10 @@ class NdjsonFeeder:
         self._line = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes.
+        """Return the lines that this chunk completes.
 
         Raises:
-            Deaf: a line is longer than the limit in bytes.
+            Unreadable: a line is longer than the limit in bytes.
         """
         lines = chunk.split(b"\n")
         if len(lines) > 1 and self._pieces:
@@ -33,7 +30,7 @@ class NdjsonFeeder:
         return [line for line in map(bytes.strip, lines) if line]
 
     def remains(self) -> list[bytes]:
-        """The last line where it has no end; it changes nothing."""
+        """Return the last line where it has no line break yet; more may be fed."""
         line = b"".join(self._pieces).strip()
         return [line] if line else []
 

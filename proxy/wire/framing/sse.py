@@ -1,7 +1,4 @@
-"""Server-sent events: bytes in, whole events out, however the bytes are cut.
-
-It reads no JSON, and holds no more than one unfinished event.
-"""
+"""Parse server-sent events: bytes in, whole events out, however the bytes are cut."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ _STATE = ("_data", "_held", "_line", "_name", "_pieces", "_skip_lf", "_started",
 
 
 class SseFeeder:
-    """Cuts a stream into events as the WHATWG HTML standard §9.2.6 says.
+    """Split a stream into events (WHATWG HTML standard §9.2.6).
 
-    Beyond it, as servers do: an ``error:`` field is an event named error (llama.cpp),
+    Beyond the standard, as servers do: an ``error:`` field is an event named error (llama.cpp),
     and lines with no known field are kept, since some providers write a bare JSON error
     into the stream. ``at_rest`` is true between events, with nothing held back.
     """
@@ -48,10 +45,10 @@ class SseFeeder:
         self._started = False
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
-        """The events that this chunk completes.
+        """Return the events that this chunk completes.
 
         Raises:
-            Deaf: a line or an event is longer than the limit in bytes.
+            Unreadable: a line or an event is longer than the limit in bytes.
         """
         if not chunk:
             return []
@@ -65,9 +62,9 @@ class SseFeeder:
         return events
 
     def remains(self) -> list[SseEvent]:
-        """The event that the end of the stream left without its blank line, and stray JSON.
+        """Return the last event where its blank line is missing, and stray JSON.
 
-        It changes nothing: more bytes may follow.
+        More bytes may be fed after this.
         """
         if self.at_rest and not self._stray:
             return []

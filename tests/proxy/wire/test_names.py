@@ -49,8 +49,8 @@ def test_a_text_is_not_remembered_as_names_are() -> None:
     before = dialect._known_model.cache_info().currsize, dialect._known_word.cache_info().currsize
     reading = Reading()
     for text in (PROMPT, *KEYS):
-        reading.named(text)
-        reading.finished(text)
+        reading.take_model(text)
+        reading.take_finish_reason(text)
     assert reading.finish_reason == "unfit"
     after = dialect._known_model.cache_info().currsize, dialect._known_word.cache_info().currsize
     assert after == before
@@ -74,7 +74,7 @@ def test_a_finish_reason_that_is_no_word_still_ends_the_answer() -> None:
     exchange = said()
     assert (exchange.finish_reason, exchange.cause) == ("unfit", None)
     silent = Reading()
-    silent.finished("")
+    silent.take_finish_reason("")
     assert silent.finish_reason is None
 
 

@@ -87,7 +87,7 @@ def test_an_unknown_encoding_is_refused() -> None:
 
 @pytest.mark.parametrize("name", PACK)
 def test_bytes_that_are_no_such_encoding_are_refused(name: bytes) -> None:
-    with pytest.raises(Unreadable, match="cannot be undone"):
+    with pytest.raises(Unreadable, match="not in its content encoding"):
         plain([name], [b'{"plain": "json"} that nobody has packed at all'])
 
 
