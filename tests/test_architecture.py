@@ -148,6 +148,7 @@ LAZY = (
     "truezero.cli.rollouts",
     "truezero.cli.service",
     "truezero.runner.demo",
+    "truezero.runner.demo_provider",
     "truezero.runner.doctor",
     "truezero.runner.drills",
     "truezero.cli.data",

@@ -1,7 +1,7 @@
-"""A provider for demonstrations: real sockets, two dialects, accounts that fail as real ones do.
+"""A local provider for `truezero demo`: two dialects, and accounts that fail as real ones do.
 
-It scripts no verdict: it looks at the key, the model and its own state, and answers what a
-provider in that state answers (error bodies after the providers' documentation).
+Answers depend only on the key, the model and the state of the account; error bodies come from
+the proxy's fault scripts.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    from truezero.models import FaultKind
 
 MODELS = ("demo-large", "demo-small")
-_SUM = re.compile(r"(\d+) \* (\d+)")
+_PRODUCT = re.compile(r"(\d+) \* (\d+)")
 
 
 @dataclass
 class Account:
-    """What a key is good for.
+    """The account behind a key.
 
-    ``credit``: money left. ``per_window``: calls allowed in ``window_s`` seconds, None is
-    no limit. ``incident``: the provider has an outage where this account lives.
+    ``credit``: US dollars left. ``per_window``: calls allowed in ``window_s`` seconds; None is
+    no limit. ``incident``: the provider has an outage in this account's region.
     """
 
     credit: float = 100.0
@@ -36,7 +39,7 @@ class Account:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait_s(self, now: float) -> float:
-        """Seconds until the next call is allowed; 0 admits this one and counts it."""
+        """Return the seconds until the next call is allowed; 0 admits this one and counts it."""
         if self.per_window is None:
             return 0.0
         with self.lock:
@@ -56,19 +59,8 @@ ACCOUNTS = {
 }
 
 
-@dataclass(frozen=True)
-class DemoFailure:
-    """An error as both dialects name it; ``wait_s`` becomes ``retry-after``."""
-
-    status: int
-    openai: tuple[str, str | None]
-    anthropic: str
-    message: str
-    wait_s: float | None = None
-
-
 class DemoProvider:
-    """The simulator as a context manager on a free loopback port."""
+    """Serves the provider on a free loopback port, as a context manager."""
 
     def __enter__(self) -> Self:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
@@ -88,35 +80,23 @@ class DemoProvider:
 
     @property
     def url(self) -> str:
-        """Its origin, ``http://127.0.0.1:port``."""
+        """The provider's origin, ``http://127.0.0.1:port``."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
 
-def failure(key: str, model: str) -> DemoFailure | None:
-    """What stands between this key and this model at the moment."""
+def failure(key: str, model: str) -> tuple[FaultKind, float | None] | None:
+    """Return why this key cannot call this model now, and the wait in seconds if there is one."""
     account = ACCOUNTS.get(key)
     if account is None:
-        return DemoFailure(
-            401, ("invalid_request_error", "invalid_api_key"), "authentication_error",
-            "Incorrect API key provided.",
-        )  # fmt: skip
+        return "auth", None
     if account.incident:
-        return DemoFailure(503, ("server_error", None), "overloaded_error", "Overloaded")
+        return "overloaded", None
     if model not in MODELS:
-        return DemoFailure(
-            404, ("invalid_request_error", "model_not_found"), "not_found_error",
-            f"model: {model} does not exist",
-        )  # fmt: skip
+        return "model_not_found", None
     if account.credit <= 0:
-        return DemoFailure(
-            429, ("insufficient_quota", "insufficient_quota"), "rate_limit_error",
-            "You exceeded your current quota, please check your plan and billing details.",
-        )  # fmt: skip
-    if wait := account.wait_s(time.monotonic()):
-        return DemoFailure(
-            429, ("requests", "rate_limit_exceeded"), "rate_limit_error",
-            "Rate limit reached for requests.", wait,
-        )  # fmt: skip
+        return "quota", None
+    if wait_s := account.wait_s(time.monotonic()):
+        return "rate_limit", wait_s
     return None
 
 
@@ -128,40 +108,40 @@ class _Handler(BaseHTTPRequestHandler):
     }
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: requests carry keys."""
+        """Log nothing: requests carry keys."""
 
     def do_POST(self) -> None:
         """Answer one inference call."""
-        asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        request = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
         dialect = self.routes.get(self.path.partition("?")[0])
         if dialect is None:
             self._json(404, {"error": {"message": f"Invalid URL (POST {self.path})"}})
             return
-        failed = failure(self._key(), asked.get("model", ""))
+        model = request.get("model", "")
+        failed = failure(self._key(), model)
         if failed is not None:
-            self._fail(dialect, failed)
+            self._fail(dialect, model, *failed)
         elif dialect == "openai":
-            self._openai(asked)
+            self._openai(request)
         else:
-            self._anthropic(asked)
+            self._anthropic(request)
 
     def _key(self) -> str:
         bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
         return self.headers.get("x-api-key", bearer)
 
-    def _fail(self, dialect: str, failed: DemoFailure) -> None:
-        if dialect == "openai":
-            kind, code = failed.openai
-            error = {"message": failed.message, "type": kind, "param": None, "code": code}
-            body: dict[str, Any] = {"error": error}
-        else:
-            named = {"type": failed.anthropic, "message": failed.message}
-            body = {"type": "error", "error": named}
-        extra = {} if failed.wait_s is None else {"retry-after": f"{failed.wait_s:.2f}"}
-        self._json(failed.status, body, extra)
+    def _fail(self, dialect: str, model: str, kind: FaultKind, wait_s: float | None) -> None:
+        # The demo needs the service anyway: its fault scripts have the providers' error bodies.
+        from proxy.relay.faults.anthropic import anthropic_errors  # noqa: PLC0415
+        from proxy.relay.faults.openai import chat_errors  # noqa: PLC0415
 
-    def _openai(self, asked: dict[str, Any]) -> None:
-        prompt, results = _conversation(asked)
+        errors = chat_errors if dialect == "openai" else anthropic_errors
+        error = errors(model)[kind]
+        extra = {} if wait_s is None else {"retry-after": f"{wait_s:.2f}"}
+        self._json(error.status, error.body, extra)
+
+    def _openai(self, request: dict[str, Any]) -> None:
+        prompt, results = _conversation(request)
         call, text = _think(prompt, results)
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if call is not None:
@@ -169,8 +149,8 @@ class _Handler(BaseHTTPRequestHandler):
             message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
         usage = _usage(prompt, text or call or "")
         finish = "tool_calls" if call else "stop"
-        base = {"id": "chatcmpl-demo", "created": int(time.time()), "model": asked["model"]}
-        if not asked.get("stream"):
+        base = {"id": "chatcmpl-demo", "created": int(time.time()), "model": request["model"]}
+        if not request.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": finish}
             whole = {**base, "object": "chat.completion", "choices": [choice], "usage": usage}
             self._json(200, whole)
@@ -178,19 +158,19 @@ class _Handler(BaseHTTPRequestHandler):
         chunk = {**base, "object": "chat.completion.chunk"}
         if call is not None:
             message["tool_calls"][0]["index"] = 0
-        ended = {"index": 0, "delta": {}, "finish_reason": finish}
-        said = {"index": 0, "delta": message, "finish_reason": None}
+        last = {"index": 0, "delta": {}, "finish_reason": finish}
+        first = {"index": 0, "delta": message, "finish_reason": None}
         self._events(
             [
-                {**chunk, "choices": [said]},
-                {**chunk, "choices": [ended]},
+                {**chunk, "choices": [first]},
+                {**chunk, "choices": [last]},
                 {**chunk, "choices": [], "usage": usage},
             ],
             done=True,
         )
 
-    def _anthropic(self, asked: dict[str, Any]) -> None:
-        prompt, results = _conversation(asked)
+    def _anthropic(self, request: dict[str, Any]) -> None:
+        prompt, results = _conversation(request)
         call, text = _think(prompt, results)
         content: dict[str, Any] = {"type": "text", "text": text}
         if call is not None:
@@ -206,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json(
             200,
             {
-                "id": "msg_demo", "type": "message", "role": "assistant", "model": asked["model"],
+                "id": "msg_demo", "type": "message", "role": "assistant", "model": request["model"],
                 "content": [content], "stop_reason": "tool_use" if call else "end_turn",
                 "stop_sequence": None, "usage": usage,
             },
@@ -234,11 +214,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"0\r\n\r\n")
 
 
-def _conversation(asked: dict[str, Any]) -> tuple[str, list[str]]:
-    """The task's text and the tool results so far, in either dialect."""
+def _conversation(request: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return the task's text and the tool results so far, in either dialect."""
     prompt = ""
     results: list[str] = []
-    for message in asked.get("messages", []):
+    for message in request.get("messages", []):
         content = message.get("content")
         if message.get("role") == "tool":
             results.append(str(content))
@@ -250,11 +230,11 @@ def _conversation(asked: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def _think(prompt: str, results: list[str]) -> tuple[str | None, str | None]:
-    """A small mind: products go to the calculator, everything else is beyond it."""
+    """Send products to the calculator; everything else is beyond this model."""
     if results:
         return None, f"The answer is {results[-1]}."
-    if found := _SUM.search(prompt):
-        return f"{found[1]} * {found[2]}", None
+    if product := _PRODUCT.search(prompt):
+        return f"{product[1]} * {product[2]}", None
     return None, "I could not work this out."
 
 
