@@ -16,8 +16,6 @@ RUN awk '/^[a-z]/ {keep = /^(setuptools|mypy|mypy-extensions|ast-serialize|librt
 RUN python -m venv /opt/truezero \
  && /opt/truezero/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
 COPY pyproject.toml setup.py README.md LICENSE ./
-COPY deploy/sbom.py deploy/
-RUN python deploy/sbom.py > /opt/truezero/sbom.cdx.json
 COPY classifier classifier
 COPY proxy proxy
 COPY truezero truezero
@@ -29,7 +27,8 @@ FROM python:3.13-slim
 RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin truezero \
  && install -d -o truezero /data
 COPY --from=build /opt/truezero /opt/truezero
-COPY --from=build /opt/truezero/sbom.cdx.json /usr/share/doc/truezero/
+# `make image` writes the bill of materials first; without it the lock says what is installed.
+COPY requirements.lock sbom.cdx.jso[n] /usr/share/doc/truezero/
 ENV PATH=/opt/truezero/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER truezero
 WORKDIR /data

@@ -4,6 +4,8 @@ PYTHON ?= python3
 UV ?= uv
 IMAGE ?= truezero
 ARGS ?=
+SBOM ?= sbom.cdx.json
+AUDIT_S ?= 30  # of patience with the network
 
 # Tests start hundreds of processes: what Python compiled once is kept, whatever a shell says.
 export PYTHONDONTWRITEBYTECODE =
@@ -21,7 +23,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow slow test-steady check compiled testcompiled fuzz sbom bench peers soak \
+.PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz sbom bench peers soak \
 	agents integrations manifests corpus screenshots image lock
 
 help: ## print these targets
@@ -49,7 +51,14 @@ check: $(READY) ## style, types, and whether a pinned package is known to be vul
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m deploy.audit
+	@$(MAKE) --no-print-directory audit
+
+# pip-audit exits with 1 for a vulnerability and for a network that does not answer alike.
+audit: $(READY)
+	@report=$$(timeout $(AUDIT_S) $(BIN)/pip-audit --requirement requirements.lock --no-deps --disable-pip \
+		--progress-spinner off --timeout 5 $(ARGS) 2>&1) && echo "$$report" | tail -n 1 || case "$$report" in \
+	*Found\ *\ known\ vulnerabilit*) echo "$$report"; exit 1;; \
+	*) echo "audit: vulnerability data cannot be reached, nothing was checked";; esac
 
 compiled: $(READY) ## a copy in .venv/compiled whose hot path is C; needs a C compiler, takes a minute
 	rm -rf $(COMPILED)
@@ -64,8 +73,9 @@ fuzz: $(READY) ## what nobody sane would send, for --minutes 5; by coverage too 
 	HYPOTHESIS_PROFILE=many $(PYTEST) -q -m hypothesis
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
-sbom: ## what the image installs, as CycloneDX, into sbom.cdx.json
-	$(PYTHON) -m deploy.sbom > sbom.cdx.json
+sbom: $(READY) ## what the image installs, as CycloneDX, into sbom.cdx.json
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --output-file $(SBOM) requirements.lock
 
 bench: $(READY) ## what the relay costs, beside nginx and what `make peers` put there; needs a C compiler
 	$(BIN)/python -m benchmarks.run $(ARGS)
@@ -92,7 +102,7 @@ corpus: $(READY) ## score the reading of errors and usage against labelled real 
 screenshots: $(READY) ## take docs/screenshots anew; needs chromium
 	$(BIN)/python -m tests.screenshots
 
-image: ## the container image
+image: sbom ## the container image
 	docker build --tag $(IMAGE) .
 
 lock: ## pin the dependencies anew, within pyproject.toml; needs uv

@@ -1,1 +1,0 @@
-"""What goes beside the service: dashboards, what the image holds and what is known of it."""
