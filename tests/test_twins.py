@@ -1,0 +1,164 @@
+"""Every module ``package/x/y.py`` has its tests in ``tests/package/x/test_y.py``.
+
+``python -m tests.test_twins`` prints the modules without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.house import PACKAGES, ROOT
+
+# Modules without a test file of their own, and why.
+EXEMPT: Mapping[str, str] = {
+    "classifier/__main__.py": "the command line; tests/classifier/test_export.py tests it",
+    "proxy/inbound/asgi.py": "types only",
+    "proxy/store/migrations/env.py": "run by Alembic; test_migrations.py goes through it",
+    "truezero/__main__.py": "two lines; tests/truezero/cli runs it as a process",
+}
+
+# Modules whose test file is yet to be written; the list may only shrink.
+MISSING: frozenset[str] = frozenset(
+    {
+        "classifier/cause_table/codes.py",
+        "classifier/cause_table/phrases.py",
+        "classifier/cause_table/row.py",
+        "classifier/cause_table/sources.py",
+        "classifier/cause_table/statuses.py",
+        "classifier/evidence.py",
+        "classifier/logical_calls.py",
+        "classifier/policy.py",
+        "classifier/records.py",
+        "classifier/totals.py",
+        "classifier/verdicts.py",
+        "classifier/warnings.py",
+        "proxy/api/keys.py",
+        "proxy/api/metrics.py",
+        "proxy/api/problems.py",
+        "proxy/app.py",
+        "proxy/capture/call.py",
+        "proxy/control/dashboard.py",
+        "proxy/control/rollouts.py",
+        "proxy/control/timeline.py",
+        "proxy/control_plane.py",
+        "proxy/inbound/request_cycle.py",
+        "proxy/inbound/websocket.py",
+        "proxy/outbound/http1/connection.py",
+        "proxy/outbound/http1/connector.py",
+        "proxy/outbound/http1/messages.py",
+        "proxy/outbound/http1/pool.py",
+        "proxy/outbound/http1/response.py",
+        "proxy/outbound/websocket.py",
+        "proxy/recording/spill.py",
+        "proxy/relay/admission.py",
+        "proxy/relay/context.py",
+        "proxy/relay/faults/anthropic.py",
+        "proxy/relay/faults/dialects.py",
+        "proxy/relay/faults/gemini.py",
+        "proxy/relay/faults/openai.py",
+        "proxy/relay/faults/script.py",
+        "proxy/relay/handshake.py",
+        "proxy/relay/http.py",
+        "proxy/routing/errors.py",
+        "proxy/routing/rollout_keys.py",
+        "proxy/routing/upstreams.py",
+        "proxy/server/serve.py",
+        "proxy/server/workers.py",
+        "proxy/store/admin/jsonl.py",
+        "proxy/store/admin/manifest.py",
+        "proxy/store/admin/nouns.py",
+        "proxy/store/admin/parquet.py",
+        "proxy/store/admin/rows.py",
+        "proxy/store/admin/validate.py",
+        "proxy/store/commit.py",
+        "proxy/store/dashboard.py",
+        "proxy/store/locks.py",
+        "proxy/store/notifications.py",
+        "proxy/store/partitions.py",
+        "proxy/store/tables.py",
+        "proxy/telemetry/call_counters.py",
+        "proxy/transport.py",
+        "proxy/web/badges.py",
+        "proxy/web/format.py",
+        "proxy/web/forms.py",
+        "proxy/web/render.py",
+        "proxy/wire/dialect.py",
+        "proxy/wire/dialects/anthropic.py",
+        "proxy/wire/dialects/bedrock.py",
+        "proxy/wire/dialects/cohere.py",
+        "proxy/wire/dialects/gemini.py",
+        "proxy/wire/dialects/ollama.py",
+        "proxy/wire/dialects/opaque.py",
+        "proxy/wire/dialects/openai_chat.py",
+        "proxy/wire/dialects/openai_lists.py",
+        "proxy/wire/dialects/openai_realtime.py",
+        "proxy/wire/dialects/openai_responses.py",
+        "proxy/wire/error_shapes.py",
+        "proxy/wire/response.py",
+        "proxy/wire/retry_after.py",
+        "proxy/wire/unreadable.py",
+        "proxy/wiring.py",
+        "truezero/cli/output.py",
+        "truezero/models.py",
+        "truezero/runner/demo.py",
+        "truezero/runner/demo_provider.py",
+        "truezero/runner/embedded.py",
+        "truezero/sdk/batch_plan.py",
+        "truezero/sdk/endpoints.py",
+        "truezero/sdk/rollouts.py",
+    }
+)
+
+
+def modules(root: Path = ROOT) -> list[str]:
+    """List all modules but ``__init__`` and the migrations' versions, as paths from ``root``."""
+    files = (file for package in PACKAGES for file in sorted((root / package).rglob("*.py")))
+    return [
+        file.relative_to(root).as_posix()
+        for file in files
+        if file.name != "__init__.py" and file.parent.name != "versions"
+    ]
+
+
+def twin(module: str) -> str:
+    """Path of the test file that belongs to a module."""
+    path = Path("tests", module)
+    return path.with_name(f"test_{path.name}").as_posix()
+
+
+def without_twin(root: Path = ROOT) -> set[str]:
+    """List the modules whose test file does not exist or holds no test."""
+    return {module for module in modules(root) if not _has_tests(root / twin(module))}
+
+
+def _has_tests(file: Path) -> bool:
+    return file.exists() and "def test_" in file.read_text("utf-8")
+
+
+def test_every_module_has_a_test_file() -> None:
+    assert sorted(without_twin() - EXEMPT.keys() - MISSING) == []
+
+
+def test_a_module_that_has_a_test_file_leaves_the_lists() -> None:
+    assert sorted((EXEMPT.keys() | MISSING) - without_twin()) == []
+
+
+def test_a_twin_mirrors_the_path_and_holds_a_test(tmp_path: Path) -> None:
+    for path, text in (
+        ("proxy/x/__init__.py", ""),
+        ("proxy/x/alone.py", ""),
+        ("proxy/x/empty.py", ""),
+        ("proxy/x/tested.py", ""),
+        ("tests/proxy/x/test_empty.py", '"""No test."""\n'),
+        ("tests/proxy/x/test_tested.py", "def test_it() -> None: ...\n"),
+        ("tests/proxy/test_alone.py", "def test_it() -> None: ...\n"),
+    ):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert without_twin(tmp_path) == {"proxy/x/alone.py", "proxy/x/empty.py"}
+
+
+if __name__ == "__main__":
+    print(*sorted(without_twin() - EXEMPT.keys()), sep="\n")  # noqa: T201
