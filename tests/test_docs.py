@@ -1,4 +1,7 @@
-"""The README's tables equal the code's; `python -m tests.test_docs` writes them anew."""
+"""Pages match the code: tables, routes, commands, paths and names.
+
+``python -m tests.test_docs`` updates the README's tables.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +88,37 @@ def test_every_test_that_the_threat_model_names_is_there() -> None:
             assert f"def {found[2]}(" in (root / file).read_text(), found[0]
             names += 1
     assert names > 20
+
+
+PAGES = [
+    *(README.parent / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((README.parent / "docs").rglob("*.md")),
+]
+_TOP = "classifier|proxy|truezero|tests|docs|benchmarks|deploy"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_that_a_page_names_exists(page: Path) -> None:
+    """Paths in backquotes count from the root, links from the page."""
+    text, root = page.read_text(), README.parent
+    paths = [root / path for path in re.findall(rf"`((?:{_TOP})/[\w./-]*)[`:]", text)]
+    modules = re.findall(r"python -m ((?:benchmarks|classifier|deploy|tests)[\w.]*)", text)
+    modules += re.findall(r"python -m (truezero\.[\w.]*\w)", text)
+    paths += [root / name.replace(".", "/") for name in modules]
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", text)
+    paths += [page.parent / link for link in links]
+    missing = [p for p in paths if not p.exists() and not p.with_suffix(".py").exists()]
+    assert missing == []
+
+
+def test_every_name_in_the_architecture_page_is_defined_there() -> None:
+    """A name in backquotes is defined in the file that follows it in parentheses."""
+    text = (README.parent / "docs" / "architecture.md").read_text()
+    pairs = re.findall(r"`(\w+)`\s+\(`([\w/]+\.py)`\)", text)
+    assert len(pairs) > 15
+    for name, path in pairs:
+        source = (README.parent / path).read_text()
+        assert re.search(rf"^(?:class |def |){name}\b", source, re.MULTILINE), f"{name} in {path}"
 
 
 def main() -> None:
