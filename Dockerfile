@@ -1,14 +1,14 @@
-# The service in a container: SQLite in /data, nobody's root, nothing built at run time.
+# The service with SQLite in /data, running as an unprivileged user.
 
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY requirements.lock requirements-dev.lock ./
-# COMPILE=1 makes the hot path C: a quarter less CPU for each call (docs/self-hosting.md).
+# COMPILE=1 compiles the hot path to C: a quarter less CPU per call (docs/self-hosting.md).
 ARG COMPILE=
 RUN [ -z "$COMPILE" ] || { apt-get update -qq \
  && apt-get install -qq -y --no-install-recommends gcc libc6-dev >/dev/null; }
-# What builds the wheel is pinned too: its lines of the lock, hashes included. What compiles reads
-# the types of all that is imported.
+# Build tools are pinned by their lines of the lock, hashes included. The compiler needs the type
+# annotations of all imports, hence both locks.
 RUN awk '/^[a-z]/ {keep = /^(setuptools|mypy|mypy-extensions|ast-serialize|librt|pathspec)==/} keep' \
       requirements-dev.lock > build.lock \
  && python -m venv /opt/build \
@@ -37,5 +37,5 @@ EXPOSE 8383
 HEALTHCHECK --interval=10s --timeout=4s --start-period=15s --retries=3 \
   CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8383/healthz', timeout=3)"]
 ENTRYPOINT ["truezero"]
-# Beyond loopback the service asks for TRUEZERO_ADMIN_TOKEN, and says so when it is missing.
+# Listening beyond loopback requires TRUEZERO_ADMIN_TOKEN; the service exits without it.
 CMD ["serve", "--host", "0.0.0.0"]
