@@ -1,6 +1,6 @@
-"""Measures the source: lines of files and classes, fields of classes, names that stand for two.
+"""Measure the source: lines of files and classes, fields of classes, duplicate class names.
 
-``python -m tests.house`` prints what is over a bound, with ``--all`` everything that has one.
+``python -m tests.house`` prints what exceeds a bound, ``--all`` every figure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BOUNDS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassFigures:
-    """One class of a module: its length in lines, and the instance attributes it declares."""
+    """Length in lines and instance attributes of one class."""
 
     name: str
     lines: int
@@ -35,7 +35,7 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileFigures:
-    """One source file, named by its path from the repository's root."""
+    """One source file and its classes; ``path`` is relative to the repository's root."""
 
     path: str
     lines: int
@@ -44,7 +44,7 @@ class FileFigures:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Measure:
-    """One figure that has a bound: what was measured, of what, and how much it is."""
+    """One figure that has a bound: what is measured, of what, and its value."""
 
     what: str
     of: str
@@ -52,7 +52,7 @@ class Measure:
 
     @property
     def over(self) -> bool:
-        """Whether it breaks its bound."""
+        """Whether it exceeds its bound."""
         return self.figure > BOUNDS[self.what]
 
 
@@ -65,17 +65,17 @@ def read(root: Path = ROOT) -> list[FileFigures]:
 def figures(path: str, text: str) -> FileFigures:
     """Measure one module; classes inside functions and classes count too."""
     classes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
-    found = tuple(
+    measured = tuple(
         ClassFigures(name=node.name, lines=_lines(node), fields=frozenset(_fields(node)))
         for node in classes
     )
-    return FileFigures(path=path, lines=len(text.splitlines()), classes=found)
+    return FileFigures(path=path, lines=len(text.splitlines()), classes=measured)
 
 
 def measures(files: Iterable[FileFigures]) -> list[Measure]:
-    """All figures that have a bound; the length of a file has one in ``proxy/`` only."""
+    """Return all figures that have a bound; files have one in ``proxy/`` only."""
     files = list(files)
-    found = [
+    result = [
         Measure("lines of a file", file.path, file.lines)
         for file in files
         if file.path.startswith("proxy/")
@@ -83,12 +83,12 @@ def measures(files: Iterable[FileFigures]) -> list[Measure]:
     for file in files:
         for each in file.classes:
             place = f"{file.path}::{each.name}"
-            found.append(Measure("lines of a class", place, each.lines))
-            found.append(Measure("fields of a class", place, len(each.fields)))
-    found += [
+            result.append(Measure("lines of a class", place, each.lines))
+            result.append(Measure("fields of a class", place, len(each.fields)))
+    result += [
         Measure("classes of one name", name, count) for name, count in _namesakes(files).items()
     ]
-    return found
+    return result
 
 
 def _lines(node: ast.ClassDef) -> int:
@@ -97,7 +97,7 @@ def _lines(node: ast.ClassDef) -> int:
 
 
 def _fields(node: ast.ClassDef) -> Iterator[str]:
-    """Declared in the body, named in ``__slots__``, or assigned to ``self`` in a method."""
+    """Yield names declared in the body, listed in ``__slots__`` or assigned to ``self``."""
     for part in node.body:
         if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
             if "ClassVar" not in ast.unparse(part.annotation):
@@ -113,7 +113,7 @@ def _names_slots(part: ast.Assign) -> bool:
 
 
 def _literal(slots: ast.expr) -> Iterable[str]:
-    """The names in ``__slots__``; those kept in a constant are set on ``self`` all the same."""
+    """Return the names in ``__slots__``; a constant's are found by their assignment to ``self``."""
     if isinstance(slots, ast.Name):
         return ()
     names: str | Iterable[str] = ast.literal_eval(slots)
@@ -135,12 +135,12 @@ def _set_on_self(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str
 
 
 def _namesakes(files: Iterable[FileFigures]) -> dict[str, int]:
-    """How many things each class name stands for; a REST model mirrors a noun of its name."""
+    """Count the things each class name stands for; a REST model may share a classifier's name."""
     places: dict[str, set[str]] = defaultdict(set)
     for file in files:
         for each in file.classes:
             places[each.name].add(file.path)
-    return {name: _things(found) for name, found in places.items()}
+    return {name: _things(paths) for name, paths in places.items()}
 
 
 def _things(paths: set[str]) -> int:
@@ -149,26 +149,26 @@ def _things(paths: set[str]) -> int:
     return len(paths) - min(len(models), len(nouns))
 
 
-def table(found: Iterable[Measure]) -> str:
-    """The measures, grouped by what they are of, the largest first."""
+def table(all_measures: Iterable[Measure]) -> str:
+    """Format the measures by kind, largest first."""
     groups: dict[str, list[Measure]] = defaultdict(list)
-    for measure in found:
+    for measure in all_measures:
         groups[measure.what].append(measure)
     lines: list[str] = []
     for what, group in groups.items():
         over = sum(measure.over for measure in group)
-        lines.append(f"{what}: at most {BOUNDS[what]}, {over} over it")
+        lines.append(f"{what}: at most {BOUNDS[what]}, {over} over")
         ordered = sorted(group, key=lambda measure: (-measure.figure, measure.of))
         lines += [f"  {measure.figure:5}  {measure.of}" for measure in ordered]
     return "\n".join(lines)
 
 
 def main(arguments: list[str]) -> None:
-    """Print what is over a bound, or all."""
-    found = measures(read())
+    """Print what exceeds a bound, or everything."""
+    result = measures(read())
     if "--all" not in arguments:
-        found = [measure for measure in found if measure.over]
-    print(table(found))  # noqa: T201
+        result = [measure for measure in result if measure.over]
+    print(table(result))  # noqa: T201
 
 
 if __name__ == "__main__":

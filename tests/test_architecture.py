@@ -120,7 +120,7 @@ def read(texts: Mapping[str, str]) -> dict[str, frozenset[Import]]:
 
 
 def sources(root: Path) -> dict[str, str]:
-    """Module name → source, over the three packages."""
+    """Map module names to sources, over the three packages."""
     files = (file for package in PACKAGES for file in sorted((root / package).rglob("*.py")))
     return {
         ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(
@@ -151,7 +151,7 @@ def imported_by(node: ast.AST, known: frozenset[str]) -> Iterator[str]:
 
 
 def outside_the_standard_library(each: Import) -> bool:
-    """A contract can list forbidden packages, not say that only the standard library is allowed."""
+    """Contracts can forbid packages by name, not allow the standard library only."""
     allowed = sys.stdlib_module_names | {"classifier"}
     return within(each.importer, ["classifier"]) and each.imported.split(".")[0] not in allowed
 

@@ -48,9 +48,9 @@ def _plain(value: object) -> str:
 
 
 def between(name: str) -> str:
-    found = re.search(f"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", README.read_text(), re.DOTALL)
-    assert found is not None, f"the README has no table of {name}"
-    return found[1]
+    match = re.search(f"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", README.read_text(), re.DOTALL)
+    assert match is not None, f"the README has no table of {name}"
+    return match[1]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_the_readme_lists_every_command() -> None:
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:
-    """`::name` alone is in the file that was named last."""
+    """``::name`` without a path refers to the last file."""
     root, file, names = README.parent, "", 0
-    for found in re.finditer(r"`(tests/[\w/]+\.py)?(?:::(\w+))?`", SECURITY.read_text()):
-        file = found[1] or file
-        if found[2] is not None:
-            assert f"def {found[2]}(" in (root / file).read_text(), found[0]
+    for match in re.finditer(r"`(tests/[\w/]+\.py)?(?:::(\w+))?`", SECURITY.read_text()):
+        file = match[1] or file
+        if match[2] is not None:
+            assert f"def {match[2]}(" in (root / file).read_text(), match[0]
             names += 1
     assert names > 20
 

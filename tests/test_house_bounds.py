@@ -1,7 +1,7 @@
 """Files, classes and names stay within the bounds of ``tests/house.py``.
 
-What is over a bound today stands in ``OFFENDERS`` with its figure, which may only shrink; an entry
-that keeps the bound has to go.
+``OFFENDERS`` lists what exceeds a bound today, with its figure, which may only shrink. An entry
+within its bound must be removed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OFFENDERS: Mapping[tuple[str, str], int] = {
     ("classes of one name", "Events"): 2,
 }
 
-# Over a bound for good, and why.
+# Permanent exceptions, and why.
 EXEMPT: Mapping[tuple[str, str], str] = {
     (
         "fields of a class",
@@ -49,7 +49,7 @@ EXEMPT: Mapping[tuple[str, str], str] = {
 
 @pytest.fixture(scope="module")
 def over() -> dict[tuple[str, str], int]:
-    """What is over its bound, exemptions included."""
+    """Return every figure over its bound, exceptions included."""
     return {(each.what, each.of): each.figure for each in measures(read()) if each.over}
 
 
@@ -62,7 +62,7 @@ def test_no_offender_grows(over: Mapping[tuple[str, str], int]) -> None:
     assert grown == {}
 
 
-def test_who_keeps_a_bound_leaves_the_lists(over: Mapping[tuple[str, str], int]) -> None:
+def test_an_entry_within_its_bound_must_be_removed(over: Mapping[tuple[str, str], int]) -> None:
     assert [key for key in (*OFFENDERS, *EXEMPT) if key not in over] == []
 
 
@@ -122,5 +122,5 @@ def test_a_long_file_is_over_only_in_the_service() -> None:
     ],
 )
 def test_a_name_stands_for_one_thing(places: tuple[str, ...], things: int) -> None:
-    found = measures(figures(place, "class Noun:\n    pass\n") for place in places)
-    assert Measure("classes of one name", "Noun", things) in found
+    result = measures(figures(place, "class Noun:\n    pass\n") for place in places)
+    assert Measure("classes of one name", "Noun", things) in result
