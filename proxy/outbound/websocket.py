@@ -1,7 +1,4 @@
-"""Both ends of a socket: how an agent's is accepted, and how a provider's is opened.
-
-It relays nothing, follows no redirect, sends no ping of its own and logs no path.
-"""
+"""Opens WebSockets to providers: no redirects, no pings of its own, no paths in logs."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.datastructures import Headers
@@ -20,22 +16,22 @@ from websockets.exceptions import InvalidProxy, InvalidStatus, ProxyError, WebSo
 from websockets.typing import Subprotocol
 
 from classifier.records import Ending
-from proxy.outbound.http1 import connector
+from proxy.outbound import dial
 from proxy.routing.address_guard import AddressGuard
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Upstream
 
-_QUEUE = 64  # messages of a provider that wait for a slow agent, before its socket does
-_CLOSE_S = 5.0  # how long a provider may take to answer a close frame
+_QUEUE = 64  # messages buffered for a slow agent before reading from the provider stops
+_CLOSE_S = 5.0  # how long to wait for the provider's close frame
 
-# What both libraries log on the way holds paths, queries and, in debug, messages.
+# Both WebSocket libraries log paths, queries and, at debug level, messages.
 log = logging.getLogger("truezero.sockets")
 log.setLevel(logging.WARNING)
 
 
 @dataclass(slots=True)
 class UpgradeRefusedError(Exception):
-    """The provider answered the upgrade as it answers any request."""
+    """The provider answered the upgrade with an ordinary response."""
 
     status: int
     headers: Pairs
@@ -44,7 +40,7 @@ class UpgradeRefusedError(Exception):
 
 @dataclass(slots=True)
 class WebSocketUnreachableError(Exception):
-    """No answer came: how it ended, and the refusal's status and code."""
+    """There was no response: how the call ended, and the refusal's status and code."""
 
     ending: Ending
     status: int
@@ -52,7 +48,7 @@ class WebSocketUnreachableError(Exception):
     detail: str
 
 
-# First match wins, so that subclasses come before their bases.
+# The first match wins, so subclasses come before their bases.
 _FAILURES: tuple[tuple[type[Exception], Ending, int, str], ...] = (
     (TimeoutError, Ending.TIMED_OUT, 504, "upstream_timeout"),
     (InvalidProxy, Ending.NEVER_CONNECTED, 502, "upstream_unreachable"),
@@ -64,10 +60,10 @@ _FAILURES: tuple[tuple[type[Exception], Ending, int, str], ...] = (
 
 
 class WebSocketConnector:
-    """Opens sockets to providers.
+    """Opens WebSockets to providers.
 
     Arguments:
-        tls: how certificates are verified; None is the system's way.
+        tls: how certificates are verified; None: by the system's authorities.
         reach: which addresses of an upstream's host may be connected to.
     """
 
@@ -75,7 +71,7 @@ class WebSocketConnector:
         self, tls: ssl.SSLContext | None = None, reach: AddressGuard | None = None
     ) -> None:
         self._tls = tls
-        self._dialer = connector.Connector(reach=reach)
+        self._dialer = dial.Dialer(reach)
 
     async def open(
         self,
@@ -87,44 +83,45 @@ class WebSocketConnector:
         deflate: bool,
         timeout_s: float | None,
     ) -> ClientConnection:
-        """Open a socket.
+        """Open a WebSocket.
 
         Arguments:
             target: the request target, raw.
-            headers: all but those that the handshake itself makes.
-            deflate: offer compression; what comes of it stays on this hop.
+            headers: all but those of the handshake itself.
+            deflate: offer compression, for this hop only.
             timeout_s: for the connection and the handshake together, in seconds.
 
         Raises:
-            RefusedUpgradeError: an answer came that is no 101.
-            UnopenedError: none came.
+            UpgradeRefusedError: the provider answered with a status other than 101.
+            WebSocketUnreachableError: there was no response.
         """
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             "subprotocols": [Subprotocol(one) for one in subprotocols] or None,
             "compression": "deflate" if deflate else None,
             "additional_headers": [(n.decode("latin-1"), v.decode("latin-1")) for n, v in headers],
         }
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._open(upstream, target, how)
+                return await self._open(upstream, target, options)
         except InvalidStatus as refused:
-            answer = refused.response
-            body = bytes(answer.body)
-            raise UpgradeRefusedError(answer.status_code, pairs(answer.headers), body) from None
+            response = refused.response
+            body = bytes(response.body)
+            raise UpgradeRefusedError(response.status_code, pairs(response.headers), body) from None
         except (WebSocketException, OSError, EOFError) as error:
             _, ending, status, code = next(row for row in _FAILURES if isinstance(error, row[0]))
             raise WebSocketUnreachableError(ending, status, code, type(error).__name__) from error
 
     async def _open(
-        self, upstream: Upstream, target: bytes, how: dict[str, Any]
+        self, upstream: Upstream, target: bytes, options: dict[str, Any]
     ) -> ClientConnection:
         parts = urlsplit(upstream.origin)
-        secure, proxy = parts.scheme == "https", _forward_proxy(upstream)
+        host, secure = parts.hostname or "", parts.scheme == "https"
+        port = parts.port or (443 if secure else 80)
+        proxy = dial.forward_proxy(parts.scheme, host, port)
         if secure:
-            how["ssl"] = self._context()
-        if proxy is None:  # else the proxy looks the name up
-            port = parts.port or (443 if secure else 80)
-            how["sock"] = await self._dialer.reach(parts.hostname or "", port)
+            options["ssl"] = self._context()
+        if proxy is None:  # else the proxy resolves the name
+            options["sock"] = await self._dialer.upstream(host, port)
         opening = _NoRedirects(
             "ws" + upstream.origin.removeprefix("http"),
             user_agent_header=None,
@@ -135,7 +132,7 @@ class WebSocketConnector:
             max_size=None,
             max_queue=_QUEUE,
             logger=log,
-            **how,
+            **options,
         )
         path, _, query = target.decode("ascii").partition("?")
         opening.ws_uri = replace(opening.ws_uri, path=path, query=query)
@@ -143,24 +140,17 @@ class WebSocketConnector:
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            self._tls = ssl.create_default_context()
-            self._tls.set_alpn_protocols(["http/1.1"])
+            self._tls = dial.tls_context()
         return self._tls
 
 
 class _NoRedirects(connect):
-    """The library's client, staying where it was sent."""
+    """The library's client without redirects."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
 
 
 def pairs(headers: Headers) -> Pairs:
-    """The library's headers as this house has them."""
+    """The library's headers as raw pairs."""
     return [(name.encode(), value.encode("latin-1")) for name, value in headers.raw_items()]
-
-
-def _forward_proxy(upstream: Upstream) -> str | None:
-    """The same proxy of the operator's as for a request, by HTTPS_PROXY and NO_PROXY."""
-    scheme, _, netloc = upstream.origin.partition("://")
-    return None if proxy_bypass(netloc) else getproxies().get(scheme)

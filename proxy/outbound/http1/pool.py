@@ -1,7 +1,4 @@
-"""Connections at rest, by origin: the last one laid down is the first one taken up.
-
-It opens none, and sets no limit on how many are in use.
-"""
+"""The idle connections to one origin: the one used last is reused first."""
 
 from __future__ import annotations
 
@@ -11,11 +8,16 @@ from collections.abc import Callable
 from proxy.outbound.http1.connection import Connection
 
 _IDLE_S = 55.0  # below the 60 s after which common load balancers drop idle connections
-_IDLE_LIMIT = 512  # connections at rest per origin
+_IDLE_LIMIT = 512  # idle connections per origin
 
 
 class IdlePool:
-    """The connections to one origin that are at rest, longest idle first."""
+    """A pool of idle connections, longest idle first; it limits only how many are idle.
+
+    Arguments:
+        idle_s: how long a connection is kept idle, in seconds.
+        limit: how many are kept.
+    """
 
     def __init__(self, *, idle_s: float = _IDLE_S, limit: int = _IDLE_LIMIT) -> None:
         self._idle: list[Connection] = []
@@ -24,7 +26,7 @@ class IdlePool:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self) -> Connection | None:
-        """The youngest connection that is still open, if any."""
+        """Remove and return the connection used last that is still open, if any."""
         while self._idle:
             connection = self._idle.pop()
             if not connection.closed:
@@ -32,7 +34,7 @@ class IdlePool:
         return None
 
     def keep(self, connection: Connection) -> None:
-        """Lay a connection down until it is needed, the server closes it, or it is too old."""
+        """Pool a connection until it is needed, closed by the server or idle for too long."""
         loop = connection.loop
         connection.idle_since = loop.time()
         self._idle.append(connection)
@@ -42,7 +44,7 @@ class IdlePool:
             self._timer = loop.call_later(self._idle_s, self._sweep)
 
     def clear(self) -> None:
-        """Close them all."""
+        """Close every idle connection."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -65,5 +67,5 @@ class IdlePool:
 
 
 def _leading(connections: list[Connection], test: Callable[[Connection], bool]) -> int:
-    """How many from the front pass the test."""
+    """Count the connections at the front that pass a test."""
     return next((i for i, each in enumerate(connections) if not test(each)), len(connections))

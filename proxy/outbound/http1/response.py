@@ -1,7 +1,4 @@
-"""One question under way, and its answer as it arrives: first the head, then the body in parts.
-
-It knows no framing and no socket, only the line that brings it its bytes.
-"""
+"""The response to one request as it arrives: first its head, then its body in parts."""
 
 from __future__ import annotations
 
@@ -13,34 +10,34 @@ from proxy.outbound import errors
 from proxy.outbound.http1.serialize import SerializedRequest
 from proxy.routing.headers import Pairs
 
-_UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before the provider is held back
+_UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before reading is paused
 
 
 class ConnectionLike(Protocol):
-    """The connection, as an exchange needs it."""
+    """The connection, as far as a response needs it."""
 
-    held_back: bool
+    reading_paused: bool
 
-    def let_go_on(self) -> None:
-        """The reader has caught up."""
+    def resume_reading(self) -> None:
+        """Read on: the reader has caught up."""
 
     def abort(self) -> None:
-        """Cut the connection now."""
+        """Close the connection at once."""
 
     def fail(self, error: errors.UpstreamError) -> None:
-        """Tell the reader so, and cut the connection."""
+        """Close the connection at once; the reader gets the error."""
 
 
 class ResponseBodyStream:
-    """One question under way: the answer's head, then its body as an async iterator of bytes.
+    """One request in flight: its response's head, then the body as an async iterator of bytes.
 
-    ``message``: what was asked, until the answer begins: a stream may last for minutes.
-    ``bodiless``: an answer to HEAD has no body, whatever its head says.
+    ``message``: the request, until its response begins: a stream may last for minutes.
+    ``bodiless``: a response to HEAD has no body, whatever its head says.
     """
 
     status: int | None = None
     error: errors.UpstreamError | None = None
-    ended = False  # the body is whole
+    ended = False  # the body is complete
     sent = False  # the request is
     interrupted = False  # the upload was stopped by what the server did
     uploader: asyncio.Task[object] | None = None
@@ -67,10 +64,10 @@ class ResponseBodyStream:
         return self
 
     async def __anext__(self) -> bytes:
-        """All that has arrived and was not read yet; waits where that is nothing.
+        """Return all that has arrived and was not read yet; wait where that is nothing.
 
         Raises:
-            errors.UpstreamError: the answer will never be whole.
+            errors.UpstreamError: the response will never be complete.
         """
         parts = self._parts
         while not parts:
@@ -82,12 +79,12 @@ class ResponseBodyStream:
         chunk = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
         self._unread = 0
-        if self.connection is not None and self.connection.held_back:
-            self.connection.let_go_on()
+        if self.connection is not None and self.connection.reading_paused:
+            self.connection.resume_reading()
         return chunk
 
     def unread(self) -> bytes:
-        """All of the body that has arrived and was not read yet; it stays unread."""
+        """Return what has arrived of the body and was not read yet; it stays unread."""
         parts = self._parts
         if len(parts) > 1:
             parts[:] = [b"".join(parts)]
@@ -99,20 +96,20 @@ class ResponseBodyStream:
             self.connection.abort()
 
     def arrival(self) -> Awaitable[None]:
-        """What is done when something came, or never will."""
+        """Return an awaitable that is done once something arrived, or never will."""
         waiter = self._waiter = self._loop.create_future()
         return waiter if self._read_s is None else self._in_time(waiter, self._read_s)
 
     def through(self, pass_on: Callable[[bytes], bool]) -> None:
-        """Have each part that comes while its reader waits handed over at once."""
+        """Hand each part that arrives while its reader waits to a callback at once."""
         if self._read_s is None:  # else silence is timed by the reader's waiting
             self._pass_on = pass_on
 
     def arrived(self, part: bytes) -> bool:
-        """Give the reader a part of the body; True where too much waits for it."""
+        """Take a part of the body; True where too much of it waits for the reader."""
         if self.bodiless or not part:
             return False
-        if self._waiter is not None:  # so that nothing else is unread
+        if self._waiter is not None:  # so nothing else is unread
             if self._pass_on is not None and self._pass_on(part):
                 return False
             self.wake()
@@ -121,13 +118,13 @@ class ResponseBodyStream:
         return self._unread > _UNREAD_LIMIT
 
     def wake(self) -> None:
-        """Let the reader look again."""
+        """Wake the reader up."""
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def interrupt_upload(self) -> None:
-        """Stop sending: the server has answered, or is gone."""
+        """Stop sending: the provider has answered, or is gone."""
         task, self.uploader = self.uploader, None
         if task is not None:
             self.interrupted = True
@@ -142,4 +139,4 @@ class ResponseBodyStream:
 
     def _too_silent(self) -> None:
         if self.connection is not None:
-            self.connection.fail(errors.ReadTimeout("the peer was silent for too long"))
+            self.connection.fail(errors.ReadTimeout("the provider was silent for too long"))

@@ -1,7 +1,4 @@
-"""A request as bytes: its head as it was dressed, and the framing that its body needs.
-
-It adds nothing else, and knows no socket.
-"""
+"""Serializes a request: its head as given, and the framing that its body needs."""
 
 from __future__ import annotations
 
@@ -45,11 +42,11 @@ class UploadFraming:
                 self.kept = None
 
     def framed(self, part: bytes) -> bytes:
-        """The part as it goes over the wire."""
+        """Return the part as it is sent."""
         return part if self.length is not None else b"%x\r\n%b\r\n" % (len(part), part)
 
     def end(self, sent: int) -> bytes:
-        """What follows the last part.
+        """Return what follows the last part.
 
         Raises:
             errors.LocalProtocolError: the body is shorter than its content-length says.
@@ -60,10 +57,10 @@ class UploadFraming:
         return b""
 
     def check(self, sent: int, *, complete: bool = False) -> None:
-        """Refuse a body that is not as long as its content-length says: what follows it on
-        the connection would be misread."""
+        """Refuse a body that is not as long as its content-length: the provider would misread
+        what follows it on the connection."""
         if self.length is not None and (sent > self.length or (complete and sent < self.length)):
-            raise errors.LocalProtocolError("the body is not as long as its content-length says")
+            raise errors.LocalProtocolError("the body is not as long as its content-length")
 
 
 class SerializedRequest(NamedTuple):
@@ -72,7 +69,7 @@ class SerializedRequest(NamedTuple):
     head: bytes
     body: bytes
     upload: UploadFraming | None
-    wants_no_body: bool  # an answer to HEAD has none, whatever its head says
+    wants_no_body: bool  # a response to HEAD has none, whatever its head says
 
     @property
     def repeatable(self) -> bool:
@@ -83,14 +80,14 @@ class SerializedRequest(NamedTuple):
 def compose(
     request: UpstreamRequest, prefix: bytes = b"", more: tuple[tuple[bytes, bytes], ...] = ()
 ) -> SerializedRequest:
-    """Lay out a request.
+    """Serialize a request.
 
     Arguments:
         prefix: put before the target, as a forward proxy wants it (RFC 9112 §3.2.2).
         more: headers for that proxy.
 
     Raises:
-        errors.LocalProtocolError: the request cannot be told from another one on the wire.
+        errors.LocalProtocolError: the request cannot be framed unambiguously.
     """
     method, body = request.method, request.body
     first = b"%b %b%b HTTP/1.1" % (method.encode("ascii"), prefix, request.target)
@@ -98,7 +95,7 @@ def compose(
     head = b"\r\n".join(lines)
     # No header value or target may end its line early: that would smuggle in another.
     if not head.count(b"\n") == head.count(b"\r") == len(lines) - 1 or first.count(b" ") != 2:
-        raise errors.LocalProtocolError("a line break or blank where none may be")
+        raise errors.LocalProtocolError("a line break or blank in the request's head")
     length, chunked = _framing(head)
     if not isinstance(body, bytes):
         if length is None and not chunked:
@@ -112,20 +109,20 @@ def compose(
         if body or method in _EXPECT_A_BODY:
             head += b"%b %d" % (_LENGTH, len(body))
     elif length != len(body):
-        raise errors.LocalProtocolError("the body is not as long as its content-length says")
+        raise errors.LocalProtocolError("the body is not as long as its content-length")
     return SerializedRequest(head + b"\r\n\r\n", body, None, method == "HEAD")
 
 
 def _framing(head: bytes) -> tuple[int | None, bool]:
-    """The content-length that the head names, and whether it says chunked."""
+    """Return the content-length in a head, and whether it is chunked."""
     lowered = head.lower()
     chunked = _CODING in lowered
     _, named, rest = lowered.partition(_LENGTH)
     if not named:
         return None, chunked
     if chunked or _LENGTH in rest:
-        raise errors.LocalProtocolError("the head frames its body twice")
+        raise errors.LocalProtocolError("the request's body is framed twice")
     value = rest.partition(b"\r")[0].strip()
     if not value.isdigit():
-        raise errors.LocalProtocolError("content-length is no number")
+        raise errors.LocalProtocolError("content-length is not a number")
     return int(value), False

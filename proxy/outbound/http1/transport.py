@@ -22,7 +22,7 @@ _DIED = (errors.ReadError, errors.WriteError, errors.RemoteProtocolError)
 
 
 class Http1Transport:
-    """Sends requests over as many connections as it takes; those at rest wait to be reused.
+    """Sends requests over as many connections as it takes; idle ones are pooled for reuse.
 
     Interim responses (1xx) and trailers are skipped. A response that arrives while a streamed
     request is still being sent stops the upload. What follows a 101 is the response's body.
@@ -31,7 +31,7 @@ class Http1Transport:
     def __init__(
         self, *, verify: ssl.SSLContext | bool = True, reach: AddressGuard | None = None
     ) -> None:
-        self._dialer = Connector(verify, reach)
+        self._connector = Connector(verify, reach)
         self._origins: dict[str, _Origin] = {}
         self._open: set[Connection] = set()
 
@@ -47,7 +47,7 @@ class Http1Transport:
         await self.aclose()
 
     async def send(self, request: UpstreamRequest) -> UpstreamResponse:
-        """Send the request and return once the answer's head is here.
+        """Send a request and return once the head of its response has arrived.
 
         Raises:
             errors.UnreachableError: no byte was sent.
@@ -56,48 +56,48 @@ class Http1Transport:
         origin = self._origins.get(request.origin)
         if origin is None:
             origin = self._origins[request.origin] = _Origin(request.origin)
-        message = compose(request, origin.prefix, origin.more)
+        message = compose(request, origin.prefix, origin.extra_headers)
         timeouts = request.timeouts
         read_s, write_s = timeouts.read_s, timeouts.write_s
         exchange: ResponseBodyStream | None = None
-        connection = origin.shelf.take()
+        connection = origin.pool.take()
         if connection is not None:
             try:
-                exchange = await connection.ask(message, read_s, write_s)
+                exchange = await connection.send(message, read_s, write_s)
             except _DIED:
                 if not connection.may_repeat(message):
                     raise
         if exchange is None:
             connection = await self._connect(origin, timeouts.connect_s)
-            exchange = await connection.ask(message, read_s, write_s)
+            exchange = await connection.send(message, read_s, write_s)
         whole = exchange.unread() if exchange.ended else None
         return UpstreamResponse(exchange.status or 0, exchange.headers, exchange, whole)
 
     async def aclose(self) -> None:
         """Close every connection; calls in flight fail."""
         for origin in self._origins.values():
-            origin.shelf.clear()
+            origin.pool.clear()
         for connection in tuple(self._open):
             connection.fail(errors.ReadError("the transport was closed"))
-        await asyncio.sleep(0)  # so that the loop is done with them
+        await asyncio.sleep(0)  # lets the loop finish with them
 
     async def _connect(self, origin: _Origin, connect_s: float | None) -> Connection:
         def protocol() -> Connection:
-            return Connection(origin.shelf.keep, self._open.discard)
+            return Connection(origin.pool.keep, self._open.discard)
 
-        connection = await self._dialer.open(origin.route, protocol, connect_s)
+        connection = await self._connector.open(origin.route, protocol, connect_s)
         if not connection.closed:
             self._open.add(connection)
         return connection
 
 
 class _Origin:
-    """Where a provider is: the way there, and the connections to it that are at rest."""
+    """An origin: how it is reached, and its idle connections."""
 
     def __init__(self, origin: str) -> None:
         self.route = route(origin)
-        self.shelf = IdlePool()
+        self.pool = IdlePool()
         via = self.route.proxy
-        in_the_open = via is not None and not self.route.secure
-        self.prefix = origin.encode("ascii") if in_the_open else b""
-        self.more = via.headers if via is not None and in_the_open else ()
+        plaintext = via is not None and not self.route.secure
+        self.prefix = origin.encode("ascii") if plaintext else b""
+        self.extra_headers = via.headers if via is not None and plaintext else ()

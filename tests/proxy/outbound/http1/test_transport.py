@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from proxy.outbound import errors
-from proxy.outbound.http1 import Http1Transport, connector
+from proxy.outbound import dial, errors
+from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.http1.connection import Connection
 from proxy.outbound.http1.pool import IdlePool
 from proxy.outbound.transport import NO_TIMEOUTS, Timeouts
@@ -100,7 +100,7 @@ async def useless_at_rest(transport: Http1Transport) -> None:
     """Return once no connection at rest is of any use."""
     (origin,) = transport._origins.values()
     async with asyncio.timeout(PATIENCE_S):
-        while not all(connection.closed for connection in origin.shelf._idle):
+        while not all(connection.closed for connection in origin.pool._idle):
             await asyncio.sleep(0.005)
 
 
@@ -108,7 +108,7 @@ async def at_rest(transport: Http1Transport) -> None:
     """Return once a connection is at rest."""
     (origin,) = transport._origins.values()
     async with asyncio.timeout(PATIENCE_S):
-        while not origin.shelf._idle:
+        while not origin.pool._idle:
             await asyncio.sleep(0.005)
 
 
@@ -593,10 +593,10 @@ async def test_ipv6(transport: Http1Transport) -> None:
 async def test_a_name_is_reached_in_whichever_family_answers(
     transport: Http1Transport, host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def both(_: str, port: int) -> list[connector.Address]:
+    async def both(_: str, port: int) -> list[dial.Address]:
         return [(socket.AF_INET6, ("::1", port)), (socket.AF_INET, ("127.0.0.1", port))]
 
-    monkeypatch.setattr(connector, "_addresses", both)
+    monkeypatch.setattr(dial, "_addresses", both)
     async with playing([HI, Stay()], host=host) as server:
         assert (await ask(transport, f"http://two.test:{server.port}/")).body == b"hi"
 
@@ -607,24 +607,24 @@ async def test_an_address_that_hangs_costs_a_quarter_of_a_second(
     async with playing([HI, Stay()]) as server:
         with full() as hanging:
 
-            async def both(_: str, __: int) -> list[connector.Address]:
+            async def both(_: str, __: int) -> list[dial.Address]:
                 there = ("127.0.0.1", hanging), ("127.0.0.1", server.port)
                 return [(socket.AF_INET, where) for where in there]
 
-            monkeypatch.setattr(connector, "_addresses", both)
+            monkeypatch.setattr(dial, "_addresses", both)
             began = time.monotonic()
             assert (await ask(transport, "http://two.test/")).body == b"hi"
             assert time.monotonic() - began > 0.2
-    assert connector._HEAD_START_S == 0.25
+    assert dial._HEAD_START_S == 0.25
 
 
 async def test_where_no_address_answers_the_last_error_counts(
     transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def both(_: str, __: int) -> list[connector.Address]:
+    async def both(_: str, __: int) -> list[dial.Address]:
         return [(socket.AF_INET, ("127.0.0.1", closed_port())) for _ in range(3)]
 
-    monkeypatch.setattr(connector, "_addresses", both)
+    monkeypatch.setattr(dial, "_addresses", both)
     with pytest.raises(errors.ConnectError):
         await ask(transport, "http://two.test/")
 
@@ -634,13 +634,13 @@ async def test_who_asks_for_a_name_at_the_same_time_shares_the_look_up(
 ) -> None:
     looked_up = 0
 
-    async def counted(_: str, port: int) -> list[connector.Address]:
+    async def counted(_: str, port: int) -> list[dial.Address]:
         nonlocal looked_up
         looked_up += 1
         await asyncio.sleep(0.05)
         return [(socket.AF_INET, ("127.0.0.1", port))]
 
-    monkeypatch.setattr(connector, "_addresses", counted)
+    monkeypatch.setattr(dial, "_addresses", counted)
     async with playing([HI]) as server:
         url = f"http://name.test:{server.port}/"
         hasty = asyncio.create_task(ask(transport, url))
@@ -654,7 +654,7 @@ async def test_who_asks_for_a_name_at_the_same_time_shares_the_look_up(
 def test_families_take_turns() -> None:
     six, four = socket.AF_INET6, socket.AF_INET
     given = [(six, 1), (six, 2), (six, 3), (four, 4)]
-    assert connector._interleaved(given) == [(six, 1), (four, 4), (six, 2), (six, 3)]
+    assert dial._interleaved(given) == [(six, 1), (four, 4), (six, 2), (six, 3)]
 
 
 # TLS
@@ -703,10 +703,10 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 async def test_a_certificate_for_another_name_is_refused(
     certificate: Certificate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def here(_: str, port: int) -> list[connector.Address]:
+    async def here(_: str, port: int) -> list[dial.Address]:
         return [(socket.AF_INET, ("127.0.0.1", port))]
 
-    monkeypatch.setattr(connector, "_addresses", here)
+    monkeypatch.setattr(dial, "_addresses", here)
     async with (
         Http1Transport(verify=certificate.trusted()) as transport,
         playing([HI], tls=certificate.served()) as server,

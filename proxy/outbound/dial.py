@@ -1,0 +1,173 @@
+"""How a provider is reached: names, TCP over both address families, TLS, proxy settings."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.request import getproxies, proxy_bypass
+
+from proxy.routing.address_guard import AddressGuard
+
+Address = tuple[int, Any]  # family, and what a socket of it connects to
+
+_HEAD_START_S = 0.25  # RFC 8305 §5, the delay before the next address is tried as well
+_NAMES_S = 10.0  # how long an answer of the resolver is used
+
+# A provider that vanished without a FIN is noticed after some minutes, although no read
+# timeout is set; the same values as in anthropic-sdk-python's `_base_client.py`.
+_SOCKET_OPTIONS = tuple(
+    (level, getattr(socket, name), value)
+    for level, name, value in (
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 60),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 60),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 5),
+        (socket.IPPROTO_TCP, "TCP_NODELAY", 1),
+    )
+    if hasattr(socket, name)  # not every system has them all
+)
+
+
+def forward_proxy(scheme: str, host: str, port: int) -> str | None:
+    """The operator's forward proxy for an origin, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
+    if proxy_bypass(host) or proxy_bypass(f"{host}:{port}"):
+        return None
+    return getproxies().get(scheme)
+
+
+def tls_context(*, verify: bool = True) -> ssl.SSLContext:
+    """A client context for HTTP/1.1 with the system's certificate authorities."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Dialer:
+    """Opens TCP connections by host name.
+
+    Arguments:
+        reach: which addresses of an upstream's host may be connected to.
+    """
+
+    def __init__(self, reach: AddressGuard | None = None) -> None:
+        self._permitted = (reach or AddressGuard()).permitted
+        self._names: dict[tuple[str, int], asyncio.Task[Sequence[Address]]] = {}
+
+    async def upstream(self, host: str, port: int) -> socket.socket:
+        """Connect to an upstream, at an address that the guard permits.
+
+        Raises:
+            OSError: the name does not resolve, nothing accepts, or no address is permitted.
+        """
+        return await self._connect(
+            host, port, lambda addresses: self._permitted(host, addresses, _ip)
+        )
+
+    async def forward_proxy(self, host: str, port: int) -> socket.socket:
+        """Connect to the operator's own forward proxy, which may be at any address.
+
+        Raises:
+            OSError: the name does not resolve, or nothing accepts.
+        """
+        return await self._connect(host, port, lambda addresses: addresses)
+
+    async def _connect(
+        self,
+        host: str,
+        port: int,
+        permitted: Callable[[Sequence[Address]], Sequence[Address]],
+    ) -> socket.socket:
+        try:
+            addresses = permitted(await self._look_up(host, port))
+            return await _first_to_answer(_interleaved(addresses))
+        except OSError:
+            self._names.pop((host, port), None)
+            raise
+
+    async def _look_up(self, host: str, port: int) -> Sequence[Address]:
+        """The addresses of a name; concurrent look-ups of one name share one query."""
+        key = (host, port)
+        look_up = self._names.get(key)
+        if look_up is None:
+            loop = asyncio.get_running_loop()
+            look_up = self._names[key] = loop.create_task(_addresses(host, port))
+            loop.call_later(_NAMES_S, self._names.pop, key, None)
+        return await asyncio.shield(look_up)
+
+
+def _ip(address: Address) -> str:
+    """An address as text, without its port."""
+    ip: str = address[1][0]
+    return ip
+
+
+async def _addresses(host: str, port: int) -> Sequence[Address]:
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [(family, address) for family, _, _, _, address in infos]
+
+
+def _interleaved(addresses: Sequence[Address]) -> list[Address]:
+    """RFC 8305 §4: the families in turn, beginning with the one the system prefers."""
+    if len(addresses) == 1:
+        return list(addresses)
+    first = [each for each in addresses if each[0] == addresses[0][0]]
+    second = [each for each in addresses if each[0] != addresses[0][0]]
+    pairs = itertools.zip_longest(first, second)
+    return [each for pair in pairs for each in pair if each is not None]
+
+
+async def _first_to_answer(addresses: Sequence[Address]) -> socket.socket:
+    """Try one address after the other, each with a head start (RFC 8305 §5)."""
+    if len(addresses) == 1:
+        return await _connected(addresses[0])
+    left = list(addresses)
+    tries: set[asyncio.Task[socket.socket]] = set()
+    try:
+        while True:
+            if left:
+                tries.add(asyncio.create_task(_connected(left.pop(0))))
+            done, _ = await asyncio.wait(
+                tries,
+                timeout=_HEAD_START_S if left else None,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            for task in done:
+                tries.discard(task)
+                if task.exception() is None:
+                    return task.result()
+            if done and not left and not tries:
+                return done.pop().result()
+    finally:
+        for task in tries:
+            task.cancel()
+            task.add_done_callback(_close_late)
+
+
+def _close_late(task: asyncio.Task[socket.socket]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
+
+
+async def _connected(address: Address) -> socket.socket:
+    family, where = address
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        for option in _SOCKET_OPTIONS:
+            try:
+                sock.setsockopt(*option)
+            except OSError:  # not every platform accepts every option
+                continue
+        await asyncio.get_running_loop().sock_connect(sock, where)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
