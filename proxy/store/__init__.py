@@ -1,1 +1,1 @@
-"""What is kept, and the only SQL in the house."""
+"""Storage: all SQL of the service, by subject."""

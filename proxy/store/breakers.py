@@ -23,7 +23,7 @@ class Breakers:
         self._connections = connections
 
     def of_batch(self, batch: str) -> list[BreakerState]:
-        """The breakers of a batch, by lane."""
+        """Return the breakers of a batch, by lane."""
         with self._connections.reading() as connection:
             return states_of(connection, batch)
 
@@ -40,7 +40,7 @@ class Breakers:
 
 
 def states_of(connection: Connection, batch: str) -> list[BreakerState]:
-    """The breakers of a batch, by lane, in a transaction that is open."""
+    """Return the breakers of a batch, by lane, inside a transaction."""
     query = select(breakers.c.state).where(breakers.c.batch == batch).order_by(breakers.c.lane)
     return [decode_state(row[0]) for row in connection.execute(query)]
 
@@ -58,7 +58,7 @@ def store_states(connection: Connection, states: Iterable[BreakerState]) -> None
 
 
 def decode_state(stored: str) -> BreakerState:
-    """The column ``state`` as the noun it was."""
+    """Decode the column ``state``."""
     fields: dict[str, Any] = json.loads(stored)
     tripped_by = tuple(fields.pop("tripped_by"))
     return BreakerState(phase=Phase(fields.pop("phase")), tripped_by=tripped_by, **fields)

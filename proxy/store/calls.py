@@ -78,7 +78,7 @@ class Calls:
         self._open_ids.update(exchange.id for exchange in begun)
 
     def _unknown(self, batch: CommitBatch, begun: Iterable[Exchange]) -> dict[str, float]:
-        """Rollouts this process has not yet written, with the time they were first seen."""
+        """Return rollouts this process has not yet written, and when they were first seen."""
         if len(self._known) > _KNOWN:
             self._known.clear()
         new = {each.rollout_id: each.timing.started_at for each in (*batch.recorded, *begun)}
@@ -99,13 +99,13 @@ class Calls:
             self._known_since = now
 
     def in_flight(self, rollout_id: str) -> int:
-        """How many of a rollout's calls are open in any process."""
+        """Count a rollout's calls in flight in any process."""
         query = select(func.count()).where(open_calls.c.rollout_id == rollout_id)
         with self._connections.reading() as connection:
             return connection.scalar(query) or 0
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
-        """Up to ``limit`` exchanges of a rollout by id, oldest first; None where unknown."""
+        """List up to ``limit`` exchanges of a rollout by id, oldest first; None where unknown."""
         after = after or ""
         with self._connections.reading() as connection:
             if connection.scalar(select(rollouts.c.id).where(rollouts.c.id == rollout_id)) is None:
@@ -117,14 +117,14 @@ class Calls:
 
 
 def calls_of(connection: Connection, rollout_id: str) -> tuple[Exchange, ...]:
-    """A rollout's exchanges, calls in flight included, by the time they began."""
+    """Return a rollout's exchanges, calls in flight included, by the time they began."""
     ended = connection.execute(_EXCHANGES.where(exchanges.c.rollout_id == rollout_id)).all()
     calls = _merged(ended, _open_rows(connection, rollout_id))
     return tuple(sorted(calls, key=lambda e: (e.timing.started_at, e.id)))
 
 
 def _merged(ended: Iterable[Sequence[Any]], open_: Iterable[Row]) -> Iterable[Exchange]:
-    """Exchanges by id; one that has ended stands before its row in flight."""
+    """Merge calls by id; an ended one replaces its row in flight."""
     by_id = {exchange.id: exchange for exchange in map(exchange_of, ended)}
     for row in open_:
         by_id.setdefault(row["id"], open_exchange_of(row))

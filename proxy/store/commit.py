@@ -51,6 +51,6 @@ class CommitWriter(Protocol):
 
 
 def replaced(keys: Sequence[str]) -> str:
-    """The ON CONFLICT clause of an exchange that is written again: all but its keys change."""
+    """Return the clause that replaces an exchange written again: all columns but its keys."""
     changed = (name for name in EXCHANGE_COLUMNS if name not in keys)
     return "DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in changed)

@@ -1,7 +1,4 @@
-"""The questions that pages ask over many rollouts at once; each is a SELECT or two.
-
-It writes nothing, decides nothing, and formats nothing.
-"""
+"""Queries over many rollouts at once, for pages and metrics: one or two SELECTs each."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class RolloutQuery:
 
 
 def batches(connection: Connection, *, offset: int, limit: int) -> RolloutQuery:
-    """Batches with their number of rollouts and first and last time, the newest first."""
+    """List batches with their number of rollouts and first and last time, the newest first."""
     newest = func.max(rollouts.c.created_at).label("last_at")
     first = func.min(rollouts.c.created_at).label("first_at")
     query = (
@@ -57,20 +54,20 @@ def batches(connection: Connection, *, offset: int, limit: int) -> RolloutQuery:
 
 
 def without_batch(connection: Connection) -> int:
-    """How many rollouts name no batch."""
+    """Count rollouts without a batch."""
     query = select(func.count()).select_from(rollouts).where(rollouts.c.batch.is_(None))
     return connection.scalar(query) or 0
 
 
 def span(connection: Connection, batch: str) -> tuple[float, float] | None:
-    """When a batch's first and last rollout began, in epoch seconds; None where it has none."""
+    """Return when a batch's first and last rollout began, in epoch seconds; None without any."""
     query = select(func.min(rollouts.c.created_at), func.max(rollouts.c.created_at))
     first, last = connection.execute(query.where(rollouts.c.batch == batch)).one()
     return None if first is None else (first, last)
 
 
 def in_flight(connection: Connection, batch: str | None = None) -> int:
-    """Calls open now, of one batch or of all."""
+    """Count calls in flight, of one batch or of all."""
     query = select(func.count()).select_from(open_calls)
     if batch is not None:
         query = query.join(rollouts, rollouts.c.id == open_calls.c.rollout_id)
@@ -86,11 +83,11 @@ def found(
     offset: int = 0,
     limit: int = 100,
 ) -> RolloutQuery:
-    """Rollouts with the verdict they have, oldest first.
+    """List rollouts with the verdict they have, oldest first.
 
     Arguments:
-        filters: by the names of `FILTERS`; the batch ``-`` is of those without one.
-        search: a part of a rollout's id or task, in any case.
+        filters: by the names of `FILTERS`; the batch ``-`` selects those without one.
+        search: a part of a rollout's id or task; case-insensitive.
     """
     where = [*map(_condition, filters.items()), *([_named_like(search)] if search else [])]
     query = select(rollouts, *_VERDICT_COLUMNS).select_from(JOINED).where(*where)
@@ -123,13 +120,13 @@ def _named_like(search: str) -> ColumnElement[bool]:
 
 
 def facts(connection: Connection, rollout_id: str) -> Facts | None:
-    """What was registered and reported of one rollout."""
+    """Return one rollout's columns; None where it is unknown."""
     query = select(rollouts).where(rollouts.c.id == rollout_id)
     return next(iter(_rows(connection, query)), None)
 
 
 def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> list[Facts]:
-    """A batch's ended calls counted by step of time and subcategory; none where answered.
+    """Count a batch's ended calls by time step and subcategory (None where answered).
 
     Returns:
         Rows of ``step`` (times ``step_s`` is epoch seconds), ``subcategory``, ``calls``.
@@ -153,7 +150,7 @@ def _floor(connection: Connection, value: ColumnElement[Any]) -> ColumnElement[i
 
 
 def recent_calls(connection: Connection, *, since: float, limit: int) -> list[Facts]:
-    """The newest inference calls that began after ``since`` (epoch seconds), newest first."""
+    """List inference calls that began after ``since`` (epoch seconds), newest first."""
     names = ("upstream", "status", "ending", "subcategory", "first_byte_s", "duration_s",
              "key_digest", "started_at")  # fmt: skip
     query = (
@@ -166,7 +163,7 @@ def recent_calls(connection: Connection, *, since: float, limit: int) -> list[Fa
 
 
 def counts(connection: Connection, now: float) -> StoreCounts:
-    """Rollouts by the health of their verdict, and breakers that are open or half-open."""
+    """Count rollouts by the health of their verdict, and open and half-open breakers."""
     judged = select(verdicts.c.health, func.count()).group_by(verdicts.c.health)
     open_ = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
     healths = {row[0]: row[1] for row in connection.execute(judged)}
@@ -178,7 +175,7 @@ def counts(connection: Connection, now: float) -> StoreCounts:
     )
 
 
-# --- has anything changed? -------------------------------------------------------------------
+# --- change detection ------------------------------------------------------------------------
 
 
 class BatchVersion(NamedTuple):
@@ -193,12 +190,12 @@ class BatchVersion(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether a rollout of it may have to be judged anew."""
+        """Whether a rollout of it may have to be judged again."""
         return self.judged < self.rollouts or self.provisional > 0
 
 
 def batch_stamp(connection: Connection, batch: str) -> BatchVersion:
-    """The state that a batch is in."""
+    """Return a batch's version, which caches of its summary compare."""
     given = verdicts.c.given_at
     query = (
         select(
@@ -218,17 +215,17 @@ def batch_stamp(connection: Connection, batch: str) -> BatchVersion:
 def pulse(
     connection: Connection, *, batch: str | None = None, rollout_id: str | None = None
 ) -> tuple[Any, ...]:
-    """A cheap value that changes as calls begin and end, and as verdicts are given."""
+    """Return a cheap value that changes as calls begin and end, and as verdicts are given."""
     if rollout_id is not None:
         return _rollout_pulse(connection, rollout_id)
-    begun = select(func.max(rollouts.c.created_at))  # all are never counted: they may be millions
+    begun = select(func.max(rollouts.c.created_at))  # never a count of all: millions
     opened = select(func.count(), func.max(open_calls.c.id))
     if batch is not None:
         named = rollouts.c.batch == batch
         begun = begun.add_columns(func.count()).where(named)
         opened = opened.join(rollouts, rollouts.c.id == open_calls.c.rollout_id).where(named)
-    told, newest = select(func.max(events.c.id)), select(func.max(exchanges.c.started_at))
-    return _answers(connection, begun, opened, told, newest)
+    last_event, newest = select(func.max(events.c.id)), select(func.max(exchanges.c.started_at))
+    return _results(connection, begun, opened, last_event, newest)
 
 
 def _rollout_pulse(connection: Connection, rollout_id: str) -> tuple[Any, ...]:
@@ -236,9 +233,9 @@ def _rollout_pulse(connection: Connection, rollout_id: str) -> tuple[Any, ...]:
     opened = select(func.count(), func.max(open_calls.c.id)).where(
         open_calls.c.rollout_id == rollout_id
     )
-    told = select(rollouts.c.outcome_at, rollouts.c.gaps).where(rollouts.c.id == rollout_id)
-    return _answers(connection, done, opened, told)
+    outcome = select(rollouts.c.outcome_at, rollouts.c.gaps).where(rollouts.c.id == rollout_id)
+    return _results(connection, done, opened, outcome)
 
 
-def _answers(connection: Connection, *queries: Select[*tuple[Any, ...]]) -> tuple[Any, ...]:
+def _results(connection: Connection, *queries: Select[*tuple[Any, ...]]) -> tuple[Any, ...]:
     return tuple(tuple(row) for query in queries for row in connection.execute(query))

@@ -63,12 +63,12 @@ class Database:
 
     @property
     def file(self) -> Path | None:
-        """Where it is, if it is a file."""
+        """The database's file; None where it is not a file."""
         name = self._url.database if self.is_sqlite else None
         return Path(name) if name and name != ":memory:" else None
 
     def spill_place(self, folder: Path | None) -> Path | None:
-        """The beginning of the paths of spill files, different for each database.
+        """Return the path prefix of this database's spill files.
 
         Arguments:
             folder: None takes that of a file, or `truezero-spill` in the working directory.
@@ -129,7 +129,7 @@ class Database:
         return True
 
     def uptime_s(self) -> float | None:
-        """For how many seconds PostgreSQL has been up; None for SQLite.
+        """Return for how many seconds PostgreSQL has been up; None for SQLite.
 
         By the server's clock, so that services' own do not matter.
         """
@@ -184,7 +184,7 @@ def _postgres(url: URL) -> Connections:
     try:
         from proxy.store import postgres  # noqa: PLC0415  an extra, and nothing for SQLite
     except ModuleNotFoundError:
-        raise BadUrl("PostgreSQL takes the extra: pip install 'truezero[postgres]'") from None
+        raise BadUrl("PostgreSQL needs an extra: pip install 'truezero[postgres]'") from None
     return postgres.connections(url)
 
 

@@ -21,7 +21,7 @@ class Deployment:
         self._secrets: dict[str, str] = {}  # as handed out, for a file that takes this one's place
 
     def secret(self, name: str) -> bytes:
-        """A random value of this deployment, made once: the same in every process."""
+        """Return a random value of this deployment, made once: the same in every process."""
         with self._connections.writing() as connection:
             value = _value(connection, name)
             if value is None:
@@ -37,15 +37,19 @@ class Deployment:
             self.secret(name)
 
     def end_session(self, name: str, *, ends: int, now: float) -> None:
-        """Note a session that was ended before its end (epoch seconds); forget those long over."""
+        """Store a session that was signed out before it expires; delete expired ones.
+
+        Arguments:
+            ends: when it would have expired, in epoch seconds.
+        """
         with self._connections.writing() as connection:
-            over = [one for one, end in _ended_sessions(connection).items() if end <= now]
-            named = [_ENDED + one for one in over]
+            expired = [one for one, end in _ended_sessions(connection).items() if end <= now]
+            named = [_ENDED + one for one in expired]
             connection.execute(delete(server).where(server.c.name.in_(named)))
             add(connection, server, {"name": _ENDED + name, "value": str(ends)})
 
     def ended_sessions(self) -> set[str]:
-        """The names of sessions that were ended before their end."""
+        """Return the names of sessions that were signed out before they expired."""
         with self._connections.reading() as connection:
             return set(_ended_sessions(connection))
 

@@ -37,7 +37,7 @@ class BadUrl(StoreError):
 
 
 def reason(error: BaseException) -> str:
-    """The first line of an error's message."""
+    """Return the first line of an error's message."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 

@@ -34,12 +34,12 @@ class Events:
         return contextlib.nullcontext(False) if source is None else _subscribed(source, listener)
 
     def last_id(self) -> int:
-        """The newest event's number; 0 where there is none."""
+        """Return the newest event's number; 0 where there is none."""
         with self._connections.reading() as connection:
             return connection.scalar(select(func.max(events.c.id))) or 0
 
     def of_batch(self, batch: str, *, after: int, limit: int = 500) -> tuple[list[Row], int]:
-        """A batch's events after a number, and the number of the last event examined."""
+        """Return a batch's events after a number, and the number of the last event examined."""
         owner = func.coalesce(events.c.batch, rollouts.c.batch)
         query = (
             select(events, owner.label("owner"))
@@ -95,7 +95,7 @@ def _write(
 
 
 def exchange_failed(exchange: Exchange) -> tuple[Any, ...]:
-    """A failed call's event as the values of EVENT_COLUMNS: ids and counts, no provider text."""
+    """Return a failed call's event as values of EVENT_COLUMNS: ids and counts, no provider text."""
     cause, duration_s = exchange.cause, exchange.timing.duration_s or 0.0
     assert cause is not None
     data = {

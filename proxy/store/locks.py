@@ -1,7 +1,4 @@
-"""What no two transactions do at once where several write: PostgreSQL's advisory locks.
-
-SQLite needs none of them: it has one writer.
-"""
+"""PostgreSQL advisory locks; SQLite needs none, because it has one writer."""
 
 from __future__ import annotations
 
@@ -12,19 +9,16 @@ from sqlalchemy import Connection, func, select
 
 
 class Lock(Enum):
-    """What two transactions never do at once; a key of PostgreSQL's advisory locks each.
-
-    They are taken in this order where several are.
-    """
+    """What only one transaction does at a time; where several are held, in this order."""
 
     SCHEMA = "schema"
-    MONTHS = "months"
+    PARTITIONS = "months"  # the value is part of the key: older services take it too
     BREAKERS = "breakers"  # of one batch: read, decided and written
     VERDICT = "verdict"  # of one rollout
     EVENTS = "events"  # numbered in the order in which they become visible
 
     def key(self, of: str = "") -> int:
-        """A signed number of 64 bits, the same in every process."""
+        """Return the lock's key: a signed 64-bit number, the same in every process."""
         digest = hashlib.blake2b(f"truezero/{self.value}/{of}".encode(), digest_size=8)
         return int.from_bytes(digest.digest(), signed=True)
 

@@ -1,7 +1,4 @@
-"""The monthly partitions of exchanges, which only PostgreSQL has.
-
-It judges no age: which months are there, and which are wanted.
-"""
+"""The monthly partitions of `exchanges`, on PostgreSQL only."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from sqlalchemy import Connection, func, select, text
 from proxy.store.connections import Connections
 from proxy.store.locks import Lock, hold
 
-_AHEAD = 2
-_LOCK_PATIENCE_MS = 1000  # for the moment in which a partition comes or goes
+_AHEAD = 2  # months
+_LOCK_TIMEOUT_MS = 1000  # while a partition is attached or detached
 
 
-class Month(NamedTuple):
-    """A partition: from when, up to when, in epoch seconds."""
+class Partition(NamedTuple):
+    """A monthly partition: its table, start and end, in epoch seconds."""
 
     name: str
     start: float
@@ -32,41 +29,42 @@ class Partitions:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._ready: frozenset[Month] = frozenset()
+        self._ready: frozenset[Partition] = frozenset()
 
     def add_ahead(self, now: float) -> None:
         """Make the partitions of this month (of a time in epoch seconds) and of the next two."""
-        months = wanted(now)
-        if not self._ready.issuperset(months):
+        partitions = wanted(now)
+        if not self._ready.issuperset(partitions):
             with self._connections.writing() as connection:
-                add(connection, months)
-            self._ready = frozenset(months)
+                add(connection, partitions)
+            self._ready = frozenset(partitions)
 
 
-def wanted(now: float) -> list[Month]:
-    """The months that stand ready at a time, in epoch seconds."""
+def wanted(now: float) -> list[Partition]:
+    """Return the partitions to have ready at a time, in epoch seconds."""
     at = datetime.fromtimestamp(now, UTC)
     first = at.year * 12 + at.month - 1
     return [_month(first + ahead) for ahead in range(_AHEAD + 1)]
 
 
-def _month(number: int) -> Month:
+def _month(number: int) -> Partition:
+    """Return the partition of a month counted from year 0."""
     bounds = [datetime(n // 12, n % 12 + 1, 1, tzinfo=UTC) for n in (number, number + 1)]
-    return Month(f"exchanges_{bounds[0]:%Y_%m}", bounds[0].timestamp(), bounds[1].timestamp())
+    return Partition(f"exchanges_{bounds[0]:%Y_%m}", bounds[0].timestamp(), bounds[1].timestamp())
 
 
-def add(connection: Connection, wanted: Iterable[Month]) -> None:
-    """Make the partitions that are not there; what the default one holds of them moves over."""
-    hold(connection, Lock.MONTHS)
-    for month in wanted:
-        if connection.scalar(select(func.to_regclass(month.name))) is None:
-            connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_PATIENCE_MS}"))
-            for statement in _adding(month):
+def add(connection: Connection, partitions: Iterable[Partition]) -> None:
+    """Create missing partitions; matching rows move there from the default partition."""
+    hold(connection, Lock.PARTITIONS)
+    for partition in partitions:
+        if connection.scalar(select(func.to_regclass(partition.name))) is None:
+            connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}"))
+            for statement in _adding(partition):
                 connection.execute(text(statement))
 
 
-def _adding(month: Month) -> Iterator[str]:
-    name, start, end = month
+def _adding(partition: Partition) -> Iterator[str]:
+    name, start, end = partition
     span = f"started_at >= {start!r} AND started_at < {end!r}"
     yield f"CREATE TABLE {name} (LIKE exchanges INCLUDING DEFAULTS INCLUDING CONSTRAINTS)"
     yield (
@@ -79,15 +77,15 @@ def _adding(month: Month) -> Iterator[str]:
 
 
 def begin(at: float) -> float:
-    """When the month began that a time stands in, both in epoch seconds."""
+    """Return the beginning of the month of a time, both in epoch seconds."""
     return wanted(at)[0].start
 
 
 def ended(connection: Connection, before: float) -> list[str]:
-    """The partitions that hold nothing from a time on, oldest first."""
+    """Return the partitions that end before a time (epoch seconds), oldest first."""
     names = connection.execute(text(_PARTITIONS)).scalars()
-    known = (month for name in names if (month := _named(name)) is not None)
-    return [month.name for month in sorted(known) if month.end <= before]
+    known = (each for name in names if (each := _named(name)) is not None)
+    return [each.name for each in sorted(known) if each.end <= before]
 
 
 _PARTITIONS = """
@@ -97,26 +95,26 @@ WHERE inhparent = 'exchanges'::regclass
 _NAME = re.compile(r"exchanges_(\d{4})_(\d\d)\Z")
 
 
-def _named(name: str) -> Month | None:
-    found = _NAME.match(name)
-    return _month(int(found[1]) * 12 + int(found[2]) - 1) if found else None
+def _named(name: str) -> Partition | None:
+    match = _NAME.match(name)
+    return _month(int(match[1]) * 12 + int(match[2]) - 1) if match else None
 
 
 def drop(connection: Connection, name: str, *, most: int) -> bool:
-    """Drop a partition; calls in it whose rollouts are known move to the default one.
+    """Drop a partition; calls in it whose rollouts still exist move to the default one.
 
     Arguments:
-        most: calls that are moved; where there are more, nothing is done.
+        most: the limit of calls that are moved; with more, nothing is done.
 
     Returns:
         Whether it was dropped.
     """
-    hold(connection, Lock.MONTHS)
+    hold(connection, Lock.PARTITIONS)
     known = "WHERE EXISTS (SELECT 1 FROM rollouts WHERE rollouts.id = rollout_id)"
     some = f"SELECT 1 FROM {name} {known} LIMIT {most + 1}"
     if (connection.scalar(text(f"SELECT count(*) FROM ({some}) AS kept")) or 0) > most:
         return False
-    connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_PATIENCE_MS}"))
+    connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}"))
     connection.execute(text(f"ALTER TABLE exchanges DETACH PARTITION {name}"))
     connection.execute(text(f"INSERT INTO exchanges SELECT * FROM {name} {known}"))
     connection.execute(text(f"DROP TABLE {name}"))

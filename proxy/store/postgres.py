@@ -1,7 +1,4 @@
-"""How PostgreSQL is reached and written: connections that give up, group commits.
-
-It decides nothing, and is loaded only where the database is PostgreSQL.
-"""
+"""PostgreSQL: connections with a time limit, and group commits. Loaded only where it is used."""
 
 from __future__ import annotations
 
@@ -36,30 +33,30 @@ from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS, metadata
 
 _DIALECT: Dialect = URL.create("postgresql+psycopg").get_dialect()()
 _CONNECT_S = 2  # to reach the server at all
-_ATTEMPTS = 3  # at a commit that met a deadlock, or a connection that had been cut
+_ATTEMPTS = 3  # at a commit that met a deadlock or a closed connection
 _INTERVAL_S = 0.1
-_PATIENCE_S = 15.0  # how long one answer may take
-_RECORDING_PATIENCE_S = 2.0  # the same for the recorder, behind which agents wait
+_TIMEOUT_S = 15.0  # how long one answer may take
+_RECORDING_TIMEOUT_S = 2.0  # the same for the recorder, behind which agents wait
 
 
 # --- connections -----------------------------------------------------------------------------
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that gives a silent server up, so that nobody waits for it for ever."""
+    """A connection that gives up on a server that does not answer in time."""
 
-    patience_s: float | None = None
+    timeout_s: float | None = None
 
     def wait(
         self, gen: PQGen[RV], interval: float = _INTERVAL_S, timeout: float | None = None
     ) -> RV:
-        """Wait for an answer; past its patience the connection is closed.
+        """Wait for an answer; on a timeout the connection is closed.
 
         Raises:
             psycopg.OperationalError: the server did not answer in time.
         """
         try:
-            return super().wait(gen, interval, self.patience_s if timeout is None else timeout)
+            return super().wait(gen, interval, self.timeout_s if timeout is None else timeout)
         except psycopg.OperationalError:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self.close()
@@ -69,57 +66,57 @@ class BoundedConnection(psycopg.Connection[Any]):
 def connections(url: URL) -> Connections:
     """All connections to one database; nothing is opened yet."""
     return Connections(
-        # One state of the database for all that an answer is made of.
-        reader=_engine(url, patience_s=_PATIENCE_S, isolation="REPEATABLE READ"),
-        writer=_engine(url, patience_s=_PATIENCE_S),
-        patient=_engine(url, patience_s=None),
-        commits=PostgresCommitWriter(url, patience_s=_RECORDING_PATIENCE_S),
-        notifications=Notifications(lambda: _alone(url, patience_s=None)),
+        # One snapshot for all reads of an answer.
+        reader=_engine(url, timeout_s=_TIMEOUT_S, isolation="REPEATABLE READ"),
+        writer=_engine(url, timeout_s=_TIMEOUT_S),
+        patient=_engine(url, timeout_s=None),
+        commits=PostgresCommitWriter(url, timeout_s=_RECORDING_TIMEOUT_S),
+        notifications=Notifications(lambda: _connect_alone(url, timeout_s=None)),
     )
 
 
-def _engine(url: URL, *, patience_s: float | None, isolation: str = "READ COMMITTED") -> Engine:
-    """A pool of connections that are found alive before they are lent."""
+def _engine(url: URL, *, timeout_s: float | None, isolation: str = "READ COMMITTED") -> Engine:
+    """Return a pool that checks a connection before it lends it."""
     made = create_engine(url, pool_pre_ping=True, isolation_level=isolation)
 
     @event.listens_for(made, "do_connect")
     def connect(
-        _dialect: Dialect, _record: object, words: Sequence[Any], named: dict[str, Any]
+        _dialect: Dialect, _record: object, args: Sequence[Any], named: dict[str, Any]
     ) -> BoundedConnection:
-        return _connect(words, named, patience_s=patience_s)
+        return _connect(args, named, timeout_s=timeout_s)
 
     return made
 
 
 def _connect(
-    words: Sequence[Any], named: dict[str, Any], *, patience_s: float | None
+    args: Sequence[Any], named: dict[str, Any], *, timeout_s: float | None
 ) -> BoundedConnection:
-    unsaid = {"connect_timeout": _CONNECT_S, "application_name": "truezero"}
-    connection = BoundedConnection.connect(*words, **{**unsaid, **named})
-    connection.patience_s = patience_s
+    defaults = {"connect_timeout": _CONNECT_S, "application_name": "truezero"}
+    connection = BoundedConnection.connect(*args, **{**defaults, **named})
+    connection.timeout_s = timeout_s
     return connection
 
 
-def _alone(url: URL, *, patience_s: float | None) -> BoundedConnection:
-    """A connection of its own, each of whose statements is a transaction."""
-    words, named = _DIALECT.create_connect_args(url)
-    return _connect(words, {**named, "autocommit": True}, patience_s=patience_s)
+def _connect_alone(url: URL, *, timeout_s: float | None) -> BoundedConnection:
+    """Open a connection outside of any pool, in autocommit mode."""
+    args, named = _DIALECT.create_connect_args(url)
+    return _connect(args, {**named, "autocommit": True}, timeout_s=timeout_s)
 
 
 # --- group commits ---------------------------------------------------------------------------
 
 
 class PostgresCommitWriter:
-    """Group commits by one statement each: one journey to the server, a transaction by itself.
+    """Writes a group commit as one statement: one round trip, and a transaction by itself.
 
     Rows travel as JSON, which costs this process a tenth of what parameters or COPY do.
 
     Arguments:
-        patience_s: how long a commit may take, in seconds, before the server counts as away.
+        timeout_s: how long a commit may take, in seconds, before the server counts as away.
     """
 
-    def __init__(self, url: URL, *, patience_s: float) -> None:
-        self._url, self._patience_s = url, patience_s
+    def __init__(self, url: URL, *, timeout_s: float) -> None:
+        self._url, self._timeout_s = url, timeout_s
         self._connection: BoundedConnection | None = None
         self._lent = threading.Lock()
 
@@ -161,7 +158,7 @@ class PostgresCommitWriter:
 
     def _open(self) -> BoundedConnection:
         if self._connection is None:
-            self._connection = _alone(self._url, patience_s=self._patience_s)
+            self._connection = _connect_alone(self._url, timeout_s=self._timeout_s)
         return self._connection
 
     def _drop(self) -> None:
@@ -181,7 +178,7 @@ def _translated() -> Iterator[None]:
 
 
 def _sorted(name: str, rows: Sequence[tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
-    # Rows that several replicas write are locked in one order, so that none waits in a circle.
+    # Rows that several replicas write are locked in one order, to avoid deadlocks.
     return sorted(rows) if name in ("rollouts", "gaps") else rows
 
 
@@ -205,7 +202,7 @@ _STATEMENTS = {
     "recorded": _insert(
         "exchanges", EXCHANGE_COLUMNS, f"({', '.join(_EXCHANGE_KEY)}) {replaced(_EXCHANGE_KEY)}"
     ),
-    # Joined to the lock, so that no event has its number before the lock is held.
+    # Joined to the lock, so that no event is numbered before the lock is held.
     "events": f"{_insert('events', EVENT_COLUMNS)} CROSS JOIN"
     f" (SELECT pg_advisory_xact_lock({Lock.EVENTS.key()}) OFFSET 0) AS held",
     "closed": "DELETE FROM open_calls WHERE id IN"
@@ -215,7 +212,7 @@ _STATEMENTS = {
 
 @cache
 def _statement(names: tuple[str, ...]) -> str:
-    """One statement for all the parts of a commit."""
+    """Return one statement for all the parts of a commit."""
     parts = ", ".join(f"{name}_ AS ({_STATEMENTS[name]})" for name in names)
     notify = f"pg_notify('{EVENTS_CHANNEL}', '')" if "events" in names else "1"
     return f"WITH {parts} SELECT {notify}"

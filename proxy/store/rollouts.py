@@ -54,7 +54,7 @@ class Rollouts:
                     return Registered(conflict=True)
             else:
                 _update(connection, registration.id, registered=True, **attributes)
-                connection.execute(  # what it was judged by is another now
+                connection.execute(  # its verdict is outdated: attributes changed
                     update(verdicts)
                     .where(verdicts.c.rollout_id == registration.id)
                     .values(calls=-1)
@@ -84,12 +84,12 @@ class Rollouts:
         return row is not None and bool(row["registered"])
 
     def row(self, rollout_id: str) -> Row | None:
-        """One rollout's columns, without its exchanges."""
+        """Return one rollout's columns, without its exchanges."""
         with self._connections.reading() as connection:
             return _row(connection, rollout_id)
 
     def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
-        """One rollout's columns and the record with its exchanges, calls in flight included."""
+        """Return one rollout's columns, and its record with exchanges, calls in flight included."""
         with self._connections.reading() as connection:
             row = _row(connection, rollout_id)
             if row is None:
@@ -117,7 +117,7 @@ class Rollouts:
             )
 
     def aliased(self, alias: str, *, now: float) -> list[str]:
-        """Rollouts minted under an alias whose keys are still valid, oldest first."""
+        """List rollouts minted under an alias whose keys are still valid, oldest first."""
         named = (rollouts.c.id == alias) | (
             (rollouts.c.task == alias) & rollouts.c.id.startswith(f"{alias}.", autoescape=True)
         )
@@ -127,7 +127,7 @@ class Rollouts:
             return list(connection.execute(query.order_by(rollouts.c.created_at)).scalars())
 
     def drilled(self) -> frozenset[str]:
-        """Rollouts without an outcome whose agents are to be drilled."""
+        """Return rollouts without an outcome that have faults to inject."""
         query = select(rollouts.c.id).where(
             rollouts.c.fault.is_not(None), rollouts.c.outcome_at.is_(None)
         )
@@ -135,7 +135,7 @@ class Rollouts:
             return frozenset(connection.execute(query).scalars())
 
     def next_drilled_call(self, rollout_id: str) -> int:
-        """Count one more call of a drilled rollout: its number, from 1, in every process."""
+        """Count one more call of a drilled rollout; returns its number, from 1 across processes."""
         counted = (
             update(rollouts)
             .where(rollouts.c.id == rollout_id)
@@ -148,7 +148,7 @@ class Rollouts:
     def page(
         self, filters: Mapping[str, str], *, after: tuple[float, str] | None, limit: int
     ) -> list[Row]:
-        """Rollouts with the verdict they have, oldest first.
+        """List rollouts with the verdict they have, oldest first.
 
         Arguments:
             filters: by the names of `FILTERS`.
@@ -171,7 +171,7 @@ class Rollouts:
 
 
 def _row(connection: Connection, rollout_id: str, *, changing: bool = False) -> Row | None:
-    """A rollout's row; ``changing`` blocks other writers of it until the transaction ends."""
+    """Read a rollout's row; ``changing`` blocks other writers of it until the transaction ends."""
     query = select(rollouts).where(rollouts.c.id == rollout_id)
     if changing:
         query = query.with_for_update(key_share=True)

@@ -19,7 +19,7 @@ def add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
 
 
 def insert_into(dialect: str, table: Table) -> Any:
-    """The dialect's own INSERT, which knows ON CONFLICT."""
+    """Return the dialect's own INSERT, which supports ON CONFLICT."""
     return _insert(dialect)(table)
 
 

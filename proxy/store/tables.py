@@ -1,7 +1,4 @@
-"""The tables as data, and how nouns become rows and rows become nouns.
-
-It runs no statement: `database.py` does.
-"""
+"""The tables, and the conversion between rows and the classifier's records."""
 
 from __future__ import annotations
 
@@ -42,12 +39,12 @@ _COUNT = Integer().with_variant(BigInteger, "postgresql")  # SQLite's reach as f
 
 
 def _text(longest: int) -> TypeEngine[str]:
-    """A text and how long it is meant to be; no database cuts or refuses a longer one."""
+    """Declare a text and its intended length; neither database truncates a longer one."""
     return String(longest).with_variant(Text, "postgresql")
 
 
-# What one deployment knows: the salt of key digests, the secret behind minted keys, and which
-# sessions were ended before their end.
+# The deployment's salt of key digests, the secret behind minted keys, and sessions that were
+# signed out before they expired.
 server = Table(
     "server",
     metadata,
@@ -72,8 +69,8 @@ rollouts = Table(
     Column("skipped", Text),  # why it was not admitted
     Column("outcome", Text),  # JSON, as the runner reported it
     Column("outcome_at", Float),
-    Column("revoked_at", Float),  # from when its key and secret open nothing, outcome or not
-    Column("fault", Text),  # JSON, what its agent is to be drilled with
+    Column("revoked_at", Float),  # from when its key and secret are invalid, outcome or not
+    Column("fault", Text),  # JSON, the fault to inject into its calls
     Column("fault_calls", Integer, nullable=False, server_default="0"),  # calls counted for it
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
@@ -201,7 +198,7 @@ breakers = Table(
     sqlite_with_rowid=False,
 )
 
-# What happened, for those who watch a batch live; pruned with the rest.
+# For those who watch a batch live.
 events = Table(
     "events",
     metadata,
@@ -226,7 +223,7 @@ OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.colum
 
 
 def exchange_row(e: Exchange) -> tuple[Any, ...]:
-    """An exchange as the values of EXCHANGE_COLUMNS, in their order."""
+    """Return an exchange as the values of EXCHANGE_COLUMNS, in their order."""
     t, u, c = e.timing, e.usage, e.cause
     # `_value_` is what an enum's `value` looks up by two calls of Python's, four times an exchange.
     return (
@@ -244,7 +241,7 @@ def exchange_row(e: Exchange) -> tuple[Any, ...]:
 
 
 def open_row(e: Exchange, worker: str) -> tuple[Any, ...]:
-    """A call in flight as the values of OPEN_COLUMNS, in their order."""
+    """Return a call in flight as the values of OPEN_COLUMNS, in their order."""
     return (
         e.id, e.rollout_id, worker, e.timing.started_at, e.kind._value_, e.method, e.role,
         e.upstream, e.api, e.model, e.attribution._value_, e.key_digest,
@@ -252,7 +249,7 @@ def open_row(e: Exchange, worker: str) -> tuple[Any, ...]:
 
 
 def exchange_of(row: Sequence[Any]) -> Exchange:
-    """A row of `exchanges`, in the order of EXCHANGE_COLUMNS, as the noun it was."""
+    """Return the exchange of a row of `exchanges`, in the order of EXCHANGE_COLUMNS."""
     (
         rollout_id, exchange_id, started_at, kind, method, role, upstream, api, model,
         answered_model, status, ending, streamed, first_byte_s, first_token_s, duration_s,
@@ -289,7 +286,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
 
 
 def open_exchange_of(row: RowMapping) -> Exchange:
-    """A row of `open_calls` as an exchange that has not ended."""
+    """Return a row of `open_calls` as an exchange that has not ended."""
     return Exchange(
         id=row["id"],
         rollout_id=row["rollout_id"],
@@ -306,7 +303,7 @@ def open_exchange_of(row: RowMapping) -> Exchange:
 
 
 def lost_row(row: RowMapping) -> dict[str, Any]:
-    """A row of `open_calls` as columns of `exchanges`, for a call whose end nobody will tell."""
+    """Return a row of `open_calls` as columns of `exchanges`, its ending `lost`."""
     kept = {name: value for name, value in row.items() if name != "worker"}
     unknown = {"request_bytes": 0, "response_bytes": 0, "injected": False}
     return {**kept, **unknown, "ending": "lost", "usage_source": "absent"}

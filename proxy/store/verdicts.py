@@ -66,7 +66,7 @@ class Verdicts:
     def unjudged(
         self, *, batch: str | None = None, among: Sequence[str] | None = None, limit: int
     ) -> list[str]:
-        """Rollouts whose verdict may have changed since they were judged, oldest first.
+        """List rollouts whose verdict may have changed since they were judged, oldest first.
 
         Those without a verdict, and those with a provisional one that misses calls;
         of one batch, among these ids, or of all.
@@ -83,7 +83,7 @@ class Verdicts:
             return list(connection.execute(query).scalars())
 
     def of_batch(self, batch: str) -> Sequence[Any]:
-        """Every rollout of a batch, oldest first.
+        """List every rollout of a batch, oldest first.
 
         Returns:
             Rows of ``ENTRY_COLUMNS``, None from ``health`` on where it was not judged; then
@@ -102,7 +102,7 @@ class Verdicts:
             return connection.execute(query).all()
 
     def earlier_causes(self, batch: str | None, task: str, attempt: int) -> list[str]:
-        """The causes of a task's attempts before this one, oldest first."""
+        """Return the causes of a task's attempts before this one, oldest first."""
         query = (
             select(verdicts.c.cause)
             .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
@@ -114,7 +114,7 @@ class Verdicts:
             return list(connection.execute(query).scalars())
 
     def fingerprints(self) -> list[Row]:
-        """Causes by the number of rollouts they affect, across batches; the most frequent first."""
+        """List causes by how many rollouts they affect across batches, the most frequent first."""
         affected = func.count().label("rollouts")
         query = (
             select(
@@ -139,7 +139,10 @@ def _store_provisional(connection: Connection, row: Mapping[str, Any]) -> None:
 
 @cache
 def _provisional(dialect: str) -> Any:
-    """Stores a verdict unless a final one stands: this was read before the outcome came."""
+    """Return the statement that stores a verdict unless a final one stands.
+
+    A provisional verdict may have been read before the outcome came.
+    """
     statement = insert_into(dialect, verdicts)
     return statement.on_conflict_do_update(
         index_elements=["rollout_id"],

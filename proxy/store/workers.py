@@ -26,8 +26,8 @@ class Workers:
     def heartbeat(self, worker: str, *, host: str, now: float) -> None:
         """Record that a worker lives; calls left open by dead ones become `lost`.
 
-        A worker whose own heartbeat is late (the database may have been away) buries nobody for
-        silence yet.
+        A worker whose own heartbeat is late takes no other's silence for death yet: the database
+        may have been away.
         """
         row = {"id": worker, "host": host, "pid": os.getpid(), "seen_at": now}
         with self._connections.writing() as connection:
@@ -69,7 +69,7 @@ def _alive(pid: int) -> bool:
 
 
 def _claimed(connection: Connection, dead: Sequence[str]) -> list[str]:
-    """Those of the dead that no other process is burying now, held until the transaction ends."""
+    """Lock those of the dead that no other process is burying now."""
     ours = select(workers.c.id).where(workers.c.id.in_(dead)).with_for_update(skip_locked=True)
     return list(connection.execute(ours).scalars())
 

@@ -38,7 +38,7 @@ def export(url: str, out: Path | None, form: str, *, batch: str | None) -> None:
 
     if form == "parquet" and out is None:
         raise DataError("Parquet is a folder of files: name it with --out")
-    with _sentences(), _telling() as told, archive.records(url, batch=batch) as records:
+    with _sentences(), _telling() as told, archive.export_records(url, batch=batch) as records:
         count = _write(_counting(records, told), out, form)
     _say(f"exported {_counts(count)}")
 
@@ -55,8 +55,8 @@ def take(url: str, source: str) -> bool:
     from proxy.store.admin import archive  # noqa: PLC0415
 
     with _sentences(), _telling() as told, _reading(source) as records:
-        taken = archive.take(url, _counting(records, told))
-    _say(f"imported {_counts(taken.added)}; {_counts(taken.there)} were there")
+        taken = archive.import_records(url, _counting(records, told))
+    _say(f"imported {_counts(taken.added)}; {_counts(taken.unchanged)} were there")
     _tell_refusals(taken)
     return not taken.refused
 
@@ -112,15 +112,15 @@ def prune(url: str, older_than: str, *, dry_run: bool) -> None:
         try:
             database.prepare()
             done = prune_module.prune(
-                database, before=before, dry_run=dry_run, tell=lambda d: told(_forgotten(d))
+                database, before=before, dry_run=dry_run, progress=lambda d: told(_forgotten(d))
             )
         finally:
             database.close()
     since = datetime.fromtimestamp(done.before, UTC)
     verb = "would forget" if dry_run else "forgot"
     _say(f"{verb} {_forgotten(done)}, all from before {since:%Y-%m-%d %H:%M} UTC")
-    if done.months:
-        _say(f"{'would drop' if dry_run else 'dropped'} {', '.join(done.months)}")
+    if done.partitions:
+        _say(f"{'would drop' if dry_run else 'dropped'} {', '.join(done.partitions)}")
 
 
 def _seconds(text: str) -> float:

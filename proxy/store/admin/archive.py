@@ -1,7 +1,6 @@
-"""A database's rollouts as records, and records back into a database: whole rollouts or none.
+"""Export a database's rollouts as records, and import records: whole rollouts or none.
 
-It carries no secret and judges nothing: what a deployment signs with stays where it is, and
-so does what happened to its processes.
+Secrets, workers and events stay behind.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from proxy.store.tables import (
     rollouts,
 )
 
-STARTED_AT = rows.columns_of(exchanges).index("started_at")
 _CONFLICTS_KEPT = 10  # further ones are counted
 
 
@@ -45,15 +43,15 @@ _FACTS = frozenset(_OF_ROLLOUTS) - {"verdict"}  # from which a verdict follows
 
 @dataclass(slots=True, kw_only=True)
 class ImportResult:
-    """What became of an archive's records, counted by noun."""
+    """The result of an import: records by noun, refusals, and the first conflicts."""
 
     added: Counter[str] = field(default_factory=Counter)
-    there: Counter[str] = field(default_factory=Counter)
-    refused: int = 0  # rollouts and breakers
+    unchanged: Counter[str] = field(default_factory=Counter)
+    refused: int = 0  # rollouts and breakers that exist with different data
     conflicts: list[str] = field(default_factory=list)  # the first refusals, a sentence each
 
     def refuse(self, sentence: str) -> None:
-        """Count what is there with other facts."""
+        """Count a rollout or breaker that exists with different data."""
         self.refused += 1
         if len(self.conflicts) < _CONFLICTS_KEPT:
             self.conflicts.append(sentence)
@@ -63,14 +61,14 @@ class ImportResult:
 
 
 @contextmanager
-def records(url: str, *, batch: str | None = None) -> Iterator[Iterator[Record]]:
-    """Everything about rollouts as it stands at one moment, or all about one batch of them.
+def export_records(url: str, *, batch: str | None = None) -> Iterator[Iterator[Record]]:
+    """Read all rollouts, or those of one batch, in one snapshot.
 
     Rollouts come by id, each followed by its exchanges by id and its verdict; then breakers.
-    A call in flight comes as `lost`: whoever reads it cannot wait for its end.
+    A call in flight is exported as `lost`.
 
     Raises:
-        UnusableDatabase: the database cannot be read by this program.
+        UnusableDatabase: this version cannot read the database.
     """
     with rows.reading(url) as connection:
         yield _records(connection, batch)
@@ -89,8 +87,8 @@ def _records(connection: Connection, batch: str | None) -> Iterator[Record]:
 def _about_rollouts(
     connection: Connection, mine: Select[Any] | Sequence[str] | None
 ) -> Iterator[Record]:
-    found = [_ranked(connection, name, mine) for name in _OF_ROLLOUTS]
-    for _owner, rank, row in merge(*found, _in_flight(connection, mine)):
+    sorted_rows = [_ranked(connection, name, mine) for name in _OF_ROLLOUTS]
+    for _owner, rank, row in merge(*sorted_rows, _in_flight(connection, mine)):
         yield _OF_ROLLOUTS[rank], row
 
 
@@ -129,94 +127,96 @@ def _in_flight(
 # --- into a database -----------------------------------------------------------------------
 
 
-def take(url: str, found: Iterable[Record]) -> ImportResult:
-    """Add records to a database, whose schema is brought up to date first.
+def import_records(url: str, records: Iterable[Record]) -> ImportResult:
+    """Import records into a database, whose schema is brought up to date first.
 
-    A rollout is added whole or not at all. One that is there with the same facts is left as
-    it is, its verdict included; one that is there with other facts is refused. Whatever
-    interrupts it, the same again goes on where it was.
+    A rollout is added whole or not at all. One that exists with the same data is left as it is,
+    its verdict included; one that exists with different data is refused. After an
+    interruption, the same import continues where it stopped.
 
     Arguments:
-        found: in the order of ``records``.
+        records: in the order of ``export_records``.
 
     Raises:
-        UnusableDatabase: the database cannot be written by this program.
+        UnusableDatabase: this version cannot write the database.
         RecordError: a record is out of order.
     """
-    taken = ImportResult()
-    heaps = _heaps(_groups(found))
-    first = next(heaps, [])  # what is no archive is found out before a database is made
+    result = ImportResult()
+    chunks = _chunks(_groups(records))
+    first = next(chunks, [])  # a bad archive is refused before a database is made
     with rows.writing(url) as engine:
         with engine.begin() as connection:
             migrations.refuse_unfinished(connection)
-        for heap in chain([first], heaps):
+        for chunk in chain([first], chunks):
             with engine.begin() as connection:
-                _add(connection, heap, taken)
-    return taken
+                _add(connection, chunk, result)
+    return result
 
 
 Group: TypeAlias = tuple[str, list[Record]]  # an owner and all about it
 
 
-def _groups(found: Iterable[Record]) -> Iterator[Group]:
-    """All about one rollout or one breaker at a time."""
+def _groups(records: Iterable[Record]) -> Iterator[Group]:
+    """Group the records of one rollout or one breaker."""
     before: tuple[bool, str] = (False, "")
-    for owner, group in groupby(found, _owner):
+    for owner, group in groupby(records, _owner):
         if owner < before:
-            raise RecordError(f"{owner[1]!r} stands behind {before[1]!r}: records are sorted")
+            raise RecordError(f"{owner[1]!r} comes after {before[1]!r}: records must be sorted")
         before = owner
         whole = list(group)
         if whole[0][0] not in ("rollout", "breaker"):
-            raise RecordError(f"{owner[1]!r}: its rollout is missing")
+            raise RecordError(f"{owner[1]!r}: no rollout record")
         yield owner[1], whole
 
 
 def _owner(record: Record) -> tuple[bool, str]:
-    """Whose a record is; breakers stand behind all rollouts."""
+    """Return whose a record is; breakers sort after all rollouts."""
     name, row = record
     return name == "breaker", row[_OWNER_AT[name]]
 
 
-def _heaps(groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """As many whole groups as one commit takes."""
-    heap: list[Group] = []
+def _chunks(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """Yield as many whole groups as one commit takes."""
+    chunk: list[Group] = []
     size = 0
     for group in groups:
-        heap.append(group)
+        chunk.append(group)
         size += len(group[1])
         if size >= CHUNK:
-            yield heap
-            heap, size = [], 0
-    if heap:
-        yield heap
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
-def _add(connection: Connection, heap: Sequence[Group], taken: ImportResult) -> None:
-    ours = [group for group in heap if group[1][0][0] != "breaker"]
-    new = [*_new_rollouts(connection, ours, taken)]
+def _add(connection: Connection, chunk: Sequence[Group], result: ImportResult) -> None:
+    ours = [group for group in chunk if group[1][0][0] != "breaker"]
+    new = [*_new_rollouts(connection, ours, result)]
     new += [
-        record for group in heap[len(ours) :] for record in _new_breakers(connection, group, taken)
+        record
+        for group in chunk[len(ours) :]
+        for record in _new_breakers(connection, group, result)
     ]
     for name, noun in NOUNS.items():
         rows.insert(connection, noun.table, [row for kind, row in new if kind == name])
-    taken.added.update(name for name, _ in new)
+    result.added.update(name for name, _ in new)
 
 
 def _new_rollouts(
-    connection: Connection, groups: Sequence[Group], taken: ImportResult
+    connection: Connection, groups: Sequence[Group], result: ImportResult
 ) -> Iterator[Record]:
     ids = [owner for owner, _ in groups]
-    found = _about_rollouts(connection, ids) if ids else ()
-    there = {owner: list(group) for (_, owner), group in groupby(found, _owner)}
+    stored = _about_rollouts(connection, ids) if ids else ()
+    existing = {owner: list(group) for (_, owner), group in groupby(stored, _owner)}
     for owner, group in groups:
-        known = there.get(owner)
+        known = existing.get(owner)
         if known is None:
             yield from group
         elif _facts(known) == _facts(group):
-            taken.there.update(name for name, _ in group)
+            result.unchanged.update(name for name, _ in group)
         else:
-            differs = _difference(_facts(group), _facts(known))
-            taken.refuse(f"rollout {owner!r} is there with other facts ({differs})")
+            difference = _difference(_facts(group), _facts(known))
+            result.refuse(f"rollout {owner!r} already exists with different data ({difference})")
 
 
 def _facts(group: Iterable[Record]) -> list[tuple[str, Row]]:
@@ -225,23 +225,22 @@ def _facts(group: Iterable[Record]) -> list[tuple[str, Row]]:
 
 def _difference(mine: Sequence[Record], theirs: Sequence[Record]) -> str:
     if len(mine) != len(theirs):
-        return f"{len(theirs) - 1} exchanges, {len(mine) - 1} here"
+        return f"{len(theirs) - 1} exchanges stored, {len(mine) - 1} in the archive"
     (name, row), (_, known) = next(pair for pair in zip(mine, theirs, strict=True) if ne(*pair))
     fields = zip(NOUNS[name].columns, row, known, strict=True)
     return f"{name}: {next(field for field, value, other in fields if value != other)}"
 
 
-def _new_breakers(connection: Connection, group: Group, taken: ImportResult) -> Iterator[Record]:
+def _new_breakers(connection: Connection, group: Group, result: ImportResult) -> Iterator[Record]:
     query = select(breakers).where(breakers.c.batch == group[0])
-    there = {(row[0], row[1]): tuple(row) for row in connection.execute(query)}
+    existing = {(row[0], row[1]): tuple(row) for row in connection.execute(query)}
     for name, row in group[1]:
-        known = there.get((row[0], row[1]))
+        known = existing.get((row[0], row[1]))
         if known is None:
             yield name, row
         elif known == tuple(row):
-            taken.there[name] += 1
+            result.unchanged[name] += 1
         else:
-            taken.refuse(f"the breaker of {row[0]!r} on {row[1]!r} is there in another state")
-
-
-# --- what a record may be ------------------------------------------------------------------
+            result.refuse(
+                f"the breaker of {row[0]!r} on {row[1]!r} already exists in a different state"
+            )

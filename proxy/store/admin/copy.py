@@ -1,7 +1,7 @@
-"""One database's rows into another, of either kind, and the proof that they are the same.
+"""Copy one database into another, of either kind, and compare them.
 
-It changes no row, and never the database that it reads. A database that is being filled bears
-a mark, by which the service refuses it, until all of it was compared.
+The target carries a mark until the copy is complete and compared; the service refuses a
+database with that mark.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from proxy.store.admin.rows import CHUNK, Digest, Row
 from proxy.store.errors import UnusableDatabase
 from proxy.store.tables import metadata
 
-Told: TypeAlias = Callable[[str, int], None]  # a table, and how many of its rows are done
+Progress: TypeAlias = Callable[[str, int], None]  # a table, and how many of its rows are done
 
-# A table is whole before the next one begins, so that what is there tells where to go on.
+# A table is complete before the next one begins, so the target shows where to continue.
 TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)
 
 
@@ -38,74 +38,73 @@ class TableComparison:
         return self.source == self.target
 
 
-def copy(source: str, target: str, told: Told) -> list[TableComparison]:
+def copy(source: str, target: str, progress: Progress) -> list[TableComparison]:
     """Copy all of a database into an empty one, or finish a copy that was interrupted.
 
-    The source is read as it stands at one moment. What the target has by then is compared
-    first, and all of it afterwards; the mark stays where something differs.
+    The source is read in one snapshot. Rows the target already has are compared first, and all
+    rows at the end; the mark stays if something differs.
 
     Raises:
         UnusableDatabase: one of them cannot be used, or the target holds other data.
     """
     if rows.same_place(source, target):
-        raise UnusableDatabase(f"{rows.place(source)} would be copied into itself")
+        raise UnusableDatabase(f"{rows.place(source)} cannot be copied to itself")
     with rows.reading(source) as here:
         _refuse_older(target)
         with rows.writing(target) as there:
             _begin(here, there, target)
             for table in TABLES:
-                _fill(here, there, table, told)
+                _fill(here, there, table, progress)
             with there.connect() as connection:
-                found = _compared(here, connection, told)
-            if all(each.same for each in found):
+                comparison = _compared(here, connection, progress)
+            if all(each.same for each in comparison):
                 with there.begin() as connection:
                     migrations.unfinished.drop(connection)
-    return found
+    return comparison
 
 
-def verify(source: str, target: str, told: Told) -> list[TableComparison]:
-    """Compare all rows of two databases; nothing is written.
+def verify(source: str, target: str, progress: Progress) -> list[TableComparison]:
+    """Compare all rows of two databases without writing.
 
     Raises:
         UnusableDatabase: one of them cannot be read.
     """
     with rows.reading(source) as here, rows.reading(target) as there:
-        return _compared(here, there, told)
+        return _compared(here, there, progress)
 
 
 def _refuse_older(target: str) -> None:
-    """A target is not brought up to date on the way: what is in it may be somebody's."""
+    """Refuse a target of another schema: it is not migrated, for it may be in use."""
     with rows.looking(target) as connection:
-        found = migrations.current(connection)
-    if found not in (None, migrations.HEAD):
+        version = migrations.current(connection)
+    if version not in (None, migrations.HEAD):
         raise UnusableDatabase(
-            f"{rows.place(target)} stands at another schema: use an empty database"
+            f"{rows.place(target)} has a different schema version: use an empty database"
         )
 
 
 def _begin(here: Connection, there: Engine, target: str) -> None:
-    """Mark the target; refuse one that holds what the source has not, or not so."""
+    """Mark the target; refuse one with rows that the source lacks or has differently."""
     with there.begin() as connection:
         for table in TABLES:
             if not _is_part(here, connection, table):
                 raise UnusableDatabase(
-                    f"{rows.place(target)} holds other data in {table.name}: "
-                    "copy into an empty database"
+                    f"{rows.place(target)} holds other data in {table.name}: use an empty database"
                 )
         migrations.unfinished.create(connection, checkfirst=True)
 
 
 def _is_part(here: Connection, there: Connection, table: Table) -> bool:
-    """Whether a table holds the source's rows up to its own last one."""
+    """Whether a table holds exactly the source's rows up to its own last key."""
     last = rows.last_key(there, table)
     if last is None:
         return True
-    as_far = select(table).where(rows.up_to(here, table, last))
-    return rows.digest(rows.stream(here, as_far)) == _digest(there, table)
+    same_range = select(table).where(rows.up_to(here, table, last))
+    return rows.digest(rows.stream(here, same_range)) == _digest(there, table)
 
 
-def _fill(here: Connection, there: Engine, table: Table, told: Told) -> None:
-    """Add what the target lacks, in the order of the key, a commit for each chunk."""
+def _fill(here: Connection, there: Engine, table: Table, progress: Progress) -> None:
+    """Add the rows the target lacks, in key order, one commit for each chunk."""
     query = select(table).order_by(*rows.by_key(here, table))
     with there.connect() as connection:
         last = rows.last_key(connection, table)
@@ -116,28 +115,28 @@ def _fill(here: Connection, there: Engine, table: Table, told: Told) -> None:
         with there.begin() as connection:
             rows.insert(connection, table, chunk)
         done += len(chunk)
-        told(table.name, done)
+        progress(table.name, done)
     with there.begin() as connection:
-        rows.follow(connection, table)
+        rows.continue_sequence(connection, table)
 
 
-def _compared(here: Connection, there: Connection, told: Told) -> list[TableComparison]:
+def _compared(here: Connection, there: Connection, progress: Progress) -> list[TableComparison]:
     return [
         TableComparison(
             table=table.name,
-            source=_digest(here, table, told),
-            target=_digest(there, table, told),
+            source=_digest(here, table, progress),
+            target=_digest(there, table, progress),
         )
         for table in TABLES
     ]
 
 
-def _digest(connection: Connection, table: Table, told: Told | None = None) -> Digest:
-    return rows.digest(_counting(rows.stream(connection, select(table)), table, told))
+def _digest(connection: Connection, table: Table, progress: Progress | None = None) -> Digest:
+    return rows.digest(_counting(rows.stream(connection, select(table)), table, progress))
 
 
-def _counting(found: Iterable[Row], table: Table, told: Told | None) -> Iterator[Row]:
-    for number, row in enumerate(found, start=1):
+def _counting(rows_read: Iterable[Row], table: Table, progress: Progress | None) -> Iterator[Row]:
+    for number, row in enumerate(rows_read, start=1):
         yield row
-        if told is not None and number % CHUNK == 0:
-            told(table.name, number)
+        if progress is not None and number % CHUNK == 0:
+            progress(table.name, number)

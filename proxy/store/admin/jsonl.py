@@ -1,6 +1,6 @@
-"""An archive as JSON lines: a head, a line for each record, and a last line that counts them.
+"""Archives as JSON lines: a head, a line for each record, and a last line with the counts.
 
-It keeps no more than a line in memory, and takes nothing for whole that has no last line.
+Only one line is held in memory; an archive without its last line is refused as truncated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def write(records: Iterable[Record], out: BinaryIO) -> Counter[str]:
 
 
 def write_file(records: Iterable[Record], path: Path) -> Counter[str]:
-    """The whole archive or none: a file that stops in the middle would be believed.
+    """Write an archive to a file, which gets its name once it is complete.
 
     Raises:
         OSError: the file cannot be written.
@@ -47,53 +47,54 @@ def write_file(records: Iterable[Record], path: Path) -> Counter[str]:
 
 
 def read(lines: Iterable[bytes]) -> Iterator[Record]:
-    """The records of an archive.
+    """Yield the records of an archive.
 
     Raises:
-        ArchiveError: it is none, a line of it is none of ours, or it ends early.
+        ArchiveError: it is not an archive, a line of it is invalid, or it is truncated.
     """
     numbered = enumerate(lines, start=1)
     _read_head(numbered)
     count: Counter[str] = Counter()
     for number, line in numbered:
-        found = _object(number, line)
-        name = found.pop("type", None)
+        record = _object(number, line)
+        name = record.pop("type", None)
         if name == "end":
-            _compare(found, count)
+            _compare(record, count)
             return
         try:
-            yield str(name), row_of(str(name), found)
+            yield str(name), row_of(str(name), record)
         except RecordError as error:
             raise ArchiveError(f"line {number}: {error}") from None
         count[str(name)] += 1
-    raise ArchiveError("the archive ends early: its last line is missing")
+    raise ArchiveError("the archive is truncated: its last line is missing")
 
 
 def _read_head(numbered: Iterator[tuple[int, bytes]]) -> None:
     for number, line in numbered:
-        found = _object(number, line)
-        if found.pop("type", None) == FORMAT:
-            check_head(found)
+        record = _object(number, line)
+        if record.pop("type", None) == FORMAT:
+            check_head(record)
             return
         break
     raise ArchiveError(
-        "this is no archive: its first line does not say so (`truezero export --full` writes one)"
+        "not an archive: the first line is not an archive header "
+        "(`truezero export --full` writes one)"
     )
 
 
 def _object(number: int, line: bytes) -> dict[str, Any]:
     try:
-        found = orjson.loads(line)
+        value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise ArchiveError(f"line {number}: {error}") from None
-    if not isinstance(found, dict):
-        raise ArchiveError(f"line {number}: is no object")
-    return found
+    if not isinstance(value, dict):
+        raise ArchiveError(f"line {number}: not a JSON object")
+    return value
 
 
-def _compare(told: dict[str, Any], count: Counter[str]) -> None:
-    if told != {name: count[name] for name in NOUNS}:
-        raise ArchiveError("the archive does not hold as many records as its last line says")
+def _compare(counts: dict[str, Any], count: Counter[str]) -> None:
+    if counts != {name: count[name] for name in NOUNS}:
+        raise ArchiveError("the number of records differs from the archive's last line")
 
 
 def _line(value: dict[str, Any]) -> bytes:

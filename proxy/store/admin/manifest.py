@@ -1,7 +1,4 @@
-"""What an archive says of itself, in whatever format, and who can read it.
-
-It opens no file.
-"""
+"""The header of an archive in every format: its version and schema."""
 
 from __future__ import annotations
 
@@ -15,26 +12,26 @@ VERSION = 1
 
 
 class ArchiveError(Exception):
-    """Why an archive cannot be read or written, in one sentence."""
+    """An archive cannot be read or written; the message is one sentence."""
 
 
 def head() -> dict[str, object]:
-    """The format's version, and the schema whose columns the records have."""
+    """Return the format's version, and the schema whose columns the records have."""
     return {"version": VERSION, "schema": migrations.HEAD}
 
 
-def check_head(found: Mapping[str, object]) -> None:
+def check_head(header: Mapping[str, object]) -> None:
     """Raise ``ArchiveError`` for an archive that a later version wrote."""
-    if found.get("version") != VERSION:
+    if header.get("version") != VERSION:
         raise ArchiveError(
-            f"the archive is of format {found.get('version')}, and this version of truezero "
+            f"the archive has format version {header.get('version')}, but this version of truezero "
             f"reads {VERSION}"
         )
-    schema = str(found.get("schema"))
+    schema = str(header.get("schema"))
     try:
         migrations.refuse_newer(schema)
     except UnusableDatabase:
         raise ArchiveError(
-            f"the archive is of schema {schema}, and this version of truezero knows schemas "
+            f"the archive has schema {schema}, but this version of truezero supports schemas "
             f"up to {migrations.HEAD}"
         ) from None

@@ -16,12 +16,12 @@ Record: TypeAlias = tuple[str, Row]  # a noun's name, and its values in the orde
 
 
 class RecordError(ValueError):
-    """A record that is none of ours; says which field, and what is wrong with it."""
+    """A record is invalid; the message names the field and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noun:
-    """What a kind of record is: its table, and the columns that name its owner and its text."""
+    """A kind of record: its table, and the columns that name its owner and hold JSON."""
 
     table: Table
     owner: str

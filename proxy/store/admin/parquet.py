@@ -1,6 +1,6 @@
-"""An archive as a folder of Parquet files, one for each noun, for whoever reads tables.
+"""Archives as a folder of Parquet files, one for each noun.
 
-It loads pyarrow, which is an extra of its own, and keeps no more than a row group in memory.
+Needs pyarrow (the extra ``parquet``); one row group is held in memory.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _TYPES = ((Boolean, "bool_"), (Integer, "int64"), (Float, "float64"))
 
 
 def write_folder(records: Iterable[Record], folder: Path) -> Counter[str]:
-    """Write an archive into a new folder, which gets its name when it is whole.
+    """Write an archive to a new folder, which gets its name once it is complete.
 
     Returns:
         How many records of each noun it holds.
 
     Raises:
         ArchiveError: pyarrow is not installed.
-        OSError: the folder is there already, or cannot be written.
+        OSError: the folder exists already, or cannot be written.
     """
     arrow = _arrow()
     if folder.exists():
         raise FileExistsError(EEXIST, strerror(EEXIST), str(folder))
     part = folder.with_name(folder.name + ".part")
-    _clear(part)  # of one that was killed
+    _clear(part)  # of an export that was killed
     part.mkdir()
     try:
         count = _write(arrow, records, part)
@@ -74,13 +74,13 @@ def _file(folder: Path, name: str) -> Path:
 
 
 class _Table:
-    """One noun's file while it is written."""
+    """One noun's file while it is being written."""
 
     def __init__(self, arrow: Any, path: Path, noun: Noun) -> None:
         self._arrow = arrow
         fields = [_field(arrow, column) for column in noun.table.columns]
-        said = {FORMAT: "", **{name: str(value) for name, value in head().items()}}
-        self._schema = arrow.schema(fields, metadata=said)
+        header = {FORMAT: "", **{name: str(value) for name, value in head().items()}}
+        self._schema = arrow.schema(fields, metadata=header)
         parquet = import_module("pyarrow.parquet")
         self._file = parquet.ParquetWriter(path, self._schema, compression="zstd")
         self._waiting: list[Row] = []
@@ -95,7 +95,7 @@ class _Table:
         self._file.close()
 
     def add(self, row: Row) -> None:
-        """Write a row, with many others at once."""
+        """Add a row; rows are written in groups."""
         self._waiting.append(row)
         if len(self._waiting) == _GROUP:
             self._flush()
@@ -111,15 +111,15 @@ class _Table:
 
 
 def read(folder: Path) -> Iterator[Record]:
-    """The records of an archive.
+    """Yield the records of an archive.
 
     Raises:
-        ArchiveError: pyarrow is not installed, the folder is no archive, or a row is none of ours.
+        ArchiveError: pyarrow is not installed, the folder is not an archive, or a row is invalid.
     """
     arrow = _arrow()
     of_rollouts = [name for name in NOUNS if name != "breaker"]
-    found = (_ranked(arrow, folder, name, rank) for rank, name in enumerate(of_rollouts))
-    for _owner, rank, row in merge(*found):
+    sorted_rows = (_ranked(arrow, folder, name, rank) for rank, name in enumerate(of_rollouts))
+    for _owner, rank, row in merge(*sorted_rows):
         yield of_rollouts[rank], row
     for row in _rows(arrow, folder, "breaker"):
         yield "breaker", row
@@ -136,29 +136,29 @@ def _rows(arrow: Any, folder: Path, name: str) -> Iterator[Row]:
     parquet = import_module("pyarrow.parquet")
     try:
         with parquet.ParquetFile(path) as file:
-            check_head(_said(file.schema_arrow.metadata))
+            check_head(_header(file.schema_arrow.metadata))
             names = file.schema_arrow.names
             for batch in file.iter_batches(batch_size=_GROUP):
                 columns = [column.to_pylist() for column in batch.columns]
-                yield from _sound(name, names, zip(*columns, strict=True))
+                yield from _checked(name, names, zip(*columns, strict=True))
     except FileNotFoundError:
-        raise ArchiveError(f"{folder} is no archive: {path.name} is missing") from None
+        raise ArchiveError(f"{folder} is not an archive: {path.name} is missing") from None
     except arrow.ArrowException as error:
         raise ArchiveError(f"{path.name}: {str(error).splitlines()[0]}") from None
     except RecordError as error:
         raise ArchiveError(f"{path.name}: {error}") from None
 
 
-def _sound(name: str, names: Sequence[str], rows: Iterable[Row]) -> Iterator[Row]:
+def _checked(name: str, names: Sequence[str], rows: Iterable[Row]) -> Iterator[Row]:
     for row in rows:
         yield row_of(name, dict(zip(names, row, strict=True)))
 
 
-def _said(metadata: Mapping[bytes, bytes] | None) -> dict[str, object]:
-    said = {key.decode(): value.decode() for key, value in (metadata or {}).items()}
-    if FORMAT not in said:
-        raise RecordError("is no file of an archive (`truezero export --full` writes one)")
-    return {**said, "version": int(said["version"])}
+def _header(metadata: Mapping[bytes, bytes] | None) -> dict[str, object]:
+    header = {key.decode(): value.decode() for key, value in (metadata or {}).items()}
+    if FORMAT not in header:
+        raise RecordError("not part of an archive (`truezero export --full` writes one)")
+    return {**header, "version": int(header["version"])}
 
 
 def _field(arrow: Any, column: Column[Any]) -> Any:

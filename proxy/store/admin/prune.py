@@ -1,6 +1,6 @@
-"""Forgets what is old, while services write: rollouts of whole batches with all they left behind.
+"""Delete batches with no activity since a given time, while services write.
 
-It never leaves half of a rollout or of a batch, and holds no writer up for long.
+Rollouts and batches are deleted whole, in short transactions.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from proxy.store import partitions
 from proxy.store.database import Database
 from proxy.store.tables import breakers, events, exchanges, open_calls, rollouts, verdicts
 
-_CHUNK = 500  # rollouts that one transaction forgets
+_CHUNK = 500  # rollouts that one transaction deletes
 _SLICE = 2000  # calls or events that one transaction deletes, in about 20 ms
 _LEAST_PAUSE_S = 0.01
-_MOVED = 20_000  # calls of living rollouts that are moved out of a month to drop it, no more
+_MOVED = 20_000  # the limit of calls of kept rollouts moved out of a partition to drop it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What was forgotten so far, or would be, and from when on all is kept (epoch seconds).
+    """What was deleted so far, or would be; everything since ``before`` (epoch seconds) is kept.
 
-    ``months`` are the partitions that went with all that was in them.
+    ``partitions`` are those that were dropped whole.
     """
 
     before: float
     rollouts: int = 0
     exchanges: int = 0
     events: int = 0
-    months: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
 
 
-Tell = Callable[[Pruned], None]
+Progress = Callable[[Pruned], None]
 T = TypeVar("T")
 
 
@@ -54,24 +54,24 @@ def prune(
     *,
     before: float,
     dry_run: bool = False,
-    tell: Tell = lambda _done: None,
+    progress: Progress = lambda _done: None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Pruned:
-    """Forget what ended before a time; on PostgreSQL before the month that it stands in.
+    """Delete what ended before a time; on PostgreSQL, before the month of that time.
 
-    A rollout goes when it was announced, called, reported and judged before then and nothing of
-    its batch came later. Interrupted, the rest goes the next time.
+    A rollout is deleted when it was registered, called and reported before then and nothing of
+    its batch came later. After an interruption, the next run deletes the rest.
 
     Arguments:
-        before: epoch seconds, a day ago at least: for an hour a process takes for granted that
-            a rollout it has written is still there.
-        tell: told of how far it is, after each transaction.
-        pause: gives other writers the time that each transaction took.
+        before: epoch seconds, at least a day ago: for an hour, processes assume that a rollout
+            they have written still exists.
+        progress: called after each transaction.
+        pause: called with the seconds that a transaction took, to let other writers in.
 
     Raises:
         StoreError: the database cannot be read or written.
     """
-    work = _Pruning(database, before=before, dry_run=dry_run, tell=tell, pause=pause)
+    work = _Pruning(database, before=before, dry_run=dry_run, progress=progress, pause=pause)
     work.run()
     return work.done
 
@@ -83,35 +83,35 @@ class _Pruning:
         *,
         before: float,
         dry_run: bool,
-        tell: Tell,
+        progress: Progress,
         pause: Callable[[float], None],
     ) -> None:
         self._database = database
         self._before = before if database.is_sqlite else partitions.begin(before)
         self._dry_run = dry_run
-        self._tell = tell
+        self._progress = progress
         self._pause = pause
         self.done = Pruned(before=self._before)
 
     def run(self) -> None:
-        """Rollouts first, so that nobody judges one on a part of its calls."""
-        kept = self._database.read(_living_batches, self._before)
+        """Delete rollouts first, so that none is judged on a part of its calls."""
+        kept = self._database.read(_active_batches, self._before)
         for ids in self._due(kept):
             self._count(exchanges=self._database.read(_calls_of, ids), rollouts=len(ids))
             if not self._dry_run:
-                self._step(_forget, ids, self._before)
-        months_ended = self._database.read(_old_months, self._before)
+                self._step(_delete_rollouts, ids, self._before)
+        old_partitions = self._database.read(_old_partitions, self._before)
         if self._dry_run:
             self._count(events=self._database.read(_old_events, self._before))
-            self.done = replace(self.done, months=tuple(months_ended))
+            self.done = replace(self.done, partitions=tuple(old_partitions))
             return
-        for month in months_ended:
-            if self._step(_drop, month):
-                self.done = replace(self.done, months=(*self.done.months, month))
+        for name in old_partitions:
+            if self._step(_drop, name):
+                self.done = replace(self.done, partitions=(*self.done.partitions, name))
         self._delete_orphans()
-        while gone := self._step(_forget_events, self._before):
-            self._count(events=gone)
-        self._step(_forget_breakers)
+        while deleted := self._step(_delete_events, self._before):
+            self._count(events=deleted)
+        self._step(_delete_breakers)
 
     def _due(self, kept: frozenset[str]) -> Iterator[list[str]]:
         after = (0.0, "")
@@ -126,7 +126,7 @@ class _Pruning:
             after = page[-1]
             known = self._database.read(_known, {rollout for _, rollout, _ in page})
             if orphans := [call for call in page if call[1] not in known]:
-                self._step(_forget_calls, orphans)
+                self._step(_delete_calls, orphans)
 
     def _step(self, work: Callable[..., T], *args: object) -> T:
         began = time.monotonic()
@@ -137,14 +137,14 @@ class _Pruning:
     def _count(self, **more: int) -> None:
         grown = {name: getattr(self.done, name) + count for name, count in more.items()}
         self.done = replace(self.done, **grown)
-        self._tell(self.done)
+        self._progress(self.done)
 
 
-# --- what is old -----------------------------------------------------------------------------
+# --- selection -------------------------------------------------------------------------------
 
 
-def _lives(before: float) -> ColumnElement[bool]:
-    """Whether a rollout that was announced earlier has been used since."""
+def _active(before: float) -> ColumnElement[bool]:
+    """Whether a rollout that was registered earlier has been used since."""
     since = exists().where(
         exchanges.c.rollout_id == rollouts.c.id, exchanges.c.started_at >= before
     )
@@ -152,10 +152,10 @@ def _lives(before: float) -> ColumnElement[bool]:
     return or_(func.coalesce(rollouts.c.outcome_at, 0) >= before, since, in_flight)
 
 
-def _living_batches(connection: Connection, before: float) -> frozenset[str]:
+def _active_batches(connection: Connection, before: float) -> frozenset[str]:
     named = rollouts.c.batch.is_not(None)
     young = select(rollouts.c.batch).where(named, rollouts.c.created_at >= before)
-    used = select(rollouts.c.batch).where(named, rollouts.c.created_at < before, _lives(before))
+    used = select(rollouts.c.batch).where(named, rollouts.c.created_at < before, _active(before))
     return frozenset(connection.execute(young.union(used)).scalars())
 
 
@@ -165,7 +165,7 @@ def _old_rollouts(
     place = (rollouts.c.created_at, rollouts.c.id)
     query = (
         select(*place, rollouts.c.batch)
-        .where(rollouts.c.created_at < before, tuple_(*place) > after, ~_lives(before))
+        .where(rollouts.c.created_at < before, tuple_(*place) > after, ~_active(before))
         .order_by(*place)
         .limit(_CHUNK)
     )
@@ -199,36 +199,36 @@ def _known(connection: Connection, ids: Iterable[str]) -> frozenset[str]:
     return frozenset(connection.execute(found).scalars())
 
 
-def _old_months(connection: Connection, before: float) -> list[str]:
+def _old_partitions(connection: Connection, before: float) -> list[str]:
     if connection.dialect.name == "sqlite":
         return []
     return partitions.ended(connection, before)
 
 
-# --- how it goes -----------------------------------------------------------------------------
+# --- deletion --------------------------------------------------------------------------------
 
 
-def _forget(connection: Connection, ids: Sequence[str], before: float) -> None:
-    still = select(rollouts.c.id).where(rollouts.c.id.in_(ids), ~_lives(before))
+def _delete_rollouts(connection: Connection, ids: Sequence[str], before: float) -> None:
+    still = select(rollouts.c.id).where(rollouts.c.id.in_(ids), ~_active(before))
     gone = list(connection.execute(still.with_for_update()).scalars())
     connection.execute(delete(verdicts).where(verdicts.c.rollout_id.in_(gone)))
     connection.execute(delete(rollouts).where(rollouts.c.id.in_(gone)))
 
 
-def _drop(connection: Connection, month: str) -> bool:
-    return partitions.drop(connection, month, most=_MOVED)
+def _drop(connection: Connection, name: str) -> bool:
+    return partitions.drop(connection, name, most=_MOVED)
 
 
-def _forget_calls(connection: Connection, calls: Sequence[tuple[float, str, str]]) -> None:
+def _delete_calls(connection: Connection, calls: Sequence[tuple[float, str, str]]) -> None:
     key = tuple_(exchanges.c.rollout_id, exchanges.c.id)
     connection.execute(delete(exchanges).where(key.in_([call[1:] for call in calls])))
 
 
-def _forget_events(connection: Connection, before: float) -> int:
+def _delete_events(connection: Connection, before: float) -> int:
     old = select(events.c.id).where(events.c.at < before).order_by(events.c.id).limit(_SLICE)
     return connection.execute(delete(events).where(events.c.id.in_(old))).rowcount
 
 
-def _forget_breakers(connection: Connection) -> None:
+def _delete_breakers(connection: Connection) -> None:
     named = exists().where(rollouts.c.batch == breakers.c.batch)
     connection.execute(delete(breakers).where(~named))

@@ -1,7 +1,4 @@
-"""Rows of any table as plain tuples, in the order of its key, and one number for a heap of them.
-
-It knows no noun and no file: `archive.py` and `copying.py` say which rows, and what for.
-"""
+"""Read, hash and insert rows of any table as plain tuples, on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ _MODULUS = 1 << 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """How many rows there are, and the sum of their hashes: the same in whatever order."""
+    """The number of rows and the sum of their hashes, whatever their order."""
 
     rows: int
     value: int
@@ -58,7 +55,7 @@ class Digest:
 
 
 def place(url: str) -> str:
-    """A database as it may be printed: a file's path, or a URL without its password."""
+    """Return a database's name for messages: a file's path, or a URL without its password."""
     whole = url_of(url)
     if whole.get_backend_name() == "sqlite":
         return whole.database or ":memory:"
@@ -66,7 +63,7 @@ def place(url: str) -> str:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Whether two names are one database, as far as names can tell."""
+    """Whether two URLs name one database, as far as names can tell."""
     files = [sqlite_file(url) for url in (one, other)]
     if all(files):
         return len({file.resolve() for file in files if file}) == 1
@@ -75,14 +72,14 @@ def same_place(one: str, other: str) -> bool:
 
 @contextmanager
 def reading(url: str) -> Iterator[Connection]:
-    """A connection that sees one state of a whole database of ours, and changes nothing.
+    """Open a snapshot of a complete truezero database for reading.
 
     Raises:
-        UnusableDatabase: there is none, or this program cannot read it.
+        UnusableDatabase: there is none, or this version cannot read it.
     """
     file = sqlite_file(url)
     if file is not None and not file.is_file():
-        raise UnusableDatabase(f"there is no database at {file}")
+        raise UnusableDatabase(f"no database at {file}")
     with looking(url) as connection:
         _check(connection, url)
         yield connection
@@ -90,7 +87,7 @@ def reading(url: str) -> Iterator[Connection]:
 
 @contextmanager
 def looking(url: str) -> Iterator[Connection]:
-    """A connection that sees one state of whatever is there, and changes nothing."""
+    """Open a snapshot of whatever is there for reading; of nothing, an empty one."""
     file = sqlite_file(url)
     there = url if file is None or file.is_file() else ":memory:"
     with _engine(there, "BEGIN", snapshot=True) as engine, engine.begin() as connection:
@@ -99,10 +96,10 @@ def looking(url: str) -> Iterator[Connection]:
 
 @contextmanager
 def writing(url: str) -> Iterator[Engine]:
-    """An engine whose transactions wait for other writers, on a schema that is up to date.
+    """Bring the schema up to date and lend an engine whose transactions wait for other writers.
 
     Raises:
-        UnusableDatabase: a later version of this program wrote the database.
+        UnusableDatabase: a later version of truezero wrote the database.
     """
     with _engine(url, "BEGIN IMMEDIATE", snapshot=False) as engine:
         with engine.connect() as connection:
@@ -111,7 +108,7 @@ def writing(url: str) -> Iterator[Engine]:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of an SQLite database; None for any other database."""
+    """Return the file of an SQLite database; None for any other database."""
     whole = url_of(url)
     if whole.get_backend_name() != "sqlite":
         return None
@@ -120,34 +117,34 @@ def sqlite_file(url: str) -> Path | None:
 
 @cache
 def columns_of(table: Table) -> tuple[str, ...]:
-    """The names of a table's columns, in the order of its rows."""
+    """Return the names of a table's columns, in the order of its rows."""
     return tuple(str(column.name) for column in table.columns)
 
 
 def by_key(connection: Connection, table: Table) -> list[ColumnElement[Any]]:
-    """A table's key to order by: text by code point on every database, as Python orders it."""
+    """Return a table's key to order by: text by code point on every database, as in Python."""
     return exactly(connection, *table.primary_key.columns)
 
 
 def exactly(connection: Connection, *columns: Column[Any]) -> list[ColumnElement[Any]]:
-    """Columns to order and compare by, texts by code point."""
+    """Return columns to order and compare by, text by code point."""
     return [_exact(connection, column) for column in columns]
 
 
 def stream(connection: Connection, query: Select[Any]) -> Iterator[Row]:
-    """The rows of a query, fetched as they are used."""
+    """Yield the rows of a query, fetched as they are used."""
     for rows in connection.execute(query.execution_options(yield_per=CHUNK)).partitions():
         yield from rows
 
 
 def up_to(connection: Connection, table: Table, key: Row) -> ColumnElement[bool]:
-    """Whether a row of the table stands at a key or before it."""
+    """Whether a row of the table is at a key or before it."""
     mine, other = tuple_(*by_key(connection, table)), tuple_(*map(literal, key))
     return mine <= other
 
 
 def last_key(connection: Connection, table: Table) -> Row | None:
-    """The greatest key of a table; None where it is empty."""
+    """Return the greatest key of a table; None where it is empty."""
     backwards = [column.desc() for column in by_key(connection, table)]
     key = select(*table.primary_key.columns).order_by(*backwards).limit(1)
     return connection.execute(key).first()
@@ -178,8 +175,8 @@ def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     connection.exec_driver_sql(statement, [tuple(row) for row in rows])
 
 
-def follow(connection: Connection, table: Table) -> None:
-    """Let the numbers that a database gives by itself go on behind those it was given."""
+def continue_sequence(connection: Connection, table: Table) -> None:
+    """Continue a table's generated numbers after the greatest one inserted."""
     counted = table.autoincrement_column
     if counted is None or connection.dialect.name != "postgresql":
         return
@@ -190,7 +187,7 @@ def follow(connection: Connection, table: Table) -> None:
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of so many items; the last one may be shorter."""
+    """Yield lists of ``size`` items; the last one may be shorter."""
     left = iter(items)
     while chunk := list(islice(left, size)):
         yield chunk
@@ -213,14 +210,14 @@ def _copy_in(connection: Connection, statement: str, rows: Sequence[Row]) -> Non
 
 
 def _check(connection: Connection, url: str) -> None:
-    found = migrations.current(connection)
-    if found is None:
-        raise UnusableDatabase(f"{place(url)} holds nothing of truezero")
-    migrations.refuse_newer(found)
-    if found != migrations.HEAD:
+    version = migrations.current(connection)
+    if version is None:
+        raise UnusableDatabase(f"{place(url)} is not a truezero database")
+    migrations.refuse_newer(version)
+    if version != migrations.HEAD:
         raise UnusableDatabase(
-            f"{place(url)} stands at schema {found}, and this version reads {migrations.HEAD}: "
-            "bring it up to date with `truezero db upgrade`"
+            f"{place(url)} has schema {version}, but this version of truezero reads "
+            f"{migrations.HEAD}: run `truezero db upgrade`"
         )
     migrations.refuse_unfinished(connection)
 
@@ -241,7 +238,7 @@ def _made(url: str, begin: str, *, snapshot: bool) -> Engine:
         try:
             return create_engine(whole, isolation_level=level)
         except ModuleNotFoundError:
-            raise BadUrl("PostgreSQL takes the extra: pip install 'truezero[postgres]'") from None
+            raise BadUrl("PostgreSQL needs an extra: pip install 'truezero[postgres]'") from None
     engine = create_engine(whole, connect_args={"timeout": _BUSY_S})
     event.listen(engine, "connect", _plain if snapshot else _as_the_service)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))

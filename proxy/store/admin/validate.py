@@ -11,13 +11,13 @@ from typing import Any
 import orjson
 from sqlalchemy import Boolean, Column, DefaultClause, Float, Integer
 
-from proxy.store.admin.archive import STARTED_AT
 from proxy.store.admin.nouns import NOUNS, Noun, RecordError
-from proxy.store.admin.rows import Row
-from proxy.store.tables import exchange_of
+from proxy.store.admin.rows import Row, columns_of
+from proxy.store.tables import exchange_of, exchanges
 
-_YEAR_9999 = 253_370_764_800.0  # in epoch seconds; a calendar of Python's ends soon after
-_SEEN = 10_000  # kinds of rows that are remembered
+_STARTED_AT = columns_of(exchanges).index("started_at")
+_YEAR_9999 = 253_370_764_800.0  # in epoch seconds; Python's calendar ends soon after
+_SHAPES = 10_000  # combinations of types that are remembered
 _KINDS: tuple[tuple[type[Any], frozenset[type]], ...] = (
     (Boolean, frozenset({bool})),
     (Integer, frozenset({int})),
@@ -26,20 +26,20 @@ _KINDS: tuple[tuple[type[Any], frozenset[type]], ...] = (
 
 
 def row_of(name: str, record: Mapping[str, object]) -> Row:
-    """A record's fields as a row of its noun's table.
+    """Convert a record's fields to a row of its noun's table.
 
-    A field that a later version added may be missing, and gets what its column defaults to.
+    A field that a later version added may be missing; it gets its column's default.
 
     Raises:
-        RecordError: it names no noun of ours, or a field is missing, unknown or of another type.
+        RecordError: the noun is unknown, or a field is missing, unknown or of the wrong type.
     """
     noun = NOUNS.get(name)
     if noun is None:
-        raise RecordError(f"type: {name!r} is none of {', '.join(NOUNS)}")
+        raise RecordError(f"type: {name!r} is not one of {', '.join(NOUNS)}")
     shape = _shape(name)
     row = shape.values(record) if record.keys() == shape.names else None
     if row is None or not shape.fits(row):
-        row = _mended(name, record)
+        row = _completed(name, record)
     _check_meaning(name, noun, row)
     return row
 
@@ -49,17 +49,17 @@ class _Shape:
     names: frozenset[str]
     types: tuple[frozenset[type], ...]
     values: Callable[[Mapping[str, object]], Row]
-    seen: set[tuple[type, ...]] = field(default_factory=set)  # types that fitted: most rows' are
+    fitted: set[tuple[type, ...]] = field(default_factory=set)  # as most rows' types have
 
     def fits(self, row: Row) -> bool:
         """Whether each value is of its column's type."""
         types = tuple(map(type, row))
-        if types in self.seen:
+        if types in self.fitted:
             return True
         if not all(each in of for each, of in zip(types, self.types, strict=True)):
             return False
-        if len(self.seen) < _SEEN:
-            self.seen.add(types)
+        if len(self.fitted) < _SHAPES:
+            self.fitted.add(types)
         return True
 
 
@@ -76,10 +76,14 @@ def _types(column: Column[Any]) -> frozenset[type]:
     return next(kinds, frozenset({str})) | none
 
 
-def _mended(name: str, record: Mapping[str, object]) -> Row:
-    """The row of a record that lacks what a later version added; else what is wrong with it."""
+def _completed(name: str, record: Mapping[str, object]) -> Row:
+    """Fill in the fields that a later version added.
+
+    Raises:
+        RecordError: a field is missing, unknown or of the wrong type.
+    """
     if unknown := record.keys() - _shape(name).names:
-        raise RecordError(f"{min(unknown)}: is no field of {name}")
+        raise RecordError(f"{min(unknown)}: not a field of {name}")
     return tuple(_value(column, record) for column in NOUNS[name].table.columns)
 
 
@@ -88,7 +92,7 @@ def _value(column: Column[Any], record: Mapping[str, object]) -> object:
         return _default(column)
     value = record[column.name]
     if type(value) not in _types(column):
-        raise RecordError(f"{column.name}: {value!r} is not of its type")
+        raise RecordError(f"{column.name}: {value!r} has the wrong type")
     return value
 
 
@@ -97,23 +101,23 @@ def _default(column: Column[Any]) -> object:
         text = str(column.server_default.arg)
         return text if str in _types(column) else column.type.python_type(int(text))
     if not column.nullable:
-        raise RecordError(f"{column.name}: is missing")
+        raise RecordError(f"{column.name}: missing")
     return None
 
 
 def _check_meaning(name: str, noun: Noun, row: Row) -> None:
-    """What a column's type cannot tell: names of things, and JSON."""
+    """Check what a column's type cannot: enumerated names, times and JSON."""
     if name == "exchange":
         try:
             exchange_of(row)
         except (KeyError, ValueError) as error:
-            raise RecordError(f"{error} is no word of ours") from None
-        if not 0 <= row[STARTED_AT] < _YEAR_9999:
-            raise RecordError(f"started_at: {row[STARTED_AT]!r} is no time")
+            raise RecordError(f"{error} is not a known value") from None
+        if not 0 <= row[_STARTED_AT] < _YEAR_9999:
+            raise RecordError(f"started_at: {row[_STARTED_AT]!r} is not a valid time")
     for column in noun.json:
         value = row[noun.columns.index(column)]
         if value is not None and not _is_object(value):
-            raise RecordError(f"{column}: is no JSON object")
+            raise RecordError(f"{column}: not a JSON object")
 
 
 def _is_object(value: str) -> bool:

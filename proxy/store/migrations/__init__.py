@@ -1,7 +1,4 @@
-"""The schema's history, applied by Alembic.
-
-`versions/` holds one file per step; nothing else changes a table.
-"""
+"""Schema migrations: `versions/` holds one Alembic file per step."""
 
 from __future__ import annotations
 
@@ -27,15 +24,15 @@ from proxy.store.tables import metadata
 HEAD = "0002"  # a test compares it with the newest file of versions/
 
 
-# The mark of a database that is being copied into; that it is there is all it tells.
+# Its presence marks a database that is being copied into.
 unfinished = Table("unfinished_copy", MetaData(), Column("half", Integer))
 
 
 def refuse_newer(version: str) -> None:
-    """Raise ``UnusableDatabase`` for a schema that no step of this program's history leads to."""
+    """Raise ``UnusableDatabase`` for a schema without a migration in this version."""
     if not list((Path(__file__).parent / "versions").glob(f"{version}_*.py")):
         raise UnusableDatabase(
-            f"the database stands at schema {version}, and this version of truezero knows "
+            f"the database has schema {version}, but this version of truezero supports "
             f"schemas up to {HEAD}: run the version that wrote it, or a later one"
         )
 
@@ -44,12 +41,12 @@ def refuse_unfinished(connection: Connection) -> None:
     """Raise ``UnusableDatabase`` for a database that a copy did not finish."""
     if inspect(connection).has_table(unfinished.name):
         raise UnusableDatabase(
-            "the database is the half of a copy: finish it with the same `truezero db copy`"
+            "a copy into the database did not finish: run the same `truezero db copy` again"
         )
 
 
 def current(connection: Connection) -> str | None:
-    """The schema version a database stands at, or None for an empty one."""
+    """Return a database's schema version, or None for an empty database."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     version: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
@@ -57,13 +54,13 @@ def current(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection) -> tuple[str | None, str | None]:
-    """Apply what is missing, in one transaction; returns the versions before and now.
+    """Apply missing migrations in one transaction; returns the versions before and now.
 
     Arguments:
         connection: outside any transaction; committed on return.
 
     Raises:
-        UnusableDatabase: a later version of this program wrote the database.
+        UnusableDatabase: a later version of truezero wrote the database.
     """
     with connection.begin():
         hold(connection, Lock.SCHEMA)
@@ -96,7 +93,7 @@ _VERSION = Table(
 
 
 def _create(connection: Connection) -> None:
-    """Make SQLite's tables at once, as all steps together do: a test compares the two."""
+    """Create SQLite's tables at once, as all steps together do: a test compares the two."""
     metadata.create_all(connection, checkfirst=False)
     _VERSION.create(connection, checkfirst=False)
     connection.execute(insert(_VERSION).values(version_num=HEAD))

@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the versions on the connection it is handed, and opens none itself."""
+"""Alembic's environment: runs migrations on the connection in its configuration."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_an_import_of_other_facts_exits_with_1_and_names_them(folder: Path) -> N
     run(folder / "truezero.db", "UPDATE rollouts SET gaps = 9 WHERE id = 'é'")
     code, said = told(truezero("import", "-", folder=folder, given=whole))
     assert code == 1
-    assert "truezero: rollout 'é' is there with other facts (rollout: gaps)\n" in said
+    assert "truezero: rollout 'é' already exists with different data (rollout: gaps)\n" in said
     assert said.endswith("truezero: 1 were refused, and nothing of theirs was changed\n")
 
 
@@ -103,7 +103,7 @@ def test_a_backup_says_what_it_is(folder: Path) -> None:
 
 
 SENTENCES = [
-    (["export", "--full", "--database", "none.db"], 1, "there is no database at none.db"),
+    (["export", "--full", "--database", "none.db"], 1, "no database at none.db"),
     (["export", "--full", "--format", "xml"], 2, "--format: 'xml' is not one of jsonl, parquet"),
     (["export", "--full", "--format", "parquet"], 1, "Parquet is a folder of files: name it"),
     (["export", "--format", "parquet"], 2, "--format and --database require --full"),
@@ -112,9 +112,13 @@ SENTENCES = [
     (["import", "none"], 1, "none: No such file"),
     (["import", "junk"], 1, "line 1: "),
     (["import", "junk", "--database", "o.db"], 1, "line 1: "),
-    (["import", "folder"], 1, "folder is no archive: rollouts.parquet is missing"),
-    (["db", "copy", "--from", "none.db", "--to", "o.db"], 1, "there is no database at none.db"),
-    (["db", "copy", "--from", "truezero.db", "--to", "truezero.db"], 1, "copied into itself"),
+    (["import", "folder"], 1, "folder is not an archive: rollouts.parquet is missing"),
+    (["db", "copy", "--from", "none.db", "--to", "o.db"], 1, "no database at none.db"),
+    (
+        ["db", "copy", "--from", "truezero.db", "--to", "truezero.db"],
+        1,
+        "cannot be copied to itself",
+    ),
     (["db", "copy", "--from", "truezero.db", "--to", "oracle://h/d"], 1, "only SQLite and"),
     (["db", "backup", "junk"], 1, "junk: File exists"),
     (["db", "backup", "k.db", "--database", "junk"], 1, "file is not a database"),
@@ -152,7 +156,7 @@ def test_a_database_of_a_later_version_is_one_sentence(
 ) -> None:
     archive = here(monkeypatch, folder, ["export", "--full"]).stdout_bytes
     run(folder / "truezero.db", "UPDATE alembic_version SET version_num = '9999'")
-    later = "truezero: the database stands at schema 9999, and this version"
+    later = "truezero: the database has schema 9999, but this version"
     for words in OPENED:
         done = here(monkeypatch, folder, words, archive)
         assert done.exit_code == 1, words
@@ -173,7 +177,7 @@ def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
     run(folder / "truezero.db", "CREATE TABLE unfinished_copy (half INTEGER)")
     code, said = told(truezero("serve", "--port", "0", folder=folder))
     assert (code, len(said.splitlines())) == (1, 1)
-    assert "the half of a copy" in said
+    assert "a copy into the database did not finish" in said
 
 
 def test_the_commands_of_the_page_run(folder: Path) -> None:

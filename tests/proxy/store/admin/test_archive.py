@@ -37,13 +37,13 @@ def full(filled: Path, tmp_path: Path) -> str:
 
 def written(url: str, batch: str | None = None) -> bytes:
     out = io.BytesIO()
-    with archive.records(url, batch=batch) as records:
+    with archive.export_records(url, batch=batch) as records:
         jsonl.write(records, out)
     return out.getvalue()
 
 
 def take(url: str, whole: bytes) -> ImportResult:
-    return archive.take(url, jsonl.read(whole.splitlines(keepends=True)))
+    return archive.import_records(url, jsonl.read(whole.splitlines(keepends=True)))
 
 
 def records(whole: bytes, kind: str) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def test_what_was_exported_imported_and_exported_is_the_same_bytes(
     taken = take(other, first)
     assert written(other) == first
     assert taken.added == {"rollout": 8, "exchange": 25, "verdict": 6, "breaker": 1}
-    assert not taken.there
+    assert not taken.unchanged
     assert not taken.refused
 
 
@@ -194,7 +194,7 @@ def test_importing_again_changes_nothing(full: str, tmp_path: Path) -> None:
     again = take(other, written(full))
     assert contents(other) == before
     assert not again.added
-    assert again.there == {"rollout": 8, "exchange": 25, "verdict": 6, "breaker": 1}
+    assert again.unchanged == {"rollout": 8, "exchange": 25, "verdict": 6, "breaker": 1}
 
 
 def test_an_import_that_was_cut_short_goes_on_where_it_was(
@@ -204,7 +204,7 @@ def test_an_import_that_was_cut_short_goes_on_where_it_was(
     other = str(tmp_path / "other.db")
     lines = written(full).splitlines(keepends=True)
     for cut in (7, 15, 29):
-        with pytest.raises(ArchiveError, match="ends early"):
+        with pytest.raises(ArchiveError, match="truncated"):
             take(other, b"".join(lines[:cut]))
         held = contents(other)
         whole = {rollout[0] for rollout in held["rollouts"]}
@@ -221,7 +221,10 @@ def test_an_import_that_was_cut_short_goes_on_where_it_was(
         ("UPDATE rollouts SET gaps = 7 WHERE id = 'é'", "rollout: gaps"),
         ("UPDATE exchanges SET status = 500 WHERE rollout_id = 'é'", "exchange: status"),
         ("UPDATE exchanges SET tool_calls = NULL WHERE rollout_id = 'é'", "exchange: tool_calls"),
-        ("DELETE FROM exchanges WHERE rollout_id = 'é'", "0 exchanges, 3 here"),
+        (
+            "DELETE FROM exchanges WHERE rollout_id = 'é'",
+            "0 exchanges in the database, 3 in the archive",
+        ),
         ("UPDATE exchanges SET id = 'x' || id WHERE rollout_id = 'é'", "exchange: id"),
     ],
 )
@@ -237,7 +240,7 @@ def test_a_rollout_that_is_there_with_other_facts_is_refused_and_stays(
     run(other, "DELETE FROM verdicts WHERE rollout_id = 'A/b'")
     before = contents(str(other))
     taken = take(str(other), whole)
-    assert taken.conflicts == [f"rollout 'é' is there with other facts ({said})"]
+    assert taken.conflicts == [f"rollout 'é' already exists with different data ({said})"]
     assert taken.refused == 1
     assert taken.added["rollout"] == 1, "the others are taken"
     after = contents(str(other))
@@ -252,7 +255,7 @@ def test_a_breaker_in_another_state_is_refused_and_stays(full: str, tmp_path: Pa
     run(other, "UPDATE breakers SET state = '{}'")
     taken = take(str(other), written(full))
     assert taken.conflicts == [
-        "the breaker of 'b1' on 'openai/gpt-5/key-0' is there in another state"
+        "the breaker of 'b1' on 'openai/gpt-5/key-0' already exists in a different state"
     ]
     assert contents(str(other))["breakers"] == [("b1", "openai/gpt-5/key-0", "{}")]
 
@@ -278,21 +281,22 @@ def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path)
     assert take(str(other), whole).refused == len(NAMES)
 
 
-# --- what is no archive --------------------------------------------------------------------
+# --- invalid archives ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda r: r.update(status="429"), "line 3: status: '429' is not of its type"),
-        (lambda r: r.update(injected=1), "line 3: injected: 1 is not of its type"),
-        (lambda r: r.update(upstream=None), "line 3: upstream: None is not of its type"),
-        (lambda r: r.update(shoe=1), "line 3: shoe: is no field of exchange"),
-        (lambda r: r.pop("kind"), "line 3: kind: is missing"),
-        (lambda r: r.update(ending="never"), "line 3: 'never' is no word of ours"),
-        (lambda r: r.update(type="shoe"), "line 3: type: 'shoe' is none of rollout"),
-        (lambda r: r.update(started_at=1e15), "line 3: started_at: 1000000000000000.0 is no time"),
-        (lambda r: r.update(rollout_id="!"), "'!': its rollout is missing"),
+        (lambda r: r.update(status="429"), "line 3: status: '429' has the wrong type"),
+        (lambda r: r.update(injected=1), "line 3: injected: 1 has the wrong type"),
+        (lambda r: r.update(upstream=None), "line 3: upstream: None has the wrong type"),
+        (lambda r: r.update(shoe=1), "line 3: shoe: not a field of exchange"),
+        (lambda r: r.pop("kind"), "line 3: kind: missing"),
+        (lambda r: r.update(ending="never"), "line 3: 'never' is not a known value"),
+        (lambda r: r.update(type="shoe"), "line 3: type: 'shoe' is not one of rollout"),
+        (lambda r: r.update(started_at=1e15),
+         "line 3: started_at: 1000000000000000.0 is not a valid time"),
+        (lambda r: r.update(rollout_id="!"), "'!': no rollout record"),
     ],
 )  # fmt: skip
 def test_a_record_that_is_none_of_ours_is_named(
@@ -305,8 +309,8 @@ def test_a_record_that_is_none_of_ours_is_named(
 
 def test_records_that_are_not_sorted_are_refused(full: str, tmp_path: Path) -> None:
     one, two = [r for r in jsonl.read(written(full).splitlines()) if r[0] == "rollout"][:2]
-    with pytest.raises(nouns.RecordError, match="'' stands behind 'A/b'"):
-        archive.take(str(tmp_path / "other.db"), [two, one])
+    with pytest.raises(nouns.RecordError, match="'' comes after 'A/b'"):
+        archive.import_records(str(tmp_path / "other.db"), [two, one])
     assert not (tmp_path / "other.db").exists()
 
 
@@ -316,7 +320,7 @@ def test_records_that_are_not_sorted_are_refused(full: str, tmp_path: Path) -> N
 def test_text_that_should_be_json_is_looked_at(full: str, column: str, value: str) -> None:
     record = records(written(full), "rollout")[0]
     del record["type"]
-    with pytest.raises(nouns.RecordError, match=f"{column}: is no JSON object"):
+    with pytest.raises(nouns.RecordError, match=f"{column}: not a JSON object"):
         validate.row_of("rollout", {**record, column: value})
 
 
@@ -340,15 +344,15 @@ def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:
 @pytest.mark.parametrize(
     ("whole", "said"),
     [
-        (b"", "no archive"),
-        (b'{"record":"rollout","id":"r"}\n', "no archive"),
+        (b"", "not an archive"),
+        (b'{"record":"rollout","id":"r"}\n', "not an archive"),
         (b"PAR1", "line 1: "),
-        (b"[]\n", "line 1: is no object"),
-        (b'{"type":"truezero-archive","version":2,"schema":"0001"}\n', "is of format 2"),
-        (b'{"type":"truezero-archive","version":1,"schema":"9999"}\n', "is of schema 9999"),
-        (b'{"type":"truezero-archive","version":1,"schema":"0001"}\n', "ends early"),
+        (b"[]\n", "line 1: not a JSON object"),
+        (b'{"type":"truezero-archive","version":2,"schema":"0001"}\n', "has format version 2"),
+        (b'{"type":"truezero-archive","version":1,"schema":"9999"}\n', "has schema 9999"),
+        (b'{"type":"truezero-archive","version":1,"schema":"0001"}\n', "truncated"),
         (b'{"type":"truezero-archive","version":1,"schema":"0001"}\n{"type":"end","rollout":1}\n',
-         "does not hold as many records"),
+         "number of records differs"),
     ],
 )  # fmt: skip
 def test_what_is_no_archive_is_refused_in_a_sentence(
@@ -360,11 +364,11 @@ def test_what_is_no_archive_is_refused_in_a_sentence(
 
 
 def test_a_database_that_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(UnusableDatabase, match="there is no database at"):
+    with pytest.raises(UnusableDatabase, match="no database at"):
         written(str(tmp_path / "none.db"))
     assert list(tmp_path.iterdir()) == [], "and none was made"
     (tmp_path / "empty.db").touch()
-    with pytest.raises(UnusableDatabase, match="holds nothing of truezero"):
+    with pytest.raises(UnusableDatabase, match="is not a truezero database"):
         written(str(tmp_path / "empty.db"))
 
 
@@ -373,16 +377,16 @@ def test_a_database_that_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path)
 
 def test_a_folder_of_parquet_gives_back_the_same(full: str, tmp_path: Path) -> None:
     folder, other = tmp_path / "tables", str(tmp_path / "other.db")
-    with archive.records(full) as found:
+    with archive.export_records(full) as found:
         count = parquet.write_folder(found, folder)
     assert count == {"rollout": 8, "exchange": 25, "verdict": 6, "breaker": 1}
-    archive.take(other, parquet.read(folder))
+    archive.import_records(other, parquet.read(folder))
     assert written(other) == written(full)
     assert not (tmp_path / "tables.part").exists()
 
 
 def test_parquet_has_a_table_for_each_noun_with_types_and_nulls(full: str, tmp_path: Path) -> None:
-    with archive.records(full) as found:
+    with archive.export_records(full) as found:
         parquet.write_folder(found, tmp_path / "t")
     assert {path.name for path in (tmp_path / "t").iterdir()} == {
         f"{noun}s.parquet" for noun in NOUNS
@@ -400,20 +404,20 @@ def test_many_row_groups_are_one_table(
     full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "_GROUP", 4)
-    with archive.records(full) as found:
+    with archive.export_records(full) as found:
         parquet.write_folder(found, tmp_path / "t")
     assert pyarrow.parquet.ParquetFile(tmp_path / "t" / "exchanges.parquet").num_row_groups == 7
-    archive.take(str(tmp_path / "other.db"), parquet.read(tmp_path / "t"))
+    archive.import_records(str(tmp_path / "other.db"), parquet.read(tmp_path / "t"))
     assert written(str(tmp_path / "other.db")) == written(full)
 
 
 def test_a_folder_that_is_there_stays_and_one_that_fails_is_gone(full: str, tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
-    with archive.records(full) as found, pytest.raises(FileExistsError):
+    with archive.export_records(full) as found, pytest.raises(FileExistsError):
         parquet.write_folder(found, tmp_path / "t")
 
     def broken() -> Iterator[Record]:
-        with archive.records(full) as found:
+        with archive.export_records(full) as found:
             yield from itertools.islice(found, 5)
         raise UnusableDatabase("gone")
 
@@ -426,19 +430,19 @@ def test_a_folder_that_is_there_stays_and_one_that_fails_is_gone(full: str, tmp_
 def test_a_folder_that_is_no_archive_is_refused_in_a_sentence(
     full: str, tmp_path: Path, noun: str
 ) -> None:
-    with archive.records(full) as found:
+    with archive.export_records(full) as found:
         parquet.write_folder(found, tmp_path / "t")
     file = tmp_path / "t" / f"{noun}s.parquet"
     table = pyarrow.parquet.read_table(file)
     pyarrow.parquet.write_table(table.replace_schema_metadata(None), file)
-    with pytest.raises(ArchiveError, match=f"{file.name}: is no file of an archive"):
-        archive.take(str(tmp_path / "other.db"), parquet.read(tmp_path / "t"))
+    with pytest.raises(ArchiveError, match=f"{file.name}: not part of an archive"):
+        archive.import_records(str(tmp_path / "other.db"), parquet.read(tmp_path / "t"))
     file.write_bytes(b"PAR1")
     with pytest.raises(ArchiveError, match=file.name):
-        archive.take(str(tmp_path / "other.db"), parquet.read(tmp_path / "t"))
+        archive.import_records(str(tmp_path / "other.db"), parquet.read(tmp_path / "t"))
     file.unlink()
     with pytest.raises(ArchiveError, match=f"{file.name} is missing"):
-        archive.take(str(tmp_path / "other.db"), parquet.read(tmp_path / "t"))
+        archive.import_records(str(tmp_path / "other.db"), parquet.read(tmp_path / "t"))
 
 
 def test_without_pyarrow_one_is_told_what_to_install(
@@ -446,7 +450,7 @@ def test_without_pyarrow_one_is_told_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with (
-        archive.records(full) as found,
+        archive.export_records(full) as found,
         pytest.raises(ArchiveError, match=r"pip install 'truezero\[parquet\]'"),
     ):
         parquet.write_folder(found, tmp_path / "t")
@@ -471,5 +475,5 @@ def test_no_more_than_a_few_rollouts_are_held_at_once(full: str, tmp_path: Path)
             if number == 2 * rows.CHUNK + 5:
                 behind = number - len(contents(other)["rollouts"])
 
-    archive.take(other, many())
+    archive.import_records(other, many())
     assert 0 < behind <= rows.CHUNK

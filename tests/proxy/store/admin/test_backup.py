@@ -83,7 +83,7 @@ def test_a_file_that_is_not_sound_is_said_to_be_so(full: Path, tmp_path: Path) -
             " NOT NULL') WHERE name = 'rollouts'"
         )
     with pytest.raises(
-        UnusableDatabase, match=r"the copy is not sound: NULL value in rollouts.batch"
+        UnusableDatabase, match=r"the copy failed its integrity check: NULL value in rollouts.batch"
     ):
         backup.back_up(str(full), tmp_path / "kept.db")
     assert not list(tmp_path.glob("kept*"))
@@ -100,8 +100,8 @@ def test_what_waits_beside_the_database_is_told(full: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("none.db", "there is no database at none.db"),
-        ("postgresql://u:secret@h/d", r"u:\*\*\*@h/d is not SQLite.*pg_dump"),
+        ("none.db", "no database at none.db"),
+        ("postgresql://u:secret@h/d", r"u:\*\*\*@h/d is not an SQLite.*pg_dump"),
     ],
 )
 def test_what_cannot_be_backed_up_is_refused_in_a_sentence(

@@ -105,7 +105,7 @@ def test_what_is_old_goes_with_all_it_left_behind(database: Database) -> None:
     assert calls_of(database, "new") == ["new-0"]
     gone = {name: count - counts(database)[name] for name, count in before.items()}
     assert gone == {"rollouts": 1, "exchanges": 2, "verdicts": 1, "events": 3}
-    assert prune(database) == replace(done, rollouts=0, exchanges=0, events=0, months=())
+    assert prune(database) == replace(done, rollouts=0, exchanges=0, events=0, partitions=())
 
 
 def test_a_rollout_that_is_still_called_stays_whole(database: Database) -> None:
@@ -144,7 +144,7 @@ def test_a_trial_run_says_the_same_and_changes_nothing(database: Database) -> No
     done = prune(database)
     assert (trial.rollouts, trial.exchanges, trial.events) == (1, 2, 2)
     assert (done.rollouts, done.exchanges, done.events) == (1, 2, 2)
-    assert trial.months == done.months
+    assert trial.partitions == done.partitions
 
 
 def test_it_goes_on_where_it_was_interrupted(database: Database) -> None:
@@ -155,7 +155,7 @@ def test_it_goes_on_where_it_was_interrupted(database: Database) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prune(database, tell=die)
+        prune(database, progress=die)
     prune(database)
     assert counts(database) == dict.fromkeys(counts(database), 0)
 
@@ -165,7 +165,7 @@ def test_months_are_dropped_whole_and_what_lives_in_them_moves(postgres_url: str
     called(database, "long", OLD, NOW)
     called(database, "old", OLD)
     done = prune_module.prune(database, before=NOW - 70 * DAY, pause=lambda _s: None)
-    assert done.months == ("exchanges_2026_08",)
+    assert done.partitions == ("exchanges_2026_08",)
     assert done.before == LIMIT, "the month that the time stands in is kept whole"
     assert calls_of(database, "long") == ["long-0", "long-1"]
     with create_engine(database.url).connect() as connection:

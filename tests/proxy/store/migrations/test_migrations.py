@@ -113,7 +113,7 @@ def test_an_old_database_is_read_and_written_on(old: Path) -> None:
         assert len(found[1].exchanges) == 3 + (name == "a")
     database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     assert database.rollouts.load("r1") is not None
-    with archive.records(str(old)) as records:
+    with archive.export_records(str(old)) as records:
         assert jsonl.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
 
 
@@ -194,7 +194,7 @@ def test_a_database_of_a_later_version_is_refused_and_not_touched(tmp_path: Path
     file = made(tmp_path / "new.db", HEAD)
     run(file, "UPDATE alembic_version SET version_num = '9999'")
     before = held(file)
-    with pytest.raises(UnusableDatabase, match="schema 9999, and this version of truezero knows"):
+    with pytest.raises(UnusableDatabase, match="schema 9999, but this version"):
         Database(str(file)).prepare()
     assert held(file) == before
 
