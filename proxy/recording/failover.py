@@ -10,7 +10,7 @@ from classifier.records import Ending, Exchange
 from proxy.recording.backlog import BATCH, Backlog
 from proxy.recording.pending import PendingWrites
 from proxy.recording.ports import SpillStore, Writer
-from proxy.store.errors import DatabaseUnavailable, RowRejected
+from proxy.store.errors import DatabaseUnavailable, RowRejected, StoreError
 from proxy.store.types import CommitBatch
 
 log = logging.getLogger("truezero.recorder")
@@ -43,7 +43,7 @@ class FailoverWriter:
         try:
             self._commit(CommitBatch(opened=writes.opened, recorded=writes.ended, gaps=gaps))
         except Exception as error:  # of any kind: if this thread dies, agents wait forever
-            log.error("cannot write to the database: %s", type(error).__name__)
+            log.error("cannot write to the database: %s", _kind(error))
             backlog.activate(writes.exchanges())
             self._retrying = threading.Thread(target=self._retry, name="backlog", daemon=True)
             self._retrying.start()
@@ -83,7 +83,7 @@ class FailoverWriter:
         except DatabaseUnavailable:
             return False
         except Exception as error:  # no file can be opened, for one
-            log.error("cannot write the backlog: %s", type(error).__name__)
+            log.error("cannot write the backlog: %s", _kind(error))
             return False
         log.warning("database recovered, backlog written")
         return True
@@ -130,6 +130,10 @@ def _write_singly(writer: Writer, batch: CommitBatch, *, worker: str) -> list[Ex
         try:
             writer.write(single, worker=worker)
         except RowRejected as error:
-            log.error("cannot write an exchange: %s", type(error).__name__)
+            log.error("cannot write an exchange: %s", error.kind)
             rejected += single.recorded
     return rejected
+
+
+def _kind(error: Exception) -> str:
+    return error.kind if isinstance(error, StoreError) else type(error).__name__

@@ -1,4 +1,4 @@
-"""Counters and histograms of finished calls, folded once a flush."""
+"""Counters and histograms of finished calls, updated once per sample."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CLASSES = {None: "none"} | {status: f"{status // 100}xx" for status in range(10
 _NO_CAUSE = "none"
 
 
-class _Alike:
-    """Calls under the same labels, added up; tokens by their kinds' names."""
+class _LabelTotals:
+    """Totals of the calls with the same labels; tokens by the names of their kinds."""
 
     __slots__ = ("answer_s", "cache_read", "cache_write", "calls", "first_token_s", "input",
                  "output", "reasoning")  # fmt: skip
@@ -33,7 +33,7 @@ class _Alike:
         self.first_token_s: list[float] = []
 
     def count(self, e: Exchange) -> None:
-        """Count one more."""
+        """Add one call."""
         self.calls += 1
         usage = e.usage
         self.input += usage.input_total or 0
@@ -49,49 +49,49 @@ class _Alike:
                 self.first_token_s.append(timing.first_token_s)
 
 
-# Upstream, kind, class of status, cause and ending: what `truezero_exchanges` is counted by.
+# Upstream, kind, class of status, subcategory and ending: the labels of `truezero_exchanges`.
 _Labels = tuple[str, str, str, str, str]
 
 
 class FreshCalls:
-    """What came since the last sample, half a second ago.
+    """Calls and flushes since the last sample, half a second ago.
 
-    A call is counted here by a fifth of the work that seven of Prometheus' own counters take.
+    Counting a call here takes a fifth of the work that seven Prometheus counters take.
     """
 
-    __slots__ = ("calls", "held_s", "turns_s")
+    __slots__ = ("calls", "flushes_s", "waited_s")
 
     def __init__(self) -> None:
-        self.calls: dict[_Labels, _Alike] = {}
-        self.held_s: list[float] = []
-        self.turns_s: list[float] = []
+        self.calls: dict[_Labels, _LabelTotals] = {}
+        self.waited_s: list[float] = []
+        self.flushes_s: list[float] = []
 
-    def count(self, turn: FlushResult) -> None:
-        """Count a turn's calls, how long each was held, and how long the turn took."""
-        for e in turn.ended:
-            if e.injected:  # a drill's failure is no provider's
+    def count(self, flush: FlushResult) -> None:
+        """Count a flush: its calls, how long each waited for it, and how long it took."""
+        for e in flush.ended:
+            if e.injected:  # an injected fault is not the provider's
                 continue
-            why = e.cause
+            cause = e.cause
             labels = (
                 e.upstream,
                 e.kind,
                 _CLASSES.get(e.status, "other"),
-                _NO_CAUSE if why is None else why.subcategory,
+                _NO_CAUSE if cause is None else cause.subcategory,
                 e.ending or "none",
             )
-            alike = self.calls.get(labels)
-            if alike is None:
-                alike = self.calls[labels] = _Alike()
-            alike.count(e)
-        self.held_s += turn.waited_s
-        self.turns_s.append(turn.took_s)
+            totals = self.calls.get(labels)
+            if totals is None:
+                totals = self.calls[labels] = _LabelTotals()
+            totals.count(e)
+        self.waited_s += flush.waited_s
+        self.flushes_s.append(flush.took_s)
 
 
 class CallHistogram(Histogram):
-    """A histogram that takes many times at once."""
+    """A histogram that takes many observations at once."""
 
     def add(self, seconds: list[float]) -> None:
-        """Observe each of them; they are sorted in place."""
+        """Observe each of them; sorts the list in place."""
         seconds.sort()
         self._sum.inc(sum(seconds))
         below = 0
@@ -102,45 +102,45 @@ class CallHistogram(Histogram):
 
 
 class CallCounters:
-    """Counts and times of agents' calls."""
+    """Prometheus counters and histograms of agents' calls."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._exchanges = Counter(
             "truezero_exchanges",
-            "Calls of agents that ended",
+            "Finished calls of agents",
             ("upstream", "kind", "status_class", "subcategory", "ending"),
             registry=registry,
         )
         self._tokens = Counter(
             "truezero_tokens",
-            "Tokens as providers count them; input holds both caches, output reasoning",
+            "Tokens as counted by providers; input includes the caches, output reasoning",
             ("upstream", "kind"),
             registry=registry,
         )
         self._durations = CallHistogram(
             "truezero_exchange_duration_seconds",
-            "From an inference call's start to the end of its answer, failures left out",
+            "Duration of successful inference calls",
             ("upstream",),
             buckets=_ANSWER_S,
             registry=registry,
         )
         self._first_tokens = CallHistogram(
             "truezero_first_token_seconds",
-            "From a streamed inference call's start to its first output",
+            "Time to the first output token of streamed inference calls",
             ("upstream",),
             buckets=_FIRST_TOKEN_S,
             registry=registry,
         )
 
-    def add(self, calls: Mapping[_Labels, _Alike]) -> None:
-        """Add calls that ended."""
-        for labels, alike in calls.items():
+    def add(self, calls: Mapping[_Labels, _LabelTotals]) -> None:
+        """Add finished calls."""
+        for labels, totals in calls.items():
             upstream = labels[0]
-            self._exchanges.labels(*labels).inc(alike.calls)
+            self._exchanges.labels(*labels).inc(totals.calls)
             for kind in _TOKENS:
-                if count := getattr(alike, kind):
+                if count := getattr(totals, kind):
                     self._tokens.labels(upstream, kind).inc(count)
-            if alike.answer_s:
-                self._durations.labels(upstream).add(alike.answer_s)
-            if alike.first_token_s:
-                self._first_tokens.labels(upstream).add(alike.first_token_s)
+            if totals.answer_s:
+                self._durations.labels(upstream).add(totals.answer_s)
+            if totals.first_token_s:
+                self._first_tokens.labels(upstream).add(totals.first_token_s)

@@ -1,7 +1,7 @@
-"""What the service says while it runs: one line a call, and its own troubles, as JSON or for eyes.
+"""Logging as JSON or console lines: one line per call, and the service's own events.
 
-It never writes a header, key, prompt, completion, query string or error message; of an exception
-it writes the type and where it came from.
+Never logs headers, keys, prompts, completions, query strings or error messages; of an exception it
+logs the type and where it was raised.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _OURS = ("truezero", "uvicorn", "uvicorn.error")
 _WHOLE = 4096  # PIPE_BUF of Linux, in characters of ASCII
 _FRAMES = 12  # the innermost ones say where it happened
 
-Facts = dict[str, Any]
-Renderer = Callable[[Facts], str]
+Fields = dict[str, Any]
+Renderer = Callable[[Fields], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """Where lines go, from which level on, and how they look.
+    """Where log lines go, from which level on, and in which format.
 
-    ``style`` is by default what suits ``out``: for eyes on a terminal, else JSON.
+    ``style`` defaults to console on a terminal, else JSON.
     """
 
     level: str = "info"
@@ -43,72 +43,75 @@ class Log:
     out: TextIO = field(default_factory=lambda: sys.stderr)
 
     def install(self) -> None:
-        """Route every logger of the process here; may be called again."""
+        """Route all loggers of the process here; may be called again."""
         handler = logging.StreamHandler(self.out)
-        handler.setFormatter(_Lines(self._renderer()))
+        handler.setFormatter(_Formatter(self._renderer()))
         root = logging.getLogger()
         root.handlers[:] = [handler]
-        # Libraries tell URLs and headers at the lower levels.
+        # Libraries log URLs and headers at lower levels.
         root.setLevel(max(logging.WARNING, _number(self.level)))
         for name in _OURS:
             logger = logging.getLogger(name)
             logger.setLevel(_number(self.level))
-            logger.handlers[:], logger.propagate = [], True  # not the server's own way as well
-        _drop(_is_of_a_cut_answer, "uvicorn.error")
+            logger.handlers[:], logger.propagate = (
+                [],
+                True,
+            )  # drop the handlers that uvicorn installs
+        _drop(_is_truncated_response, "uvicorn.error")
 
     def exchanges(self) -> FlushObserver | None:
-        """What writes a line for each call that ended; None where the level says nothing of it."""
+        """Return an observer that logs one line per finished call; None above level info."""
         if _number(self.level) > logging.INFO:
             return None
         render, out = self._renderer(), self.out
 
-        def observe(turn: FlushResult) -> None:
+        def observe(flush: FlushResult) -> None:
             head = _head("exchange")
-            for piece in _pieces(render(head | _facts(e)) for e in turn.ended):
-                out.write(piece)
+            for chunk in _chunks(render(head | _fields(e)) for e in flush.ended):
+                out.write(chunk)
                 out.flush()
 
         return observe
 
-    def announce(self, event: str, **facts: Any) -> None:
-        """Say something that is wanted at every level."""
-        self.out.write(f"{self._renderer()(_head(event) | facts)}\n")
+    def announce(self, event: str, **fields: Any) -> None:
+        """Log an event whatever the level."""
+        self.out.write(f"{self._renderer()(_head(event) | fields)}\n")
         self.out.flush()
 
     def _renderer(self) -> Renderer:
         if self.style == "json" or (self.style is None and not self.out.isatty()):
             return _as_json
-        return _for_eyes(self.out)
+        return _console(self.out)
 
 
-def _for_eyes(out: TextIO) -> Renderer:
-    from structlog.dev import ConsoleRenderer  # noqa: PLC0415  20 ms, and few starts have eyes on them
+def _console(out: TextIO) -> Renderer:
+    from structlog.dev import ConsoleRenderer  # noqa: PLC0415  20 ms, only needed on a terminal
 
     render = ConsoleRenderer(colors=out.isatty(), repr_native_str=False, sort_keys=False)
-    return lambda facts: str(render(out, facts["level"], facts))
+    return lambda fields: str(render(out, fields["level"], fields))
 
 
-def _head(event: str, level: str = "info", **more: str) -> Facts:
+def _head(event: str, level: str = "info", **more: str) -> Fields:
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return {"event": event, "level": level, **more, "timestamp": now}
 
 
-def _pieces(lines: Iterable[str]) -> Iterator[str]:
-    """Lines put together, up to what one write hands on whole although others write too."""
-    piece = ""
+def _chunks(lines: Iterable[str]) -> Iterator[str]:
+    """Join lines, up to the size that one write keeps whole although other processes write too."""
+    chunk = ""
     for line in lines:
-        if piece and len(piece) + len(line) >= _WHOLE:
-            yield piece
-            piece = ""
-        piece += line + "\n"
-    if piece:
-        yield piece
+        if chunk and len(chunk) + len(line) >= _WHOLE:
+            yield chunk
+            chunk = ""
+        chunk += line + "\n"
+    if chunk:
+        yield chunk
 
 
-def _facts(e: Exchange) -> dict[str, Any]:
-    """What one line tells of a call; what is unknown is left out."""
+def _fields(e: Exchange) -> Fields:
+    """Return the fields of a call's line, leaving out unknown ones."""
     timing, usage, cause = e.timing, e.usage, e.cause
-    facts = {
+    fields = {
         "exchange": e.id,
         "rollout": _printable(e.rollout_id),
         "role": _printable(e.role),
@@ -129,7 +132,7 @@ def _facts(e: Exchange) -> dict[str, Any]:
         "provider_request_id": _printable(e.provider_request_id),
         "injected": e.injected or None,
     }
-    return {name: value for name, value in facts.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _rounded(seconds: float | None) -> float | None:
@@ -137,46 +140,46 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _printable(text: str | None) -> str | None:
-    """Text that others chose, without what would move a terminal's cursor or forge a line."""
+    """Escape text from outside that could move a terminal's cursor or forge a line."""
     if text is None or text.isprintable():
         return text
     return text.encode("unicode_escape").decode("ascii")
 
 
-def _as_json(facts: Facts) -> str:
-    return orjson.dumps(facts, default=str).decode()
+def _as_json(fields: Fields) -> str:
+    return orjson.dumps(fields, default=str).decode()
 
 
 def _number(level: str) -> int:
     return logging.getLevelNamesMapping()[level.upper()]
 
 
-# --- what other loggers say --------------------------------------------------------------
+# --- other loggers -----------------------------------------------------------------------
 
 
-class _Lines(logging.Formatter):
-    """One line for each record: of an exception its type and frames, and not its message."""
+class _Formatter(logging.Formatter):
+    """One line per record; of an exception the type and frames, not the message."""
 
     def __init__(self, render: Renderer) -> None:
         super().__init__()
         self._render = render
 
     def format(self, record: logging.LogRecord) -> str:
-        """What a record says, without the further lines in which asyncio tells messages."""
+        """Format the first line of a record; the next ones may hold messages."""
         event = record.getMessage().strip().partition("\n")[0]
-        facts = _head(event, record.levelname.lower(), logger=record.name)
+        fields = _head(event, record.levelname.lower(), logger=record.name)
         if record.exc_info and record.exc_info[0] is not None:
-            facts |= {"raised": record.exc_info[0].__name__, "at": _frames(record.exc_info[2])}
-        return self._render(facts)
+            fields |= {"raised": record.exc_info[0].__name__, "at": _location(record.exc_info[2])}
+        return self._render(fields)
 
 
-def _frames(trace: TracebackType | None) -> str:
+def _location(trace: TracebackType | None) -> str:
     frames = traceback.extract_tb(trace)[-_FRAMES:]
     return " > ".join(f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames)
 
 
-def _is_of_a_cut_answer(record: logging.LogRecord) -> bool:
-    """Cutting answers short is the relay's way to hand a provider's broken connection on."""
+def _is_truncated_response(record: logging.LogRecord) -> bool:
+    """Return whether uvicorn logs a response cut short, which the relay does on purpose."""
     return "without completing response" in record.getMessage()
 
 

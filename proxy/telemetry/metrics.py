@@ -1,7 +1,6 @@
-"""What Prometheus reads at `/metrics`: counts and times of calls, and how the service fares.
+"""Prometheus metrics of calls and of the service itself.
 
-Its labels are names of our own (upstreams, causes, endings), so that their number is bounded:
-never a rollout, a model, a role or a key.
+Labels have few values (upstreams, causes, endings): never a rollout, a model, a role or a key.
 """
 
 from __future__ import annotations
@@ -30,15 +29,14 @@ from proxy.store.errors import StoreError
 from proxy.store.types import StoreCounts
 from proxy.telemetry.call_counters import OVERHEAD_S, CallCounters, CallHistogram, FreshCalls
 
-# Where several processes keep their numbers, so that each can tell the sum; read by
-# prometheus_client as it is imported.
+# The folder in which worker processes share their metrics; read by prometheus_client on import.
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
 
 _GAUGES = (
-    ("calls_in_flight", "Calls of agents that have not ended"),
-    ("recorder_waiting", "Exchanges not yet in the database"),
-    ("recorder_failing", "Processes whose database refuses writes"),
+    ("calls_in_flight", "Calls in flight"),
+    ("recorder_waiting", "Exchanges waiting to be written to the database"),
+    ("recorder_failing", "Processes that cannot write to the database"),
 )
 
 
@@ -67,18 +65,17 @@ class RecorderGauges(Protocol):
 
 
 class Metrics:
-    """The numbers of one process; with ``shared``, what is told is the sum over all of them.
+    """The metrics of one process; with ``shared``, exposes the sums over all processes.
 
     Arguments:
-        recording: whose queue, gaps and calls in flight are told.
+        recorder: read for its queue, gaps and calls in flight.
         census: counts what the database holds; may raise StoreError.
-        shared: the folder named by `PROMETHEUS_MULTIPROC_DIR`, where there is more than one
-            process.
+        shared: the folder named by `PROMETHEUS_MULTIPROC_DIR`; None for a single process.
     """
 
     def __init__(
         self,
-        recording: RecorderGauges,
+        recorder: RecorderGauges,
         *,
         census: Callable[[], StoreCounts],
         version: str,
@@ -89,25 +86,25 @@ class Metrics:
         self._version = version
         self._shared = shared
         self._registry = CollectorRegistry()
-        if shared is None:  # of several processes it would tell only of the one that is asked
+        if shared is None:  # of several processes it would cover only the one that answers
             ProcessCollector(registry=self._registry)
         self._calls = CallCounters(self._registry)
-        self._service = _Service(self._registry, recording)
+        self._service = _ServiceMetrics(self._registry, recorder)
         self._fresh = FreshCalls()
-        self._counting = threading.Lock()  # over what is fresh
-        self._adding = threading.Lock()  # over the numbers, held longer than agents may wait
+        self._counting = threading.Lock()  # guards `_fresh`
+        self._adding = threading.Lock()  # guards the rest, longer than an agent may wait
 
-    def observe(self, turn: FlushResult) -> None:
-        """Count what one turn of the recorder brought."""
+    def observe(self, flush: FlushResult) -> None:
+        """Count one flush of the recorder."""
         with self._counting:
-            self._fresh.count(turn)
+            self._fresh.count(flush)
 
     def late(self, by_s: float) -> None:
-        """Note how late the event loop came to what it was called for, in seconds."""
+        """Observe how late the event loop ran a callback, in seconds."""
         self._service.loop_s.observe(by_s)
 
     def sample(self) -> None:
-        """Add up what came since, so that other processes tell it, and what the recorder says."""
+        """Add what was counted since the last sample, and read the recorder's gauges."""
         with self._adding:
             with self._counting:
                 fresh, self._fresh = self._fresh, FreshCalls()
@@ -124,11 +121,11 @@ class Metrics:
         """
         self.sample()
         registry = CollectorRegistry()
-        registry.register(_Now(self._counted(), self._version))
+        registry.register(_StoreCollector(self._counted(), self._version))
         if self._shared is None:
             registry.register(self._registry)
         else:
-            _forget_the_dead(self._shared)
+            _forget_dead_processes(self._shared)
             MultiProcessCollector(registry, str(self._shared))  # type: ignore[no-untyped-call]
         encode, content_type = choose_encoder(accept)
         return encode(registry), content_type
@@ -140,82 +137,80 @@ class Metrics:
             return StoreCounts(verdicts={}, breakers={})
 
 
-class _Service:
-    """How the process itself fares."""
+class _ServiceMetrics:
+    """Prometheus metrics of the process itself."""
 
-    def __init__(self, registry: CollectorRegistry, recording: RecorderGauges) -> None:
-        self._recording = recording
+    def __init__(self, registry: CollectorRegistry, recorder: RecorderGauges) -> None:
+        self._recorder = recorder
         overhead = CallHistogram(
             "truezero_overhead_seconds",
-            "What the proxy adds: commit, an answer's end held until its call is durable; "
-            "loop, how late the process turns to what has come",
+            "Latency added by the proxy: commit, the last byte held until the call is durable; "
+            "loop, delay of the event loop",
             ("part",),
             buckets=OVERHEAD_S,
             registry=registry,
         )
-        self._held_s, self.loop_s = overhead.labels("commit"), overhead.labels("loop")
-        self._turns_s = CallHistogram(
+        self._waited_s, self.loop_s = overhead.labels("commit"), overhead.labels("loop")
+        self._flushes_s = CallHistogram(
             "truezero_recorder_turn_seconds",
-            "One turn of the recorder: a commit of all that had queued",
+            "Duration of one flush of the recorder: a commit of everything queued",
             buckets=OVERHEAD_S,
             registry=registry,
         )
-        self._gaps = Counter(
-            "truezero_gaps", "Calls that were served and could not be recorded", registry=registry
-        )
-        self._gaps_told = 0
+        self._gaps = Counter("truezero_gaps", "Calls served but not recorded", registry=registry)
+        self._gaps_added = 0
         self._gauges = {
-            name: Gauge(f"truezero_{name}", about, registry=registry, multiprocess_mode="livesum")
-            for name, about in _GAUGES
+            name: Gauge(f"truezero_{name}", text, registry=registry, multiprocess_mode="livesum")
+            for name, text in _GAUGES
         }
 
     def add(self, fresh: FreshCalls) -> None:
-        """Add what turns took, and take what the recorder says at the moment."""
-        self._held_s.add(fresh.held_s)
-        self._turns_s.add(fresh.turns_s)
-        recording = self._recording
-        self._gauges["calls_in_flight"].set(recording.in_flight)
-        self._gauges["recorder_waiting"].set(recording.waiting)
-        self._gauges["recorder_failing"].set(recording.failing)
-        counted = recording.gaps_counted
-        self._gaps.inc(counted - self._gaps_told)
-        self._gaps_told = counted
+        """Add the times of flushes, and read the recorder's gauges."""
+        self._waited_s.add(fresh.waited_s)
+        self._flushes_s.add(fresh.flushes_s)
+        recorder = self._recorder
+        self._gauges["calls_in_flight"].set(recorder.in_flight)
+        self._gauges["recorder_waiting"].set(recorder.waiting)
+        self._gauges["recorder_failing"].set(recorder.failing)
+        counted = recorder.gaps_counted
+        self._gaps.inc(counted - self._gaps_added)
+        self._gaps_added = counted
 
 
-class _Now(Collector):
-    """What is asked anew for every reader."""
+class _StoreCollector(Collector):
+    """Metrics computed for each scrape: the version, and counts of the database."""
 
     def __init__(self, census: StoreCounts, version: str) -> None:
         self._census = census
         self._version = version
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        build = GaugeMetricFamily("truezero_build", "The version that runs", labels=("version",))
+        build = GaugeMetricFamily("truezero_build", "Version of the service", labels=("version",))
         build.add_metric((self._version,), 1)
         yield build
-        yield _by(
+        yield _gauge(
             "truezero_verdicts",
-            "Rollouts by the health they were last judged to have",
+            "Rollouts by the health of their latest verdict",
             "health",
             self._census.verdicts,
         )
-        yield _by(
+        yield _gauge(
             "truezero_breakers",
-            "Lanes of batches by what their breaker lets pass",
+            "Lanes by the phase of their breaker",
             "phase",
             self._census.breakers,
         )
 
 
-def _by(name: str, about: str, label: str, counts: Mapping[str, int]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, about, labels=(label,))
+def _gauge(name: str, text: str, label: str, counts: Mapping[str, int]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=(label,))
     for value, count in counts.items():
         family.add_metric((value,), count)
     return family
 
 
-def _forget_the_dead(shared: Path) -> None:
-    """A worker that was killed has no calls in flight; what it counted stays counted."""
+def _forget_dead_processes(shared: Path) -> None:
+    """Drop the gauges of killed workers, which have no calls in flight; keep their counters."""
     for file in shared.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         if not _alive(pid):

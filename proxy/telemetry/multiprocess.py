@@ -1,6 +1,6 @@
-"""A folder for the processes of one service: gone when it ends, or at the next start if killed.
+"""Temporary folder shared by the processes of one service.
 
-It knows nothing of what is put there, and takes away nothing whose owner may be alive.
+It is deleted when the service stops or, after a kill, when the next one starts.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PREFIX = "truezero-metrics-"
-_OWNER = "owner"  # a file that is locked as long as who made the folder lives
+_OWNER = "owner"  # a file that is locked as long as the process that created the folder lives
 
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """An empty folder among the temporary ones; those of dead owners are taken away first."""
-    _take_away_the_dead(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _owned(Path(name)):
+    """Create an empty temporary folder, and delete those of dead processes."""
+    _delete_abandoned(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as name, _locked(Path(name)):
         yield Path(name)
 
 
 @contextlib.contextmanager
-def _owned(place: Path) -> Iterator[None]:
-    """The lock gets its name last, so that nobody finds it free while its owner lives."""
+def _locked(place: Path) -> Iterator[None]:
+    """Lock a folder; the lock file is renamed last, so that it never appears unlocked."""
     unlocked = place / (_OWNER + ".new")
     with unlocked.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -35,18 +35,18 @@ def _owned(place: Path) -> Iterator[None]:
         yield
 
 
-def _take_away_the_dead(place: Path) -> None:
-    for found in place.glob(_PREFIX + "*"):
-        with contextlib.suppress(OSError), _abandoned(found):
-            shutil.rmtree(found)
+def _delete_abandoned(place: Path) -> None:
+    for folder in place.glob(_PREFIX + "*"):
+        with contextlib.suppress(OSError), _abandoned(folder):
+            shutil.rmtree(folder)
 
 
 @contextlib.contextmanager
-def _abandoned(found: Path) -> Iterator[None]:
-    """Hold the lock of a folder of our user's; OSError where somebody else has it, or none is."""
-    if found.lstat().st_uid != os.getuid():
-        raise PermissionError(found)
-    lock = os.open(found / _OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+def _abandoned(folder: Path) -> Iterator[None]:
+    """Hold the lock of one of our user's folders; OSError if it is held, or there is none."""
+    if folder.lstat().st_uid != os.getuid():
+        raise PermissionError(folder)
+    lock = os.open(folder / _OWNER, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

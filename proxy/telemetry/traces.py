@@ -1,6 +1,4 @@
-"""Calls as OpenTelemetry spans, sent to a collector; the extra `otel` holds what that needs.
-
-It holds no bytes up, makes a span only once its call has ended, and puts no content into it.
+"""OpenTelemetry spans of finished calls, without content; requires the extra `otel`.
 
 Names: the GenAI semantic conventions, status Development
 (open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md, September 2026).
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 Attributes = dict[str, str | bool | int | float | tuple[str, ...]]
 
-# gen_ai.provider.name; an upstream that is not here is called by its own name.
+# gen_ai.provider.name; other upstreams use their own name.
 _PROVIDERS = {
     "azure": "azure.ai.openai",
     "bedrock": "aws.bedrock",
@@ -36,7 +34,7 @@ _PROVIDERS = {
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
 }
-# gen_ai.operation.name, by how the name of the API begins; else it is a chat.
+# gen_ai.operation.name by prefix of the API's name; all others are "chat".
 _OPERATIONS = (
     ("openai.completions", "text_completion"),
     ("anthropic.complete", "text_completion"),
@@ -51,55 +49,55 @@ _USAGE = (
     ("gen_ai.usage.reasoning.output_tokens", "reasoning_tokens"),
 )
 _PATH = "/v1/traces"  # opentelemetry.io/docs/specs/otlp: the default path of OTLP/HTTP
-_PATIENCE_S = 3.0  # at the end of the service
+_SHUTDOWN_S = 3.0
 _PORTS = {"http": 80, "https": 443}
 
 
 class MissingError(Exception):
-    """What is not installed, in one sentence."""
+    """The extra `otel` is not installed; one sentence says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where an upstream is."""
+    """Host and port of an upstream."""
 
     host: str
     port: int | None
 
 
 class Traces:
-    """Makes a span of each call that ended.
+    """Makes a span of each finished call.
 
     Arguments:
-        processor: takes spans that ended; its work is its own thread's.
-        worker: this process among those of the service.
+        processor: receives the spans, and exports them in a thread of its own.
+        worker: the name of this process, `service.instance.id`.
     """
 
     def __init__(
         self, processor: SpanProcessor, upstreams: Mapping[str, Upstream], *, worker: str
     ) -> None:
         self._api = import_module("opentelemetry.trace")
-        self._joined = _joining()
+        self._parent = _parent_extractor()
         self._provider = _provider(processor, worker)
         self._tracer: Tracer = self._provider.get_tracer("truezero", metadata.version("truezero"))
         self._addresses = {name: _address(upstream) for name, upstream in upstreams.items()}
 
-    def observe(self, turn: FlushResult) -> None:
-        """Make spans of what one turn of the recorder brought."""
-        for exchange in turn.ended:
+    def observe(self, flush: FlushResult) -> None:
+        """Make spans of the calls of one flush."""
+        for exchange in flush.ended:
             self._span(exchange)
 
-    def close(self, timeout_s: float = _PATIENCE_S) -> None:
-        """Send what waits, or give up on a collector that does not take it, in seconds."""
-        last = threading.Thread(target=self._provider.shutdown, daemon=True)
-        last.start()
-        last.join(timeout_s)
+    def close(self, timeout_s: float = _SHUTDOWN_S) -> None:
+        """Export what is queued; give up after ``timeout_s`` if the collector does not take it."""
+        shutdown = threading.Thread(target=self._provider.shutdown, daemon=True)
+        shutdown.start()
+        shutdown.join(timeout_s)
 
     def _span(self, e: Exchange) -> None:
         at = e.timing.started_at
         span = self._tracer.start_span(
             _name(e),
-            context=self._joined(e.traceparent),
+            context=self._parent(e.traceparent),
             kind=self._api.SpanKind.CLIENT,
             attributes=attributes(e, self._addresses.get(e.upstream)),
             start_time=_ns(at),
@@ -110,10 +108,10 @@ class Traces:
 
 
 def to(endpoint: str, upstreams: Mapping[str, Upstream], *, worker: str) -> Traces:
-    """Send spans to a collector, in batches, from a thread of their own.
+    """Export spans to a collector, in batches, from a background thread.
 
     Arguments:
-        endpoint: an OTLP/HTTP collector, with or without `/v1/traces`. Headers for it come from
+        endpoint: URL of an OTLP/HTTP collector, with or without `/v1/traces`. Its headers come from
             `OTEL_EXPORTER_OTLP_HEADERS`, as for any exporter.
 
     Raises:
@@ -128,7 +126,7 @@ def to(endpoint: str, upstreams: Mapping[str, Upstream], *, worker: str) -> Trac
 
 
 def check() -> None:
-    """Return where spans can be made and sent.
+    """Check that the extra `otel` is installed.
 
     Raises:
         MissingError: the extra `otel` is not installed.
@@ -138,13 +136,13 @@ def check() -> None:
         import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
     except ModuleNotFoundError as error:
         raise MissingError(
-            f"TRUEZERO_OTLP_ENDPOINT is set, but OpenTelemetry is not installed ({error.name} is "
-            "missing): pip install 'truezero[server,otel]', or unset it"
+            f"TRUEZERO_OTLP_ENDPOINT requires OpenTelemetry ({error.name} is not installed): "
+            "pip install 'truezero[server,otel]'"
         ) from None
 
 
 def attributes(e: Exchange, address: Address | None = None) -> Attributes:
-    """What a span says of a call; what is unknown is left out."""
+    """Return the attributes of a call's span, leaving out unknown ones."""
     cause, streamed = e.cause, e.streamed or None
     usage = {name: getattr(e.usage, field) for name, field in _USAGE}
     facts: dict[str, Any] = {
@@ -175,12 +173,12 @@ def attributes(e: Exchange, address: Address | None = None) -> Attributes:
 
 
 def _operation(e: Exchange) -> str | None:
-    """The convention's name of what was asked; None for a probe, which asks no model."""
+    """Return gen_ai.operation.name; None for a probe, which calls no model."""
     if e.kind is Kind.EMBEDDING:
         return "embeddings"
     if e.kind is not Kind.INFERENCE:
         return None
-    return next((name for begin, name in _OPERATIONS if e.api.startswith(begin)), "chat")
+    return next((name for prefix, name in _OPERATIONS if e.api.startswith(prefix)), "chat")
 
 
 def _name(e: Exchange) -> str:
@@ -191,7 +189,7 @@ def _name(e: Exchange) -> str:
 
 
 def _error_type(e: Exchange) -> str | None:
-    """The provider's own allow-listed code, else the status, else why there was none."""
+    """Return the provider's allow-listed code, else the status, else why there was none."""
     if e.cause is None:
         return None
     if e.cause.code:
@@ -200,23 +198,23 @@ def _error_type(e: Exchange) -> str | None:
     return str(e.status) if failed else e.cause.reason or e.cause.subcategory.value
 
 
-def _joining() -> Callable[[str | None], Context]:
-    """How an agent's own trace goes on: its `traceparent` is the span's parent."""
-    nothing: Context = import_module("opentelemetry.context").Context()
+def _parent_extractor() -> Callable[[str | None], Context]:
+    """Return a function from an agent's `traceparent` to the parent context of the span."""
+    no_parent: Context = import_module("opentelemetry.context").Context()
     propagator = import_module("opentelemetry.trace.propagation.tracecontext")
     extract = propagator.TraceContextTextMapPropagator().extract
 
-    def joined(traceparent: str | None) -> Context:
+    def parent(traceparent: str | None) -> Context:
         if traceparent is None:
-            return nothing
-        found: Context = extract({"traceparent": traceparent}, nothing)
-        return found
+            return no_parent
+        context: Context = extract({"traceparent": traceparent}, no_parent)
+        return context
 
-    return joined
+    return parent
 
 
 def _provider(processor: SpanProcessor, worker: str) -> TracerProvider:
-    """Its resource is named by us, unless `OTEL_SERVICE_NAME` and the like say otherwise."""
+    """Make a provider; `OTEL_SERVICE_NAME` and the like override its resource."""
     resources = import_module("opentelemetry.sdk.resources")
     ours = resources.Resource(
         {
@@ -240,5 +238,5 @@ def _address(upstream: Upstream) -> Address | None:
     return Address(host=parts.hostname or "", port=parts.port or _PORTS.get(parts.scheme))
 
 
-def _ns(at: float) -> int:
-    return int(at * 1e9)
+def _ns(epoch_s: float) -> int:
+    return int(epoch_s * 1e9)
