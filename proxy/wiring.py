@@ -121,8 +121,8 @@ def relay_context(
         signers=signers(environment, time.monotonic),
         access=access,
         concurrency=ConcurrencyLimiter(
-            in_all=settings.max_concurrent_calls or None,
-            each=settings.max_concurrent_calls_per_rollout or None,
+            total=settings.max_concurrent_calls or None,
+            per_rollout=settings.max_concurrent_calls_per_rollout or None,
         ),
     )
 

@@ -31,7 +31,7 @@ from proxy.inbound.request_cycle import (
     wake_all,
 )
 from proxy.routing.errors import Refusal, problem
-from proxy.routing.target import OFTEN
+from proxy.routing.target import CACHED_BYTES
 
 HEAD_LIMIT = 64 * 1024  # bytes of one request's head, give or take one read
 # So many may be asked before the answer to the first is whole; behind them nothing is read, not
@@ -172,7 +172,7 @@ class HttpProtocol(asyncio.Protocol):
         elif self._wants_socket():
             return
         version = parser.get_http_version()
-        parts = split_target if len(self._url) < OFTEN else split_target.__wrapped__
+        parts = split_target if len(self._url) < CACHED_BYTES else split_target.__wrapped__
         path, raw_path, query = parts(self._url)
         scope = self._scope.copy()
         scope["method"] = method = parser.get_method().decode("ascii")

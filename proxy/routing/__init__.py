@@ -1,1 +1,1 @@
-"""Where a call goes and whether it may: targets, upstreams, headers, keys, limits. No I/O."""
+"""Decide where a call goes: targets, upstreams, headers, rollout keys, limits. No I/O."""

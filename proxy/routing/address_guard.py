@@ -1,6 +1,6 @@
-"""Addresses where no upstream is unless its operator says so: this link's, and a cloud's metadata.
+"""Block link-local and cloud metadata addresses, unless an operator allows them for an upstream.
 
-It resolves nothing: it is shown a host, and the addresses that somebody found for it.
+Nothing is resolved here: callers pass a host and its addresses.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 _Address = IPv4Address | IPv6Address
 
 # Where machines in a cloud find their own credentials. Besides the link-local ones each cloud
-# has told its own: docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html,
+# documents its own: docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html,
 # cloud.google.com/compute/docs/metadata/querying-metadata, Azure's WireServer
 # (learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16), Alibaba
 # (alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata), Oracle, Scaleway, Linode.
@@ -44,45 +44,45 @@ _ODD = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]+)){0,3}\.?\Z
 
 
 class GuardedAddressError(OSError):
-    """A host that leads to no address but such as no upstream has."""
+    """All addresses of a host are blocked."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressGuard:
     """Which addresses of a host may be connected to.
 
-    ``near`` are the hosts whose upstream may be on this link, by ``allow_link_local``.
+    ``allowed_hosts`` are the hosts of upstreams with ``allow_link_local``.
     """
 
-    near: frozenset[str] = frozenset()
+    allowed_hosts: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, upstreams: Mapping[str, Upstream]) -> Self:
-        """What an allow-list permits."""
+        """Make the guard of an allow-list."""
         allowing = (one for one in upstreams.values() if one.url and one.allow_link_local)
         return cls(frozenset(_plain(urlsplit(one.url or "").hostname or "") for one in allowing))
 
-    def permitted(self, host: str, found: Sequence[T], address: Any) -> list[T]:
-        """Those that may be connected to.
+    def permitted(self, host: str, resolved: Sequence[T], address: Any) -> list[T]:
+        """Return the addresses that may be connected to.
 
         Arguments:
-            found: what a look-up gave.
-            address: takes one of them to its address, as text.
+            resolved: the results of a look-up.
+            address: returns the address of one of them, as text.
 
         Raises:
-            GuardedAddressError: there were some, and none may be.
+            GuardedAddressError: every one of them is blocked.
         """
-        if _plain(host) in self.near:
-            return list(found)
-        left = [one for one in found if not is_guarded(address(one))]
-        if found and not left:
-            raise GuardedAddressError("this name leads to a link-local or metadata address")
-        return left
+        if _plain(host) in self.allowed_hosts:
+            return list(resolved)
+        permitted = [one for one in resolved if not is_guarded(address(one))]
+        if resolved and not permitted:
+            raise GuardedAddressError("the host resolves to a link-local or metadata address")
+        return permitted
 
 
 @lru_cache(maxsize=1024)  # every connection asks
 def is_guarded(address: str) -> bool:
-    """Whether an address, as a resolver gives it, is one of those; so is one that is none."""
+    """Whether an address, as a resolver returns it, is blocked; so is what is no address."""
     try:
         plain = ip_address(address.partition("%")[0])
     except ValueError:
@@ -91,10 +91,10 @@ def is_guarded(address: str) -> bool:
 
 
 def check(upstreams: Mapping[str, Upstream]) -> None:
-    """Look at what an operator named; what its names lead to is looked at when they are dialled.
+    """Check the URLs of an allow-list; host names are checked again when they are resolved.
 
     Raises:
-        ValueError: an upstream is at such an address, or hides one; the sentence names it.
+        ValueError: an upstream has a blocked or obscured address; the message names it.
     """
     for upstream in upstreams.values():
         if upstream.url and not upstream.allow_link_local:
@@ -105,11 +105,11 @@ def _check(name: str, host: str) -> None:
     if host in _NAMES or (_is_address(host) and is_guarded(host)):
         raise ValueError(
             f"{name}: {host} is a link-local or cloud metadata address, where machines find "
-            f"their credentials; set allow_link_local = true under [upstreams.{name}] in "
-            "truezero.toml where that is meant"
+            f"their credentials; to allow it, set allow_link_local = true under "
+            f"[upstreams.{name}] in truezero.toml"
         )
     if not _is_address(host) and _ODD.match(host):
-        raise ValueError(f"{name}: {host} is no plain address: write it as 203.0.113.7")
+        raise ValueError(f"{name}: {host} is not a plain IPv4 address: write it as 203.0.113.7")
 
 
 def _plain(host: str) -> str:
@@ -125,7 +125,7 @@ def _is_address(host: str) -> bool:
 
 
 def _meant(address: _Address) -> Iterable[_Address]:
-    """The address, and the IPv4 address inside an IPv6 one."""
+    """Yield the address, and the IPv4 address inside an IPv6 one."""
     yield address
     if isinstance(address, IPv6Address):
         inside = address.ipv4_mapped or address.sixtofour

@@ -1,6 +1,6 @@
-"""What the proxy itself refuses, as an exception that carries its answer.
+"""Refusals of the proxy itself, as exceptions that carry their response.
 
-It never speaks for a provider: every refusal wears the header `x-truezero-refusal`.
+The header `x-truezero-refusal` tells each from a provider's error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How a request is dressed for the provider and an answer for the agent.
-
-It never looks into a body, and never logs a header.
-"""
+"""Rewrite request headers for the provider and response headers for the agent."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ KEY_HEADERS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key", b"ap
 ROLLOUT_HEADER = b"x-truezero-rollout"
 ROLE_HEADER = b"x-truezero-role"
 
-# Session names agents already send (wire-facts §7), strongest first.
+# Session headers that agents already send (wire-facts §7), strongest first.
 BORROWED = (
     b"x-session-id", b"session_id", b"session-id", b"x-claude-code-session-id",
     b"helicone-session-id", b"x-litellm-session-id", b"x-litellm-trace-id",
@@ -39,8 +36,8 @@ BORROWED = (
 _OURS = b"x-truezero-"
 _IN_ONE_HEADER = frozenset({Auth.X_API_KEY, Auth.X_GOOG_API_KEY, Auth.API_KEY})
 _NOT_FORWARDED = HOP_BY_HOP | {b"host", b"expect"}
-# What a value and a name may not hold (RFC 9110 §5). Taking away from values all that they may
-# hold, and looking whether anything is left, is a quarter of a search's time.
+# What a value and a name must not contain (RFC 9110 §5). Deleting all that values may contain,
+# and checking whether anything is left, takes a quarter of a search's time.
 _BAD_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _BAD_NAME = re.compile(rb'[\x00-\x20\x7f()<>@,;:\\\[\]={}"/?]')
 _IN_VALUES = bytes(byte for byte in range(256) if not _BAD_VALUE.search(bytes((byte,))))
@@ -60,10 +57,10 @@ SIGNATURE_HEADERS = frozenset(
 
 
 class _Plan(NamedTuple):
-    """What becomes of headers by their names alone, which hardly differ from call to call.
+    """What is done with headers by their names alone, which hardly differ from call to call.
 
-    ``passes`` says of each whether it may go on, ``keys`` where keys stand, ``unfit`` whether a
-    name among them may not be in a header at all.
+    ``passes`` has for each whether it is forwarded, ``keys`` the places of API keys, ``unfit``
+    is true where a name is not valid.
     """
 
     passes: tuple[bool, ...]
@@ -84,27 +81,27 @@ def _plan(names: tuple[bytes, ...], dropped: frozenset[bytes], ours: bytes | Non
 
 
 @lru_cache(maxsize=256)
-def _asking_plan(names: tuple[bytes, ...]) -> _Plan:
+def _request_plan(names: tuple[bytes, ...]) -> _Plan:
     return _plan(names, _NOT_FORWARDED, _OURS)
 
 
 @lru_cache(maxsize=256)
-def _answering_plan(names: tuple[bytes, ...]) -> _Plan:
+def _response_plan(names: tuple[bytes, ...]) -> _Plan:
     return _plan(names, HOP_BY_HOP, None)
 
 
 def _keys(headers: Sequence[tuple[bytes, bytes]]) -> Iterable[bytes]:
-    """What stands in the headers that carry keys."""
-    return [headers[at][1] for at in _asking_plan(tuple(map(_NAME, headers))).keys]
+    """Return the values of the headers that carry keys."""
+    return [headers[at][1] for at in _request_plan(tuple(map(_NAME, headers))).keys]
 
 
 def named(headers: Sequence[tuple[bytes, bytes]]) -> Mapping[bytes, bytes]:
-    """The first value of each header, by its lower-case name."""
+    """Return the first value of each header, by its lower-case name."""
     return dict(reversed(headers))
 
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    """The first value of a header, by its lower-case name; `named` is for several."""
+    """Return the first value of a header, by its lower-case name; `named` is for several."""
     for header, value in headers:
         if header == name:
             return value
@@ -112,9 +109,9 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 def shown_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-    """The key a caller shows, in whichever provider's header, without ``Bearer``.
+    """Return the caller's API key, in whichever provider's header, without ``Bearer``.
 
-    Of an AWS signature it is the access key's id: all else in it differs from call to call.
+    For an AWS signature it is the access key id: the rest of it differs from call to call.
     """
     for value in _keys(headers):
         if value:
@@ -129,12 +126,12 @@ def is_signature(authorization: bytes) -> bool:
 
 
 def shows_key(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether headers dressed for a provider carry a key or a token for it."""
+    """Whether headers for a provider carry a key or a token."""
     return any(name in KEY_HEADERS for name, _ in headers)
 
 
 def minted_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-    """The key of ours that a caller shows, wherever he shows it."""
+    """Return the rollout key that a caller sends, in whichever header."""
     for value in _keys(headers):
         if _is_minted(value):
             return _bare(value)
@@ -143,7 +140,7 @@ def minted_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
 
 @lru_cache(maxsize=1024)
 def key_digest(key: bytes | None, salt: bytes) -> str | None:
-    """A key as it is stored: a salted 4-byte digest, ``key-3f9a01bc`` (contract §6)."""
+    """Digest a key for storage: 4 bytes, salted, ``key-3f9a01bc`` (contract §6)."""
     if not key:
         return None
     return "key-" + hashlib.blake2b(key, digest_size=4, key=salt).hexdigest()
@@ -152,17 +149,17 @@ def key_digest(key: bytes | None, salt: bytes) -> str | None:
 def for_upstream(
     headers: Sequence[tuple[bytes, bytes]], *, host: bytes, auth: Auth, real_key: str | None
 ) -> Pairs:
-    """Dress an agent's headers for the provider; order and duplicates stay.
+    """Rewrite an agent's headers for the provider; order and duplicates stay.
 
     Arguments:
         headers: as received, names in lower case.
         host: the Host header of the upstream.
         auth: where the provider expects its key.
-        real_key: put in where the caller shows a minted key or none.
+        real_key: added where the caller sends a rollout key or none.
 
-    At an upstream that takes AWS signatures the caller's own is taken off, as none.
+    At an upstream that takes AWS signatures the caller's own signature is removed.
     """
-    plan = _asking_plan(tuple(map(_NAME, headers)))
+    plan = _request_plan(tuple(map(_NAME, headers)))
     passing: Iterable[tuple[bytes, bytes]] = compress(headers, plan.passes)
     keys = [headers[at] for at in plan.keys]
     dropped = _by_connection(headers) if plan.names_hops else _NONE
@@ -170,37 +167,37 @@ def for_upstream(
         dropped |= SIGNATURE_HEADERS
     if dropped:
         passing = (pair for pair in passing if pair[0] not in dropped)
-    dressed: Pairs = [(b"host", host), *passing]
-    shows_own = False
+    rewritten: Pairs = [(b"host", host), *passing]
+    sends_own = False
     for pair in keys:
         if _is_minted(pair[1]):
-            dressed = [each for each in dressed if each != pair]
+            rewritten = [each for each in rewritten if each != pair]
         elif pair[0] not in dropped:
-            shows_own = True
-    if real_key is not None and not shows_own and auth is not Auth.NONE:
-        dressed.append(_credential(auth, real_key))
-    return dressed
+            sends_own = True
+    if real_key is not None and not sends_own and auth is not Auth.NONE:
+        rewritten.append(_credential(auth, real_key))
+    return rewritten
 
 
 def with_length(headers: Pairs, length: int) -> Pairs:
-    """The same headers for a body of another length, in bytes; none where none was stated."""
+    """Replace the Content-Length, in bytes; none is added where none was."""
     stated = b"%d" % length
     return [(name, stated if name == b"content-length" else value) for name, value in headers]
 
 
 def for_agent(headers: Sequence[tuple[bytes, bytes]], exchange_id: str) -> Pairs:
-    """Dress a provider's answer for the agent; names come out in lower case."""
+    """Rewrite a provider's response headers for the agent; names come out in lower case."""
     names = tuple(map(bytes.lower, map(_NAME, headers)))
     values = tuple(map(_VALUE, headers))
     lowered = tuple(zip(names, values, strict=True))
-    plan = _answering_plan(names)
-    dressed = list(compress(lowered, plan.passes))
+    plan = _response_plan(names)
+    rewritten = list(compress(lowered, plan.passes))
     if plan.names_hops and (dropped := _by_connection(lowered)):
-        dressed = [pair for pair in dressed if pair[0] not in dropped]
+        rewritten = [pair for pair in rewritten if pair[0] not in dropped]
     if plan.unfit or b"".join(values).translate(None, _IN_VALUES):
-        dressed = [pair for pair in dressed if _is_fit(pair)]
-    dressed.append((b"x-truezero-exchange", exchange_id.encode()))
-    return dressed
+        rewritten = [pair for pair in rewritten if _is_fit(pair)]
+    rewritten.append((b"x-truezero-exchange", exchange_id.encode()))
+    return rewritten
 
 
 def _is_fit(pair: tuple[bytes, bytes]) -> bool:
@@ -225,7 +222,7 @@ _NONE: frozenset[bytes] = frozenset()
 
 
 def _by_connection(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """The headers that connection headers name, as meant for this hop only."""
+    """Return the headers that Connection names as hop-by-hop."""
     values = [value for name, value in headers if name == _CONNECTION]
     if len(values) == 1 and values[0] in _NAMES_NONE:
         return _NONE

@@ -1,6 +1,6 @@
-"""Keys of our own: proof that a call belongs to its rollout, minted and checked without a table.
+"""Make and check the API keys that prove a call's rollout, from one server secret.
 
-It holds one server secret and stores nothing; what it mints opens no control route.
+They open no control route, and none is stored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MINTED = "tz-"
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """Mints and checks the secrets of rollouts.
+    """Make and check the secrets of rollouts.
 
     ``secret`` is the server's own, the same in every process on one database.
     """
@@ -25,7 +25,7 @@ class Keyring:
     secret: bytes = field(repr=False)
 
     def secret_of(self, rollout_id: str) -> str:
-        """The secret that stands behind ``~`` in a rollout's base_url."""
+        """Return the secret behind ``~`` in a rollout's base_url."""
         digest = hmac.digest(self.secret, b"rollout\0" + rollout_id.encode(), hashlib.sha256)
         return base64.urlsafe_b64encode(digest[:_SECRET_BYTES]).decode()
 
@@ -34,12 +34,12 @@ class Keyring:
         return hmac.compare_digest(self.secret_of(rollout_id).encode(), secret.encode())
 
     def mint(self, rollout_id: str) -> str:
-        """An API key that names and proves one rollout: ``tz-<id>.<secret>``."""
+        """Make the API key that names and proves one rollout: ``tz-<id>.<secret>``."""
         name = base64.urlsafe_b64encode(rollout_id.encode()).decode().rstrip("=")
         return f"{_MINTED}{name}.{self.secret_of(rollout_id)}"
 
     def rollout_of(self, key: str) -> str | None:
-        """The rollout a minted key proves, or None where it is not one of ours."""
+        """Return the rollout that a key proves, or None for any other key."""
         name, dot, secret = key.removeprefix(_MINTED).partition(".")
         if not (key.startswith(_MINTED) and dot):
             return None

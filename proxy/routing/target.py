@@ -1,6 +1,6 @@
-"""Whose call it is and where it goes, from the raw path and the headers.
+"""Read the rollout and the upstream of a request from its raw path and headers.
 
-It works on the bytes as received and never on a URL rebuilt out of the Host header.
+Only the bytes as received count, never a URL rebuilt from the Host header.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _DOUBLED = b"/v1/v1/"
 _DOT_SEGMENT = re.compile(rb"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?=/|%2f|%5c|$)", re.IGNORECASE)
 _TARGET_BYTES = re.compile(rb"[\x21-\x7e]*\Z")
 
-# What is longer is no path that is asked for again and again, and would fill the memory.
-OFTEN = 2048  # bytes
+# Longer paths are not cached: they hardly repeat, and would fill the memory.
+CACHED_BYTES = 2048
 
 AGENT = "agent"
 
@@ -36,7 +36,7 @@ class Target:
     """Where one request belongs and goes.
 
     ``path`` is the raw path after the upstream's name, beginning with ``/``; ``query``
-    is raw. ``proven`` says that a secret or a minted key vouches for the rollout.
+    is raw. ``proven``: a secret or a rollout key proves the rollout.
     """
 
     rollout_id: str
@@ -83,11 +83,11 @@ def address(
 
 
 class Addresses:
-    """Reads where requests belong and go; what agents ask again and again is read once.
+    """Read requests' rollouts and destinations, with a cache of repeated paths.
 
     Arguments:
         upstreams: all there are, by name.
-        keyring: opens rollouts' secrets and keys.
+        keyring: checks rollouts' secrets and keys.
     """
 
     def __init__(self, upstreams: Mapping[str, Upstream], keyring: Keyring) -> None:
@@ -96,15 +96,15 @@ class Addresses:
         self._by_path = lru_cache(maxsize=4096)(self._of_path)
 
     def read(self, raw_path: bytes, query: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Target:
-        """As `address`."""
+        """Read one request, as `address` does."""
         minted = dress.minted_key(headers)
-        seen = dress.named(headers)
-        role = seen.get(dress.ROLE_HEADER)
+        by_name = dress.named(headers)
+        role = by_name.get(dress.ROLE_HEADER)
         if raw_path.startswith(b"/r/") or raw_path == b"/r":
-            often = len(raw_path) + len(query) + len(minted or b"") < OFTEN
-            return (self._by_path if often else self._of_path)(raw_path, query, minted, role)
+            cached = len(raw_path) + len(query) + len(minted or b"") < CACHED_BYTES
+            return (self._by_path if cached else self._of_path)(raw_path, query, minted, role)
         return self._target(
-            _header_identity(seen, minted, self._keyring), None, role, raw_path, query
+            _header_identity(by_name, minted, self._keyring), None, role, raw_path, query
         )
 
     def _of_path(
@@ -159,24 +159,24 @@ def _header_role(value: bytes | None) -> str:
 
 
 def _header_identity(
-    seen: Mapping[bytes, bytes], minted: bytes | None, keyring: Keyring
+    headers: Mapping[bytes, bytes], minted: bytes | None, keyring: Keyring
 ) -> _Identity:
     if minted is not None:
         rollout_id = keyring.rollout_of(minted.decode("latin-1"))
         if rollout_id is None:
-            raise Refusal(401, "unknown_key", "this truezero key is not one of ours")
+            raise Refusal(401, "unknown_key", "this truezero key is not valid here")
         return _Identity(rollout_id, Attribution.MINTED_KEY, True)
-    named = seen.get(dress.ROLLOUT_HEADER)
+    named = headers.get(dress.ROLLOUT_HEADER)
     if named is not None:
         return _Identity(checked_rollout(_text(named)), Attribution.HEADER, False)
     for name in dress.BORROWED:
-        value = seen.get(name)
+        value = headers.get(name)
         if value:
             return _Identity(checked_rollout(_text(value)), Attribution.BORROWED_HEADER, False)
     raise Refusal(
         400,
         "no_rollout",
-        "nothing names the rollout: use the base_url /r/{rollout}/{upstream}/…, a minted key, "
+        "no rollout given: use the base_url /r/{rollout}/{upstream}/…, a rollout key, "
         "or the header x-truezero-rollout",
     )
 
@@ -192,7 +192,7 @@ def checked_rollout(rollout_id: str) -> str:
     if len(rollout_id) > ROLLOUT_MAX:
         raise Refusal(400, "bad_rollout", f"a rollout id has at most {ROLLOUT_MAX} characters")
     if _CONTROL.search(rollout_id):
-        raise Refusal(400, "bad_rollout", "a rollout id holds no control characters")
+        raise Refusal(400, "bad_rollout", "a rollout id must not contain control characters")
     return rollout_id
 
 
@@ -210,7 +210,7 @@ def _text(value: bytes) -> str:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        raise Refusal(400, "bad_rollout", "a rollout id is UTF-8") from None
+        raise Refusal(400, "bad_rollout", "a rollout id must be UTF-8") from None
 
 
 def _upstream(path: bytes, upstreams: Mapping[str, Upstream]) -> tuple[Upstream, bytes]:
@@ -221,12 +221,14 @@ def _upstream(path: bytes, upstreams: Mapping[str, Upstream]) -> tuple[Upstream,
         known = ", ".join(sorted(upstreams))
         shown = name if name.isascii() and name.isprintable() else "that"
         raise Refusal(
-            404, "unknown_upstream", f"{shown[:64]!r} is not an upstream here; known are: {known}"
+            404,
+            "unknown_upstream",
+            f"{shown[:64]!r} is not an upstream; known upstreams: {known}",
         )
     if upstream.url is None:
         variable = f"TRUEZERO_UPSTREAM_{name.upper().replace('-', '_')}"
         raise Refusal(
-            404, "unconfigured_upstream", f"{name!r} has no address yet: set {variable}=https://…"
+            404, "unconfigured_upstream", f"{name!r} has no URL: set {variable}=https://…"
         )
     return upstream, (slash + rest) or b"/"
 
@@ -237,11 +239,11 @@ def _forwardable(path: bytes, query: bytes) -> bytes:
     if b"." in path or b"%2" in path:
         _refuse_dot_segments(path)
     if not (_TARGET_BYTES.match(path) and _TARGET_BYTES.match(query)):
-        raise Refusal(400, "bad_path", "the path holds bytes that no URL may carry")
+        raise Refusal(400, "bad_path", "the path contains bytes that are not allowed in a URL")
     return path
 
 
 def _refuse_dot_segments(path: bytes) -> None:
-    """A dot segment could climb out of an upstream's prefix."""
+    """Refuse dot segments: one could leave an upstream's prefix."""
     if _DOT_SEGMENT.search(path):
         raise Refusal(400, "bad_path", "'.' and '..' segments are not forwarded")

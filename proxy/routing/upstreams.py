@@ -1,6 +1,6 @@
 """The allow-list: which providers an agent can reach, as data.
 
-It never takes an origin from a caller.
+No origin ever comes from a caller.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ class Auth(StrEnum):
 class Upstream:
     """One provider an agent may reach.
 
-    ``url`` is ``scheme://host[:port][/prefix]``, None while an operator has yet to name
-    it. ``base_path`` is what a client's base_url ends in after the upstream's name.
+    ``url`` is ``scheme://host[:port][/prefix]``, None until an operator sets it.
+    ``base_path`` is what a client's base_url ends in after the upstream's name.
     ``env`` are the variables that point common clients at that base_url. ``key`` is the
-    real key the proxy puts in where the caller shows none; it is never printed.
+    provider key that the proxy adds where the caller sends none; it is never printed.
 
-    ``include_usage``: ask for a stream's usage on the agent's behalf. True only where it is
-    known what the asking adds, so that all of it can be taken out again: one chunk without
-    choices, ``"usage": null`` in the others, and neither comes unasked. It stays off for
-    providers whose streams state their usage unasked (DeepSeek, Groq, Mistral, Moonshot,
-    OpenRouter, Together, xAI, …), for llama.cpp (the asking moves its ``timings`` into the
+    ``include_usage``: request a stream's usage for the agent. True only where it is known what
+    this adds, so that all of it can be stripped again: one chunk without choices, and
+    ``"usage": null`` in the others, neither of which comes without it. It stays off for
+    providers whose streams always state their usage (DeepSeek, Groq, Mistral, Moonshot,
+    OpenRouter, Together, xAI, …), for llama.cpp (it moves its ``timings`` into the
     added chunk: tools/server/server-task.cpp), and for Azure, whose older API versions refuse
     the parameter.
 
-    ``allow_link_local``: it may be where otherwise only a cloud's metadata is (``reach``).
+    ``allow_link_local``: it may have an address that ``address_guard`` blocks otherwise.
     """
 
     name: str
@@ -163,12 +163,12 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}\Z")
 
 
 def normalised(name: str) -> str:
-    """One spelling for an upstream's name: lower case, ``_`` read as ``-``."""
+    """Normalise an upstream's name: lower case, ``_`` read as ``-``."""
     return name.lower().replace("_", "-")
 
 
 def checked_url(url: str) -> str:
-    """Return the URL if an operator may name it as an upstream.
+    """Return the URL if it can be an upstream's.
 
     Raises:
         ValueError: it is not ``http(s)://host[:port][/prefix]``.
@@ -179,16 +179,16 @@ def checked_url(url: str) -> str:
     if parts.username or parts.query or parts.fragment:
         raise ValueError(f"{parts.hostname!r}: an upstream's URL has no user, query or fragment")
     if not url.isascii():
-        raise ValueError("an upstream's URL is plain ASCII (write the host in its xn-- form)")
+        raise ValueError("an upstream's URL must be ASCII (write the host in its xn-- form)")
     _ = parts.port  # a port out of range raises here
     return url.rstrip("/")
 
 
 def checked_name(name: str) -> str:
-    """Return the normalised name if an upstream may carry it.
+    """Return the normalised name if an upstream can have it.
 
     Raises:
-        ValueError: the control plane uses that name, or it has other characters than
+        ValueError: the control plane uses that name, or it has characters other than
             letters, digits, ``.`` and ``-``.
     """
     plain = normalised(name)
@@ -207,7 +207,7 @@ def allow_list(changes: Mapping[str, Mapping[str, object]]) -> dict[str, Upstrea
             ``allow_link_local``.
 
     Raises:
-        ValueError: a name, URL or value that cannot be; the sentence names it.
+        ValueError: a name, URL or value is invalid; the message names it.
     """
     table = dict(BUILT_IN)
     for raw_name, change in changes.items():

@@ -105,7 +105,7 @@ def test_an_upstream_that_is_named_there_is_refused_at_start(host: str) -> None:
     "host", ["2852039166", "0xa9fea9fe", "0xA9.254.0xa9fe", "169.16689662", "0251.0376.0251.0376"]
 )
 def test_an_address_in_a_spelling_that_hides_it_is_refused_at_start(host: str) -> None:
-    with pytest.raises(SettingsError, match="no plain address"):
+    with pytest.raises(SettingsError, match="not a plain IPv4 address"):
         start(f"http://{host}/")
 
 

@@ -45,7 +45,7 @@ def test_without_a_bound_there_is_always_a_place() -> None:
 
 
 def test_a_place_that_is_given_back_is_free_again() -> None:
-    places = ConcurrencyLimiter(in_all=2, each=2)
+    places = ConcurrencyLimiter(total=2, per_rollout=2)
     for _ in range(5):
         places.acquire("a")
         places.acquire("a")
@@ -55,21 +55,21 @@ def test_a_place_that_is_given_back_is_free_again() -> None:
 
 
 def test_the_bound_in_all_counts_every_rollout() -> None:
-    places = ConcurrencyLimiter(in_all=2)
+    places = ConcurrencyLimiter(total=2)
     places.acquire("a")
     places.acquire("b")
     assert refused(lambda: places.acquire("c")).code == "too_many_calls"
 
 
 def test_a_rollout_at_its_bound_leaves_the_others_their_places() -> None:
-    places = ConcurrencyLimiter(each=1)
+    places = ConcurrencyLimiter(per_rollout=1)
     places.acquire("a")
     assert refused(lambda: places.acquire("a")).code == "too_many_calls_of_rollout"
     places.acquire("b")
 
 
 def test_who_was_refused_holds_no_place() -> None:
-    places = ConcurrencyLimiter(in_all=2, each=1)
+    places = ConcurrencyLimiter(total=2, per_rollout=1)
     places.acquire("a")
     for _ in range(3):
         refused(lambda: places.acquire("a"))
@@ -79,11 +79,11 @@ def test_who_was_refused_holds_no_place() -> None:
 
 
 def test_rollouts_that_are_over_leave_nothing_behind() -> None:
-    places = ConcurrencyLimiter(each=3)
+    places = ConcurrencyLimiter(per_rollout=3)
     for number in range(1000):
         places.acquire(f"r{number}")
         places.release(f"r{number}")
-    assert not places._of
+    assert not places._by_rollout
 
 
 # --- places: calls ---------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def provider() -> Iterator[Provider]:
 def test_a_call_over_the_bound_is_told_503_and_when_to_ask_again(provider: Provider) -> None:
     go_on = threading.Event()
     provider.plays(answers.chat_stream().stopping_after(1, Wait(go_on)))
-    places = ConcurrencyLimiter(in_all=3, each=2)
+    places = ConcurrencyLimiter(total=3, per_rollout=2)
     with relaying(provider.url, concurrency=places) as relay, ThreadPoolExecutor(3) as agents:
         waiting = [agents.submit(post, relay, rollout) for rollout in ("a", "a", "b")]
         provider.wait_for(3)
@@ -124,7 +124,7 @@ def test_one_rollouts_calls_do_not_take_anothers_places(provider: Provider) -> N
     go_on = threading.Event()
     provider.plays(Answer(body=(Wait(go_on), b"{}")))
     with (
-        relaying(provider.url, concurrency=ConcurrencyLimiter(each=1)) as relay,
+        relaying(provider.url, concurrency=ConcurrencyLimiter(per_rollout=1)) as relay,
         ThreadPoolExecutor(2) as agents,
     ):
         first = agents.submit(post, relay, "greedy")
@@ -169,7 +169,7 @@ def test_every_ending_gives_its_place_back(
     provider.plays(script)
     limits = CallLimits(read_s=0.5) if ending == "silence" else CallLimits()
     with relaying(
-        provider.url, concurrency=ConcurrencyLimiter(in_all=1, each=1), limits=limits
+        provider.url, concurrency=ConcurrencyLimiter(total=1, per_rollout=1), limits=limits
     ) as relay:
         agent(relay)
         relay.book.wait_for(1)
@@ -192,7 +192,7 @@ def eventually_served(relay: Relaying) -> bool:
 def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> None:
     limits = CallLimits(body_bytes=1000)
     with relaying(
-        f"http://127.0.0.1:{closed_port()}", concurrency=ConcurrencyLimiter(in_all=1), limits=limits
+        f"http://127.0.0.1:{closed_port()}", concurrency=ConcurrencyLimiter(total=1), limits=limits
     ) as relay:
         for _ in range(3):
             assert post(relay).headers["x-truezero-refusal"] == "upstream_unreachable"
@@ -203,7 +203,7 @@ def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> 
 def test_a_socket_holds_a_place_as_long_as_it_is_open() -> None:
     with (
         Talker() as talker,
-        relaying(talker.url, concurrency=ConcurrencyLimiter(in_all=2, each=1)) as relay,
+        relaying(talker.url, concurrency=ConcurrencyLimiter(total=2, per_rollout=1)) as relay,
         ExitStack() as stack,
     ):
         agent = stack.enter_context(opened(relay))
@@ -230,7 +230,7 @@ def eventually_opened(relay: Relaying) -> bool:
 def test_a_provider_that_refuses_the_upgrade_leaves_the_place_free() -> None:
     with (
         Talker() as talker,
-        relaying(talker.url, concurrency=ConcurrencyLimiter(in_all=1)) as relay,
+        relaying(talker.url, concurrency=ConcurrencyLimiter(total=1)) as relay,
     ):
         talker.refuses(403, b"{}")
         assert [refusal(relay).status_code for _ in range(3)] == [403] * 3
