@@ -1,6 +1,6 @@
-"""Judgement: facts of a rollout in, a verdict with evidence out; pure, standard library only.
+"""Classify rollouts: recorded calls in, a verdict with evidence out; standard library only.
 
-It opens no file, socket or database, and knows neither time nor chance but what it is given.
+No file, socket or database is opened; time and randomness are arguments.
 """
 
 from classifier.causes import classify, status_only

@@ -1,7 +1,4 @@
-"""Judge an export without a server: JSON lines in, one verdict a line out.
-
-It reads one file (``-`` is standard input), writes standard output, and asks nobody.
-"""
+"""Classify an export without a server: JSON lines in, one verdict a line out."""
 
 from __future__ import annotations
 
@@ -20,35 +17,35 @@ from classifier.codec import (
 )
 from classifier.policy import EVIDENCE, POLICIES, SEED, Policy, named
 from classifier.records import Exchange, Outcome, RolloutRecord
-from classifier.retries import in_itself
+from classifier.retries import with_advice
 from classifier.rules import judge
 from classifier.verdicts import Verdict
 
 
 class LineError(ValueError):
-    """A line of an export that cannot be read; says which and why."""
+    """A line of an export that cannot be read; the message says which and why."""
 
 
 def rollouts_of(lines: Iterable[str]) -> list[RolloutRecord]:
-    """The rollouts of an export, in the order in which each was met first.
+    """Return the rollouts of an export, in the order of their first line.
 
     A line is one JSON object. ``record`` says what it is: ``exchange`` (the default),
     ``outcome`` (with ``rollout_id``) or ``rollout`` (with ``id``). ``LineError`` names
     the line and the key that cannot be read.
     """
-    facts: dict[str, RolloutRecord] = {}
+    rollouts: dict[str, RolloutRecord] = {}
     exchanges: dict[str, list[Exchange]] = {}
     for name, record in _records(lines):
         if isinstance(record, RolloutRecord):
-            outcome = facts[name].outcome if name in facts else None
-            facts[name] = replace(record, outcome=outcome)
+            outcome = rollouts[name].outcome if name in rollouts else None
+            rollouts[name] = replace(record, outcome=outcome)
             continue
-        facts.setdefault(name, RolloutRecord(id=name))
+        rollouts.setdefault(name, RolloutRecord(id=name))
         if isinstance(record, Outcome):
-            facts[name] = replace(facts[name], outcome=record)
+            rollouts[name] = replace(rollouts[name], outcome=record)
         else:
             exchanges.setdefault(name, []).append(record)
-    return [replace(r, exchanges=tuple(exchanges.get(r.id, ()))) for r in facts.values()]
+    return [replace(r, exchanges=tuple(exchanges.get(r.id, ()))) for r in rollouts.values()]
 
 
 def _records(lines: Iterable[str]) -> Iterator[tuple[str, RolloutRecord | Outcome | Exchange]]:
@@ -85,16 +82,16 @@ def _owner(source: Mapping[str, object]) -> str:
 
 
 def judge_export(lines: Iterable[str], *, policy: Policy = EVIDENCE) -> list[Verdict]:
-    """One verdict for each rollout of an export; raises ``LineError``.
+    """Return one verdict for each rollout of an export; raises ``LineError``.
 
-    Attempts of one task are advised knowing of each other, as the service advises them.
+    Retry advice considers earlier attempts of the same task, as in the service.
     """
     judged = [(rollout, judge(rollout, policy=policy)) for rollout in rollouts_of(lines)]
     if policy is SEED:
         return [verdict for _, verdict in judged]
     causes = _causes(judged)
     return [
-        in_itself(verdict, rollout, policy, _before(rollout, causes))
+        with_advice(verdict, rollout, policy, _before(rollout, causes))
         if rollout.attempt
         else verdict
         for rollout, verdict in judged
@@ -105,13 +102,13 @@ Slot = tuple[str | None, str | None]
 
 
 def _causes(judged: Iterable[tuple[RolloutRecord, Verdict]]) -> dict[Slot, list[tuple[int, str]]]:
-    """Each task's causes with their attempts, in order."""
-    found: dict[Slot, list[tuple[int, str]]] = {}
+    """Collect each task's causes with their attempts, in order."""
+    causes: dict[Slot, list[tuple[int, str]]] = {}
     for rollout, verdict in judged:
         if rollout.task is not None and rollout.attempt is not None and verdict.cause is not None:
             slot = (rollout.batch, rollout.task)
-            found.setdefault(slot, []).append((rollout.attempt, verdict.cause))
-    return {slot: sorted(attempts) for slot, attempts in found.items()}
+            causes.setdefault(slot, []).append((rollout.attempt, verdict.cause))
+    return {slot: sorted(attempts) for slot, attempts in causes.items()}
 
 
 def _before(rollout: RolloutRecord, causes: Mapping[Slot, list[tuple[int, str]]]) -> list[str]:
@@ -120,7 +117,7 @@ def _before(rollout: RolloutRecord, causes: Mapping[Slot, list[tuple[int, str]]]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command: 0 when every line was read, 2 with one sentence when not."""
+    """Run the command: exit 0 when every line was read, else 2 with a message."""
     parser = argparse.ArgumentParser(prog="python -m classifier", description=__doc__)
     parser.add_argument("file", help="JSON lines of exchanges, outcomes and rollouts; - for stdin")
     parser.add_argument("--policy", choices=sorted(POLICIES), default=EVIDENCE.name)

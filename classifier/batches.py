@@ -1,6 +1,6 @@
-"""What a batch's score stands on: how much of it was measured, and what the rest could be.
+"""Summarise a batch: its scores, its coverage, and a check whether it is a valid measurement.
 
-It fills no gap with a guess: an unmeasured slot is left out, or counted at both extremes.
+No gap is filled with a guess: an unmeasured slot is left out, or counted at both extremes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
 
 
 class Entry(NamedTuple):
-    """What one rollout adds to its batch, every attempt for itself.
+    """What one rollout adds to its batch, each attempt separately.
 
     ``health``, ``subcategory`` and ``fingerprint`` are their names as stored (no health:
     not judged yet), ``reward`` is the one number of `reward_of`. A tuple, because a summary
@@ -45,12 +45,12 @@ class Entry(NamedTuple):
 
     @property
     def score(self) -> float | None:
-        """The reward where a model was reached."""
+        """The reward, if a model was reached."""
         return self.reward if self.scoreable == "yes" else None
 
     @classmethod
     def of(cls, result: Result) -> Entry:
-        """A result as its batch counts it."""
+        """Make the entry of a result."""
         return cls(
             rollout_id=result.rollout_id,
             task=result.task,
@@ -70,10 +70,10 @@ class Entry(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """One place in a batch's denominator: a task's attempts, the oldest first.
+    """One unit of a batch's denominator: a task's attempts, the oldest first.
 
     ``counted`` is the attempt that counts: the first with a score, else the last. Never a
-    later one, or running again until it passes would raise a score.
+    later one, or retrying until a task passes would raise the score.
     """
 
     name: str
@@ -89,8 +89,8 @@ class Scores:
     have a reward. ``score_all`` counts an unscored slot 0, ``score_effective`` leaves it
     out; ``score_worst`` and ``score_best`` count it 0 and 1. ``score_first`` looks at
     first attempts only, ``score_retried`` at slots that a later attempt fills.
-    ``retried_after_score`` are slots that were run again although a score was there. A
-    score over nothing is None.
+    ``retried_after_score`` are slots that were retried although they had a score. A
+    score over no slots is None.
     """
 
     total: int
@@ -109,7 +109,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Whether a batch is a valid measurement, and one line for each thing against it."""
+    """Whether a batch is a valid measurement, and one line for each problem."""
 
     valid: bool
     lines: tuple[str, ...]
@@ -117,7 +117,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredBatch:
-    """A batch summed up; the counts are of rollouts, every attempt included."""
+    """The summary of a batch; counts are of rollouts, every attempt included."""
 
     scores: Scores
     check: Check
@@ -133,14 +133,14 @@ class ScoredBatch:
 
 
 def reward_of(result: Result) -> float | None:
-    """The one number of a result; None when there is none, or several and no main one.
+    """Return the one score of a result; None when there is none, or several and no main one.
 
     Read by its name from ``rewards``, else from ``eval`` (true is 1, false is 0); a sole
     reward counts under any name.
     """
     rewards = result.rewards or {}
-    for told in (rewards, result.eval or {}):
-        named = (told.get(name) for name in _REWARD_NAMES)
+    for values in (rewards, result.eval or {}):
+        named = (values.get(name) for name in _REWARD_NAMES)
         number = next((value for value in named if isinstance(value, int | float)), None)
         if number is not None:
             return float(number)
@@ -148,20 +148,20 @@ def reward_of(result: Result) -> float | None:
 
 
 def slots(entries: Iterable[Entry]) -> list[Slot]:
-    """The entries as slots, in the order in which each slot was met first.
+    """Group entries into slots, in the order of their first entries.
 
     Entries of one task with different ``attempt`` numbers are attempts of one slot. A
     task that has the same number several times was sampled several times: the n-th of
     each number make the n-th slot. Without a task or a number a rollout is its own slot.
     """
     grouped: dict[tuple[str, int], list[Entry]] = {}
-    seen: dict[tuple[str, int], int] = {}
+    counts: dict[tuple[str, int], int] = {}
     for entry in entries:
         if entry.task is None or entry.attempt is None:
             grouped[f"\0{entry.rollout_id}", 0] = [entry]
             continue
         number = (entry.task, entry.attempt)
-        nth = seen[number] = seen.get(number, -1) + 1
+        nth = counts[number] = counts.get(number, -1) + 1
         grouped.setdefault((entry.task, nth), []).append(entry)
     return [_slot(attempts) for attempts in grouped.values()]
 
@@ -185,7 +185,7 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 
 def scores(batch: Sequence[Slot]) -> Scores:
-    """The scores of these slots; rewards are taken to lie between 0 and 1."""
+    """Compute the scores of these slots; rewards are assumed to lie between 0 and 1."""
     known = _known(slot.counted.score for slot in batch)
     total, unscored = len(batch), len(batch) - len(known)
     scoreable = sum(slot.counted.scoreable == "yes" for slot in batch)
@@ -212,19 +212,19 @@ def _scored_before(slot: Slot) -> bool:
 
 
 def check(batch: Sequence[Slot]) -> Check:
-    """One line for each slot that is no measurement, or a suspect or a picked one.
+    """Check a batch: one line for each slot that is no measurement, suspect or cherry-picked.
 
-    A failed attempt that a later one made good is not held against the batch.
+    A failed attempt with a successful retry does not count against the batch.
     """
     lines: list[str] = []
     for slot in batch:
-        lines += _found(slot.counted, slot.name)
+        lines += _problems(slot.counted, slot.name)
         if len(slot.attempts) > 1:
-            lines += _picked(slot)
+            lines += _cherry_picked(slot)
     return Check(valid=not lines, lines=tuple(lines))
 
 
-def _found(entry: Entry, name: str) -> list[str]:
+def _problems(entry: Entry, name: str) -> list[str]:
     if entry.diagnostics:
         return [diagnostic.check_line(name) for diagnostic in entry.diagnostics]
     if entry.provisional:
@@ -234,7 +234,7 @@ def _found(entry: Entry, name: str) -> list[str]:
     return []
 
 
-def _picked(slot: Slot) -> list[str]:
+def _cherry_picked(slot: Slot) -> list[str]:
     if not _scored_before(slot):
         return []
     return [f"{slot.name}: run again although a score was there: only the first one counts"]
@@ -256,12 +256,12 @@ def _tally(names: Iterable[str | None]) -> dict[str, int]:
 
 
 def _summaries(diagnostics: Iterable[Diagnostic]) -> tuple[str, ...]:
-    had = Counter(type(diagnostic) for diagnostic in diagnostics)
-    return tuple(kind.summary(had[kind]) for kind in kinds() if had[kind])
+    counts = Counter(type(diagnostic) for diagnostic in diagnostics)
+    return tuple(kind.summary(counts[kind]) for kind in kinds() if counts[kind])
 
 
 def summarize(entries: Sequence[Entry]) -> ScoredBatch:
-    """A batch's counts, scores and check, from the entry of every attempt in it."""
+    """Summarise a batch from the entry of every attempt in it."""
     batch = slots(entries)
 
     def each(name: str) -> Iterable[Any]:

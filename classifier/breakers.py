@@ -1,7 +1,7 @@
-"""The circuit breaker of one lane in one batch: verdicts in, in order; who may start, out.
+"""The circuit breaker of one lane in one batch, as pure functions over its state.
 
-It keeps nothing and knows no clock: a state is a value that a database row can hold, and
-the time is handed in.
+Verdicts are fed in order; `admit` says whether a rollout may start. A state is a value that a
+database row can hold, and the time is an argument.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from classifier.verdicts import Health, Verdict
 
 
 class Phase(StrEnum):
-    """What a breaker lets pass."""
+    """What a breaker admits."""
 
     CLOSED = "closed"  # everything
     OPEN = "open"  # nothing new
-    HALF_OPEN = "half_open"  # one canary, whose health decides
+    HALF_OPEN = "half_open"  # one probe, whose health decides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerState:
     """One lane's breaker; times in seconds since the epoch.
 
-    ``tripped_by`` are the rollouts of the present streak, oldest first. ``retry_at`` is
-    when the provider said that a spent quota comes back. ``canary`` is the one rollout
-    that a half-open breaker let in.
+    ``tripped_by`` are the rollouts of the current streak, oldest first. ``retry_at`` is
+    when the provider said that a spent quota resets. ``canary`` is the one probe rollout
+    that a half-open breaker admitted.
     """
 
     batch: str
@@ -48,10 +48,10 @@ class BreakerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Whether a rollout may start: ``error`` is None, or the sentence that says why not.
+    """Whether a rollout may start: ``error`` is None, or the reason why not.
 
-    ``changed`` are the breakers for which it goes in as a canary, to be stored before the
-    rollout starts so that nobody else sends a second one.
+    ``changed`` are the breakers whose probe it becomes, to be stored before the rollout
+    starts so that there is no second one.
     """
 
     error: str | None = None
@@ -67,7 +67,7 @@ class _Weight(StrEnum):
 
 
 def _weight(verdict: Verdict) -> _Weight:
-    """A transient failure neither feeds a streak nor breaks one; nor does one unjudged."""
+    """Weigh a verdict: a transient failure neither feeds a streak nor breaks one."""
     if verdict.health is Health.HEALTHY:
         # A rollout whose model was never reached says nothing about its lane.
         return _Weight.CLEARS if verdict.scoreable != "unknown" else _Weight.SILENT
@@ -83,7 +83,7 @@ def feed(
     now: float,
     policy: Policy = EVIDENCE,
 ) -> list[BreakerState]:
-    """The breakers of the verdict's batch that it changes, as they are afterwards.
+    """Return the breakers of the verdict's batch that it changes, as they are afterwards.
 
     Verdicts are fed in the order in which they were given; a provisional one, one without
     a batch, and one fed before change nothing. A lane without a state yet gets one.
@@ -100,12 +100,12 @@ def feed(
 
 
 def _lane(verdict: Verdict) -> str:
-    """Its lane; the lane that leaves everything open where no call and no name tells."""
+    """Return its lane; the lane of unknown parts where neither a call nor a name states it."""
     return verdict.lane or str(Lane())
 
 
 def _concerns(state: BreakerState, verdict: Verdict) -> bool:
-    """Whether a verdict says something about a lane: its own, one it clears, or its canary."""
+    """Whether a verdict concerns a lane: its own, one it clears, or as its probe."""
     if state.canary == verdict.rollout_id or state.lane == _lane(verdict):
         return True
     if _weight(verdict) is not _Weight.CLEARS:
@@ -137,7 +137,7 @@ def _after_canary(
     match weight:
         case _Weight.CLEARS:
             return _closed(state)
-        case _Weight.SILENT:  # it proved nothing: the next one may try
+        case _Weight.SILENT:  # it proves nothing: the next one may probe
             return replace(state, canary=None)
         case _Weight.FEEDS:
             return _opened(_counted(state, verdict), verdict, now)
@@ -145,10 +145,10 @@ def _after_canary(
 
 
 def _cleared(state: BreakerState) -> BreakerState:
-    """A healthy completion ends a streak.
+    """End a streak by a healthy rollout.
 
-    Where the breaker is open it was already under way, perhaps before the lane died: that
-    earns a canary, not a flood.
+    Where the breaker is open, the rollout had started before, perhaps before the lane failed:
+    that allows one probe, not all.
     """
     if state.phase is Phase.CLOSED:
         return _closed(state)
@@ -156,7 +156,7 @@ def _cleared(state: BreakerState) -> BreakerState:
 
 
 def _fed(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
-    """One more in the streak; rollouts that were in flight when it opened do not count."""
+    """Extend the streak; rollouts that were in flight when it opened do not count."""
     if state.phase is not Phase.CLOSED or verdict.rollout_id in state.tripped_by:
         return state
     counted = _counted(state, verdict)
@@ -188,20 +188,20 @@ def _opened(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
 
 
 def reset(state: BreakerState) -> BreakerState:
-    """The breaker as a person resets it: an open one lets a canary in, a closed one forgets."""
+    """Reset a breaker: an open one admits one probe, a closed one starts a new streak."""
     if state.phase is Phase.CLOSED:
         return _closed(state)
     return replace(state, phase=Phase.HALF_OPEN, canary=None, retry_at=None)
 
 
 def at(state: BreakerState, now: float) -> BreakerState:
-    """The breaker as it stands at this time: half open once a known reset time has passed."""
+    """Return the breaker at this time: half open once a known reset time has passed."""
     due = state.phase is Phase.OPEN and state.retry_at is not None and now >= state.retry_at
     return replace(state, phase=Phase.HALF_OPEN, retry_at=None) if due else state
 
 
 def admit(rollout: RolloutRecord, states: Sequence[BreakerState], *, now: float) -> Admission:
-    """Whether a rollout may start, by what its registration names: upstream and model.
+    """Decide whether a rollout may start, by its registration's upstream and model.
 
     One that names neither is held by any open lane of its batch.
     """
@@ -211,18 +211,18 @@ def admit(rollout: RolloutRecord, states: Sequence[BreakerState], *, now: float)
         for current in (at(state, now) for state in states if state.batch == rollout.batch)
         if current.phase is not Phase.CLOSED and Lane.read(current.lane).meets(wanted)
     ]
-    shut = next((state for state in held if not _lets_in(state, rollout)), None)
-    if shut is not None:
-        return Admission(error=skipped(shut))
+    refusing = next((state for state in held if not _admits(state, rollout)), None)
+    if refusing is not None:
+        return Admission(error=skipped(refusing))
     return Admission(changed=tuple(replace(state, canary=rollout.id) for state in held))
 
 
-def _lets_in(state: BreakerState, rollout: RolloutRecord) -> bool:
+def _admits(state: BreakerState, rollout: RolloutRecord) -> bool:
     return state.phase is Phase.HALF_OPEN and state.canary in (None, rollout.id)
 
 
 def skipped(state: BreakerState) -> str:
-    """``skipped: breaker open on auth:401 after 5 rollouts in a row``."""
+    """Return ``skipped: breaker open on auth:401 after 5 rollouts in a row``."""
     word = "open" if state.phase is Phase.OPEN else "half open"
     waiting = f", waiting for {state.canary}" if state.canary else ""
     rollouts = "1 rollout" if state.streak == 1 else f"{state.streak} rollouts"

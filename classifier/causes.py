@@ -1,7 +1,4 @@
-"""Why one call failed: what its answer proves, put against the table of provider facts.
-
-It never looks at a request or a completion, and keeps no message.
-"""
+"""Classify why one call failed, by the cause table."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ _ANSWERING: Final = frozenset((Kind.INFERENCE, Kind.EMBEDDING))
 
 
 def status_only(status: int) -> Subcategory | None:
-    """What the HTTP status alone says, as benchflow's table does; None below 400.
+    """Classify by the HTTP status alone, as benchflow does; None below 400.
 
     Source: benchflow-ai/benchflow, ``_api_error_subcategory`` in its usage accounting.
     """
@@ -40,15 +37,16 @@ def status_only(status: int) -> Subcategory | None:
 
 
 def classify(answer: Answer, *, stall_s: float = 60.0) -> Cause | None:
-    """Why this call failed, or None when the provider did not fail it.
+    """Classify a failed call; None when the provider did not fail it.
 
     A status from 400 on is a cause for every kind of call; an error inside a 200 only for
-    inference and embeddings, a flaw only for inference. A redirect is none: the client
-    follows it, and what follows is judged by itself. LOST is left to the rollout's rules.
+    inference and embeddings, a flaw only for inference. A redirect is no failure:
+    the client follows it, and the next call is classified by itself. LOST is left to the
+    rollout's rules.
 
     Args:
-        answer: all that the answer can prove.
-        stall_s: seconds of silence after which an agent's leaving is the provider's doing.
+        answer: the evidence of one call.
+        stall_s: seconds of silence after which an agent's hang-up is the provider's failure.
     """
     if answer.ending is Ending.LOST:
         return None
@@ -56,12 +54,12 @@ def classify(answer: Answer, *, stall_s: float = 60.0) -> Cause | None:
         return _read(answer)
     if answer.error is not None and answer.kind in _ANSWERING:
         return _read(answer)
-    row = _unsaid_failure(answer, stall_s)
+    row = _failure_without_error(answer, stall_s)
     return None if row is None else _cause(row, answer, None)
 
 
-def _unsaid_failure(answer: Answer, stall_s: float) -> CauseRow | None:
-    """The failures that no error speaks of: how it ended, and what it lacks."""
+def _failure_without_error(answer: Answer, stall_s: float) -> CauseRow | None:
+    """Return the row of a failure without an error: by its ending or its flaw."""
     if answer.ending is Ending.LEFT_BY_AGENT:
         stalled = answer.kind in _ANSWERING and answer.silent_s > stall_s
         return ENDINGS[answer.ending] if stalled else None
@@ -81,18 +79,18 @@ _NOTHING: Final = ProviderError()
 
 def _read(answer: Answer) -> Cause:
     error = answer.error or _NOTHING
-    status = _told_status(answer.status, error.status)
+    status = _stated_status(answer.status, error.status)
     names = tuple(_names(error, answer.stated_type))
     lowered = frozenset(name.lower() for name in names)
-    row = next(row for row in TABLE if _strikes(row, answer, error, status, lowered))
+    row = next(row for row in TABLE if _matches(row, answer, error, status, lowered))
     return _cause(row, answer, next((n for n in names if n.lower() in row.names), None))
 
 
-def _told_status(http: int | None, stated: int | None) -> int | None:
-    """The status that describes the failure best.
+def _stated_status(http: int | None, stated: int | None) -> int | None:
+    """Return the status that describes the failure best.
 
-    Inside a 200 only the body can tell. A 400 or a 5xx that states another status was
-    flattened on the way (gateways wrap what the provider behind them said).
+    Inside a 200 only the body can state it. A 400 or a 5xx whose body states another status
+    was flattened on the way (gateways wrap the provider's response).
     """
     if http is None or http < 400:
         return stated
@@ -106,7 +104,7 @@ def _names(error: ProviderError, stated_type: str | None) -> Iterator[str]:
             yield name
 
 
-def _strikes(
+def _matches(
     row: CauseRow, answer: Answer, error: ProviderError, status: int | None, names: frozenset[str]
 ) -> bool:
     return (
@@ -128,7 +126,7 @@ _SECRET: Final = re.compile(
 
 
 def _stored(names: Iterable[str | None]) -> str | None:
-    """The first name fit to keep: a short token that cannot be a sentence or a key."""
+    """Return the first name safe to store: a short token that is no sentence and no key."""
     fit = (n for n in names if n and _TOKEN.fullmatch(n) and not _SECRET.match(n))
     return next(fit, None)
 
@@ -137,12 +135,12 @@ def _cause(row: CauseRow, answer: Answer, matched: str | None) -> Cause:
     error = answer.error or _NOTHING
     transient = row.gives.transient if row.transient is None else row.transient
     waits = transient or row.gives is Subcategory.QUOTA
-    told = answer.retry_after_s if answer.retry_after_s is not None else error.retry_after_s
+    stated = answer.retry_after_s if answer.retry_after_s is not None else error.retry_after_s
     return Cause(
         subcategory=row.gives,
         transient=transient,
         rule=row.id,
         reason=row.reason,
         code=_stored((matched, error.code, error.type, *error.reasons, answer.stated_type)),
-        retry_after_s=told if waits else None,
+        retry_after_s=stated if waits else None,
     )

@@ -1,6 +1,6 @@
-"""Nouns to flat JSON-ready dicts and back, under the names that REST and exports promise.
+"""Encode records as flat JSON-ready dicts under REST's names, and decode them.
 
-It changes no value: what is written and read again is equal, and unknown keys are ignored.
+Decoding ignores unknown keys; what was encoded decodes to an equal value.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ E = TypeVar("E", bound=Enum)
 
 
 def encode_exchange(exchange: Exchange) -> Json:
-    """One call under contract §2's names, then what else judging it again takes.
+    """Encode a call under contract §2's names, then what else classifying it again needs.
 
     Times are seconds; ``started_at`` since the epoch. Without a cause the five names of
     a cause are None.
@@ -94,7 +94,7 @@ def _value(member: Enum | None) -> object:
 
 
 class CodecError(ValueError):
-    """A dict that is not what it should be; ``field`` names where."""
+    """A dict cannot be decoded; ``field`` names the key."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -103,7 +103,7 @@ class CodecError(ValueError):
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise CodecError(name, "is not a text")
+        raise CodecError(name, "is not a string")
     return value
 
 
@@ -208,14 +208,14 @@ def _read(noun: type[N], columns: Columns, source: Mapping[str, object], **more:
 
 
 def _missing(noun: type[N], columns: Columns, values: Mapping[str, object]) -> str:
-    """The name of the first field that has no default and no value."""
+    """Return the name of the first field that has no default and no value."""
     names = {field: name for name, (field, _) in columns.items()}
     required = [f.name for f in fields(noun) if f.name in names and f.name not in values]
     return next((names[name] for name in required), noun.__name__)
 
 
 def decode_exchange(source: Mapping[str, object]) -> Exchange:
-    """What ``encode_exchange`` wrote; ``CodecError`` names the key that cannot be read."""
+    """Decode an exchange; ``CodecError`` names the key that cannot be read."""
     caused = source.get("subcategory") is not None
     return _read(
         Exchange,
@@ -228,7 +228,7 @@ def decode_exchange(source: Mapping[str, object]) -> Exchange:
 
 
 def encode_outcome(outcome: Outcome) -> Json:
-    """What the runner reported, under contract §2's names."""
+    """Encode an outcome under contract §2's names."""
     encoded: Json = {name: getattr(outcome, field) for name, (field, _) in _OUTCOME.items()}
     return encoded | {
         "status": outcome.status.value,
@@ -237,7 +237,7 @@ def encode_outcome(outcome: Outcome) -> Json:
 
 
 def decode_outcome(source: Mapping[str, object]) -> Outcome:
-    """An outcome from its dict.
+    """Decode an outcome.
 
     ``CodecError`` names a key with a value outside its set, ``OutcomeError`` one that
     contradicts another.
@@ -246,17 +246,17 @@ def decode_outcome(source: Mapping[str, object]) -> Outcome:
 
 
 def encode_rollout(rollout: RolloutRecord) -> Json:
-    """What is known of a rollout besides its exchanges and its outcome."""
+    """Encode a rollout without its exchanges and its outcome."""
     return {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
 
 
 def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:
-    """A rollout without exchanges and outcome; ``CodecError`` names a wrong key."""
+    """Decode a rollout without exchanges and outcome; ``CodecError`` names a wrong key."""
     return _read(RolloutRecord, _ROLLOUT, source)
 
 
 def encode_verdict(verdict: Verdict) -> Json:
-    """The verdict with the contract's keys in the contract's order."""
+    """Encode a verdict with the contract's keys in the contract's order."""
     return {
         "rollout_id": verdict.rollout_id,
         "batch": verdict.batch,
@@ -303,25 +303,25 @@ _LAYERS = {member.value: member for member in Layer}
 # All of a verdict but the provider's wait, which is its last field.
 _VERDICT = tuple(f.name for f in fields(Verdict))[:-1]
 _IN_ORDER = itemgetter(*_VERDICT)
-_UNSAID = asdict(Verdict(rollout_id="", batch=None, health=Health.HEALTHY, rule="", policy=""))
+_DEFAULTS = asdict(Verdict(rollout_id="", batch=None, health=Health.HEALTHY, rule="", policy=""))
 for _required in ("rollout_id", "batch", "health", "rule", "policy"):
-    del _UNSAID[_required]
+    del _DEFAULTS[_required]
 
 
 def decode_verdict(source: Mapping[str, object]) -> Verdict:
-    """What ``encode_verdict`` wrote: a verdict as it was stored, without the provider's wait."""
-    kept: dict[str, Any] = {**_UNSAID, **source}
-    subcategory, layer, retry = kept["subcategory"], kept["layer"], kept["retry"]
-    kept["health"] = _HEALTHS[kept["health"]]
-    kept["subcategory"] = _SUBCATEGORIES[subcategory] if subcategory else None
-    kept["layer"] = _LAYERS[layer] if layer else None
-    kept["retry"] = Retry(**retry)
-    kept["warnings"], kept["evidence"] = tuple(kept["warnings"]), tuple(kept["evidence"])
-    return Verdict(*_IN_ORDER(kept))  # by position: a batch may have thousands
+    """Decode a stored verdict, which is without the provider's wait."""
+    values: dict[str, Any] = {**_DEFAULTS, **source}
+    subcategory, layer, retry = values["subcategory"], values["layer"], values["retry"]
+    values["health"] = _HEALTHS[values["health"]]
+    values["subcategory"] = _SUBCATEGORIES[subcategory] if subcategory else None
+    values["layer"] = _LAYERS[layer] if layer else None
+    values["retry"] = Retry(**retry)
+    values["warnings"], values["evidence"] = tuple(values["warnings"]), tuple(values["evidence"])
+    return Verdict(*_IN_ORDER(values))  # by position: a batch may have thousands
 
 
 def encode_result(result: Result) -> Json:
-    """The record a runner stores; every diagnostic kind's field is there, mostly None."""
+    """Encode a result; every diagnostic kind's field is there, mostly None."""
     encoded: Json = {}
     for field in fields(Result):
         if field.name == "diagnostics":

@@ -1,7 +1,4 @@
-"""What can be wrong with a measurement, one declaration a kind; results and checks ask here.
-
-It judges nothing: each kind only reads a verdict that was given.
-"""
+"""Diagnostics: what can be wrong with a measurement, one class per kind, read from a verdict."""
 
 from __future__ import annotations
 
@@ -28,16 +25,16 @@ class Diagnostic(ABC):
     @classmethod
     @abstractmethod
     def of(cls, verdict: Verdict) -> Self | None:
-        """This kind as the verdict has it; None when it does not apply."""
+        """Make the diagnostic of a verdict; None when this kind does not apply."""
 
     @classmethod
     @abstractmethod
     def summary(cls, count: int) -> str:
-        """One sentence for a batch in which ``count`` rollouts have it."""
+        """Return one sentence for a batch in which ``count`` rollouts have it."""
 
     @abstractmethod
     def check_line(self, name: str) -> str:
-        """One line on the measurement called ``name``."""
+        """Return one line about the measurement called ``name``."""
 
 
 Kind = TypeVar("Kind", bound=type[Diagnostic])
@@ -45,7 +42,7 @@ _registry: dict[str, type[Diagnostic]] = {}
 
 
 def declare(kind: Kind) -> Kind:
-    """Enter a kind; ``ValueError`` where another one owns its result field."""
+    """Register a kind; ``ValueError`` where another one owns its result field."""
     if kind.field in _registry:
         raise ValueError(f"{kind.field} belongs to {_registry[kind.field].__name__}")
     _registry[kind.field] = kind
@@ -53,33 +50,33 @@ def declare(kind: Kind) -> Kind:
 
 
 def kinds() -> tuple[type[Diagnostic], ...]:
-    """Every kind, in the order of declaration."""
+    """Return every kind, in the order of declaration."""
     return tuple(_registry.values())
 
 
 def diagnose(verdict: Verdict) -> tuple[Diagnostic, ...]:
-    """All that is wrong with this measurement; empty when nothing is."""
-    found = (kind.of(verdict) for kind in kinds())
-    return tuple(diagnostic for diagnostic in found if diagnostic is not None)
+    """Return all that is wrong with this measurement; empty when nothing is."""
+    diagnostics = (kind.of(verdict) for kind in kinds())
+    return tuple(diagnostic for diagnostic in diagnostics if diagnostic is not None)
 
 
 def result_fields(diagnostics: Iterable[Diagnostic]) -> dict[str, dict[str, object] | None]:
-    """Every kind's result field, None where the kind does not apply."""
+    """Return every kind's result field, None where the kind does not apply."""
     fields: dict[str, dict[str, object] | None] = dict.fromkeys(_registry)
     return fields | {
-        found.field: asdict(found)  # type: ignore[call-overload]  # every kind is a dataclass
-        for found in diagnostics
+        diagnostic.field: asdict(diagnostic)  # type: ignore[call-overload]  # every kind is a dataclass
+        for diagnostic in diagnostics
     }
 
 
 def summaries(verdicts: Iterable[Verdict]) -> list[str]:
-    """One sentence for each kind that any of the verdicts has."""
-    had = [type(found) for verdict in verdicts for found in diagnose(verdict)]
-    return [kind.summary(had.count(kind)) for kind in kinds() if kind in had]
+    """Return one sentence for each kind that any of the verdicts has."""
+    present = [type(diagnostic) for verdict in verdicts for diagnostic in diagnose(verdict)]
+    return [kind.summary(present.count(kind)) for kind in kinds() if kind in present]
 
 
 def check_lines(verdict: Verdict, name: str) -> list[str]:
-    """One line for each thing wrong with the measurement called ``name``."""
+    """Return one line for each thing wrong with the measurement called ``name``."""
     return [diagnostic.check_line(name) for diagnostic in diagnose(verdict)]
 
 
@@ -101,8 +98,8 @@ def _proved(rule: str) -> str:
     return _PROVED.get(rule, rule.replace("_", " "))
 
 
-def _told(verdict: Verdict) -> str:
-    """What the verdict's sentence says behind its category."""
+def _detail(verdict: Verdict) -> str:
+    """Return the verdict's sentence without its category."""
     return (verdict.error or "").partition(": ")[2]
 
 
@@ -131,7 +128,7 @@ class ApiErrorInfo(Diagnostic):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self | None:
-        """Applies to every proven api_error."""
+        """Apply to every proven api_error."""
         if verdict.health is not Health.API_ERROR:
             return None
         subcategory = verdict.subcategory
@@ -149,16 +146,16 @@ class ApiErrorInfo(Diagnostic):
             recovered_requests=verdict.recovered_requests,
             lost_s=verdict.lost_s,
             evidence=verdict.evidence,
-            detail=_told(verdict),
+            detail=_detail(verdict),
         )
 
     @classmethod
     def summary(cls, count: int) -> str:
-        """For example ``3 rollouts failed on provider errors: see api_error_info``."""
+        """Return, for example, ``3 rollouts failed on provider errors: see api_error_info``."""
         return f"{_rollouts(count)} failed on provider errors: see {cls.field}"
 
     def check_line(self, name: str) -> str:
-        """Not a measurement, and which failure made it so."""
+        """Name the failure that makes it no measurement."""
         kind = "transient" if self.transient else "permanent"
         proof = f"{self.subcategory}, {kind}, {self.detail}"
         return f"{name}: not a measurement: {_proved(self.rule)} ({proof})"
@@ -167,7 +164,7 @@ class ApiErrorInfo(Diagnostic):
 @declare
 @noun
 class SuspectedApiErrorInfo(Diagnostic):
-    """A provider failure that only the absence of any sign of a model suggests."""
+    """A provider failure suggested by the absence of any sign of a model."""
 
     field: ClassVar[str] = "suspected_api_error_info"
     category: ClassVar[str] = Health.SUSPECTED_API_ERROR.value
@@ -184,7 +181,7 @@ class SuspectedApiErrorInfo(Diagnostic):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self | None:
-        """Applies to every suspected_api_error."""
+        """Apply to every suspected_api_error."""
         if verdict.health is not Health.SUSPECTED_API_ERROR:
             return None
         return cls(
@@ -196,17 +193,17 @@ class SuspectedApiErrorInfo(Diagnostic):
             output_tokens=verdict.output_tokens,
             tool_calls=verdict.tool_calls,
             evidence=verdict.evidence,
-            detail=_told(verdict),
+            detail=_detail(verdict),
         )
 
     @classmethod
     def summary(cls, count: int) -> str:
-        """For example ``1 rollout shows no sign of a model: see suspected_api_error_info``."""
+        """Return, for example, ``1 rollout shows no sign of a model: see …``."""
         verb = "shows" if count == 1 else "show"
         return f"{_rollouts(count)} {verb} no sign of a model: see {cls.field}"
 
     def check_line(self, name: str) -> str:
-        """A suspect measurement, and what is suspicious about it."""
+        """Name what is suspicious about the measurement."""
         return f"{name}: suspect measurement: {_proved(self.rule)} ({self.detail})"
 
 
@@ -223,7 +220,7 @@ class UndecidedInfo(Diagnostic):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self | None:
-        """Applies to every undecided rollout."""
+        """Apply to every undecided rollout."""
         if verdict.health is not Health.UNDECIDED:
             return None
         missing = tuple(w for w in verdict.warnings if w.startswith("calls_"))
@@ -231,11 +228,11 @@ class UndecidedInfo(Diagnostic):
 
     @classmethod
     def summary(cls, count: int) -> str:
-        """For example ``2 rollouts lack evidence: see undecided_info``."""
+        """Return, for example, ``2 rollouts lack evidence: see undecided_info``."""
         return f"{_rollouts(count)} {'lacks' if count == 1 else 'lack'} evidence: see {cls.field}"
 
     def check_line(self, name: str) -> str:
-        """Not decided, and which evidence is missing."""
+        """Name the evidence that is missing."""
         why = ", ".join(word.replace("_", " ") for word in self.missing) or "no call seen yet"
         return f"{name}: not decided: evidence is missing ({why})"
 
@@ -252,16 +249,16 @@ class NotJudgedInfo(Diagnostic):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self | None:
-        """Applies where no prompt was executed."""
+        """Apply where no prompt was executed."""
         if verdict.health is not Health.NOT_JUDGED:
             return None
         return cls(total_requests=verdict.total_requests)
 
     @classmethod
     def summary(cls, count: int) -> str:
-        """For example ``1 rollout executed no prompt: see not_judged_info``."""
+        """Return, for example, ``1 rollout executed no prompt: see not_judged_info``."""
         return f"{_rollouts(count)} executed no prompt: see {cls.field}"
 
     def check_line(self, name: str) -> str:
-        """Not a measurement, because nothing was asked."""
+        """Say that no prompt was executed."""
         return f"{name}: not a measurement: no prompt was executed"

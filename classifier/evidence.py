@@ -1,7 +1,4 @@
-"""All that the rules look at, gathered once: a rollout's counted calls and what the runner said.
-
-It answers questions of fact; which fact decides is for the rules.
-"""
+"""The evidence that the rules read: a rollout's counted calls and the runner's outcome."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from classifier.logical_calls import (
     calls_of,
     counted,
     ended_at,
+    has_output,
     main_calls,
-    spoke,
 )
 from classifier.policy import Policy
 from classifier.records import Exchange, ExecutionStatus, Outcome, RolloutRecord
@@ -30,7 +27,7 @@ REPORTED_ERRORS = frozenset(ExecutionStatus) - {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One rollout, seen.
+    """The evidence of one rollout.
 
     ``exchanges``: every counted attempt by its end, ``failures`` those that failed;
     ``calls``: the same as logical calls, ``main`` those to the model under test;
@@ -44,11 +41,11 @@ class Evidence:
     main: tuple[LogicalCall, ...]
     failures: list[Exchange]
     answers: list[Exchange]
-    standings: frozenset[CallState]
+    states: frozenset[CallState]
 
     @classmethod
     def of(cls, rollout: RolloutRecord, policy: Policy) -> Evidence:
-        """Gather them; the order in which records arrived makes no difference."""
+        """Gather the evidence; the order in which records arrived makes no difference."""
         exchanges = counted(rollout.exchanges)
         calls = calls_of(exchanges)
         return cls(
@@ -58,27 +55,27 @@ class Evidence:
             calls=calls,
             main=main_calls(calls, rollout),
             failures=[x for x in exchanges if x.cause is not None],
-            standings=frozenset({call.standing for call in calls}),
-            answers=[call.last for call in calls if call.standing is CallState.ANSWERED],
+            states=frozenset({call.state for call in calls}),
+            answers=[call.last for call in calls if call.state is CallState.ANSWERED],
         )
 
     @property
     def outcome(self) -> Outcome | None:
-        """What the runner reported, None before it did."""
+        """The outcome that the runner reported; None before."""
         return self.rollout.outcome
 
     @property
     def exempt(self) -> bool:
-        """Whether the agent is on a subscription of its own and never passes the proxy."""
+        """Whether the agent has its own subscription and never calls the proxy."""
         return self.rollout.usage_channel == "none"
 
-    def any(self, *standings: CallState) -> bool:
-        """Whether any call stands so."""
-        return not self.standings.isdisjoint(standings)
+    def any(self, *states: CallState) -> bool:
+        """Whether any call is in one of these states."""
+        return not self.states.isdisjoint(states)
 
 
 def unprompted(outcome: Outcome | None) -> bool:
-    """Whether no prompt was executed; a runner that kept no count is believed to have."""
+    """Whether no prompt was executed; without a count only a failed setup says so."""
     if outcome is None:
         return False
     if outcome.prompts_executed is None:
@@ -87,7 +84,7 @@ def unprompted(outcome: Outcome | None) -> bool:
 
 
 def reported_error(outcome: Outcome | None) -> bool:
-    """Whether the runner itself says that the execution went wrong."""
+    """Whether the runner reported an execution error."""
     return outcome is not None and (bool(outcome.error) or outcome.status in REPORTED_ERRORS)
 
 
@@ -97,12 +94,12 @@ def reported_activity(outcome: Outcome | None) -> bool:
 
 
 def any_output(calls: tuple[LogicalCall, ...]) -> bool:
-    """Whether any output came, in an answer or in part of one."""
-    return any(spoke(attempt) for call in calls for attempt in call.attempts)
+    """Whether any output came, in a complete response or a partial one."""
+    return any(has_output(attempt) for call in calls for attempt in call.attempts)
 
 
 def taken_over(facts: Evidence, since: float) -> list[LogicalCall]:
-    """Answered calls to other models that ended after ``since`` and can have done the work.
+    """Return answered calls to other models after ``since`` that may have done the work.
 
     A call without tools beside a main model that has them is a side call (a title, a
     routing decision), no continuation.
@@ -112,7 +109,7 @@ def taken_over(facts: Evidence, since: float) -> list[LogicalCall]:
     return [
         call
         for call in facts.calls
-        if call.standing is CallState.ANSWERED
+        if call.state is CallState.ANSWERED
         and call.model not in main
         and (call.last.has_tools or not needs_tools)
         and ended_at(call.last) > since
@@ -120,7 +117,7 @@ def taken_over(facts: Evidence, since: float) -> list[LogicalCall]:
 
 
 def main_lane(facts: Evidence) -> str | None:
-    """The main lane as last used; what the registration names where no call came."""
+    """Return the main lane as last used, else the registration's."""
     if facts.main:
         return str(Lane.of(facts.main[-1].last))
     rollout = facts.rollout

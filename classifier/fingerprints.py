@@ -1,4 +1,4 @@
-"""Short names under which equal failures meet: fingerprint, cause and lane.
+"""Names that group equal failures: fingerprint, cause and lane.
 
 No text of a provider's message is ever part of one.
 """
@@ -11,37 +11,37 @@ from functools import lru_cache
 from classifier.records import Exchange
 from classifier.verdicts import Subcategory
 
-NETWORK = "network"  # stands where a status would, for a call that never got one
+NETWORK = "network"  # in place of a status, for a call without a response
 UNKNOWN = "-"
 _VERSION = "v1"
 
 
 def status_name(status: int | None) -> str:
-    """``429``, or ``network`` where no answer's head ever came."""
+    """Return ``429``, or ``network`` where no response came."""
     return NETWORK if status is None else str(status)
 
 
 def fingerprint(subcategory: Subcategory, status: int | None) -> str:
-    """The coarse name, ``auth:401``; equal under both policies for equal failures."""
+    """Return the coarse name, ``auth:401``; equal under both policies for equal failures."""
     return f"{subcategory.value}:{status_name(status)}"
 
 
 def suspicion(rule: str) -> str:
-    """The fingerprint of a suspected failure, ``suspected:zero_signal``."""
+    """Return the fingerprint of a suspected failure, ``suspected:zero_signal``."""
     return f"suspected:{rule}"
 
 
 def cause_name(
     subcategory: Subcategory, upstream: str, status: int | None, code: str | None
 ) -> str:
-    """The fine, versioned name, ``v1:quota:openai:429:insufficient_quota``."""
+    """Return the fine, versioned name, ``v1:quota:openai:429:insufficient_quota``."""
     parts = (_VERSION, subcategory.value, upstream, status_name(status), code or UNKNOWN)
     return ":".join(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """The way to one model: which upstream, model and key; None is unknown.
+    """A route to one model: upstream, model and key; None is unknown.
 
     Written ``upstream/model/key-3f9a``. A model's name may hold slashes, an upstream's
     and a digest's never do.
@@ -57,7 +57,7 @@ class Lane:
 
     @classmethod
     def of(cls, exchange: Exchange) -> Lane:
-        """The lane one exchange went."""
+        """Return the lane of an exchange."""
         key = exchange.key_digest
         return cls(
             upstream=exchange.upstream,
@@ -67,7 +67,7 @@ class Lane:
 
     @classmethod
     def read(cls, text: str) -> Lane:
-        """A lane from its written form; ``ValueError`` when it is not one."""
+        """Parse a lane; ``ValueError`` when it is not one."""
         upstream, first, rest = text.partition("/")
         model, second, key = rest.rpartition("/")
         if not (first and second):
@@ -79,7 +79,7 @@ class Lane:
         )
 
     def meets(self, other: Lane) -> bool:
-        """Whether both can be the same lane: what either leaves open matches anything."""
+        """Whether both can be the same lane: an unknown part matches anything."""
         return (
             _agree(self.upstream, other.upstream)
             and _agree(plain(self.model), plain(other.model))
@@ -93,7 +93,7 @@ def _agree(one: str | None, other: str | None) -> bool:
 
 @lru_cache(maxsize=4096)
 def plain(model: str | None) -> str | None:
-    """A model's name without the path before it and without case.
+    """Return a model's name without its path and in lower case.
 
     Runners and routers write ``openai/gpt-5`` and ``models/gemini-2.5-pro`` for what the
     provider calls ``gpt-5`` and ``gemini-2.5-pro``.

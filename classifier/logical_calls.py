@@ -1,7 +1,4 @@
-"""Exchanges as an agent meant them: logical calls, and which of them are the model under test.
-
-It weighs no failure; a call is only said to stand answered, failed or open.
-"""
+"""Group exchanges into logical calls, and find those to the model under test."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import NamedTuple
 from classifier.fingerprints import plain
 from classifier.records import Ending, Exchange, Kind, RolloutRecord
 
-# What a provider says when it answers by declining; an answer, never an API error.
+# Finish reasons of a refusal; a refusal is a response, never an API error.
 # OpenAI chat and Azure "content_filter", Anthropic "refusal" (messages API, stop_reason),
 # Gemini FinishReason and BlockedReason, Bedrock StopReason, Cohere v1 ERROR_TOXIC.
 REFUSALS = frozenset(
@@ -40,11 +37,11 @@ _DATED = re.compile(r"[-@:](\d{4}-?\d{2}-?\d{2}|\d{4}|latest)$")
 
 
 class CallState(Enum):
-    """How a call stands, as far as the provider is concerned."""
+    """The state of a call, as far as the provider is concerned."""
 
     ANSWERED = auto()
     FAILED = auto()
-    UNANSWERED = auto()  # the agent left before a word came; nobody's failure
+    UNANSWERED = auto()  # the agent hung up before any output; nobody's failure
     PENDING = auto()
     LOST = auto()
 
@@ -54,17 +51,17 @@ class LogicalCall(NamedTuple):
 
     attempts: tuple[Exchange, ...]
     failures: tuple[Exchange, ...]  # the attempts that failed, oldest first
-    standing: CallState
+    state: CallState
     model: str | None  # plain name
 
     @property
     def last(self) -> Exchange:
-        """The attempt that decided."""
+        """The last attempt, which decides."""
         return self.attempts[-1]
 
 
 def ended_at(exchange: Exchange) -> float:
-    """When it ended, in seconds since the epoch; its start where that is unknown."""
+    """Return when it ended, in seconds since the epoch; its start where that is unknown."""
     timing = exchange.timing
     return timing.started_at + (timing.duration_s or 0.0)
 
@@ -76,7 +73,7 @@ def _by_end(exchange: Exchange) -> tuple[float, float, str]:
 
 
 def counted(exchanges: Iterable[Exchange]) -> list[Exchange]:
-    """Inference calls by role agent in the order of their ends, however they arrived.
+    """Return the inference calls by role agent, in the order of their ends.
 
     Ends, not starts: a success follows a failure when the agent got it later.
     """
@@ -85,31 +82,31 @@ def counted(exchanges: Iterable[Exchange]) -> list[Exchange]:
 
 
 def output_tokens(exchange: Exchange) -> int | None:
-    """All output the provider counted, reasoning included; None when it told none."""
+    """Return all output tokens, reasoning included; None when unknown."""
     usage = exchange.usage
     return usage.output_tokens if usage.output_total is None else usage.output_total
 
 
-def spoke(exchange: Exchange) -> bool:
-    """Whether any output is known to have come: text, reasoning, a tool call, a token."""
+def has_output(exchange: Exchange) -> bool:
+    """Whether any output is known: text, reasoning, a tool call, a token."""
     return bool(exchange.output_seen or exchange.tool_calls or output_tokens(exchange))
 
 
 def refused(exchange: Exchange) -> bool:
-    """Whether the model declined, by the provider's own finish reason."""
+    """Whether the model refused, by the provider's finish reason."""
     reason = exchange.finish_reason
     return reason is not None and reason.casefold() in REFUSALS
 
 
 def proven_empty(exchange: Exchange) -> bool:
-    """Whether an answer is known to hold nothing; an unreadable one is not known to."""
-    if spoke(exchange) or refused(exchange):
+    """Whether a response is known to be empty; an unreadable one is not."""
+    if has_output(exchange) or refused(exchange):
         return False
     return exchange.output_seen is False or output_tokens(exchange) == 0
 
 
-def standing(exchange: Exchange) -> CallState:
-    """How one attempt stands by itself."""
+def state_of(exchange: Exchange) -> CallState:
+    """Return the state of one attempt by itself."""
     if exchange.cause is not None:
         return CallState.FAILED
     ending = exchange.ending
@@ -118,7 +115,7 @@ def standing(exchange: Exchange) -> CallState:
     if ending is Ending.LOST:
         return CallState.LOST
     whole = ending is Ending.COMPLETE and (exchange.status is None or exchange.status < 300)
-    return CallState.ANSWERED if whole or spoke(exchange) else CallState.UNANSWERED
+    return CallState.ANSWERED if whole or has_output(exchange) else CallState.UNANSWERED
 
 
 def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
@@ -138,23 +135,23 @@ def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
 
 def _retries(exchange: Exchange, earlier: Exchange) -> bool:
     return (exchange.sdk_retry or 0) > (earlier.sdk_retry or 0) and (
-        standing(earlier) is not CallState.ANSWERED
+        state_of(earlier) is not CallState.ANSWERED
     )
 
 
 def _call(attempts: list[Exchange]) -> LogicalCall:
     last = attempts[-1]
-    stands = standing(last)
+    state = state_of(last)
     failures = tuple([x for x in attempts if x.cause is not None])
-    if stands is CallState.UNANSWERED and failures:
-        stands = CallState.FAILED
-    return LogicalCall(tuple(attempts), failures, stands, plain(last.model))
+    if state is CallState.UNANSWERED and failures:
+        state = CallState.FAILED
+    return LogicalCall(tuple(attempts), failures, state, plain(last.model))
 
 
 def calls_of(ordered: Sequence[Exchange]) -> tuple[LogicalCall, ...]:
-    """Logical calls in the order of their ends.
+    """Return the logical calls in the order of their ends.
 
-    A retry is one that says so (``x-stainless-retry-count``, openai-python
+    A retry states that it is one (``x-stainless-retry-count``, openai-python
     ``_base_client.py``) and repeats the same request digest.
     """
     groups = _joined(ordered)
@@ -168,7 +165,7 @@ def _undated(model: str) -> str:
 
 
 def _named(by_model: dict[str | None, list[LogicalCall]], model: str) -> set[str | None]:
-    """The models under the runner's name: exactly, but for a date, or as the provider says."""
+    """Find the models of the runner's name: exact, without date, or as the provider names it."""
     if model in by_model:
         return {model}
     dateless = _undated(model)
@@ -187,11 +184,11 @@ def _weight(item: tuple[str | None, list[LogicalCall]]) -> tuple[bool, int, int,
 
 
 def main_calls(calls: tuple[LogicalCall, ...], rollout: RolloutRecord) -> tuple[LogicalCall, ...]:
-    """The calls to the model under test, by whichever upstream and key they went.
+    """Return the calls to the model under test, over any upstream and key.
 
     It is the one the runner named, else the one whose calls carry tools, else the one
-    with the most request bytes. A second key or upstream for the same model is the same
-    model reached, so lanes that differ only there are taken together.
+    with the most request bytes. Lanes that differ only in
+    key or upstream reach the same model and are taken together.
     """
     by_model: dict[str | None, list[LogicalCall]] = {}
     for call in calls:

@@ -1,7 +1,4 @@
-"""What judgement may be told to do otherwise: limits, retries and the breaker, as one value.
-
-It holds numbers and names, reads no environment and decides nothing.
-"""
+"""The policy: the limits, retry settings and breaker threshold of classification."""
 
 from __future__ import annotations
 
@@ -10,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How to judge.
+    """How to classify.
 
     ``name`` is "evidence" (every rule) or "seed" (benchflow's published behaviour).
-    ``stall_s``: an agent that hangs up after this many silent seconds was stalled.
+    ``stall_s``: an agent that hangs up after this many seconds of silence was stalled.
     ``doomed_after``: equal permanent failures until a rollout is doomed; 0 turns it off.
     ``max_steps``: "score" or "exclude" rollouts that ran out of steps.
     ``max_retries``, ``retry_base_s``, ``retry_cap_s``: see retries.
@@ -40,7 +37,7 @@ POLICIES = {policy.name: policy for policy in (EVIDENCE, SEED)}
 
 
 def named(name: str) -> Policy:
-    """The policy of that name; ``ValueError`` says which names there are."""
+    """Return the policy of that name; ``ValueError`` lists the known names."""
     if name not in POLICIES:
         raise ValueError(f"policy: {name!r} is none of {', '.join(POLICIES)}")
     return POLICIES[name]

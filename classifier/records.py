@@ -1,6 +1,6 @@
-"""The nouns that go in: what was seen on the wire, and what the runner saw.
+"""The records that are classified: exchanges from the wire and outcomes from the runner.
 
-Nothing here decides anything, and nothing here holds a prompt, a completion or a key.
+None holds a prompt, a completion or a key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class UsageSource(StrEnum):
 
     PROVIDER = "provider"  # the provider's own final numbers in the body
     PARTIAL = "partial"  # counted so far, then the answer stopped
-    HEADER = "header"  # only response headers carried them
+    HEADER = "header"  # from response headers only
     ABSENT = "absent"
 
 
@@ -50,7 +50,7 @@ class Attribution(StrEnum):
 
 
 class Flaw(StrEnum):
-    """What is wrong with an answer whose status says all is well."""
+    """What is wrong with a response whose status is a success."""
 
     EMPTY_BODY = "empty_body"
     HTML_BODY = "html_body"
@@ -80,7 +80,7 @@ class Usage:
 
 @noun
 class Timing:
-    """When it happened: ``started_at`` in seconds since the epoch, the rest since then."""
+    """When a call happened: ``started_at`` in seconds since the epoch, the rest since then."""
 
     started_at: float
     first_byte_s: float | None = None
@@ -90,7 +90,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderError:
-    """What a provider's error says, in memory only until its cause is decided.
+    """A provider's error, in memory only until its cause is classified.
 
     ``reasons`` are the further machine-readable names around it, in the order found:
     Google ``status`` and ``details[].reason`` and ``quotaId``, AWS exception names,
@@ -110,7 +110,7 @@ class ProviderError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """All that one call's answer can prove about its cause.
+    """The evidence for the cause of one call.
 
     ``silent_s`` is how long no byte had come when the call ended. ``retry_after_s``
     comes from headers. ``stated_type`` is the exception name a header carries
@@ -131,7 +131,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a call failed, and the row of the table that says so.
+    """Why a call failed, and the row of the cause table that says so.
 
     ``reason`` is the finer name inside the subcategory (``context_length``,
     ``region``, ``truncated``); ``code`` the provider's own allow-listed code or type.
@@ -147,7 +147,7 @@ class Cause:
 
 @noun
 class Exchange:
-    """One call of an agent and what came of it. ``ending`` is None while in flight."""
+    """One call of an agent and its result. ``ending`` is None while in flight."""
 
     id: str
     rollout_id: str
@@ -176,7 +176,7 @@ class Exchange:
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None
     injected: bool = False
-    deaf: str | None = None  # why the listener could not follow, if it could not
+    deaf: str | None = None  # why the response could not be read; None where it was
     traceparent: str | None = None  # the agent's own trace (W3C); in memory only, never stored
 
     @property
@@ -209,7 +209,7 @@ class TerminationReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the runner saw of a rollout; counts it did not keep are None."""
+    """What the runner reports of a rollout; counts it did not keep are None."""
 
     status: ExecutionStatus
     termination_reason: TerminationReason | None = None
@@ -225,7 +225,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutRecord:
-    """Everything known of one rollout, as judgement reads it.
+    """Everything known of one rollout, as the classifier reads it.
 
     ``exchanges`` in order of their start; ``gaps`` counts calls that were served but
     could not be recorded. ``outcome`` is None while the runner has not reported.

@@ -1,7 +1,6 @@
-"""What the runner saw and what the wire proved, side by side: the record of one rollout.
+"""The result of one rollout: the runner's outcome and the verdict in one record.
 
-Three independent facts and the verdict beside them; none of them is derived from another,
-save that an unhealthy verdict takes the rewards away.
+Neither is derived from the other, except that an unhealthy verdict removes the rewards.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from classifier.verdicts import Health, Subcategory, Verdict
 
 
 class OutcomeError(ValueError):
-    """An outcome that contradicts itself; ``field`` names where."""
+    """An outcome contradicts itself; ``field`` names where."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -69,7 +68,7 @@ _NOTHING = Outcome(status=ExecutionStatus.SUCCESS)
 
 
 def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
-    """The record of a rollout and the verdict on it."""
+    """Combine a rollout's outcome and its verdict."""
     outcome = rollout.outcome or _NOTHING
     reported = rollout.outcome is not None
     succeeded = reported and outcome.status is ExecutionStatus.SUCCESS
@@ -132,7 +131,7 @@ _CONTRADICTIONS: tuple[tuple[str, Callable[[Outcome], bool], str], ...] = (
 
 
 def validate(outcome: Outcome) -> Outcome:
-    """The same outcome; ``OutcomeError`` names the first field that contradicts another."""
+    """Return the outcome; ``OutcomeError`` names the first field that contradicts another."""
     for field, contradicts, problem in _CONTRADICTIONS:
         if contradicts(outcome):
             raise OutcomeError(field, problem)

@@ -1,6 +1,6 @@
-"""Whether to run a rollout again, and after how long.
+"""Advise whether to retry a rollout, and after how long.
 
-It starts nothing and waits for nothing; only what is proven transient is ever advised.
+Only proven transient failures are retried.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ def advise(
     rand: Callable[[], float],
     earlier: Sequence[str] = (),
 ) -> Retry:
-    """Whether to run again what got this verdict.
+    """Advise whether to retry a rollout with this verdict.
 
-    ``attempt`` is how many times the slot was run before: 0 for the first, and it never
-    starts over. The wait, in seconds, is ``rand()`` (from 0 to 1) of
+    ``attempt`` is how many times the slot was run before: 0 for the first, never reset.
+    The wait, in seconds, is ``rand()`` (from 0 to 1) of
     ``min(retry_base_s × 2^attempt, retry_cap_s)``, but never less than the provider's own.
     ``earlier`` are the causes of the attempts before, oldest first: a cause that stays the
     same ``policy.repetition`` times in a row is deterministic, whatever its kind.
@@ -54,7 +54,7 @@ def advise(
 
 
 def backoff_s(attempt: int, policy: Policy = EVIDENCE) -> float:
-    """The longest wait in seconds before the next attempt; attempt 0 is the first."""
+    """Return the longest wait in seconds before the next attempt; attempt 0 is the first."""
     exponent = min(max(attempt, 0), 64)  # beyond, the cap has long been reached
     return min(policy.retry_base_s * 2.0**exponent, policy.retry_cap_s)
 
@@ -79,7 +79,7 @@ def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[s
 
 
 def repetitions(cause: str | None, earlier: Sequence[str]) -> int:
-    """How many attempts in a row, the last one included, had this cause; 0 for None."""
+    """Count the attempts in a row, the last one included, with this cause; 0 for None."""
     if cause is None:
         return 0
     count = 1
@@ -90,10 +90,10 @@ def repetitions(cause: str | None, earlier: Sequence[str]) -> int:
     return count
 
 
-def in_itself(
+def with_advice(
     verdict: Verdict, rollout: RolloutRecord, policy: Policy, earlier: Sequence[str] = ()
 ) -> Verdict:
-    """The verdict with the advice that this rollout and its task's earlier causes give."""
+    """Return the verdict with retry advice by its rollout and its task's earlier causes."""
     attempt = rollout.attempt or 0
     retry = advise(
         verdict,
@@ -106,6 +106,6 @@ def in_itself(
 
 
 def _drawn(rollout_id: str, attempt: int) -> float:
-    """A number from 0 to 1 that differs from rollout to rollout and stays the same for one."""
+    """Return a number from 0 to 1 that is fixed for each rollout and attempt."""
     digest = hashlib.blake2b(f"{attempt}:{rollout_id}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64

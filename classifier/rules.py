@@ -1,6 +1,6 @@
-"""One rollout's calls and outcome to a verdict: eight rules, the first that fires names it.
+"""Judge a rollout: eight rules, of which the first that fires gives the verdict.
 
-It never looks at a reward or an exit code, and never calls missing evidence healthy.
+Rewards and exit codes are never read, and missing evidence is never healthy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from classifier.fingerprints import NETWORK, Lane, cause_name, fingerprint, stat
 from classifier.logical_calls import CallState, LogicalCall, ended_at, proven_empty
 from classifier.policy import EVIDENCE, Policy
 from classifier.records import Exchange, ExecutionStatus, RolloutRecord, TerminationReason
-from classifier.retries import in_itself
+from classifier.retries import with_advice
 from classifier.seed_policy import judge_by_seed
 from classifier.verdicts import Health, Layer, Subcategory, Verdict
 from classifier.warnings import warnings
@@ -63,35 +63,35 @@ def _not_judged(facts: Evidence) -> Finding | None:
 
 
 def _undecided(facts: Evidence) -> Finding | None:
-    lost = [call.last for call in facts.calls if call.standing is CallState.LOST]
+    lost = [call.last for call in facts.calls if call.state is CallState.LOST]
     if not (lost or facts.rollout.gaps or _nothing_yet(facts)):
         return None
     return Finding(health=Health.UNDECIDED, rule="undecided", evidence=_ids(lost))
 
 
 def _nothing_yet(facts: Evidence) -> bool:
-    """Whether the rollout goes on and not one call has ended: no evidence of anything."""
+    """Whether the rollout is in progress and no call has ended yet."""
     if facts.any(CallState.ANSWERED, CallState.FAILED, CallState.UNANSWERED):
         return False
     return facts.outcome is None or facts.any(CallState.PENDING)
 
 
-def _dead(calls: tuple[LogicalCall, ...]) -> list[Exchange]:
-    """The failures of calls of which none was ever answered; empty when one was."""
-    if any(call.standing is CallState.ANSWERED for call in calls) or any_output(calls):
+def _unanswered_failures(calls: tuple[LogicalCall, ...]) -> list[Exchange]:
+    """Return the failures of calls of which none was answered; empty when one was."""
+    if any(call.state is CallState.ANSWERED for call in calls) or any_output(calls):
         return []
     return _failures(calls)
 
 
 def _all_failed(facts: Evidence) -> Finding | None:
-    failures = _dead(facts.calls)
+    failures = _unanswered_failures(facts.calls)
     if not failures:
         return None
     return _api_error("all_failed", failures, f"on {_share(facts.calls)} calls")
 
 
 def _main_model_failed(facts: Evidence) -> Finding | None:
-    failures = _dead(facts.main)
+    failures = _unanswered_failures(facts.main)
     if not failures:
         return None
     model = failures[-1].model or "the main model"
@@ -106,7 +106,7 @@ def _interrupted(facts: Evidence) -> Finding | None:
     tail = _failing_tail(facts.main)
     if not tail or _cause_of(tail[-1]) is Subcategory.REJECTED_REQUEST:
         return None
-    if any(call.standing is CallState.PENDING for call in facts.main):
+    if any(call.state is CallState.PENDING for call in facts.main):
         return None
     if taken_over(facts, ended_at(tail[-1].last)):
         return None
@@ -121,12 +121,12 @@ def _interrupted(facts: Evidence) -> Finding | None:
 
 
 def _failing_tail(calls: tuple[LogicalCall, ...]) -> list[LogicalCall]:
-    """The failed calls behind the last answered one, oldest first."""
+    """Return the failed calls after the last answered one, oldest first."""
     tail: list[LogicalCall] = []
     for call in reversed(calls):
-        if call.standing is CallState.ANSWERED:
+        if call.state is CallState.ANSWERED:
             break
-        if call.standing is CallState.FAILED:
+        if call.state is CallState.FAILED:
             tail.append(call)
     return tail[::-1]
 
@@ -160,7 +160,7 @@ def _zero_signal(facts: Evidence) -> Finding | None:
 
 
 def _empty_answers(facts: Evidence) -> Finding | None:
-    answered = [call for call in facts.main if call.standing is CallState.ANSWERED]
+    answered = [call for call in facts.main if call.state is CallState.ANSWERED]
     if facts.exempt or not answered or any_output(facts.main):
         return None
     if taken_over(facts, 0.0) or not all(proven_empty(call.last) for call in answered):
@@ -174,7 +174,7 @@ def _empty_answers(facts: Evidence) -> Finding | None:
 
 
 def _healthy(facts: Evidence) -> Finding:
-    answers = [call.last for call in facts.main if call.standing is CallState.ANSWERED]
+    answers = [call.last for call in facts.main if call.state is CallState.ANSWERED]
     return Finding(health=Health.HEALTHY, rule="healthy", evidence=_ids(answers[-1:]))
 
 
@@ -190,18 +190,18 @@ RULES: tuple[Rule, ...] = (
 
 
 def judge(rollout: RolloutRecord, *, policy: Policy = EVIDENCE) -> Verdict:
-    """The verdict on one rollout, the same however its records arrived.
+    """Judge one rollout; the order in which its records arrived makes no difference.
 
     Before the outcome, and while calls are in flight, it is ``provisional``. A call that
     never got a status counts under ``network`` in ``status_counts``; ``dominant_status``
-    is None where such calls are the most frequent. ``retry.after_s`` is drawn from the
-    rollout's own id, so that judging again says the same.
+    is None where such calls are the most frequent. ``retry.after_s`` is derived from the
+    rollout's id, so that judging again gives the same.
     """
     facts = Evidence.of(rollout, policy)
     if policy.name == "seed":
         return judge_by_seed(facts)
-    found = next((f for f in (rule(facts) for rule in RULES) if f is not None), None)
-    return _verdict(facts, found or _healthy(facts))
+    finding = next((f for f in (rule(facts) for rule in RULES) if f is not None), None)
+    return _verdict(facts, finding or _healthy(facts))
 
 
 def _verdict(facts: Evidence, finding: Finding) -> Verdict:
@@ -233,13 +233,13 @@ def _verdict(facts: Evidence, finding: Finding) -> Verdict:
         warnings=warnings(facts),
         evidence=finding.evidence,
     )
-    return in_itself(_explained(verdict, facts, finding, top), rollout, facts.policy)
+    return with_advice(_explained(verdict, facts, finding, top), rollout, facts.policy)
 
 
 def _explained(
     verdict: Verdict, facts: Evidence, finding: Finding, top: totals.Dominant | None
 ) -> Verdict:
-    """The verdict with what an unhealthy one says further: category, names, sentence."""
+    """Add to an unhealthy verdict its category, names and sentence."""
     if finding.health is Health.SUSPECTED_API_ERROR:
         return replace(verdict, fingerprint=suspicion(finding.rule), layer=Layer.ZERO_SIGNAL)
     if finding.health is not Health.API_ERROR or top is None:
@@ -263,20 +263,20 @@ def _explained(
 def _sentence(facts: Evidence, finding: Finding, top: totals.Dominant) -> str:
     kind = "transient" if top.cause.transient else "permanent"
     sentence = f"api_error [{top.cause.subcategory.value}, {kind}]: "
-    sentence += f"{_what_came(finding.failures, top.status)} {finding.share}"
+    sentence += f"{_statuses(finding.failures, top.status)} {finding.share}"
     outcome = facts.outcome
     timed_out = outcome is not None and outcome.status is ExecutionStatus.TASK_TIMEOUT
     return f"{sentence}, until the task timed out" if timed_out else sentence
 
 
-def _what_came(failures: Sequence[Exchange], first: int | None) -> str:
-    """``HTTP 429``, ``HTTP 429 and 500``, ``no answer``; the dominant one first."""
+def _statuses(failures: Sequence[Exchange], first: int | None) -> str:
+    """Return ``HTTP 429``, ``HTTP 429 and 500``, ``no answer``; the dominant one first."""
     names = dict.fromkeys([status_name(first), *(status_name(x.status) for x in failures)])
     numbers = [name for name in names if name != NETWORK]
-    said = [f"HTTP {' and '.join(numbers)}"] if numbers else []
-    said += ["no answer"] if NETWORK in names else []
+    parts = [f"HTTP {' and '.join(numbers)}"] if numbers else []
+    parts += ["no answer"] if NETWORK in names else []
     inside = numbers and all(name < "400" for name in numbers)
-    return ("an error inside " if inside else "") + " or ".join(said)
+    return ("an error inside " if inside else "") + " or ".join(parts)
 
 
 def _suspicion(finding: Finding) -> str | None:
@@ -284,24 +284,24 @@ def _suspicion(finding: Finding) -> str | None:
 
 
 def _provider_wait(failures: Sequence[Exchange]) -> float | None:
-    """The wait in seconds that the latest failure to name one asked for."""
+    """Return the wait in seconds of the latest failure that states one."""
     waits = [x.cause.retry_after_s for x in failures if x.cause is not None]
     return next((wait for wait in reversed(waits) if wait is not None), None)
 
 
 def _recovered(calls: Sequence[LogicalCall]) -> int:
-    """Calls that met a failure and behind which the same model answered."""
+    """Count the calls with a failure after which the same model answered."""
     answered: set[str | None] = set()
     recovered = 0
     for call in reversed(calls):
-        if call.standing is CallState.ANSWERED:
+        if call.state is CallState.ANSWERED:
             answered.add(call.model)
         recovered += call.model in answered and bool(call.failures)
     return recovered
 
 
 def _doomed(facts: Evidence) -> bool:
-    """Whether going on is pointless: the same permanent failure again and again.
+    """Whether continuing is pointless: the same permanent failure repeats.
 
     Answers are counted, not logical calls: an SDK's own retry of a dead key is proof too.
     After a success only a quota or auth failure counts; others may be about one request.
@@ -311,7 +311,7 @@ def _doomed(facts: Evidence) -> bool:
         return False
     tail = _failing_tail(facts.main)
     fatal = {Subcategory.QUOTA, Subcategory.AUTH}
-    if not any(call.standing is CallState.ANSWERED for call in facts.main):
+    if not any(call.state is CallState.ANSWERED for call in facts.main):
         fatal = set(Subcategory)
     counts = Counter(
         (x.cause.subcategory, x.status, x.cause.code)
@@ -322,7 +322,7 @@ def _doomed(facts: Evidence) -> bool:
 
 
 def _scoreable(facts: Evidence, health: Health) -> str:
-    """``yes``, ``no``, or ``unknown`` where nobody can say whether a model was reached."""
+    """Return ``yes``, ``no``, or ``unknown`` where it is not known if a model was reached."""
     if health is Health.UNDECIDED:
         return "unknown"
     if health is not Health.HEALTHY:

@@ -1,6 +1,6 @@
 """The seed policy: benchflow's published verdict, from statuses and the runner's own counts.
 
-It reads no body, knows no lane and no recovery; it exists to be compared with, not believed.
+It exists for comparison: it reads no body, and knows no lane and no recovery.
 
 Source: benchflow ``rollout/_usage.py`` (``classify_api_failure``) and ``rollout/__init__.py``
 (``_maybe_classify_api_error``), 2026.
@@ -18,12 +18,12 @@ from classifier.evidence import Evidence, main_lane, reported_error, unprompted
 from classifier.fingerprints import cause_name, fingerprint, suspicion
 from classifier.logical_calls import CallState
 from classifier.records import Exchange
-from classifier.retries import in_itself
+from classifier.retries import with_advice
 from classifier.verdicts import Health, Layer, Subcategory, Verdict
 
 
 class _SeedCounts(NamedTuple):
-    """What the seed policy sees: answers with a status, and two counts."""
+    """What the seed policy reads: responses with a status, and two counts."""
 
     answers: list[Exchange]
     failures: list[Exchange]
@@ -31,7 +31,7 @@ class _SeedCounts(NamedTuple):
     tools: int
 
 
-def _seen(facts: Evidence) -> _SeedCounts:
+def _counts(facts: Evidence) -> _SeedCounts:
     answers = [x for x in facts.exchanges if x.status is not None]
     failures = [x for x in answers if x.status is not None and status_only(x.status)]
     outcome = facts.outcome
@@ -46,13 +46,13 @@ def _seen(facts: Evidence) -> _SeedCounts:
     )
 
 
-def _rule(facts: Evidence, seen: _SeedCounts) -> tuple[Health, str]:
+def _rule(facts: Evidence, counts: _SeedCounts) -> tuple[Health, str]:
     if unprompted(facts.outcome):
         return Health.NOT_JUDGED, "not_judged"
     silent = reported_error(facts.outcome) or facts.exempt
-    if silent or seen.tokens or seen.tools:
+    if silent or counts.tokens or counts.tools:
         return Health.HEALTHY, "healthy"
-    if seen.failures and len(seen.failures) == len(seen.answers):
+    if counts.failures and len(counts.failures) == len(counts.answers):
         return Health.API_ERROR, "all_failed"
     if facts.outcome is None:
         return Health.HEALTHY, "healthy"
@@ -60,9 +60,9 @@ def _rule(facts: Evidence, seen: _SeedCounts) -> tuple[Health, str]:
 
 
 def judge_by_seed(facts: Evidence) -> Verdict:
-    """The verdict benchflow would have given; ``scoreable`` follows from health alone."""
-    seen = _seen(facts)
-    health, rule = _rule(facts, seen)
+    """Judge as benchflow does; ``scoreable`` follows from health alone."""
+    counts = _counts(facts)
+    health, rule = _rule(facts, counts)
     rollout = facts.rollout
     verdict = Verdict(
         rollout_id=rollout.id,
@@ -71,9 +71,9 @@ def judge_by_seed(facts: Evidence) -> Verdict:
         rule=rule,
         policy=facts.policy.name,
         lane=main_lane(facts),
-        total_requests=len(seen.answers),
-        failed_requests=len(seen.failures),
-        status_counts=totals.status_counts(seen.failures),
+        total_requests=len(counts.answers),
+        failed_requests=len(counts.failures),
+        status_counts=totals.status_counts(counts.failures),
         input_tokens=totals.input_total(facts.exchanges),
         output_tokens=totals.output_total(facts.exchanges),
         total_tokens=totals.all_tokens(facts.exchanges),
@@ -83,11 +83,11 @@ def judge_by_seed(facts: Evidence) -> Verdict:
         scoreable="yes" if health is Health.HEALTHY else "no",
         provisional=facts.outcome is None or facts.any(CallState.PENDING),
     )
-    return in_itself(_explained(verdict, seen), rollout, facts.policy)
+    return with_advice(_explained(verdict, counts), rollout, facts.policy)
 
 
-def _explained(verdict: Verdict, seen: _SeedCounts) -> Verdict:
-    statuses = [x.status for x in seen.failures if x.status is not None]
+def _explained(verdict: Verdict, counts: _SeedCounts) -> Verdict:
+    statuses = [x.status for x in counts.failures if x.status is not None]
     if verdict.health is Health.SUSPECTED_API_ERROR:
         return replace(
             verdict,
@@ -102,18 +102,20 @@ def _explained(verdict: Verdict, seen: _SeedCounts) -> Verdict:
     subcategory = status_only(status)
     if verdict.health is not Health.API_ERROR or subcategory is None:
         return verdict
-    return _accused(verdict, seen, status, subcategory)
+    return _api_error(verdict, counts, status, subcategory)
 
 
 def _dominant(statuses: list[int]) -> int:
-    """The most frequent; on a tie the one that failed last of all, else the first met."""
-    counts = Counter(statuses)
-    return max(counts, key=lambda status: (counts[status], status == statuses[-1]))
+    """Return the most frequent; on a tie the last of all, else the first."""
+    frequency = Counter(statuses)
+    return max(frequency, key=lambda status: (frequency[status], status == statuses[-1]))
 
 
-def _accused(verdict: Verdict, seen: _SeedCounts, status: int, subcategory: Subcategory) -> Verdict:
+def _api_error(
+    verdict: Verdict, counts: _SeedCounts, status: int, subcategory: Subcategory
+) -> Verdict:
     kind = "transient" if subcategory.transient else "permanent"
-    upstream = seen.failures[-1].upstream
+    upstream = counts.failures[-1].upstream
     return replace(
         verdict,
         subcategory=subcategory,
@@ -122,6 +124,6 @@ def _accused(verdict: Verdict, seen: _SeedCounts, status: int, subcategory: Subc
         cause=cause_name(subcategory, upstream, status, None),
         layer=Layer.PROXY_PROVEN,
         error=f"api_error [{subcategory.value}, {kind}]: "
-        f"HTTP {status} on {len(seen.failures)} of {len(seen.answers)} calls",
-        evidence=tuple(x.id for x in seen.failures),
+        f"HTTP {status} on {len(counts.failures)} of {len(counts.answers)} calls",
+        evidence=tuple(x.id for x in counts.failures),
     )

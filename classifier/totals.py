@@ -1,6 +1,6 @@
-"""What a rollout's calls add up to: statuses, tokens, and the time its failures cost.
+"""Total a rollout's calls: statuses, tokens, cost, and the time lost to failures.
 
-It sums and compares; it gives no verdict and never turns an unknown into a zero.
+An unknown count is never summed as zero.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Counted = TypeVar("Counted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dominant:
-    """The failure that stands for many: its cause, its status and the last call that had it."""
+    """The most frequent failure: its cause, its status and the last call that had it."""
 
     status: int | None
     cause: Cause
@@ -29,7 +29,7 @@ class Dominant:
 
 
 def status_counts(failures: Iterable[Exchange]) -> dict[str, int]:
-    """How many answers failed with each status; ``network`` for calls that never got one.
+    """Count the failed calls by status; ``network`` for calls without a response.
 
     An error inside an HTTP 200 counts under ``200``.
     """
@@ -37,14 +37,14 @@ def status_counts(failures: Iterable[Exchange]) -> dict[str, int]:
 
 
 def most_frequent(items: Sequence[Counted]) -> Counted:
-    """The item that occurs most; on a tie the one that came last."""
+    """Return the most frequent item; on a tie the last one."""
     counts = Counter(items)
     most = max(counts.values())
     return next(item for item in reversed(items) if counts[item] == most)
 
 
 def dominant(failures: Sequence[Exchange]) -> Dominant | None:
-    """The most frequent failed status, and within it the most frequent subcategory.
+    """Return the most frequent failed status, and within it the most frequent subcategory.
 
     ``failures`` in the order of their ends; None when there are none.
     """
@@ -63,8 +63,8 @@ def _total(values: Iterable[T | None]) -> T | None:
     return sum(known) if known else None
 
 
-def _refused(exchange: Exchange) -> bool:
-    """Whether it is known to have counted nothing: an HTTP error, or no answer at all."""
+def _has_no_usage(exchange: Exchange) -> bool:
+    """Whether it is known to have no usage: an HTTP error, or no response at all."""
     status = exchange.status
     return exchange.cause is not None and (status is None or status >= 400)
 
@@ -77,16 +77,16 @@ def _sum_or_none(
     exchanges: Iterable[Exchange], read: Callable[[Exchange], int | None]
 ) -> int | None:
     values = [(read(x), x) for x in exchanges]
-    return _total([0 if n is None and _refused(x) else n for n, x in values])
+    return _total([0 if n is None and _has_no_usage(x) else n for n, x in values])
 
 
 def input_total(exchanges: Iterable[Exchange]) -> int | None:
-    """All input tokens, cache included; None where no call told any."""
+    """Sum all input tokens, cache included; None where unknown."""
     return _sum_or_none(exchanges, lambda x: _input_tokens(x.usage))
 
 
 def output_total(exchanges: Iterable[Exchange]) -> int | None:
-    """All output tokens, reasoning included; None where no call told any."""
+    """Sum all output tokens, reasoning included; None where unknown."""
     return _sum_or_none(exchanges, output_tokens)
 
 
@@ -99,22 +99,22 @@ def _all_tokens(exchange: Exchange) -> int | None:
 
 
 def all_tokens(exchanges: Iterable[Exchange]) -> int | None:
-    """Input and output together, else the provider's own total; None where none told any."""
+    """Sum input and output, else the provider's own total; None where unknown."""
     return _sum_or_none(exchanges, _all_tokens)
 
 
 def tool_calls(exchanges: Iterable[Exchange]) -> int | None:
-    """Tool calls the answers asked for; None where no answer could be read."""
+    """Count the tool calls in the responses; None where none could be read."""
     return _sum_or_none(exchanges, lambda x: x.tool_calls)
 
 
 def cost_usd(exchanges: Iterable[Exchange]) -> float | None:
-    """What the providers themselves said it cost, in US dollars; None where none did."""
+    """Sum the cost that the providers stated, in US dollars; None where none did."""
     return _total(x.usage.cost_usd for x in exchanges)
 
 
 def lost_s(calls: Sequence[LogicalCall]) -> float | None:
-    """Seconds the agent spent on failed attempts and on waiting to retry them.
+    """Return the seconds the agent spent on failed attempts and on waiting to retry them.
 
     Overlapping waits count once. None when there were failures and nothing is known of
     how long any took.
@@ -140,7 +140,7 @@ def _starts(calls: Sequence[LogicalCall], models: set[str | None]) -> dict[str |
 
 
 def _span(attempt: Exchange, starts: list[float]) -> tuple[float, float] | None:
-    """From a failed attempt's start until the next call to the same model began."""
+    """Return the span from a failed attempt's start to the next call to the same model."""
     ended = ended_at(attempt)
     after = bisect_left(starts, ended)
     if attempt.timing.duration_s is None:
@@ -153,4 +153,4 @@ def _covered(spans: Iterable[tuple[float, float]]) -> float:
     for start, end in sorted(spans):
         covered += max(0.0, end - max(start, until))
         until = max(until, end)
-    return round(covered, 6)  # differences of epoch seconds carry noise below a microsecond
+    return round(covered, 6)  # differences of epoch seconds are noisy below a microsecond

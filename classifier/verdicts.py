@@ -1,7 +1,4 @@
-"""The nouns that come out: a verdict, its parts, and the advice beside it.
-
-Nothing here decides anything.
-"""
+"""The verdict, its parts, and its retry advice."""
 
 from __future__ import annotations
 
@@ -14,14 +11,15 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def noun(cls: type[T]) -> type[T]:
-    """A frozen dataclass to the type checker, and at run time one that is made in a third of
-    the time: a verdict makes thousands, and freezing sets each field by a call. Made by
-    position it takes a third of that again: the interpreter puts names into a dict first."""
+    """Make a dataclass that is frozen to the type checker only.
+
+    It is constructed in a third of the time: a frozen one sets each field by a call.
+    """
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 class Subcategory(StrEnum):
-    """Why a provider's call failed (verdicts.md)."""
+    """Why a call failed (verdicts.md)."""
 
     AUTH = "auth"
     QUOTA = "quota"
@@ -32,7 +30,7 @@ class Subcategory(StrEnum):
 
     @property
     def transient(self) -> bool:
-        """Whether waiting a little can help."""
+        """Whether retrying can help."""
         return self in (Subcategory.RATE_LIMIT, Subcategory.PROVIDER_ERROR)
 
 
@@ -47,12 +45,12 @@ class Health(StrEnum):
 
     @property
     def unhealthy(self) -> bool:
-        """Whether this health takes the rollout's score away."""
+        """Whether this health removes the rollout's score."""
         return self in (Health.API_ERROR, Health.SUSPECTED_API_ERROR)
 
 
 class Layer(StrEnum):
-    """What a verdict stands on."""
+    """The kind of evidence of a verdict."""
 
     PROXY_PROVEN = "proxy_proven"
     ZERO_SIGNAL = "zero_signal"
@@ -60,7 +58,7 @@ class Layer(StrEnum):
 
 @noun
 class Retry:
-    """Whether to run the rollout again; ``after_s`` is the least wait in seconds."""
+    """Whether to retry the rollout; ``after_s`` is the least wait in seconds."""
 
     eligible: bool
     after_s: float | None
@@ -112,5 +110,5 @@ class Verdict:
 
     @property
     def error_category(self) -> str | None:
-        """``health`` where it takes the score away, else None."""
+        """``health`` where it removes the score, else None."""
         return self.health.value if self.health.unhealthy else None

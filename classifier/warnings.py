@@ -1,7 +1,4 @@
-"""Warnings: what a reader of a verdict should know although it does not decide the verdict.
-
-A table of names and questions; no warning ever changes a health.
-"""
+"""Warnings: what the reader of a verdict should know; none changes the health."""
 
 from __future__ import annotations
 
@@ -20,20 +17,20 @@ _CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_leng
 
 
 def _last_failed(facts: Evidence) -> Subcategory | None:
-    settled = (CallState.ANSWERED, CallState.FAILED)
-    last = next((call for call in reversed(facts.main) if call.standing in settled), None)
-    if last is None or last.standing is CallState.ANSWERED:
+    decided = (CallState.ANSWERED, CallState.FAILED)
+    last = next((call for call in reversed(facts.main) if call.state in decided), None)
+    if last is None or last.state is CallState.ANSWERED:
         return None
     cause = last.failures[-1].cause
     return None if cause is None else cause.subcategory
 
 
 def ended_on_rejection(facts: Evidence) -> bool:
-    """Whether the last thing the model under test was asked was refused as unacceptable."""
+    """Whether the last request to the model under test was rejected."""
     return _last_failed(facts) is Subcategory.REJECTED_REQUEST
 
 
-def _went_on_with_another_model(facts: Evidence) -> bool:
+def _continued_with_another_model(facts: Evidence) -> bool:
     if _last_failed(facts) in (None, Subcategory.REJECTED_REQUEST):
         return False
     return bool(taken_over(facts, max(ended_at(call.last) for call in facts.main)))
@@ -78,7 +75,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("calls_never_answered", _never_answered),
     ("calls_bypass_the_proxy", _unseen_activity),
     ("ended_on_rejection", ended_on_rejection),
-    ("ended_on_failure", _went_on_with_another_model),
+    ("ended_on_failure", _continued_with_another_model),
     ("context_length", _reason("context_length")),
     ("content_filter", _reason("content_filter")),
     ("refusals", _finished(REFUSALS)),
@@ -94,5 +91,5 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
 
 
 def warnings(facts: Evidence) -> tuple[str, ...]:
-    """The names of all that apply."""
+    """Return the names of all that apply."""
     return tuple(name for name, applies in WARNINGS if applies(facts))

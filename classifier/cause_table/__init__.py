@@ -1,13 +1,13 @@
 """What providers' errors mean: one ordered table of facts, first match wins.
 
-It decides nothing by itself (``classifier.causes`` does), and matches no bare word: phrases
-are whole clauses of a provider's own sentence.
+``classifier.causes`` applies it. Phrases are whole clauses of a provider's own sentence, never
+single words.
 
-The order inside the table is the order of evidence: names that a provider coined (codes,
+The order inside the table is the order of evidence: names that a provider defined (codes,
 types, Google reasons and quota ids, AWS exceptions), then phrases of its own message, then
 the broad type names that several failures share, then the status. Broad names stand after
 phrases because providers reuse them: Anthropic's ``invalid_request_error`` is a malformed
-request, an empty account and a reached spend limit, and only its sentence tells which.
+request, an empty account and a reached spend limit; only its message tells them apart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Causes by names that a provider coined: codes, types, reasons, exceptions."""
+"""Causes by names that a provider defined: codes, types, reasons, exceptions."""
 
 from __future__ import annotations
 

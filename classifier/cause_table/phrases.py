@@ -1,4 +1,4 @@
-"""Causes by clauses of the provider's own message, then by broad type names."""
+"""Causes by clauses of the provider's message, then by broad type names."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Statuses = frozenset[int | None]
 
 
 def statuses(*codes: int) -> Statuses:
-    """A set of status codes."""
+    """Make a set of status codes."""
     return frozenset(codes)
 
 
@@ -30,25 +30,25 @@ BAD_REQUEST: Final = statuses(400, 422) | NO_STATUS
 
 
 def names(words: str) -> frozenset[str]:
-    """A set of names in lower case, from words separated by blanks."""
+    """Make a set of lower-case names from words separated by blanks."""
     return frozenset(words.lower().split())
 
 
 def pattern(clause: str) -> re.Pattern[str]:
-    """A clause to search for, whatever its case."""
+    """Compile a clause to search for, ignoring case."""
     return re.compile(clause, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRow:
-    """One fact about a provider: what it answers, and what that means.
+    """One fact about a provider: an error that it sends, and what that means.
 
     All conditions that are given must hold. ``names`` are compared in lower case with the
     error's code, type and reasons and with the stated exception; ``reasons`` is searched in
     its reasons, ``says`` in its message, ``params`` in its ``param``. ``on`` are the statuses
-    it may come with (None: inside a 200 that states none), as the body tells it where a
-    gateway flattened it; ``http`` is the status line alone. ``source`` says where the fact
-    is written down.
+    it may come with (None: inside a 200 that states none), as the body states it where a
+    gateway flattened it; ``http`` is the status line alone. ``source`` is where the fact is
+    documented.
     """
 
     id: str
@@ -65,8 +65,8 @@ class CauseRow:
     upstreams: frozenset[str] = frozenset()
 
 
-# "model X", "model: X", "the requested model 'X'": the name stands right behind the word, and
-# what follows speaks of it. "Tools with model X are not supported" speaks of something else.
+# "model X", "model: X", "the requested model 'X'": the name follows the word directly, and the
+# predicate is about it. "Tools with model X are not supported" is about something else.
 _THE_MODEL: Final = (
     r"(?<!for )(?<!with )(?<!by )(?<!in )(?<!for the )(?<!with the )(?<!by the )(?<!in the )"
     r"\bmodels?(?: id| name| identifier)?:? ?"

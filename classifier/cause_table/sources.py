@@ -1,4 +1,4 @@
-"""Where the facts of the cause table are documented, and upstreams by family."""
+"""The documentation that the cause table cites, and upstreams by family."""
 
 from __future__ import annotations
 

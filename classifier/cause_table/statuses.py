@@ -1,4 +1,4 @@
-"""Causes by status line, by ending and by flaw, where the provider says nothing."""
+"""Causes by status, by ending and by flaw, for calls without an error."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ ENDINGS: Final = {
         source="verdicts: no byte for longer than stall_s, and the agent gave up",
     ),
 }
-"""What an ending without an error proves."""
+"""By ending, for a call without an error."""
 
 
 FLAWS: Final = {
@@ -137,7 +137,7 @@ FLAWS: Final = {
         source="neither finish reason nor terminal event (message_stop, response.completed, …)",
     ),
 }
-"""What is wrong with a 200 that states no error."""
+"""By flaw, for a 200 without an error."""
 NO_ANSWER: Final = CauseRow(
     id="ending.no_answer", gives=PROVIDER, reason="network", source=_NETWORK
 )

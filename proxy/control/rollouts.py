@@ -22,7 +22,7 @@ from classifier.diagnostics import Diagnostic, diagnose
 from classifier.policy import SEED, Policy
 from classifier.records import Exchange, ExecutionStatus, Outcome, RolloutRecord
 from classifier.results import result
-from classifier.retries import in_itself
+from classifier.retries import with_advice
 from classifier.rules import judge
 from classifier.verdicts import Verdict
 from proxy.control.pricing import PriceTable
@@ -592,7 +592,7 @@ class RolloutService:
             earlier = self._database.verdicts.earlier_causes(
                 rollout.batch, rollout.task, rollout.attempt
             )
-            verdict = in_itself(verdict, rollout, self._policy, earlier)
+            verdict = with_advice(verdict, rollout, self._policy, earlier)
         if self._recorder.failing or not seen.kept:  # said now, and kept when it can be
             return verdict
         now = self._wall()
