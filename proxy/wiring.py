@@ -114,7 +114,6 @@ def relay_context(
         wall=time.time,
         clock=time.monotonic,
         limits=call_limits(settings),
-        stall_s=settings.stall_s,
         proof_required=settings.admin_token is not None,
         admits=admits if settings.require_registration else None,
         real_keys=settings.real_keys(environment),
@@ -135,6 +134,7 @@ def call_limits(settings: Settings) -> CallLimits:
         write_s=settings.write_timeout_s,
         body_bytes=settings.body_limit,
         drain_s=_DRAIN_S if settings.drain_on_disconnect else 0.0,
+        stall_s=settings.stall_s,
     )
 
 

@@ -54,7 +54,8 @@ class CallLimits:
     """Bounds of one call: times in seconds (None is unlimited), sizes in bytes.
 
     ``drain_s`` and ``drain_bytes``: how much of an answer is read on for its usage after its
-    agent left; 0 seconds: the call is cancelled at once.
+    agent left; 0 seconds: the call is cancelled at once. ``stall_s``: silence after which a
+    call that its agent left was stalled.
     """
 
     connect_s: float | None = 10.0
@@ -63,6 +64,7 @@ class CallLimits:
     body_bytes: int = 64 * 1024 * 1024
     drain_s: float = 0.0
     drain_bytes: int = 16 * 1024 * 1024
+    stall_s: float = STALL_S
 
     @cached_property
     def timeouts(self) -> Timeouts:
@@ -79,7 +81,6 @@ class RelayContext:
     ``real_keys``: upstream name → the key to put in. ``signers``: who steps in where an
     upstream takes more than a key, and neither the caller nor ``real_keys`` has one.
     ``access``: what a rollout's key still opens, and what its agent is drilled with.
-    ``stall_s``: silence after which a call that its agent left was stalled, in seconds.
     ``concurrency``: how many calls may be under way at once.
     """
 
@@ -97,7 +98,6 @@ class RelayContext:
     real_keys: Mapping[str, str]
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
     access: Access | None = None
-    stall_s: float = STALL_S
     concurrency: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
 
 

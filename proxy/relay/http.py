@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.relay.admission import Access
+from proxy.relay.agent_watch import agent_connection
 from proxy.relay.call import ProxiedCall, body_too_large, send_refusal
 from proxy.relay.context import RelayContext
 from proxy.relay.faults.injector import FaultInjector, resetting
@@ -32,17 +34,18 @@ class Relay:
         """Relay one request, or answer why not."""
         context = self._context
         try:
-            target = await self._admitted(scope)
+            target, access = await self._admitted(scope)
             context.concurrency.acquire(target.rollout_id)
             try:
-                access, fault = context.access, None
-                if access is not None and access.concerns(target):
+                fault = None
+                if access is not None:
                     fault = await access.next_fault(target, scope["method"])
                 if fault is None:
-                    flight = ProxiedCall(context, target, scope, receive, send)
+                    agent = agent_connection(scope, receive, send)
+                    call = ProxiedCall(context, target, scope, receive, send, agent)
                 else:
-                    flight = self._drill(fault, target, scope, receive, send)
-                await flight.run()
+                    call = self._drill(fault, target, scope, receive, send)
+                await call.run()
             finally:
                 context.concurrency.release(target.rollout_id)
         except Refusal as refusal:
@@ -51,17 +54,19 @@ class Relay:
     def _drill(
         self, fault: FaultKind, target: Target, scope: Scope, receive: Receive, send: Send
     ) -> ProxiedCall:
-        """The call with a failure in its provider's place; all else is as ever."""
-        stand_in = FaultInjector(
+        """The call with a failure in its provider's place; everything else stays the same."""
+        injector = FaultInjector(
             fault, method=scope["method"], path=target.path, query=target.query
         )
-        context = replace(self._context, transport=stand_in, signers={})
+        context = replace(self._context, transport=injector, signers={})
+        agent = agent_connection(scope, receive, send)
         if fault == "reset":
-            send = resetting(scope, send)
-        return ProxiedCall(context, target, scope, receive, send, injected=True)
+            send = resetting(agent, send)
+        return ProxiedCall(context, target, scope, receive, send, agent, injected=True)
 
-    async def _admitted(self, scope: Scope) -> Target:
-        context, headers = self._context, scope["headers"]
+    async def _admitted(self, scope: Scope) -> tuple[Target, Access | None]:
+        """Where a call goes, and what knows its rollout's access, if that is to be looked up."""
+        context, headers, access = self._context, scope["headers"], self._context.access
         target = self._addresses.read(scope["raw_path"], scope["query_string"], headers)
         if context.proof_required and not target.proven:
             raise Refusal(
@@ -70,11 +75,13 @@ class Relay:
                 "this call does not prove its rollout: use the base_url or the key that "
                 "registration returned",
             )
-        if context.access is not None and context.access.concerns(target):
-            await context.access.admit(target)
+        if access is not None and not access.concerns(target):
+            access = None
+        if access is not None:
+            await access.admit(target)
         if context.admits is not None:
             await context.admits(target.rollout_id)
         length = dress.named(headers).get(b"content-length")
         if length is not None and int(length) > context.limits.body_bytes:
             raise body_too_large(context.limits)
-        return target
+        return target, access

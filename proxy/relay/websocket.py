@@ -58,9 +58,8 @@ class WebSocketRelay(Relay):
         """Relay one socket, or answer why not."""
         asked = UpgradeRequest.of(scope)
         try:
-            target = await self._admitted({**scope, "headers": asked.headers})
-            access = self._context.access
-            if access is not None and access.concerns(target) and await access.drilled(target):
+            target, access = await self._admitted({**scope, "headers": asked.headers})
+            if access is not None and await access.drilled(target):
                 raise _drilled()
             self._context.concurrency.acquire(target.rollout_id)
             try:

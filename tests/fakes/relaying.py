@@ -29,6 +29,22 @@ from proxy.routing.upstreams import allow_list
 KEYRING = Keyring(b"k" * 32)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """The classes that serve HTTP and WebSockets, as uvicorn's Config takes them."""
+
+    http: Any
+    ws: Any = None  # the service's own
+
+
+OURS = Protocol(http=HttpProtocol)
+HTTPTOOLS = Protocol(http="httptools", ws="websockets-sansio")
+H11 = Protocol(http="h11", ws="websockets-sansio")
+PROTOCOLS = {"ours": OURS, "httptools": HTTPTOOLS, "h11": H11}
+
+PROTOCOL = OURS  # what a relay is served by, unless it is given another
+
+
 @dataclass
 class Book:
     """A recorder in memory; with ``hold`` set, nothing becomes durable until it is cleared."""
@@ -92,9 +108,13 @@ class Relaying:
 
 @contextmanager
 def relaying(
-    provider: str, *, transport: UpstreamTransport | None = None, **rules: Any
+    provider: str,
+    *,
+    transport: UpstreamTransport | None = None,
+    protocol: Protocol | None = None,
+    **rules: Any,
 ) -> Iterator[Relaying]:
-    """Run a relay whose upstreams are one provider.
+    """Run a relay whose upstreams are one provider, on ``PROTOCOL`` unless another is given.
 
     ``upstreams``: changes to single ones. Usage is asked for only where they say so.
     """
@@ -116,7 +136,7 @@ def relaying(
         real_keys=rules.pop("real_keys", {}),
         **rules,
     )
-    with running(_Until(context), context.limits.body_bytes) as port:
+    with running(_Until(context), context.limits.body_bytes, protocol=protocol or PROTOCOL) as port:
         yield Relaying(f"http://127.0.0.1:{port}", port, book)
 
 
@@ -150,12 +170,13 @@ class _Server(uvicorn.Server):
 
 
 @contextmanager
-def running(app: Any, body_bytes: int = 1 << 20) -> Iterator[int]:
+def running(app: Any, body_bytes: int = 1 << 20, *, protocol: Protocol = OURS) -> Iterator[int]:
     """An ASGI application on a loopback port, in a thread of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app, http=HttpProtocol, lifespan="on", access_log=False, server_header=False,
-        date_header=False, log_config=None, loop="uvloop", **websocket_options(body_bytes),
+        app, http=protocol.http, lifespan="on", access_log=False, server_header=False,
+        date_header=False, log_config=None, loop="uvloop",
+        **(websocket_options(body_bytes) | ({} if protocol.ws is None else {"ws": protocol.ws})),
     )  # fmt: skip
     server = _Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import orjson
 
+from proxy.inbound.asgi import AgentConnection, Message, Send
 from proxy.outbound import errors
 from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.relay.faults.dialects import voice, wants_usage
@@ -27,15 +26,10 @@ from proxy.wire.unreadable import Unreadable
 if TYPE_CHECKING:
     from truezero.models import FaultKind
 
-Scope = dict[str, Any]
-Message = dict[str, Any]
-Send = Callable[[Message], Awaitable[None]]
-
 INJECTED_HEADER = "x-truezero-injected"  # on each such answer: nobody takes it for a provider's
 _REQUEST_LIMIT = 64 * 1024 * 1024
 _JSON = ("content-type", "application/json")
 _SSE = ("content-type", "text/event-stream; charset=utf-8")
-_NO_LINGER = struct.pack("ii", 1, 0)  # close with a reset, and forget what was not yet sent
 
 
 class FaultInjector:
@@ -202,27 +196,14 @@ def _read(body: bytes, headers: dress.Pairs) -> Payload:
     return found if isinstance(found, dict) else {}
 
 
-def resetting(scope: Scope, send: Send) -> Send:
-    """What to send with in a call whose fault is ``reset``: the agent's socket is reset instead.
+def resetting(agent: AgentConnection, send: Send) -> Send:
+    """Send with this in a call whose fault is ``reset``: the agent's connection is reset instead.
 
-    A server that lends its transport is needed (``proxy.inbound.http``); through any other the
-    agent gets the refusal that a provider's reset becomes.
+    Where the server cannot do that, the agent gets the refusal that a provider's reset becomes.
     """
-    transport = scope.get("state", {}).get("transport")
-    if transport is None:
-        return send
 
-    async def severed(message: Message) -> None:
-        if not transport.is_closing():
-            reset(transport)
-        await send(message)  # goes nowhere, and lets the server know that there was an answer
+    async def reset(message: Message) -> None:
+        agent.reset()
+        await send(message)  # goes nowhere, and tells the server that there was a response
 
-    return severed
-
-
-def reset(transport: asyncio.Transport) -> None:
-    """End a connection with RST, as a peer does that has crashed or a firewall that is tired."""
-    connection = transport.get_extra_info("socket")
-    with socket.socket(fileno=socket.dup(connection.fileno())) as same:
-        same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
-    transport.abort()
+    return reset

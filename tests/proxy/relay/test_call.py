@@ -18,6 +18,7 @@ from classifier.records import Attribution, Ending
 from classifier.verdicts import Subcategory
 from proxy.relay.context import CallLimits
 from tests.fakes import answers, caller
+from tests.fakes import relaying as relaying_module
 from tests.fakes.provider import (
     Answer,
     Cut,
@@ -33,6 +34,14 @@ from tests.fakes.relaying import KEYRING, Relaying, relaying
 CHAT = "/v1/chat/completions"
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**ASK, "stream": True}
+
+
+@pytest.fixture(params=relaying_module.PROTOCOLS, autouse=True)
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test runs on our own protocol class and on uvicorn's two."""
+    name = str(request.param)
+    monkeypatch.setattr(relaying_module, "PROTOCOL", relaying_module.PROTOCOLS[name])
+    return name
 
 
 @pytest.fixture
@@ -136,9 +145,12 @@ def test_a_streamed_request_body_arrives_while_it_is_sent(
     provider: Provider, relay: Relaying
 ) -> None:
     def parts() -> Iterator[bytes]:
-        for number in range(5):
+        yield b"0" * 1000
+        deadline = time.monotonic() + caller.PATIENCE_S
+        while not relay.book.opens and time.monotonic() < deadline:
+            time.sleep(0.01)  # until the relay has begun the call
+        for number in range(1, 5):
             yield str(number).encode() * 1000
-            time.sleep(0.02)
 
     caller.post(relay.base() + CHAT, content=parts())
     (seen,) = provider.requests
@@ -301,7 +313,7 @@ def test_an_agent_that_leaves_before_the_head_is_noticed(
 def test_a_provider_that_was_silent_too_long_stalled(provider: Provider) -> None:
     """verdicts.md: a call its agent left is the provider's failure after policy.stall_s."""
     provider.plays((Hang(),))
-    with relaying(provider.url, stall_s=0.1) as relay:
+    with relaying(provider.url, limits=CallLimits(stall_s=0.1)) as relay:
         with pytest.raises(httpx.ReadTimeout):
             caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
         cause = relay.book.only.cause

@@ -1,0 +1,72 @@
+"""Flow control of an agent's connection: when to read from it, and when to write to it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+
+_NO_LINGER = struct.pack("ii", 1, 0)  # close with a RST and discard what was not yet sent
+
+
+class FlowControl:
+    """A transport and the pauses of its two directions.
+
+    ``write_paused``: the transport's buffer is full.
+    """
+
+    __slots__ = ("_held", "_writers", "loop", "transport", "write_paused")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.transport = transport
+        self.loop = loop
+        self.write_paused = False
+        self._held = False  # the agent is not read from
+        self._writers: list[asyncio.Future[None]] = []
+
+    def hold(self) -> None:
+        """Stop reading."""
+        if not self._held:
+            self._held = True
+            self.transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Read again."""
+        if self._held:
+            self._held = False
+            self.transport.resume_reading()
+
+    def resume_writing(self) -> None:
+        """Wake everyone who waits in `drain`."""
+        self.write_paused = False
+        wake_all(self._writers)
+
+    async def drain(self) -> None:
+        """Wait until there is room in the buffer, or the connection is lost."""
+        await wait_for_wake(self._writers, self.loop)
+
+    def reset(self) -> None:
+        """End the connection with a RST, as a crashed peer or an impatient firewall does."""
+        connection = self.transport.get_extra_info("socket")
+        with socket.socket(fileno=socket.dup(connection.fileno())) as same:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        self.transport.abort()
+
+
+def wake_all(waiting: list[asyncio.Future[None]]) -> None:
+    """Wake everyone who waits."""
+    for waiter in waiting:
+        if not waiter.done():
+            waiter.set_result(None)
+
+
+async def wait_for_wake(
+    waiting: list[asyncio.Future[None]], loop: asyncio.AbstractEventLoop
+) -> None:
+    """Wait until `wake_all` is called."""
+    waiter = loop.create_future()
+    waiting.append(waiter)
+    try:
+        await waiter
+    finally:
+        waiting.remove(waiter)

@@ -1,0 +1,150 @@
+"""Parses requests of an agent's connection, and keeps what follows an upgrade that is declined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import httptools
+
+from proxy.inbound.asgi import Pairs
+from proxy.inbound.response_framing import CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING
+
+_FRAMING = frozenset({CONTENT_LENGTH, TRANSFER_ENCODING})
+
+
+class RequestHandler(Protocol):
+    """Takes what a parser finds in an agent's bytes."""
+
+    def on_request(
+        self, method: bytes, url: bytes, version: str, headers: Pairs, keep_alive: bool
+    ) -> None:
+        """Take a request's head; ``keep_alive``: the connection outlives it."""
+        ...
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a request's body."""
+        ...
+
+    def on_request_end(self) -> None:
+        """Take a request's end."""
+        ...
+
+
+class RequestParser:
+    """HTTP/1.1 requests out of bytes, through httptools, whose callbacks its methods are.
+
+    httptools stops where another protocol would begin, before the body. Java's client offers
+    HTTP/2 with every first request (RFC 7540 §3.2), which is then a plain one (RFC 9110 §7.8): its
+    body must neither be lost nor be read as a request of its own.
+
+    ``head_bytes``: how much of an unfinished head was read; None between heads.
+    """
+
+    __slots__ = (
+        "_handler", "_headers", "_parser", "_resumed", "_takes_websocket", "_upgrades", "_url",
+        "head_bytes", "on_body",
+    )  # fmt: skip
+
+    def __init__(self, handler: RequestHandler, *, takes_websocket: bool) -> None:
+        self._handler = handler
+        self._takes_websocket = takes_websocket
+        self.on_body: Callable[[bytes], None] = handler.on_body
+        self._url = b""
+        self._headers: Pairs | None = None  # None behind the head: a trailer is dropped
+        self.head_bytes: int | None = None
+        self._upgrades = False
+        self._resumed = False  # a body is read behind a head that was handed on before
+        self._parser: Any = self._new_parser()
+
+    def feed(self, data: bytes) -> bool:
+        """Parse bytes; True where a WebSocket's upgrade request is complete.
+
+        Raises:
+            httptools.HttpParserError: they are no HTTP/1.1.
+        """
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._wants_websocket():
+                return True
+            return self._resume(data[upgrade.args[0] :])
+        if self.head_bytes is not None:
+            self.head_bytes += len(data)
+        return False
+
+    def upgrade_request(self) -> bytes:
+        """The head of the WebSocket's upgrade request, written out again."""
+        first = b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)
+        return b"\r\n".join((first, *map(b": ".join, self._headers or ()), b"", b""))
+
+    def close(self) -> None:
+        """Let go of httptools' parser, which refers back to this one."""
+        self._parser = None
+
+    # httptools' callbacks
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        if not self._resumed:
+            self._url = b""
+            self._headers = []
+            self.head_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the target."""
+        if not self._resumed:
+            self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; behind the body it is a trailer, and dropped (RFC 9110 §6.5.1)."""
+        if self._headers is not None:
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Hand on a head."""
+        self.head_bytes = None
+        parser, headers = self._parser, self._headers
+        if headers is None:  # resumed: this head was handed on before
+            return
+        self._upgrades = parser.should_upgrade()
+        if not self._upgrades:
+            self._headers = None
+        elif self._wants_websocket():
+            return
+        version = parser.get_http_version()
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        self._handler.on_request(parser.get_method(), self._url, version, headers, keep_alive)
+
+    def on_message_complete(self) -> None:
+        """Hand on a request's end, unless its body is still to be read."""
+        if not self._upgrades:
+            self._resumed = False
+            self._handler.on_request_end()
+
+    # upgrades
+
+    def _wants_websocket(self) -> bool:
+        named = dict(self._headers or ())
+        tokens = [token.strip().lower() for token in named.get(CONNECTION, b"").split(b",")]
+        wanted = named[b"upgrade"].lower() if b"upgrade" in tokens and b"upgrade" in named else b""
+        return self._takes_websocket and wanted == b"websocket"
+
+    def _resume(self, body: bytes) -> bool:
+        """Parse on behind a head whose upgrade is declined.
+
+        httptools reads nothing behind an upgrade, so that a new parser is told how the body is
+        framed: by a head of which only the framing is the agent's, and which is not handed on.
+        """
+        framing = [b": ".join(pair) for pair in self._headers or () if pair[0] in _FRAMING]
+        self._upgrades = False
+        self._headers = None
+        self._resumed = True
+        self._parser = self._new_parser()
+        return self.feed(b"\r\n".join((b"POST / HTTP/1.1", *framing, b"", b"")) + body)
+
+    def _new_parser(self) -> Any:
+        parser: Any = httptools.HttpRequestParser(self)
+        # What follows a request that asked to close does not harm its response.
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return parser

@@ -1,0 +1,71 @@
+"""Frames a response as HTTP/1.1: its head, then its body by length or in chunks."""
+
+from __future__ import annotations
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from proxy.inbound.asgi import Pairs
+
+CONTENT_LENGTH = b"content-length"
+TRANSFER_ENCODING = b"transfer-encoding"
+CONNECTION = b"connection"
+_NO_BODY = frozenset({204, 304})
+
+
+class ResponseFraming:
+    """The bytes of one response.
+
+    Header names arrive in lower case, as ASGI requires.
+
+    ``bodiless``: the response to a HEAD. ``keep_alive``: the connection outlives the response.
+    ``chunked``: known once the head is.
+    """
+
+    chunked = False
+    _left = 0  # bytes that the body still lacks
+
+    def __init__(self, *, bodiless: bool, keep_alive: bool) -> None:
+        self.bodiless = bodiless
+        self.keep_alive = keep_alive
+
+    def head(self, status: int, headers: Pairs) -> bytes:
+        """The head, up to the empty line.
+
+        Raises:
+            RuntimeError: a header holds a line break.
+        """
+        named = dict(headers)
+        lines = [*map(b": ".join, headers)]
+        self.chunked = named.get(TRANSFER_ENCODING, b"").lower() == b"chunked"
+        if CONTENT_LENGTH in named and not self.chunked:
+            self._left = int(named[CONTENT_LENGTH])
+        elif not (self.chunked or self.bodiless or status in _NO_BODY):
+            self.chunked = True
+            lines.append(b"transfer-encoding: chunked")
+        if b"close" in named.get(CONNECTION, b"").lower():
+            self.keep_alive = False
+        elif not self.keep_alive:
+            lines.append(b"connection: close")
+        lines += (b"", b"")
+        head = b"\r\n".join(lines)
+        if not head.count(b"\n") == head.count(b"\r") == len(lines) - 1:
+            raise RuntimeError("a header holds a line break")
+        return STATUS_LINE[status] + head
+
+    def part(self, body: bytes, more_body: bool) -> bytes:
+        """A part of the body, as it is written.
+
+        Raises:
+            RuntimeError: the body is longer than its content-length, or ends before it.
+        """
+        if self.bodiless:
+            return b""
+        if self.chunked:
+            framed = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            return framed if more_body else framed + b"0\r\n\r\n"
+        if len(body) > self._left:
+            raise RuntimeError("the body is longer than its content-length")
+        self._left -= len(body)
+        if self._left and not more_body:
+            raise RuntimeError("the body is shorter than its content-length")
+        return body

@@ -1,0 +1,114 @@
+"""Whether a call's agent is still there, and what happens when it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from proxy.inbound.asgi import (
+    AGENT_CONNECTION,
+    AgentConnection,
+    Message,
+    Pairs,
+    Receive,
+    Scope,
+    Send,
+)
+from proxy.relay.context import AgentLeft, CallLimits
+from proxy.relay.progress import CallProgress, CallState
+
+
+def agent_connection(scope: Scope, receive: Receive, send: Send) -> AgentConnection:
+    """The server's extension where it has one, else ASGI messages."""
+    extensions = scope.get("extensions")
+    connection: AgentConnection | None = extensions and extensions.get(AGENT_CONNECTION)
+    return connection or MessageConnection(receive, send)
+
+
+class MessageConnection:
+    """An `AgentConnection` on a server that has only ASGI messages."""
+
+    __slots__ = ("_receive", "_send", "_watching")
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._watching: asyncio.Task[None] | None = None
+
+    async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
+        """Send a complete response."""
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def pass_on(self, part: bytes) -> bool:  # AgentConnection's
+        """Have every part awaited."""
+        return False
+
+    def watch(self, when_gone: Callable[[], None] | None) -> None:
+        """Receive in a task until the agent is gone."""
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
+        if when_gone is not None:
+            self._watching = asyncio.create_task(self._until_gone(when_gone))
+
+    def reset(self) -> bool:
+        """Do nothing: no message resets a connection."""
+        return False
+
+    async def _until_gone(self, when_gone: Callable[[], None]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        when_gone()
+
+
+class AgentWatch:
+    """The agent of one call: cancels the call when it leaves, or lets the response be read on.
+
+    ``send``: sends the agent a message; raises AgentLeft where enough was read without it.
+    """
+
+    _drain_to = 0  # bytes of the response, where it is read on
+    _enough: asyncio.TimerHandle | None = None
+
+    def __init__(
+        self, agent: AgentConnection, send: Send, limits: CallLimits, progress: CallProgress
+    ) -> None:
+        self.send = send
+        self._agent = agent
+        self._limits = limits
+        self._progress = progress
+        self._task = asyncio.current_task()
+
+    def start(self) -> None:
+        """Watch from now on; the rest of the request's body is discarded."""
+        self._agent.watch(self._on_left)
+
+    def stop(self) -> None:
+        """Stop watching, and reading on."""
+        self._agent.watch(None)
+        if self._enough is not None:
+            self._enough.cancel()
+
+    def caught(self) -> bool:
+        """Whether the call was cancelled because its agent left; that is undone then."""
+        if self._progress.left and self._task is not None:
+            self._task.uncancel()
+        return self._progress.left
+
+    def _on_left(self) -> None:
+        task, limits, progress = self._task, self._limits, self._progress
+        if task is None:
+            progress.state = CallState.LEFT
+        elif limits.drain_s and not progress.left_complete():
+            progress.state = CallState.DRAINING
+            self._drain_to = progress.received + limits.drain_bytes
+            self.send = self._send_nowhere
+            self._enough = asyncio.get_running_loop().call_later(limits.drain_s, task.cancel)
+        else:
+            progress.state = CallState.LEFT
+            task.cancel()
+
+    async def _send_nowhere(self, _message: Message) -> None:
+        if self._progress.recorded or self._progress.received > self._drain_to:
+            raise AgentLeft
