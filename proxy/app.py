@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from proxy.api.auth import PortPolicy
 from proxy.control.threads import run_in_thread
-from proxy.inbound.asgi import Message, Receive, Scope, Send
+from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.inbound.responses import send_refusal
 from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.ports import FlushObserver
@@ -23,7 +24,7 @@ from proxy.recording.recorder import Recorder
 from proxy.relay.http import Relay
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.address_guard import AddressGuard
-from proxy.routing.errors import Refusal, problem
+from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
 from proxy.server.heartbeat import Heartbeat
 from proxy.server.startup import garbage_collection
@@ -122,7 +123,7 @@ class Application:
                 self._ports.check(scope)
                 self._auth.check(scope)
             except Refusal as refusal:
-                await _send_refusal(refusal, send)
+                await send_refusal(refusal, send)
                 return
         elif agents and self._websockets.claims(scope):
             await self._websockets(scope, receive, send)
@@ -220,10 +221,3 @@ class LazyControlPlane:
             gc.freeze()  # it too lives as long as the process
         except Exception:  # of any kind: agents are served without it
             log.exception("cannot build the control plane")
-
-
-async def _send_refusal(refusal: Refusal, send: Send) -> None:
-    headers, body = problem(refusal)
-    start: Message = {"type": "http.response.start", "status": refusal.status, "headers": headers}
-    await send(start)
-    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -150,14 +150,11 @@ class HttpProtocol(asyncio.Protocol):
         if not scope["raw_path"].startswith(_ROLLOUTS):
             app, scope["state"] = self._app, self._state.copy()
         cycle = self._reading = RequestCycle(
-            self._flow,
-            app,
-            scope,
-            self._answered,
+            self._flow, app, scope, self._answered,
             bodiless=method == b"HEAD",
             keep_alive=keep_alive,
             expects=expect is not None and expect.lower() == b"100-continue",
-        )
+        )  # fmt: skip
         self._cycles.append(cycle)
         if len(self._cycles) == 1:
             self._loop.create_task(cycle.run(self._server.tasks))

@@ -9,10 +9,10 @@ from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
+from websockets.http11 import Request
 
+from proxy.inbound.asgi import WEBSOCKET_DRAIN
 from proxy.outbound.websocket import log
-
-DRAIN = "websocket.drain"  # a message of ours: end as soon as no call is under way
 
 
 class AgentWebSocketProtocol(WebSocketsSansIOProtocol):
@@ -33,6 +33,15 @@ class AgentWebSocketProtocol(WebSocketsSansIOProtocol):
         self.logger = self.conn.logger = log
         self.conn.debug = False
 
+    def handle_connect(self, event: Request) -> None:
+        """Take an upgrade request, and offer the extension `WEBSOCKET_DRAIN`.
+
+        The application's task first runs when this has returned.
+        """
+        super().handle_connect(event)
+        if not self.handshake_complete:
+            self.scope["extensions"][WEBSOCKET_DRAIN] = {}
+
     async def send(self, message: ASGISendEvent) -> None:
         """Take a message of the application."""
         await super().send(message)
@@ -42,7 +51,7 @@ class AgentWebSocketProtocol(WebSocketsSansIOProtocol):
     def shutdown(self) -> None:
         """Ask the application to come to an end; uvicorn cancels it when its grace is over."""
         if self.handshake_complete and not self.close_sent:
-            self.queue.put_nowait({"type": DRAIN})  # type: ignore[arg-type,misc]
+            self.queue.put_nowait({"type": WEBSOCKET_DRAIN})  # type: ignore[arg-type,misc]
         else:
             super().shutdown()
 

@@ -14,6 +14,7 @@ from proxy.inbound.asgi import (
     Scope,
     Send,
 )
+from proxy.inbound.responses import send_response
 from proxy.relay.context import AgentLeft, CallLimits
 from proxy.relay.progress import CallProgress, CallState
 
@@ -37,8 +38,7 @@ class MessageConnection:
 
     async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a complete response."""
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        await send_response(self._send, status, headers, body)
 
     def pass_on(self, part: bytes) -> bool:  # AgentConnection's
         """Have every part awaited."""

@@ -13,6 +13,7 @@ from classifier.verdicts import Subcategory
 from proxy.capture import usage_injection
 from proxy.capture.call import Call
 from proxy.inbound.asgi import AgentConnection, Receive, Scope, Send
+from proxy.inbound.responses import send_refusal
 from proxy.outbound import errors
 from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.relay.agent_watch import AgentWatch
@@ -21,7 +22,7 @@ from proxy.relay.download import Download
 from proxy.relay.progress import CallProgress, CallState
 from proxy.relay.upload import Upload
 from proxy.routing import headers as dress
-from proxy.routing.errors import Refusal, problem
+from proxy.routing.errors import Refusal
 from proxy.routing.target import Target
 from proxy.wire.unreadable import Unreadable
 from proxy.wire.usage_request import with_usage
@@ -258,10 +259,3 @@ def body_too_large(limits: CallLimits) -> Refusal:
     return Refusal(
         413, "body_too_large", f"a request body has at most {limits.body_bytes} bytes here"
     )
-
-
-async def send_refusal(refusal: Refusal, send: Send) -> None:
-    """Answer with a refusal as problem JSON."""
-    headers, body = problem(refusal)
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})

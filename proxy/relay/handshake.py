@@ -1,18 +1,28 @@
-"""The upgrade request of an agent's WebSocket, recorded as a call of its own."""
+"""The upgrade request of an agent's WebSocket: passed on, and recorded as a call of its own."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import parse_qs
+
+from websockets.asyncio.client import ClientConnection
 
 from classifier.records import Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
 from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
 from proxy.capture.websocket import WebSocketApi, websocket_api
-from proxy.inbound.asgi import Scope
-from proxy.outbound.websocket import UpgradeRefusedError, WebSocketUnreachableError
+from proxy.inbound.asgi import Message, Scope, Send
+from proxy.inbound.responses import WEBSOCKET, send_response
+from proxy.outbound.websocket import (
+    UpgradeRefusedError,
+    WebSocketConnector,
+    WebSocketUnreachableError,
+)
 from proxy.relay.context import RelayContext
+from proxy.relay.websocket_record import WebSocketRecord
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.target import Target
@@ -102,22 +112,123 @@ class HandshakeCall:
         cause = exchange.cause
         if self.api is None or cause is None:
             return exchange
-        told = cause.transient or cause.code is not None
+        proves = cause.transient or cause.code is not None
         rejected = cause.subcategory is Subcategory.REJECTED_REQUEST
-        if self.falls_back and (exchange.status in NO_SOCKET or rejected or not told):
+        if self.falls_back and (exchange.status in NO_SOCKET or rejected or not proves):
             return exchange
         return replace(exchange, kind=Kind.INFERENCE, model=self.model)
 
 
+class UpstreamHandshake:
+    """Asks the provider for the socket that an agent asked for, and records what became of it."""
+
+    __slots__ = ("_call", "_connector", "_context", "_record", "_request", "_target")
+
+    def __init__(
+        self,
+        context: RelayContext,
+        connector: WebSocketConnector,
+        target: Target,
+        request: UpgradeRequest,
+        record: WebSocketRecord,
+        call: HandshakeCall,
+    ) -> None:
+        self._context = context
+        self._connector = connector
+        self._target = target
+        self._request = request
+        self._record = record
+        self._call = call
+
+    async def open(self, send: Send, leaving: asyncio.Future[Message]) -> ClientConnection | None:
+        """Open the provider's socket; None where it refused, which the agent is told.
+
+        Arguments:
+            leaving: done when the agent does not wait any longer; None is returned then too.
+
+        Raises:
+            Refusal: the provider cannot be reached, or the agent is to use HTTP.
+        """
+        call, record, clock = self._call, self._record, self._context.clock
+        dialing = asyncio.ensure_future(self._dial())
+        try:
+            first: set[asyncio.Future[Any]] = {dialing, leaving}
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if not dialing.done():
+                dialing.cancel()  # first: nobody would close what it opened
+                await record.commit(call.left(clock()))
+                return None
+            return dialing.result()
+        except UpgradeRefusedError as refused:
+            await record.commit(call.refused(refused, clock()))
+            await self._pass_on(refused, send)
+        except WebSocketUnreachableError as unreachable:
+            await record.commit(call.unopened(unreachable, clock()))
+            raise self._unopened(unreachable) from unreachable
+        finally:
+            dialing.cancel()
+        return None
+
+    async def _dial(self) -> ClientConnection:
+        upstream, context, request = self._target.upstream, self._context, self._request
+        real_key = None if request.shows_own_key else context.real_keys.get(upstream.name)
+        headers = dress.for_upstream(
+            request.headers, host=upstream.host, auth=upstream.auth, real_key=real_key
+        )
+        return await self._connector.open(
+            upstream,
+            self._target.forwarded,
+            [pair for pair in await self._signed(headers) if not is_handshake_header(pair[0])],
+            subprotocols=request.subprotocols,
+            deflate=request.deflate,
+            timeout_s=context.limits.connect_s,
+        )
+
+    async def _signed(self, headers: dress.Pairs) -> dress.Pairs:
+        upstream = self._target.upstream
+        signer = self._context.signers.get(upstream.auth)
+        if signer is None or dress.shows_key(headers) or self._request.shows_own_key:
+            return headers
+        try:
+            return await signer.sign(
+                upstream=upstream,
+                method="GET",
+                target=self._target.forwarded,
+                headers=headers,
+                body=b"",
+            )
+        except Refusal as refusal:
+            ending, status = Ending.NEVER_CONNECTED, refusal.status
+            raise WebSocketUnreachableError(
+                ending, status, refusal.code, refusal.detail
+            ) from refusal
+
+    async def _pass_on(self, refused: UpgradeRefusedError, send: Send) -> None:
+        if self._call.falls_back and refused.status in NO_SOCKET:
+            raise use_http(self._target.upstream.name, refused.status, self._call.id)
+        headers = dress.for_agent(refused.headers, self._call.id)
+        kept = [pair for pair in headers if pair[0] != b"content-length"]
+        await send_response(send, refused.status, kept, refused.body, to=WEBSOCKET)
+
+    def _unopened(self, unreachable: WebSocketUnreachableError) -> Refusal:
+        name = self._target.upstream.name
+        return Refusal(
+            unreachable.status,
+            unreachable.code,
+            f"no answer from upstream {name!r}: {unreachable.detail}",
+            ((b"x-truezero-exchange", self._call.id.encode()),),
+        )
+
+
 def _model(query: bytes) -> str | None:
     """The model that a realtime upgrade names; Azure calls it a deployment."""
-    asked = parse_qs(query.decode("ascii", "replace"))
-    named = asked.get("model") or asked.get("deployment")
-    return model_name(named[0]) if named else None
+    parameters = parse_qs(query.decode("ascii", "replace"))
+    models = parameters.get("model") or parameters.get("deployment")
+    return model_name(models[0]) if models else None
 
 
 def use_http(name: str, status: int, exchange_id: str) -> Refusal:
-    """Codex asks the same over HTTP at once after a 426, after five reconnects otherwise.
+    """Send the agent to HTTP: Codex goes there at once after a 426, else after five reconnects.
 
     Source: openai/codex, core/src/client.rs, WebsocketStreamOutcome::FallbackToHttp.
     """

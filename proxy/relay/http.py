@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.inbound.responses import send_refusal
 from proxy.relay.admission import Access
 from proxy.relay.agent_watch import agent_connection
-from proxy.relay.call import ProxiedCall, body_too_large, send_refusal
+from proxy.relay.call import ProxiedCall, body_too_large
 from proxy.relay.context import RelayContext
 from proxy.relay.faults.injector import FaultInjector, resetting
 from proxy.routing import headers as dress

@@ -119,11 +119,20 @@ def relaying(
     ``upstreams``: changes to single ones. Usage is asked for only where they say so.
     """
     book = Book()
+    context = make_context(provider, book, transport=transport, **rules)
+    with running(_Until(context), context.limits.body_bytes, protocol=protocol or PROTOCOL) as port:
+        yield Relaying(f"http://127.0.0.1:{port}", port, book)
+
+
+def make_context(
+    provider: str, book: Book, *, transport: UpstreamTransport | None = None, **rules: Any
+) -> RelayContext:
+    """What a relay is given; see `relaying`."""
     own = {"url": provider, "include_usage": False}
     changes = dict.fromkeys(("openai", "anthropic", "gemini", "bedrock", "vertex"), own)
     changes |= {name: {**own, **change} for name, change in rules.pop("upstreams", {}).items()}
     ids = itertools.count(1)
-    context = RelayContext(
+    return RelayContext(
         upstreams=allow_list(changes),
         transport=transport or Http1Transport(),
         recorder=book,
@@ -136,8 +145,6 @@ def relaying(
         real_keys=rules.pop("real_keys", {}),
         **rules,
     )
-    with running(_Until(context), context.limits.body_bytes, protocol=protocol or PROTOCOL) as port:
-        yield Relaying(f"http://127.0.0.1:{port}", port, book)
 
 
 class _Until:

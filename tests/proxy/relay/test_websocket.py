@@ -23,13 +23,23 @@ from websockets.typing import Subprotocol
 from classifier.records import Attribution, Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
 from proxy.relay.context import CallLimits
+from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Auth
 from tests.fakes import answers, caller
 from tests.fakes.provider import Provider, closed_port
-from tests.fakes.relaying import KEYRING, Relaying, relaying
+from tests.fakes.relaying import (
+    H11,
+    HTTPTOOLS,
+    KEYRING,
+    Book,
+    Protocol,
+    Relaying,
+    make_context,
+    relaying,
+)
 from tests.fakes.talker import (
     RESPONSES,
     RESPONSES_FAILED,
@@ -120,6 +130,53 @@ def test_messages_pass_unchanged_both_ways(
     with opened(relay, path) as agent:
         agent.send(message)
         assert agent.recv(timeout=PATIENCE_S) == message
+
+
+@pytest.mark.parametrize("protocol", [HTTPTOOLS, H11], ids=["httptools", "h11"])
+def test_a_socket_is_relayed_on_uvicorns_own_protocol_classes(
+    talker: Talker, protocol: Protocol
+) -> None:
+    talker.script = answering(RESPONSES)
+    with relaying(talker.url, protocol=protocol) as relay:
+        with opened(relay) as agent:
+            agent.send(create())
+            assert [agent.recv(timeout=PATIENCE_S) for _ in RESPONSES] == RESPONSES
+        upgrade, call = relay.book.wait_for(2)
+    assert (upgrade.status, upgrade.ending) == (101, Ending.COMPLETE)
+    assert (call.method, call.ending) == ("WEBSOCKET", Ending.COMPLETE)
+    assert call.usage.output_tokens is not None
+
+
+@pytest.mark.parametrize("protocol", [HTTPTOOLS, H11], ids=["httptools", "h11"])
+def test_a_refusal_passes_on_uvicorns_own_protocol_classes(
+    talker: Talker, protocol: Protocol
+) -> None:
+    talker.refuses(401, b'{"error":{}}', content_type="application/json")
+    with relaying(talker.url, protocol=protocol) as relay:
+        answer = refusal(relay)
+        assert (answer.status_code, answer.content) == (401, b'{"error":{}}')
+        assert problem(refusal(relay, base=relay.url + "/r/r1/nowhere"))[0] == 404
+
+
+async def test_a_server_that_cannot_send_a_response_declines_the_socket(talker: Talker) -> None:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    scope = {
+        "type": "websocket", "raw_path": b"/r/r1/nowhere/v1/x", "query_string": b"",
+        "headers": [], "subprotocols": [],
+    }  # fmt: skip
+    relay = WebSocketRelay(make_context(talker.url, Book()))
+    await relay(scope, receive, send)
+    await relay({**scope, "extensions": {"websocket.http.response": {}}}, receive, send)
+    assert [message["type"] for message in sent] == [
+        "websocket.close", "websocket.http.response.start", "websocket.http.response.body",
+    ]  # fmt: skip
 
 
 def test_many_messages_keep_their_order(talker: Talker, relay: Relaying) -> None:
