@@ -76,7 +76,7 @@ _HOW = """## How it was measured
 - The hour's exchanges go through the proxy as fast as it takes them, over registered rollouts of
   100 each; memory at the end stands beside that after a tenth. On that database, while 200
   requests/s go on in the same batch, its summary and its page are asked without a pause.
-- Verdicts and summaries are asked of the desk in the process, without HTTP
+- Verdicts and summaries are computed by the control services in the process, without HTTP
   (`python -m benchmarks.verdicts`).
 """
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.verdicts [--exchanges 100000 1000000 10000000] [--batch 10000]
 
-It measures the desk in this process, without HTTP, and contacts nothing; beside the time stands
+It measures the control services in this process, without HTTP or network; beside the time stands
 the CPU time of all threads, which other work on the machine changes less. Ten million exchanges
 take 3 GB of the folder for temporary files (``TMPDIR``), until it ends.
 """
@@ -25,8 +25,7 @@ from benchmarks.run import Round, Rounds, save, say, summary
 from classifier.policy import EVIDENCE
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
 from classifier.verdicts import Subcategory
-from proxy.control.pricing import PriceTable
-from proxy.control.rollouts import RolloutService
+from proxy.control.services import ControlServices, compose
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import allow_list
 from proxy.server.startup import GC_THRESHOLDS
@@ -69,14 +68,13 @@ class _Nothing:
         return 0
 
 
-def desk(database: Database) -> RolloutService:
+def services(database: Database) -> ControlServices:
     upstreams = allow_list({})
-    return RolloutService(
+    return compose(
         database=database,
         recorder=_Nothing(),
         keyring=Keyring(b"k" * 32),
         upstreams=upstreams,
-        prices=PriceTable(upstreams),
         policy=EVIDENCE,
         proof_required=False,
         new_id=lambda: "unused",
@@ -114,20 +112,20 @@ def calls(rollout: int) -> Iterator[tuple[object, ...]]:
 
 
 async def make_batch(
-    asked: RolloutService, database: Database, batch: str, size: int, failing: int
+    control: ControlServices, database: Database, batch: str, size: int, failing: int
 ) -> None:
     """A batch of rollouts with one call and an outcome each; every so many-th call failed."""
     names = [f"{batch}-{number}" for number in range(size)]
     for number, name in enumerate(names):
         facts = RolloutRequest(id=name, batch=batch, task=f"t-{number}", attempt=0, model="gpt-5")
-        await asked.register(facts, public_url="http://127.0.0.1")
+        await control.rollouts.register(facts, public_url="http://127.0.0.1")
     said = [FAILED if failing and n % failing == 0 else CALL for n in range(size)]
     ended = [replace(x, id=name, rollout_id=name) for x, name in zip(said, names, strict=True)]
     for start in range(0, size, 1000):
         database.calls.write(CommitBatch(recorded=ended[start : start + 1000]), worker="bench")
     outcome = OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
     for name in names:
-        await asked.report(name, outcome)
+        await control.rollouts.report(name, outcome)
 
 
 def as_the_service_runs() -> None:
@@ -139,21 +137,21 @@ def as_the_service_runs() -> None:
 
 async def verdicts(database: Database, filled: int) -> list[Round]:
     """Rollouts from everywhere in the database, each judged for the first time."""
-    asked, step = desk(database), max(1, filled // ASKED)
+    judge, step = services(database).judge, max(1, filled // ASKED)
     names = [f"rollout-{number}" for number in range(0, filled, step)[:ASKED]]
-    return [await _round(asked.verdict(name)) for name in names]
+    return [await _round(judge.verdict(name)) for name in names]
 
 
 async def summaries(database: Database, batch: str) -> list[Round]:
     """Summed up anew each time, as after every change."""
-    return [await _round(desk(database).batch(batch)) for _ in range(SUMMED)]
+    return [await _round(services(database).batches.summary(batch)) for _ in range(SUMMED)]
 
 
 async def looks(database: Database, batch: str) -> list[Round]:
     """Asked again while nothing has changed."""
-    asked = desk(database)
-    await asked.batch(batch)
-    return [await _round(asked.batch(batch)) for _ in range(SUMMED)]
+    batches = services(database).batches
+    await batches.summary(batch)
+    return [await _round(batches.summary(batch)) for _ in range(SUMMED)]
 
 
 async def _round(question: Awaitable[object]) -> Round:
@@ -171,8 +169,8 @@ async def measure(sizes: list[int], batch: int) -> Rounds:
         database = Database(str(file))
         database.prepare()
         say(f"two batches of {batch:,} rollouts are made")
-        await make_batch(desk(database), database, "healthy", batch, 0)
-        await make_batch(desk(database), database, "failing", batch, 5)
+        await make_batch(services(database), database, "healthy", batch, 0)
+        await make_batch(services(database), database, "failing", batch, 5)
         filled = 0
         for size in sorted(sizes):
             say(f"{size:,} exchanges are written")

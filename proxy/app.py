@@ -114,7 +114,7 @@ class Application:
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
             return
-        agents = self._ports.lets_agents_in(scope)
+        agents = self._ports.serves_agents(scope)
         if scope["type"] == "http":
             if agents and self._relay.claims(scope):
                 await self._relay(scope, receive, send)
@@ -144,7 +144,7 @@ class Application:
             recorder=self._recorder,
             keyring=keyring,
             upstreams=settings.allow_list(),
-            guard=self._auth,
+            auth=self._auth,
             metrics=self._metrics,
             new_id=new_id,
             changed=self._access.changed,
@@ -152,7 +152,7 @@ class Application:
         return control_plane.build(settings, parts)
 
     async def _admits(self, rollout_id: str) -> None:
-        await (await self._control_plane.ready()).desk.admits(rollout_id)
+        await (await self._control_plane.ready()).services.rollouts.require_registered(rollout_id)
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -1,7 +1,4 @@
-"""The control plane, put together: REST, keys, numbers, pages and documentation as one application.
-
-It decides nothing, and moves no byte of an agent's: agents are served while it is still being made.
-"""
+"""The control plane as one application: REST, keys, metrics, pages and API documentation."""
 
 from __future__ import annotations
 
@@ -17,11 +14,9 @@ from fastapi.staticfiles import StaticFiles
 from proxy.api import keys, problems, routes
 from proxy.api import metrics as metrics_module
 from proxy.api.auth import ControlAuth
-from proxy.control.dashboard import Dashboard
-from proxy.control.pricing import PriceTable
-from proxy.control.rollouts import RecorderState, RolloutService
+from proxy.control.loader import RecorderState
+from proxy.control.services import ControlServices, compose
 from proxy.control.threads import run_in_thread
-from proxy.control.virtual_keys import VirtualKeys
 from proxy.routing.limits import RateLimiter
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Upstream
@@ -34,16 +29,16 @@ from proxy.web import pages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceParts:
-    """What the control plane is given of the service around it.
+    """Parts of the surrounding service that the control plane uses.
 
-    ``changed`` is told when what a rollout's key opens, or its drill, is another than before.
+    ``changed`` is called with a rollout whose key's validity or drill has changed.
     """
 
     database: Database
     recorder: RecorderState
     keyring: Keyring
     upstreams: Mapping[str, Upstream]
-    guard: ControlAuth
+    auth: ControlAuth
     metrics: Metrics
     new_id: Callable[[], str]
     changed: Callable[[str], None]
@@ -51,61 +46,56 @@ class ServiceParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """The application that answers, and the desk behind it."""
+    """The application and the services behind it."""
 
     app: FastAPI
-    desk: RolloutService
+    services: ControlServices
 
 
-def build(settings: Settings, near: ServiceParts) -> ControlPlane:
-    """Make all of it; takes a third of a second where FastAPI is not loaded yet."""
-    desk = RolloutService(
-        database=near.database,
-        recorder=near.recorder,
-        keyring=near.keyring,
-        upstreams=near.upstreams,
-        prices=PriceTable(near.upstreams),
+def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
+    """Build the control plane, which takes a third of a second if FastAPI is not loaded yet."""
+    services = compose(
+        database=parts.database,
+        recorder=parts.recorder,
+        keyring=parts.keyring,
+        upstreams=parts.upstreams,
         policy=settings.policy,
         proof_required=settings.admin_token is not None,
-        new_id=near.new_id,
+        new_id=parts.new_id,
         wall=time.time,
-        changed=near.changed,
+        changed=parts.changed,
         leaving=LEAVING.is_set,
     )
-    mint = VirtualKeys(desk=desk, keyring=near.keyring, new_id=near.new_id, wall=time.time)
-    pace = RateLimiter(settings.registrations_per_s or None, time.monotonic)
-    overview = Dashboard(
-        desk=desk, upstreams=near.upstreams, wall=time.time, leaving=LEAVING.is_set
-    )
+    limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)
     version, address = metadata.version("truezero"), _address(settings)
     app = FastAPI(
         title="truezero",
         version=version,
-        summary="Tells an agent's honest zero from a provider failure, by watching the wire.",
-        docs_url=None,  # a page of ours, which keeps to its origin as all do
+        summary="Records LLM agents' provider calls and tells a real zero from a provider failure.",
+        docs_url=None,  # served by a page that loads nothing from other origins
         redoc_url=None,
-        openapi_url=None,  # FastAPI would describe itself on the event loop, 90 ms the first time
+        openapi_url=None,  # generated in a thread: the first time takes 90 ms
     )
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:
         return JSONResponse(await run_in_thread(app.openapi))
 
-    # Of that package only the files of Swagger UI are used.
+    # Only the Swagger UI files of that package are used.
     app.mount("/static/docs", StaticFiles(packages=[("fastapi_offline", "static")]))
     problems.install(app)
     for router in (
-        routes.router(desk, pace, address, version=version),
-        keys.router(mint, pace, address),
-        metrics_module.router(near.metrics.exposition),
-        pages.router(overview, desk, near.guard, address, version=version),
+        routes.router(services, limiter, address, version=version),
+        keys.router(services.keys, limiter, address),
+        metrics_module.router(parts.metrics.exposition),
+        pages.router(services, parts.auth, address, version=version),
     ):
         app.include_router(router)
-    return ControlPlane(app=app, desk=desk)
+    return ControlPlane(app=app, services=services)
 
 
 def _address(settings: Settings) -> routes.Address:
-    """How agents reach us: as they were told to, else as the runner does, at their own port."""
+    """Return agents' base URL: as configured, else that of the request, with the agents' port."""
 
     def address(request: Request) -> str:
         if settings.public_url:

@@ -1,1 +1,1 @@
-"""REST: each handler parses, asks the control desk once, and renders."""
+"""REST: each handler parses, calls one control service and renders."""

@@ -1,6 +1,6 @@
-"""Lets only the operator onto the control plane: by port, token, or a signed-in session on pages.
+"""Access to the control plane: by port, admin token, or a signed-in session on pages.
 
-It knows one token and nothing of rollouts: a minted agent key opens nothing here.
+Agents' keys grant no access.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from proxy.routing.headers import first
 
 SIGN_IN = "/ui/sign-in"
 
-_OPEN = frozenset({"/healthz", "/readyz"})  # for probes that carry no token; they name nobody
-_OPEN_PAGES = (SIGN_IN, "/ui/static/")  # what signing in takes
+_OPEN = frozenset({"/healthz", "/readyz"})  # for probes without a token
+_OPEN_PAGES = (SIGN_IN, "/ui/static/")  # needed to sign in
 _PAGES = frozenset({"/", "/docs", "/openapi.json"})
 _PAGE_FOLDERS = ("/ui/", "/static/docs/")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -28,36 +28,36 @@ _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
 
 @dataclass(frozen=True, slots=True)
 class PortPolicy:
-    """Which plane answers at which port.
+    """Which plane is served on which port.
 
-    ``control_port`` is the control plane's own, None where both answer at one.
+    ``control_port`` is the control plane's own, None if both share one.
     """
 
     control_port: int | None = None
 
-    def lets_agents_in(self, scope: dict[str, Any]) -> bool:
-        """Whether agents' calls are answered at the port that this request came to."""
+    def serves_agents(self, scope: dict[str, Any]) -> bool:
+        """Return whether the port of this request serves agents' calls."""
         return self.control_port is None or scope["server"][1] != self.control_port
 
     def check(self, scope: dict[str, Any]) -> None:
-        """Return where a request of the control plane may be answered.
+        """Return if the port of this request serves the control plane.
 
         Raises:
-            Refusal: 404 at the port that is for agents, but for a sign of life.
+            Refusal: 404 on the agents' port, except for `/healthz`.
         """
         if self.control_port is None or scope["path"] == "/healthz":
             return
-        if self.lets_agents_in(scope):
-            raise Refusal(404, "agents_only", "only agents' calls are answered at this port")
+        if self.serves_agents(scope):
+            raise Refusal(404, "agents_only", "this port serves agents' calls only")
 
 
 @dataclass(frozen=True, slots=True)
 class ControlAuth:
-    """Stands before every control route of one deployment.
+    """Authenticates requests to the control plane.
 
-    ``token`` is the admin token, None where there is none and all of this machine may
-    pass. ``wall`` is seconds since the epoch. ``host`` is a name of this service besides
-    ``localhost``, in lower case.
+    ``token`` is the admin token; None allows every request from this machine. ``wall`` is
+    seconds since the epoch. ``host`` is a name of this service besides ``localhost``, in lower
+    case.
     """
 
     token: bytes | None = field(repr=False)
@@ -66,17 +66,17 @@ class ControlAuth:
     host: str | None = None
 
     def check(self, scope: dict[str, Any]) -> None:
-        """Return where the request may pass.
+        """Return if the request is authorized.
 
         Raises:
-            Refusal: 401 without the admin token, or 303 to the sign-in page where a person
-                asks for a page. REST never looks at the session, so that no page of another
-                origin can use it there. 403 without a token where a browser was sent by
-                another site, by a link, a form or a name that it made point here.
+            Refusal: 401 without the admin token, or 303 to the sign-in page for a browser's
+                request of a page. REST ignores the session, so that no page of another
+                origin can use it. Where no token is set, 403 for a browser's request made by
+                another site: cross-origin, or by DNS rebinding.
         """
         path: str = scope["path"]
         if self.token is None:
-            self._from_here(scope)
+            self._check_local(scope)
             return
         if path in _OPEN or path.startswith(_OPEN_PAGES):
             return
@@ -90,35 +90,35 @@ class ControlAuth:
         raise Refusal(
             401,
             "unauthorized",
-            "the control plane needs `Authorization: Bearer` with TRUEZERO_ADMIN_TOKEN",
+            "the control plane requires `Authorization: Bearer` with TRUEZERO_ADMIN_TOKEN",
             _CHALLENGE,
         )
 
-    def _from_here(self, scope: dict[str, Any]) -> None:
+    def _check_local(self, scope: dict[str, Any]) -> None:
         host = (first(scope["headers"], b"host") or b"").decode("latin-1").lower()
-        if not (_is_here(host) or _name(host) == self.host):
+        if not (_is_local(host) or _name(host) == self.host):
             raise Refusal(
                 403,
                 "unknown_host",
-                f"without TRUEZERO_ADMIN_TOKEN only localhost and addresses are answered, not "
-                f"{_name(host)[:100]!r}: set the token, or name it in TRUEZERO_PUBLIC_URL",
+                f"host {_name(host)[:100]!r} is not allowed without TRUEZERO_ADMIN_TOKEN; set the "
+                "token, or the host in TRUEZERO_PUBLIC_URL",
             )
         origin = (first(scope["headers"], b"origin") or b"").decode("latin-1").lower()
         if origin and scope["method"] not in _SAFE and origin.partition("://")[2] != host:
-            raise Refusal(403, "cross_origin", "a page of another origin may change nothing here")
+            raise Refusal(403, "cross_origin", "cross-origin requests cannot change anything")
 
     def opens(self, token: bytes | None) -> bool:
-        """Whether this is the admin token; compared in constant time."""
+        """Return whether this is the admin token; compared in constant time."""
         return self.token is not None and hmac.compare_digest(token or b"", self.token)
 
 
 def _name(host: str) -> str:
-    """A Host header without its port."""
+    """Strip the port of a Host header."""
     return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
 
 
-def _is_here(host: str) -> bool:
-    """Whether a Host header is localhost or an address: no name that anybody's DNS can turn."""
+def _is_local(host: str) -> bool:
+    """Return whether a Host header is localhost or an address, which no DNS can rebind."""
     name = _name(host)
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -130,7 +130,7 @@ def _is_here(host: str) -> bool:
 
 
 def session_of(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    """The session that a request's cookies carry; empty where there is none."""
+    """Return the session in a request's cookies, empty if there is none."""
     cookies = b";".join(value for name, value in headers if name == b"cookie")
     pairs = (cookie.strip().partition(b"=") for cookie in cookies.split(b";"))
     return next((value.decode("latin-1") for name, _, value in pairs if name == COOKIE), "")

@@ -1,7 +1,4 @@
-"""The routes that runners know from LiteLLM's proxy: a virtual key for each instance.
-
-Each asks the mint once; a key opens none of them, only the operator's token does.
-"""
+"""The `/key` routes of LiteLLM's proxy: a virtual key for each rollout."""
 
 from __future__ import annotations
 
@@ -9,42 +6,42 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
-from proxy.api.routes import PROBLEMS, Address, paced
+from proxy.api.routes import PROBLEMS, Address, limited
 from proxy.control.virtual_keys import VirtualKeys
 from proxy.routing.limits import RateLimiter
 from truezero import models
 
-# What LiteLLM answers 400 for, this does too.
+# 400, not 409: as LiteLLM answers.
 _TAKEN: dict[int | str, dict[str, Any]] = {
-    400: {"model": models.Problem, "description": "a key with this alias is there"}
+    400: {"model": models.Problem, "description": "a key with this alias already exists"}
 }
 
 
-def router(mint: VirtualKeys, pace: RateLimiter, address: Address) -> APIRouter:
-    """`/key/generate`, `/key/info` and `/key/delete`.
+def router(virtual_keys: VirtualKeys, limiter: RateLimiter, address: Address) -> APIRouter:
+    """Make `/key/generate`, `/key/info` and `/key/delete`.
 
     Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,
     delete_key_fn).
 
     Arguments:
-        pace: how often a key may be minted; the same as for rollouts.
-        address: how agents reach us.
+        limiter: limits how often keys are generated, together with registrations.
+        address: the base URL handed to agents.
     """
     routes = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
 
-    @routes.post("/generate", dependencies=paced(pace), responses=_TAKEN)
-    async def generate(request: Request, asked: models.KeyRequest) -> models.KeyMinted:
-        """Mint a key, and with it a rollout; every call that shows it is that rollout's."""
-        return await mint.generate(asked, public_url=address(request))
+    @routes.post("/generate", dependencies=limited(limiter), responses=_TAKEN)
+    async def generate(request: Request, key: models.KeyRequest) -> models.KeyMinted:
+        """Generate a key with a rollout of its own; calls with the key belong to it."""
+        return await virtual_keys.generate(key, public_url=address(request))
 
     @routes.get("/info")
     async def info(key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:
-        """What a key is, what it spent, and whether it still opens anything."""
-        return await mint.info(key)
+        """Return a key's attributes, spend and validity."""
+        return await virtual_keys.info(key)
 
     @routes.post("/delete")
-    async def delete(named: models.KeyDeletion) -> models.KeysDeleted:
-        """Revoke keys; what was recorded under them stays."""
-        return await mint.delete(named)
+    async def delete(deletion: models.KeyDeletion) -> models.KeysDeleted:
+        """Revoke keys; their recorded calls stay."""
+        return await virtual_keys.delete(deletion)
 
     return routes

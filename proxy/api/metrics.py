@@ -1,7 +1,4 @@
-"""`GET /metrics`: the numbers of the service, for Prometheus.
-
-It counts nothing itself.
-"""
+"""`GET /metrics`, for Prometheus."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ Exposition = Callable[[str], tuple[bytes, str]]
 
 
 def router(exposition: Exposition) -> APIRouter:
-    """The one route.
+    """Make the route.
 
     Arguments:
-        exposition: from an `Accept` header to the numbers as text and that text's type; it is
-            asked in a thread.
+        exposition: maps an `Accept` header to the exposition and its content type; called in a
+            thread.
     """
     routes = APIRouter(responses={401: PROBLEMS[401]})
 
     @routes.get("/metrics", tags=["service"], response_class=PlainTextResponse)
     def metrics(accept: Annotated[str, Header()] = "") -> Response:
-        """Numbers for Prometheus, or in OpenMetrics where that is asked for."""
+        """Return metrics in Prometheus text format, or OpenMetrics by `Accept`."""
         text, content_type = exposition(accept)
         return Response(text, headers={"content-type": content_type})
 

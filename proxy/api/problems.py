@@ -1,7 +1,4 @@
-"""Renders every refusal and every invalid request of the control plane as problem JSON.
-
-It decides nothing: a Refusal already carries its status and sentence.
-"""
+"""Problem JSON (RFC 9457) for every refusal and invalid request of the control plane."""
 
 from __future__ import annotations
 
@@ -13,15 +10,15 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from proxy.routing.errors import Refusal, problem
+from proxy.routing.errors import PROBLEM_TYPE, Refusal, problem
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
-_TYPE = "application/problem+json"
+_TYPE = PROBLEM_TYPE.decode()
 _TITLES = {404: "not_found", 405: "method_not_allowed", 401: "unauthorized"}
 
 
 def install(app: FastAPI) -> None:
-    """Make the app answer every error in problem JSON, and describe it so."""
+    """Make the app answer every error in problem JSON, and its OpenAPI say so."""
     describe = app.openapi
     app.openapi = lambda: _described(describe())  # type: ignore[method-assign]
     app.add_exception_handler(Refusal, _refused)
@@ -30,17 +27,17 @@ def install(app: FastAPI) -> None:
 
 
 def _described(document: dict[str, Any]) -> dict[str, Any]:
-    """The OpenAPI with the media type of problems, which FastAPI takes for that of answers."""
-    for ways in document["paths"].values():
-        for way in ways.values():
-            for answer in way["responses"].values():
-                if {"schema": _PROBLEM} in answer.get("content", {}).values():
-                    answer["content"] = {_TYPE: {"schema": _PROBLEM}}
+    """Correct the media type of problems, which FastAPI describes as `application/json`."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for response in operation["responses"].values():
+                if {"schema": _PROBLEM} in response.get("content", {}).values():
+                    response["content"] = {_TYPE: {"schema": _PROBLEM}}
     return document
 
 
 def render(refusal: Refusal) -> Response:
-    """A refusal as a response."""
+    """Render a refusal as a response."""
     headers, body = problem(refusal)
     response = Response(body, refusal.status)
     response.raw_headers = headers
@@ -54,7 +51,7 @@ async def _refused(_request: Request, error: Exception) -> Response:
 
 async def _invalid(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = [{"field": _field(found), "message": _message(found)} for found in error.errors()]
+    errors = [{"field": _field(each), "message": _message(each)} for each in error.errors()]
     first = errors[0]
     detail = f"{first['field']}: {first['message']}"
     return render(Refusal(422, "invalid", detail, extra={"errors": errors}))
@@ -62,8 +59,8 @@ async def _invalid(_request: Request, error: Exception) -> Response:
 
 async def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if error.status_code == 400:  # FastAPI's word for a body nested too deep to read
-        return render(Refusal(422, "invalid", "body: is not JSON that can be read"))
+    if error.status_code == 400:  # how FastAPI answers a body nested too deep
+        return render(Refusal(422, "invalid", "body: not readable as JSON"))
     code = _TITLES.get(error.status_code, "http_error")
     headers = tuple(
         (name.lower().encode("latin-1"), value.encode("latin-1"))
@@ -72,15 +69,15 @@ async def _http(_request: Request, error: Exception) -> Response:
     return render(Refusal(error.status_code, code, str(error.detail), headers))
 
 
-def _field(found: Mapping[str, Any]) -> str:
-    """Where in the request it is: `termination_reason`, `rewards.reward`, or the whole `body`."""
-    place, *inside = found["loc"]
-    if found["type"] == "json_invalid" or not inside:
+def _field(error: Mapping[str, Any]) -> str:
+    """Name the field: `termination_reason`, `rewards.reward`, or the whole `body`."""
+    place, *inside = error["loc"]
+    if error["type"] == "json_invalid" or not inside:
         return str(place)
     return ".".join(str(part) for part in inside)
 
 
-def _message(found: Mapping[str, Any]) -> str:
-    if found["type"] == "json_invalid":
-        return f"is not JSON ({found['ctx']['error']} at byte {found['loc'][-1]})"
-    return str(found["msg"]).removeprefix("Value error, ")
+def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] == "json_invalid":
+        return f"invalid JSON ({error['ctx']['error']} at byte {error['loc'][-1]})"
+    return str(error["msg"]).removeprefix("Value error, ")

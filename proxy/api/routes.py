@@ -1,7 +1,4 @@
-"""The routes of the control plane.
-
-Each asks the desk once; none reads a table or judges.
-"""
+"""The REST routes of rollouts, batches and the service."""
 
 from __future__ import annotations
 
@@ -13,23 +10,29 @@ import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from proxy.control.rollouts import BatchEvent, RolloutService
+from proxy.control.batches import BatchService
+from proxy.control.events import BatchEvent, EventStream
+from proxy.control.readiness import Readiness
+from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
 from proxy.routing.limits import RateLimiter
 from truezero import models
 
-Address = Callable[[Request], str]  # how agents reach us, from how the runner did
+Address = Callable[[Request], str]  # the base URL handed to agents, by a runner's request
 
-BATCH = Path(description="percent-encode a `/` in it as %2F")
-ROLLOUT_ID = Path(description="percent-encode a `/` in it as %2F")
+BATCH = Path(description="percent-encode `/` as `%2F`")
+ROLLOUT_ID = Path(description="percent-encode `/` as `%2F`")
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    401: {"model": models.Problem, "description": "the admin token is not shown"},
-    404: {"model": models.Problem, "description": "no such rollout"},
-    409: {"model": models.Problem, "description": "it contradicts what is known"},
-    422: {"model": models.Problem, "description": "a field is invalid; `detail` names it"},
-    429: {"model": models.Problem, "description": "registered too fast; `retry-after` says when"},
-    503: {"model": models.Problem, "description": "the database does not answer"},
+    401: {"model": models.Problem, "description": "missing or wrong admin token"},
+    404: {"model": models.Problem, "description": "not found"},
+    409: {"model": models.Problem, "description": "conflicts with the stored state"},
+    422: {"model": models.Problem, "description": "invalid field, named in `detail`"},
+    429: {
+        "model": models.Problem,
+        "description": "rate limit exceeded; see `retry-after`",
+    },
+    503: {"model": models.Problem, "description": "database unavailable"},
 }
 
 _LINES, _SSE = "application/x-ndjson", "text/event-stream"
@@ -38,43 +41,47 @@ _LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 PolicyName = Literal["evidence", "seed"]
 
 
-def _told_as(media_type: str) -> dict[int | str, dict[str, Any]]:
-    """How an answer that is no JSON object is described."""
+def _content(media_type: str) -> dict[int | str, dict[str, Any]]:
+    """Describe a response that is not a JSON object."""
     return {200: {"content": {media_type: {"schema": {"type": "string"}}}, "description": "OK"}}
 
 
-def router(desk: RolloutService, pace: RateLimiter, address: Address, *, version: str) -> APIRouter:
-    """All routes of contract §2 that read and write rollouts.
+def router(
+    services: ControlServices, limiter: RateLimiter, address: Address, *, version: str
+) -> APIRouter:
+    """Make the routes of rollouts, batches and the service.
 
     Arguments:
-        pace: how often a rollout may be registered.
-        address: how agents reach us.
+        limiter: limits how often rollouts are registered.
+        address: the base URL handed to agents.
     """
     routes = APIRouter(responses=PROBLEMS)
-    _rollout_routes(routes, desk, pace, address)
-    _batch_routes(routes, desk)
-    _service_routes(routes, desk, version)
+    _registration_routes(routes, services, limiter, address)
+    _rollout_routes(routes, services)
+    _breaker_routes(routes, services.batches)
+    _batch_routes(routes, services.batches, services.events)
+    _service_routes(routes, services.readiness, version)
     return routes
 
 
-def paced(pace: RateLimiter) -> list[Any]:
-    """What a route depends on that registers something."""
+def limited(limiter: RateLimiter) -> list[Any]:
+    """Make the dependencies of a route that is rate-limited."""
 
     async def step() -> None:
-        pace.step()
+        limiter.step()
 
     return [Depends(step)]
 
 
-def _rollout_routes(
-    routes: APIRouter, desk: RolloutService, pace: RateLimiter, address: Address
+def _registration_routes(
+    routes: APIRouter, services: ControlServices, limiter: RateLimiter, address: Address
 ) -> None:
-    @routes.post("/rollouts", status_code=201, tags=["rollouts"], dependencies=paced(pace))
+    @routes.post("/rollouts", status_code=201, tags=["rollouts"], dependencies=limited(limiter))
     async def register(
         request: Request, rollout: models.RolloutRequest
     ) -> models.RolloutRegistered:
-        """Announce a rollout; the answer says where to point its agent."""
-        return await desk.register(rollout, public_url=address(request))
+        """Register a rollout and return the base URLs and key for its agent."""
+        return await services.rollouts.register(rollout, public_url=address(request))
 
     @routes.get("/rollouts", response_model=models.RolloutPage, tags=["rollouts"])
     async def rollouts(
@@ -86,7 +93,7 @@ def _rollout_routes(
         after: str | None = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
-        """Rollouts with the verdict they have, oldest first."""
+        """List rollouts with their verdicts, oldest first."""
         named = {
             "batch": batch,
             "task": task,
@@ -95,22 +102,24 @@ def _rollout_routes(
             "fingerprint": fingerprint,
         }
         filters = {name: value for name, value in named.items() if value is not None}
-        return await _written(await desk.rollouts(filters, after=after, limit=limit))
+        return await _json(await services.rollouts.page(filters, after=after, limit=limit))
 
-    @routes.get("/rollouts/export", tags=["rollouts"], responses=_told_as(_LINES))
+    @routes.get("/rollouts/export", tags=["rollouts"], responses=_content(_LINES))
     async def export(batch: str | None = None) -> StreamingResponse:
-        """JSON lines of rollouts, outcomes and exchanges; `truezero classify` judges them again."""
-        parts = await desk.export(batch=batch)
+        """Export rollouts, outcomes and exchanges as JSON lines for `truezero classify`."""
+        parts = await services.exporter.export(batch=batch)
         return StreamingResponse(_as_lines(parts), media_type=_LINES)
 
+
+def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:
     @routes.post(
         "/rollouts/{rollout_id:path}/outcome", response_model=models.Result, tags=["rollouts"]
     )
     async def outcome(
-        rollout_id: Annotated[str, ROLLOUT_ID], seen: models.OutcomeRequest
+        rollout_id: Annotated[str, ROLLOUT_ID], request: models.OutcomeRequest
     ) -> dict[str, Any]:
-        """Report what the runner saw; the answer is the result. Repeating it is harmless."""
-        return await desk.report(rollout_id, seen)
+        """Report a rollout's outcome and return its result. Idempotent."""
+        return await services.rollouts.report(rollout_id, request)
 
     @routes.get(
         "/rollouts/{rollout_id:path}/verdict", response_model=models.Verdict, tags=["rollouts"]
@@ -121,8 +130,8 @@ def _rollout_routes(
         timeout_s: Annotated[float, Query(ge=0, le=600)] = 10.0,
         policy: PolicyName | None = None,
     ) -> dict[str, Any]:
-        """Judge the rollout on everything recorded before this call."""
-        return await desk.verdict(
+        """Judge a rollout on everything recorded so far."""
+        return await services.judge.verdict(
             rollout_id, policy=policy, settled=wait == "settled", timeout_s=timeout_s
         )
 
@@ -130,8 +139,8 @@ def _rollout_routes(
         "/rollouts/{rollout_id:path}/result", response_model=models.Result, tags=["rollouts"]
     )
     async def result(rollout_id: Annotated[str, ROLLOUT_ID]) -> dict[str, Any]:
-        """The record a runner stores as `result.json`."""
-        return await desk.stored_result(rollout_id)
+        """Return the record a runner stores as `result.json`."""
+        return await services.judge.result(rollout_id)
 
     @routes.get(
         "/rollouts/{rollout_id:path}/exchanges",
@@ -143,15 +152,16 @@ def _rollout_routes(
         after: str | None = None,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Response:
-        """Each call of the rollout, oldest first."""
-        return await _written(await desk.exchanges(rollout_id, after=after, limit=limit))
+        """List a rollout's calls, oldest first."""
+        page = await services.rollouts.exchanges(rollout_id, after=after, limit=limit)
+        return await _json(page)
 
 
-def _batch_routes(routes: APIRouter, desk: RolloutService) -> None:
+def _breaker_routes(routes: APIRouter, batches: BatchService) -> None:
     @routes.get("/batches/{batch:path}/check", response_model=models.Check, tags=["batches"])
     async def check(batch: Annotated[str, BATCH]) -> Response:
-        """One line per invalid or suspect measurement, and whether the batch is valid."""
-        return await _written(await desk.check(batch))
+        """Return whether a batch is a valid measurement, with one line per problem."""
+        return await _json(await batches.check(batch))
 
     @routes.post(
         "/batches/{batch:path}/breaker/reset", response_model=models.Breaker, tags=["batches"]
@@ -159,39 +169,42 @@ def _batch_routes(routes: APIRouter, desk: RolloutService) -> None:
     async def reset_breaker(
         batch: Annotated[str, BATCH], lane: str | None = None
     ) -> dict[str, Any]:
-        """Let one canary into an open lane, or into each of the batch."""
-        return await desk.reset_breaker(batch, lane=lane)
+        """Allow one probe in an open lane (half-open), or in each lane of the batch."""
+        return await batches.reset_breaker(batch, lane=lane)
 
     @routes.get("/batches/{batch:path}/breaker", response_model=models.Breaker, tags=["batches"])
     async def breaker(batch: Annotated[str, BATCH]) -> dict[str, Any]:
-        """The batch's breakers, lane by lane."""
-        return await desk.breaker(batch)
+        """Return a batch's circuit breakers, one per lane."""
+        return await batches.breaker(batch)
 
-    @routes.get("/batches/{batch:path}/events", tags=["batches"], responses=_told_as(_SSE))
+
+def _batch_routes(routes: APIRouter, batches: BatchService, stream: EventStream) -> None:
+    @routes.get("/batches/{batch:path}/events", tags=["batches"], responses=_content(_SSE))
     async def events(
         batch: Annotated[str, BATCH],
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
         last_event_id: Annotated[int | None, Header(ge=0, le=2**53)] = None,
     ) -> StreamingResponse:
-        """Server-sent events: exchange failed, rollout doomed, verdict given, breaker opened."""
+        """Stream events as SSE: exchange failed, rollout doomed, verdict given, breaker opened."""
         start = after if after is not None else last_event_id
-        stream = _as_sse(desk.events(batch, after=start))
-        return StreamingResponse(stream, media_type=_SSE, headers=_LIVE)
+        body = _as_sse(stream.follow(batch, after=start))
+        return StreamingResponse(body, media_type=_SSE, headers=_LIVE)
 
+    # After the others: its path matches theirs.
     @routes.get("/batches/{batch:path}", response_model=models.BatchSummary, tags=["batches"])
     async def summary(batch: Annotated[str, BATCH]) -> Response:
-        """Counts, tokens, cost, scores with their bounds, and who should be retried."""
-        return await _written(await desk.batch(batch))
+        """Sum up a batch: counts, tokens, cost, scores with bounds, and rollouts to run again."""
+        return await _json(await batches.summary(batch))
 
     @routes.get("/fingerprints", response_model=models.Fingerprints, tags=["batches"])
     async def fingerprints() -> dict[str, Any]:
-        """Which causes strike how many rollouts, across batches."""
-        return await desk.fingerprints()
+        """Count the rollouts affected by each cause, across batches."""
+        return await batches.fingerprints()
 
 
-async def _written(facts: Mapping[str, Any]) -> Response:
-    """Facts as JSON, written in a thread: a list of thousands would hold up agents' bytes."""
-    content = await run_in_thread(orjson.dumps, facts)
+async def _json(payload: Mapping[str, Any]) -> Response:
+    """Serialize in a thread: a list of thousands would delay agents' bytes."""
+    content = await run_in_thread(orjson.dumps, payload)
     return Response(content, media_type="application/json")
 
 
@@ -213,16 +226,16 @@ async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:
             yield b": alive\n\n"
 
 
-def _service_routes(routes: APIRouter, desk: RolloutService, version: str) -> None:
+def _service_routes(routes: APIRouter, readiness: Readiness, version: str) -> None:
     @routes.get("/healthz", tags=["service"])
     async def healthz() -> models.Alive:
-        """The process is alive."""
+        """Report that the process is alive."""
         return models.Alive(status="ok", version=version)
 
     @routes.get("/readyz", tags=["service"])
     async def readyz(response: Response) -> models.Ready:
-        """The database answers and the recorder writes; 503 while not."""
-        ready = await desk.ready()
+        """Report whether the database answers and the recorder writes; 503 if not."""
+        ready = await readiness.check()
         if ready.status != "ready":
             response.status_code = 503
         return ready

@@ -1,6 +1,6 @@
-"""Sessions of people who signed in with the admin token: values that a cookie can carry.
+"""Signed session cookies of people who signed in with the admin token.
 
-It keeps no clock and no table but of those signed out, and a session says nothing of the token.
+A session reveals nothing about the token; only sessions that were signed out are stored.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ LIFE_S = 12 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """Issues and checks sessions and the tokens of forms.
+    """Issues and checks sessions and form tokens.
 
     ``key`` is derived from the deployment's secret and its admin token, so that every
     process accepts what any of them issued, and a new token ends every session. ``ended`` are
-    the names of those that somebody signed out of.
+    the names of signed-out sessions.
     """
 
     key: bytes = field(repr=False)
@@ -28,40 +28,42 @@ class Sessions:
 
     @classmethod
     def of(cls, secret: bytes, token: bytes | None) -> Self:
-        """The sessions of one deployment; without a token nobody needs one."""
+        """Make the sessions of one deployment."""
         return cls(hmac.digest(secret, b"session\0" + (token or b""), hashlib.sha256))
 
     def issue(self, now: float, nonce: str) -> str:
-        """A session that ends LIFE_S seconds after ``now`` (epoch seconds).
+        """Issue a session that ends LIFE_S seconds after ``now`` (epoch seconds).
 
         Arguments:
-            nonce: tells sessions of one second apart; without a dot.
+            nonce: distinguishes sessions of the same second; without a dot.
         """
         text = f"{int(now + LIFE_S)}.{nonce}"
         return f"{text}.{self._seal(b'ends', text)}"
 
     def holds(self, value: str, now: float) -> bool:
-        """Whether this is a session of ours that has not ended; compared in constant time."""
+        """Return whether this is a valid session; compared in constant time."""
         text, _, seal = value.rpartition(".")
         if not hmac.compare_digest(self._seal(b"ends", text).encode(), seal.encode()):
             return False
         return _end(text) > now and self._name(value) not in self.ended
 
     def end(self, session: str) -> tuple[str, int]:
-        """End a session that holds, here at once; its name and its end, for all to know.
+        """End a valid session in this process.
 
-        The name opens nothing.
+        Returns:
+            Its name, which grants no access, and when it would have ended (epoch seconds), to
+            announce to other processes.
         """
         name = self._name(session)
         self.ended.add(name)
         return name, _end(session)
 
     def form_token(self, session: str) -> str:
-        """What a form of this session carries; other origins can neither read nor guess it."""
+        """Return the CSRF token of a session's forms."""
         return self._seal(b"form", session)
 
     def accepts(self, form_token: str, session: str) -> bool:
-        """Whether a form came from a page of this session; compared in constant time."""
+        """Return whether a form came from a page of this session; compared in constant time."""
         return hmac.compare_digest(self.form_token(session).encode(), form_token.encode())
 
     def _name(self, session: str) -> str:

@@ -1,1 +1,1 @@
-"""What runners and people can ask, one class a subject."""
+"""The control plane's services, one class per subject."""

@@ -1,6 +1,6 @@
-"""What a call cost, by the price table of genai-prices that was installed with us.
+"""Cost of calls, by the provider's own figure or the installed price table of genai-prices.
 
-It fetches nothing, estimates no tokens, and says nothing where a price is not known.
+An unknown price is None; nothing is fetched and no tokens are estimated.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib import metadata
+from typing import Any
 
+from classifier import codec
 from classifier.records import Exchange
 from proxy.routing.upstreams import BUILT_IN, Upstream
 
@@ -20,7 +22,7 @@ _SAMPLE = 1000
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """US dollars for one token of each kind; they hold up to ``tier`` input tokens."""
+    """US dollars for one token of each kind, valid up to ``tier`` input tokens."""
 
     fresh: float
     cache_read: float
@@ -34,7 +36,7 @@ class PriceTable:
 
     Arguments:
         upstreams: a name of the built-in table is priced as that provider, whatever
-            gateway stands in for it; any other by the address it has.
+            gateway stands in for it; any other by its URL.
     """
 
     def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
@@ -42,18 +44,18 @@ class PriceTable:
 
     @property
     def version(self) -> str:
-        """Which table it is, as stored beside what it priced."""
+        """The version of the price table, stored beside what it priced."""
         return _version()
 
     def total(self, exchanges: Iterable[Exchange]) -> float | None:
-        """What these calls cost together; None where one that used tokens has no price."""
+        """Sum the cost of calls; None if one that used tokens has no price."""
         used = [e for e in exchanges if e.usage.cost_usd is not None or e.usage.output_total]
         costs = [self.cost(exchange) for exchange in used]
         known = [cost for cost in costs if cost is not None]
         return sum(known) if known and len(known) == len(costs) else None
 
     def cost(self, exchange: Exchange) -> float | None:
-        """What one call cost: the provider's own word, else by the table; None if unknown."""
+        """Return the cost of one call: the provider's own figure, else by the table."""
         usage = exchange.usage
         if usage.cost_usd is not None:
             return usage.cost_usd
@@ -75,6 +77,13 @@ class PriceTable:
             + outputs * rates.output
         )
 
+    def encode(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
+        """Encode exchanges as REST returns them, each with its cost."""
+        return [
+            codec.encode_exchange(exchange) | {"cost_usd": self.cost(exchange)}
+            for exchange in exchanges
+        ]
+
     def _url(self, name: str) -> str | None:
         known = BUILT_IN.get(name) or self._upstreams.get(name)
         return known.url if known else None
@@ -82,13 +91,13 @@ class PriceTable:
 
 @cache
 def _version() -> str:
-    """Looked up once: what was installed is read as a mail is, which took 0.5 ms a verdict."""
+    """Look up the version once: parsing the package metadata takes 0.5 ms."""
     return f"genai-prices {metadata.version('genai-prices')}"
 
 
 @lru_cache(maxsize=1024)
 def _rates(url: str, model: str, day: int) -> _Rates | None:
-    """One model's rates on one day; the library takes 90 µs a price, so each is asked once."""
+    """Return a model's rates on one day, cached: the library takes 90 µs per price."""
     one = _SAMPLE
     charges = [
         _charge(url, model, day, one, 0, 0, 0),
@@ -106,7 +115,7 @@ def _rates(url: str, model: str, day: int) -> _Rates | None:
 def _charge(
     url: str, model: str, day: int, inputs: int, read: int, written: int, outputs: int
 ) -> float | None:
-    from genai_prices import Usage as Counts  # noqa: PLC0415  130 ms that a start need not take
+    from genai_prices import Usage as Counts  # noqa: PLC0415  130 ms that startup need not spend
     from genai_prices import calc_price  # noqa: PLC0415
 
     counts = Counts(
@@ -116,18 +125,18 @@ def _charge(
         output_tokens=outputs,
     )
     try:
-        found = calc_price(counts, model, provider_api_url=url, genai_request_timestamp=_noon(day))
+        price = calc_price(counts, model, provider_api_url=url, genai_request_timestamp=_noon(day))
     except (LookupError, ValueError):
         return None
-    return float(found.total_price)
+    return float(price.total_price)
 
 
 def _lowest_tier(url: str, model: str, day: int) -> float:
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
     from genai_prices.types import TieredPrices  # noqa: PLC0415
 
-    _, found = get_snapshot().find_provider_model(model, None, None, url)
-    prices = vars(found.get_prices(_noon(day))).values()
+    _, priced = get_snapshot().find_provider_model(model, None, None, url)
+    prices = vars(priced.get_prices(_noon(day))).values()
     starts = [t.start for price in prices if isinstance(price, TieredPrices) for t in price.tiers]
     return float(min(starts, default=float("inf")))
 

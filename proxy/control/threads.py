@@ -1,7 +1,4 @@
-"""Where questions of runners and people are worked on: in threads, beside the agents' bytes.
-
-It knows no question, and sets nobody a time.
-"""
+"""Run blocking control-plane work in threads without starving the relay's event loop."""
 
 from __future__ import annotations
 
@@ -14,35 +11,35 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# How long a thread keeps the interpreter while another waits for it, in seconds: CPython's own
-# while nothing is asked, since changing often costs a relay 15 % more, and a tenth meanwhile.
-_ALONE_S, _BESIDE_S = 0.005, 0.0005
+# The interpreter's switch interval in seconds: CPython's default while no work runs in threads,
+# because a shorter one costs the relay 15 % more CPU, and a tenth of it while some does.
+_IDLE_S, _BUSY_S = 0.005, 0.0005
 
 
-class _ThreadPool:
-    """Works under way, over all threads; the interval is one for the whole process."""
+class _SwitchInterval:
+    """Sets the process-wide switch interval by the number of running jobs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._count = 0
+        self._jobs = 0
 
-    def come(self, more: int) -> None:
+    def add(self, jobs: int) -> None:
         with self._lock:
-            self._count += more
-            sys.setswitchinterval(_BESIDE_S if self._count else _ALONE_S)
+            self._jobs += jobs
+            sys.setswitchinterval(_BUSY_S if self._jobs else _IDLE_S)
 
 
-_GUESTS = _ThreadPool()
+_INTERVAL = _SwitchInterval()
 
 
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do work in a thread; raises what the work raises."""
-    return await asyncio.to_thread(_beside, work, args, kwargs)
+    """Run work in a thread and return its result; raises what the work raises."""
+    return await asyncio.to_thread(_run, work, args, kwargs)
 
 
-def _beside(work: Callable[..., T], args: Any, kwargs: Any) -> T:
-    _GUESTS.come(1)
+def _run(work: Callable[..., T], args: Any, kwargs: Any) -> T:
+    _INTERVAL.add(1)
     try:
         return work(*args, **kwargs)
     finally:
-        _GUESTS.come(-1)
+        _INTERVAL.add(-1)

@@ -1,6 +1,6 @@
-"""Keys asked for as one asks LiteLLM's proxy: each is a rollout, and its agent's only pass.
+"""Virtual keys with LiteLLM's API: each key belongs to a rollout of its own.
 
-It enforces no budget and no list of models, and keeps no key: a key says itself whose it is.
+Budgets and model lists are not enforced. Keys are not stored: a key encodes its rollout.
 """
 
 from __future__ import annotations
@@ -10,61 +10,64 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from proxy.control.judge import Judge
 from proxy.control.rollouts import RolloutService
 from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
 from truezero import models
 
-# Under this name a rollout's metadata holds what LiteLLM's clients want to be told again.
-_KEPT = "litellm_key"
+# The name in a rollout's metadata for attributes that LiteLLM's clients expect back.
+_LITELLM = "litellm_key"
 
 
 class VirtualKeys:
-    """Makes, tells of and revokes keys.
+    """Generates, describes and revokes keys.
 
     Arguments:
-        new_id: makes ids for rollouts whose key has no alias, or one that was used before.
+        new_id: makes ids for rollouts whose key has no alias, or a reused one.
         wall: seconds since the epoch.
     """
 
     def __init__(
         self,
         *,
-        desk: RolloutService,
+        rollouts: RolloutService,
+        judge: Judge,
         keyring: Keyring,
         new_id: Callable[[], str],
         wall: Callable[[], float],
     ) -> None:
-        self._desk = desk
+        self._rollouts = rollouts
+        self._judge = judge
         self._keyring = keyring
         self._new_id = new_id
         self._wall = wall
 
     async def generate(self, request: models.KeyRequest, *, public_url: str) -> models.KeyMinted:
-        """Register a rollout for a key; ``duration`` bounds the key's life.
+        """Register a rollout and return its key, valid for ``duration`` seconds if given.
 
         Raises:
-            Refusal: 400 where a key that still opens something has the alias, as at LiteLLM.
+            Refusal: 400 if a valid key has the alias, as LiteLLM does.
         """
-        rollout = await self._desk.register(
+        rollout = await self._rollouts.register(
             models.RolloutRequest(
                 id=await self._free_id(request.key_alias),
                 batch=request.team_id,
                 task=request.key_alias,
-                metadata=_kept(request),
+                metadata=_metadata(request),
             ),
             public_url=public_url,
         )
         if request.duration is not None:
-            await self._desk.revoke(rollout.id, at=self._wall() + request.duration)
+            await self._rollouts.revoke(rollout.id, at=self._wall() + request.duration)
         facts = await self._facts(rollout.id, spend=0.0)
         return models.KeyMinted(**facts.model_dump(), key=rollout.key, base_urls=rollout.base_urls)
 
     async def info(self, key: str) -> models.KeyInfo:
-        """Tell of a key; its spend is what its rollout's calls cost.
+        """Describe a key; its spend is the cost of its rollout's calls.
 
         Raises:
-            Refusal: 404 for a key that is not one of ours.
+            Refusal: 404 for an unknown key.
         """
         rollout_id = await self._owner(key)
         return models.KeyInfo(
@@ -72,53 +75,55 @@ class VirtualKeys:
         )
 
     async def delete(self, request: models.KeyDeletion) -> models.KeysDeleted:
-        """Revoke keys; their rollouts and all that was recorded stay.
+        """Revoke keys; their rollouts and recorded calls stay.
 
         Raises:
-            Refusal: 404 where one of them is unknown; then none is revoked.
+            Refusal: 404 if one of them is unknown; then none is revoked.
         """
         keys, aliases = request.keys or [], request.key_aliases or []
         owners = [await self._owner(key) for key in keys]
         for alias in aliases:
-            found = await self._desk.aliased(alias)
-            if not found:
-                raise Refusal(404, "unknown_key", f"no key has the alias {alias!r}")
-            owners += found
+            aliased = await self._rollouts.aliased(alias)
+            if not aliased:
+                raise Refusal(404, "unknown_key", f"no valid key has the alias {alias!r}")
+            owners += aliased
         for rollout_id in owners:
-            await self._desk.revoke(rollout_id, at=self._wall())
+            await self._rollouts.revoke(rollout_id, at=self._wall())
         return models.KeysDeleted(deleted_keys=[*keys, *aliases])
 
     async def _free_id(self, alias: str | None) -> str:
-        """The alias itself, so that a runner finds its verdict by the name it gave."""
+        """Return the alias itself if unused, so that a runner finds its verdict under it."""
         if alias is None:
             return self._new_id()
-        if await self._desk.aliased(alias):
+        if await self._rollouts.aliased(alias):
             raise Refusal(
-                400, "key_alias_exists", f"a key with the alias {alias!r} exists: delete it first"
+                400,
+                "key_alias_exists",
+                f"a key with the alias {alias!r} already exists; delete it first",
             )
-        if await self._desk.known(alias) is None:
+        if await self._rollouts.row(alias) is None:
             return alias
         return f"{alias}.{self._new_id()}"
 
     async def _owner(self, key: str) -> str:
         rollout_id = self._keyring.rollout_of(key)
-        if rollout_id is None or await self._desk.known(rollout_id) is None:
-            raise Refusal(404, "unknown_key", "this key is not one of ours")
+        if rollout_id is None or await self._rollouts.row(rollout_id) is None:
+            raise Refusal(404, "unknown_key", "unknown key")
         return rollout_id
 
     async def _spend(self, rollout_id: str) -> float | None:
-        """US dollars: 0 before the first call, None where a call's cost is not known."""
-        calls = await self._desk.exchanges(rollout_id, limit=1)
+        """Return US dollars: 0 before the first call, None if a call's cost is unknown."""
+        calls = await self._rollouts.exchanges(rollout_id, limit=1)
         if not calls["items"]:
             return 0.0
-        cost: float | None = (await self._desk.verdict(rollout_id))["cost_usd"]
+        cost: float | None = (await self._judge.verdict(rollout_id))["cost_usd"]
         return cost
 
     async def _facts(self, rollout_id: str, *, spend: float | None) -> models.KeyFacts:
-        row = await self._desk.known(rollout_id)
-        assert row is not None, "it was there a moment ago, and rollouts stay"
+        row = await self._rollouts.row(rollout_id)
+        assert row is not None, "it existed a moment ago, and rollouts are not deleted while in use"
         metadata: dict[str, Any] = json.loads(row["metadata"] or "{}")
-        asked: Mapping[str, Any] = metadata.pop(_KEPT, {})
+        attributes: Mapping[str, Any] = metadata.pop(_LITELLM, {})
         ends = [at for at in (row["outcome_at"], row["revoked_at"]) if at is not None]
         return models.KeyFacts(
             key_name=f"tz-...{self._keyring.mint(rollout_id)[-4:]}",
@@ -126,8 +131,8 @@ class VirtualKeys:
             token_id=rollout_id,
             rollout_id=rollout_id,
             team_id=row["batch"],
-            user_id=asked.get("user_id"),
-            models=asked.get("models") or [],
+            user_id=attributes.get("user_id"),
+            models=attributes.get("models") or [],
             metadata=metadata,
             expires=_time(row["revoked_at"]),
             created_at=datetime.fromtimestamp(row["created_at"], UTC),
@@ -136,9 +141,9 @@ class VirtualKeys:
         )
 
 
-def _kept(request: models.KeyRequest) -> dict[str, Any]:
-    asked = {"user_id": request.user_id, "models": request.models}
-    return {**(request.metadata or {}), _KEPT: asked}
+def _metadata(request: models.KeyRequest) -> dict[str, Any]:
+    attributes = {"user_id": request.user_id, "models": request.models}
+    return {**(request.metadata or {}), _LITELLM: attributes}
 
 
 def _time(at: float | None) -> datetime | None:

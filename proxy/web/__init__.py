@@ -1,1 +1,1 @@
-"""The dashboard: pages for people, rendered on the server; each asks and then shows."""
+"""The dashboard: pages for people, rendered on the server."""

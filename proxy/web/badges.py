@@ -1,7 +1,7 @@
-"""One mark for each thing a verdict or a call can be: a word, a shape and a colour's name.
+"""Badges of verdicts and calls: a label, a shape and a colour.
 
-It decides nothing. The colours stand in `static/page.css`, one for each name, after Okabe and
-Ito (2008, jfly.uni-koeln.de/color): told apart by colour-blind readers, and by shape by all.
+`static/page.css` has a colour for each name, after Okabe and Ito (2008, jfly.uni-koeln.de/color),
+so that colour-blind readers can tell them apart; shapes differ too.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
-    """``name`` is its class in the style sheet, ``shape`` a path in a box of 12 by 12."""
+    """``name`` is a class of the style sheet, ``shape`` an SVG path in a box of 12 by 12."""
 
     name: str
     label: str
-    says: str
+    meaning: str
     shape: str
 
 
@@ -32,43 +32,51 @@ _RING = "M6 .5a5.5 5.5 0 1 1 0 11a5.5 5.5 0 1 1 0-11zm0 3a2.5 2.5 0 1 0 0 5a2.5 
 _FRAME = "M1 1h10v10H1zm3 3v4h4V4z"
 _DASH = "M.5 5h11v2H.5z"
 
-HEALTHY = Badge(name="healthy", label="healthy", says="the model was reached", shape=_CIRCLE)
+HEALTHY = Badge(name="healthy", label="healthy", meaning="the model was reached", shape=_CIRCLE)
 SUSPECTED = Badge(
-    name="suspected", label="suspected", says="nothing shows that a model was asked", shape=_RING
+    name="suspected", label="suspected", meaning="no sign that a model was called", shape=_RING
 )
 NOT_JUDGED = Badge(
-    name="not-judged", label="not judged", says="no prompt was executed", shape=_DASH
+    name="not-judged", label="not judged", meaning="no prompt was executed", shape=_DASH
 )
 UNDECIDED = Badge(
-    name="undecided", label="undecided", says="no evidence yet, or some is missing", shape=_FRAME
+    name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=_FRAME
 )
-OPEN = Badge(name="open", label="open", says="still under way", shape=_FRAME)
-LEFT = Badge(name="not-judged", label="left by agent", says="the agent hung up", shape=_DASH)
+OPEN = Badge(name="open", label="open", meaning="still running", shape=_FRAME)
+LEFT = Badge(name="not-judged", label="left by agent", meaning="the agent hung up", shape=_DASH)
 
 CAUSES: Mapping[str, Badge] = {
-    mark.name.replace("-", "_"): mark
-    for mark in (
-        Badge(name="auth", label="auth", says="key missing, wrong or not allowed", shape=_SQUARE),
-        Badge(name="quota", label="quota", says="money or an allotment is spent", shape=_DIAMOND),
+    badge.name.replace("-", "_"): badge
+    for badge in (
+        Badge(
+            name="auth",
+            label="auth",
+            meaning="API key missing, invalid or forbidden",
+            shape=_SQUARE,
+        ),
+        Badge(name="quota", label="quota", meaning="credit or quota exhausted", shape=_DIAMOND),
         Badge(
             name="model-not-found",
             label="model not found",
-            says="the model is not there for this account",
+            meaning="model not available to this account",
             shape=_UP,
         ),
         Badge(
-            name="rate-limit", label="rate limit", says="too much in a short window", shape=_DOWN
+            name="rate-limit",
+            label="rate limit",
+            meaning="requests or tokens per minute exceeded",
+            shape=_DOWN,
         ),
         Badge(
             name="provider-error",
             label="provider error",
-            says="down, overloaded, cut or timed out",
+            meaning="down, overloaded, cut off or timed out",
             shape=_CROSS,
         ),
         Badge(
             name="rejected-request",
             label="rejected request",
-            says="this request is unacceptable",
+            meaning="the provider rejected the request as invalid",
             shape=_BAR,
         ),
     )
@@ -84,14 +92,14 @@ _HEALTHS: Mapping[str | None, Badge] = {
 
 
 def of_rollout(row: Mapping[str, Any]) -> Badge:
-    """The mark of a rollout's verdict, by its ``health`` and ``subcategory``."""
+    """Return the badge of a rollout's verdict, by its ``health`` and ``subcategory``."""
     if row["health"] == "api_error" and row["subcategory"] in CAUSES:
         return CAUSES[row["subcategory"]]
     return _HEALTHS.get(row["health"], UNDECIDED)
 
 
 def of_call(call: Mapping[str, Any]) -> Badge:
-    """The mark of one call: what failed it, or how it stands."""
+    """Return the badge of one call: its cause of failure, or its state."""
     if call["subcategory"] is not None:
         return CAUSES[call["subcategory"]]
     if call["ending"] is None:
@@ -103,27 +111,27 @@ _ENDINGS: Mapping[str, Badge] = {"left_by_agent": LEFT, "lost": UNDECIDED}
 
 
 def of_cause(name: str | None) -> Badge:
-    """The mark of a subcategory; what has none is suspected."""
+    """Return the badge of a subcategory; None is suspected."""
     return SUSPECTED if name is None else CAUSES[name]
 
 
 def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
-    """A batch's rollouts by mark, in one order everywhere; those that are none are left out."""
+    """Count a batch's rollouts by badge, always in the same order, without zeros."""
     health, cause = summary["health"], summary["subcategory"]
     judged = sum(health.values())
     counts = [
         (HEALTHY, health.get("healthy", 0)),
-        *((mark, cause.get(name, 0)) for name, mark in CAUSES.items()),
+        *((badge, cause.get(name, 0)) for name, badge in CAUSES.items()),
         (SUSPECTED, health.get("suspected_api_error", 0)),
         (UNDECIDED, health.get("undecided", 0)),
         (NOT_JUDGED, health.get("not_judged", 0)),
         (OPEN, summary["rollouts"] - judged),
     ]
-    return [(mark, count) for mark, count in counts if count]
+    return [(badge, count) for badge, count in counts if count]
 
 
 def outcomes(calls: int, failed: Mapping[str, int]) -> list[tuple[Badge, int]]:
-    """An upstream's calls by mark: those answered, then those that failed."""
-    counts = [(mark, failed.get(name, 0)) for name, mark in CAUSES.items()]
+    """Count an upstream's calls by badge: those answered, then those that failed."""
+    counts = [(badge, failed.get(name, 0)) for name, badge in CAUSES.items()]
     answered = (HEALTHY, calls - sum(failed.values()))
-    return [(mark, count) for mark, count in (answered, *counts) if count]
+    return [(badge, count) for badge, count in (answered, *counts) if count]

@@ -1,6 +1,6 @@
-"""The geometry of pictures: counts and times in, places and sizes out; templates draw them as SVG.
+"""Geometry of charts, which templates draw as SVG.
 
-It reads no clock and no table. Across, everything is in percent, so that a picture fits any width.
+Horizontal positions are in percent, so that a chart fits any width.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from proxy.control.timeline import Timeline
 from proxy.web import badges, format
 from proxy.web.badges import Badge
 
-_LEAST = 0.6  # percent: one rollout of ten thousand is still seen
+_MIN_WIDTH = 0.6  # percent: one rollout of ten thousand is still visible
 _CHART_HEIGHT = 120  # pixels
-_LABELS = 5  # below a timeline, about
+_LABELS = 5  # below a timeline, roughly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A part of a bar; ``x`` and ``width`` in percent."""
 
-    mark: Badge
+    badge: Badge
     count: int
     x: float
     width: float
@@ -30,7 +30,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """Counts side by side; ``label`` says them in words."""
+    """Counts side by side; ``label`` has them as text."""
 
     segments: Sequence[Segment]
     total: int
@@ -38,24 +38,24 @@ class Bar:
 
 
 def bar(counts: Iterable[tuple[Badge, int]], what: str) -> Bar:
-    """Counts as a bar; small ones are widened to be seen."""
-    found = [(mark, count) for mark, count in counts if count]
-    total = sum(count for _, count in found)
-    wide = [max(_LEAST, 100 * count / total) for _, count in found]
+    """Lay counts out as a bar; small ones are widened to stay visible."""
+    shown = [(badge, count) for badge, count in counts if count]
+    total = sum(count for _, count in shown)
+    wide = [max(_MIN_WIDTH, 100 * count / total) for _, count in shown]
     scale = 100 / sum(wide) if wide else 1
     segments, x = [], 0.0
-    for (mark, count), width in zip(found, wide, strict=True):
-        segments.append(Segment(mark=mark, count=count, x=x, width=width * scale))
+    for (badge, count), width in zip(shown, wide, strict=True):
+        segments.append(Segment(badge=badge, count=count, x=x, width=width * scale))
         x += width * scale
-    told = ", ".join(f"{count:,} {mark.label}" for mark, count in found)
-    return Bar(segments=segments, total=total, label=f"{format.plural(total, what)}: {told}")
+    parts = ", ".join(f"{count:,} {badge.label}" for badge, count in shown)
+    return Bar(segments=segments, total=total, label=f"{format.plural(total, what)}: {parts}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """One count in a column; ``y`` and ``height`` in pixels from the top."""
 
-    mark: Badge
+    badge: Badge
     count: int
     y: float
     height: float
@@ -63,7 +63,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One moment of a timeline; ``x`` and ``width`` in percent."""
+    """One step of a timeline; ``x`` and ``width`` in percent."""
 
     at: float
     calls: int
@@ -76,8 +76,8 @@ class Column:
 class Chart:
     """Failures over time as stacked columns.
 
-    ``ticks`` are (percent, text) below it, ``lines`` (pixels, count) across it; ``totals``
-    what each mark counts in all.
+    ``ticks`` are (percent, text) below it, ``lines`` (pixels, count) across it; ``totals`` the
+    count of each badge.
     """
 
     columns: Sequence[Column]
@@ -92,25 +92,25 @@ class Chart:
 
 
 def chart(timeline: Timeline) -> Chart:
-    """A timeline's failures, stacked by subcategory in the order of every legend."""
-    moments = timeline.moments
-    most = max((sum(moment.failed.values()) for moment in moments), default=0)
+    """Lay out a timeline's failures, stacked by subcategory in the order of the legend."""
+    points = timeline.points
+    most = max((sum(point.failed.values()) for point in points), default=0)
     top = _round_up(most)
-    width = 100 / len(moments)
+    width = 100 / len(points)
     totals = [
-        (mark, sum(moment.failed.get(name, 0) for moment in moments))
-        for name, mark in badges.CAUSES.items()
+        (badge, sum(point.failed.get(name, 0) for point in points))
+        for name, badge in badges.CAUSES.items()
     ]
-    seen = [(mark, count) for mark, count in totals if count]
+    legend = [(badge, count) for badge, count in totals if count]
     columns = [
         Column(
-            at=moment.at,
-            calls=moment.calls,
-            blocks=_blocks(moment.failed, top),
+            at=point.at,
+            calls=point.calls,
+            blocks=_blocks(point.failed, top),
             x=n * width,
             width=width,
         )
-        for n, moment in enumerate(moments)
+        for n, point in enumerate(points)
     ]
     return Chart(
         columns=columns,
@@ -119,24 +119,24 @@ def chart(timeline: Timeline) -> Chart:
         most=most,
         ticks=_ticks(timeline),
         lines=[(_CHART_HEIGHT * (1 - part), round(top * part)) for part in (0.5, 1.0)],
-        totals=seen,
-        calls=sum(moment.calls for moment in moments),
-        label=_chart_label(timeline, seen),
+        totals=legend,
+        calls=sum(point.calls for point in points),
+        label=_chart_label(timeline, legend),
     )
 
 
 def _blocks(failed: Mapping[str, int], top: int) -> list[Block]:
     blocks, bottom = [], float(_CHART_HEIGHT)
-    for name, mark in badges.CAUSES.items():
+    for name, badge in badges.CAUSES.items():
         if count := failed.get(name, 0):
             height = max(1.5, _CHART_HEIGHT * count / top)
             bottom -= height
-            blocks.append(Block(mark=mark, count=count, y=bottom, height=height))
+            blocks.append(Block(badge=badge, count=count, y=bottom, height=height))
     return blocks
 
 
 def _round_up(most: int) -> int:
-    """The next round number whose half is whole: the top of a scale."""
+    """Return the top of a scale: the next round number whose half is whole."""
     size = 1
     while most > 20 * size:
         size *= 10
@@ -144,31 +144,31 @@ def _round_up(most: int) -> int:
 
 
 def _ticks(timeline: Timeline) -> list[tuple[float, str]]:
-    moments = timeline.moments
-    every = max(1, round(len(moments) / _LABELS))
-    # The last one would hang over the edge.
-    shown = range(0, max(1, len(moments) - every // 2), every)
+    points = timeline.points
+    every = max(1, round(len(points) / _LABELS))
+    # The last label would overflow the edge.
+    labelled = range(0, max(1, len(points) - every // 2), every)
     step = timeline.step_s * every
-    return [(100 * n / len(moments), format.clock(moments[n].at, step)) for n in shown]
+    return [(100 * n / len(points), format.clock(points[n].at, step)) for n in labelled]
 
 
-def _chart_label(timeline: Timeline, seen: Sequence[tuple[Badge, int]]) -> str:
-    first, last = timeline.moments[0].at, timeline.moments[-1].at + timeline.step_s
-    told = ", ".join(f"{count:,} {mark.label}" for mark, count in seen) or "none"
-    return f"Failed calls from {format.moment(first)} to {format.moment(last)}: {told}"
+def _chart_label(timeline: Timeline, totals: Sequence[tuple[Badge, int]]) -> str:
+    first, last = timeline.points[0].at, timeline.points[-1].at + timeline.step_s
+    counts = ", ".join(f"{count:,} {badge.label}" for badge, count in totals) or "none"
+    return f"Failed calls from {format.moment(first)} to {format.moment(last)}: {counts}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaterfallBar:
-    """One call in a waterfall; places in percent of the whole, times in seconds.
+    """One call in a waterfall; positions in percent, times in seconds.
 
-    ``wait`` is the place and width of the pause after a failed call; ``retry_of`` the
-    number of the call that it repeats.
+    ``wait`` is the position and width of the pause after a failed call, ``retry_of`` the
+    number of the call that this one repeats.
     """
 
     number: int
     call: Mapping[str, Any]
-    mark: Badge
+    badge: Badge
     offset_s: float
     x: float
     width: float
@@ -182,10 +182,10 @@ class WaterfallBar:
 def waterfall(
     calls: Sequence[Mapping[str, Any]], evidence: Iterable[str], *, now: float, first: int = 1
 ) -> list[WaterfallBar]:
-    """A rollout's calls, each where it stands in time.
+    """Lay out a rollout's calls along time.
 
     Arguments:
-        now: epoch seconds, where a call in flight ends for now.
+        now: epoch seconds; where bars of calls in flight end.
         first: the number of the first of these calls.
     """
     if not calls:
@@ -196,7 +196,7 @@ def waterfall(
     proof, repeated = frozenset(evidence), _repeats(calls)
     following = [*calls[1:], None]
     return [
-        _stripe(
+        _waterfall_bar(
             call,
             number=first + n,
             start=start,
@@ -217,7 +217,7 @@ def _ended(call: Mapping[str, Any], now: float) -> float:
     return started + float(call["duration_s"] or 0)
 
 
-def _stripe(
+def _waterfall_bar(
     call: Mapping[str, Any],
     *,
     number: int,
@@ -236,7 +236,7 @@ def _stripe(
     return WaterfallBar(
         number=number,
         call=call,
-        mark=badges.of_call(call),
+        badge=badges.of_call(call),
         offset_s=call["started_at"] - start,
         x=min(x, 99.5),
         width=max(width, 0.5),
@@ -249,12 +249,12 @@ def _stripe(
 
 
 def _repeats(calls: Sequence[Mapping[str, Any]]) -> list[int | None]:
-    """For each call the place of the earlier failed call whose request it repeats."""
+    """Return for each call the index of the earlier failed call whose request it repeats."""
     failed: dict[str, int] = {}
-    found: list[int | None] = []
+    repeated: list[int | None] = []
     for n, call in enumerate(calls):
         digest = call["request_digest"]
-        found.append(failed.get(digest) if digest else None)
+        repeated.append(failed.get(digest) if digest else None)
         if digest and call["subcategory"] is not None:
             failed[digest] = n
-    return found
+    return repeated

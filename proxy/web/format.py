@@ -1,7 +1,4 @@
-"""Numbers, times and verdicts as people read them; unknown is a dash, never 0.
-
-It asks nobody: what it is given, it words.
-"""
+"""Text for numbers, times and verdicts; unknown is a dash, never 0."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
 def number(value: float | None) -> str:
-    """``12,345``."""
+    """Format as ``12,345``."""
     return UNKNOWN if value is None else f"{value:,.0f}"
 
 
 def short(value: float | None) -> str:
-    """``1.2M``: for sums of which the first digits count."""
+    """Format as ``1.2M``."""
     if value is None:
         return UNKNOWN
     for unit, size in (("B", 1e9), ("M", 1e6), ("k", 1e4)):
@@ -30,7 +27,7 @@ def short(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """``97.4%``; whole where it is whole, and never rounded up to 100."""
+    """Format as ``97.4%``, never rounded up to 100."""
     if share is None:
         return UNKNOWN
     tenths = int(share * 1000)
@@ -38,24 +35,24 @@ def percent(share: float | None) -> str:
 
 
 def score(value: float | None) -> str:
-    """``0.438``, three digits, as leaderboards print it."""
+    """Format as ``0.438``, three digits as on leaderboards."""
     return UNKNOWN if value is None else f"{value:.3f}"
 
 
 def reward(value: float | None) -> str:
-    """A reward, as short as it is."""
+    """Format a reward as briefly as possible."""
     return UNKNOWN if value is None else f"{value:g}"
 
 
 def dollars(value: float | None) -> str:
-    """``$12.30``; four digits below ten cents."""
+    """Format as ``$12.30``; four digits below ten cents."""
     if value is None:
         return UNKNOWN
     return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
 
 
 def seconds(value: float | None) -> str:
-    """``0.42 s``, ``12.4 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 2 h``."""
+    """Format as ``0.42 s``, ``12.4 s``, ``3 min 20 s``, ``2 h 5 min`` or ``3 d 2 h``."""
     if value is None:
         return UNKNOWN
     if isinstance(value, int) and value < _MINUTE:
@@ -72,7 +69,7 @@ def seconds(value: float | None) -> str:
 
 
 def ago(at: float | None, now: float) -> str:
-    """``just now``, ``4 min ago``, ``3 h ago``, ``12 d ago``."""
+    """Format as ``just now``, ``4 min ago``, ``3 h ago`` or ``12 d ago``."""
     if at is None:
         return UNKNOWN
     past = max(0.0, now - at)
@@ -83,17 +80,17 @@ def ago(at: float | None, now: float) -> str:
 
 
 def moment(at: float | None) -> str:
-    """``2026-09-21 14:03:21 UTC``."""
+    """Format as ``2026-09-21 14:03:21 UTC``."""
     return UNKNOWN if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def iso(at: float) -> str:
-    """A time as HTML's ``datetime`` takes it."""
+    """Format for HTML's ``datetime`` attribute."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def clock(at: float, step_s: float = 1) -> str:
-    """``14:03``, with seconds where the steps are short, with the day where they are long."""
+    """Format as ``14:03``; with seconds for short steps, as a date for long ones."""
     written = datetime.fromtimestamp(at, UTC)
     if step_s >= 3 * _HOUR:
         return f"{written:%b} {written.day}"
@@ -101,13 +98,26 @@ def clock(at: float, step_s: float = 1) -> str:
 
 
 def shell(text: str) -> str:
-    """A word as a shell takes it."""
+    """Quote a word for a shell."""
     return shlex.quote(text)
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """``1 rollout``, ``2 rollouts``."""
+    """Format as ``1 rollout`` or ``2 rollouts``."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
+
+
+def problems(summary: Mapping[str, Any]) -> str:
+    """Format what keeps a batch from being a valid measurement, by kind."""
+    health = summary["health"]
+    counts = (
+        (health.get("api_error", 0), "provider failure", None),
+        (health.get("suspected_api_error", 0), "suspected failure", None),
+        (summary["skipped"], "skipped", "skipped"),
+        (summary["pending"], "running", "running"),
+        (len(summary["retried_after_score"]), "cherry-picked retry", "cherry-picked retries"),
+    )
+    return " · ".join(plural(count, one, many) for count, one, many in counts if count)
 
 
 # --- verdicts ----------------------------------------------------------------------------------
@@ -115,40 +125,40 @@ def plural(count: int, one: str, many: str | None = None) -> str:
 RULES: Mapping[str, str] = {
     "not_judged": "no prompt was executed",
     "undecided": "evidence is missing, or no call has ended yet",
-    "all_failed": "every call of the agent failed, and no output token came",
-    "main_model_failed": "every call to the model under test failed; others went through",
-    "interrupted": "the last calls failed and nothing after them succeeded",
-    "zero_signal": "a prompt was executed, yet no call, token or tool call was seen",
-    "empty_answers": "calls succeeded, but none of them carried any output",
-    "healthy": "none of the rules that take a score away applies",
+    "all_failed": "every call of the agent failed without an output token",
+    "main_model_failed": "every call to the model under test failed, while other models answered",
+    "interrupted": "the last calls failed and none succeeded after them",
+    "zero_signal": "a prompt was executed, but no call, token or tool call was recorded",
+    "empty_answers": "calls succeeded, but none returned output",
+    "healthy": "no rule that invalidates the score applies",
 }
 
 WARNINGS: Mapping[str, str] = {
-    "calls_lost": "calls were in flight when the proxy died",
-    "calls_unrecorded": "calls were served that could not be recorded",
+    "calls_lost": "calls were in flight when the proxy crashed",
+    "calls_unrecorded": "some calls could not be recorded",
     "calls_in_flight": "calls are still in flight",
-    "calls_never_answered": "calls were left before they were answered",
-    "calls_bypass_the_proxy": "the runner saw activity that never passed the proxy",
-    "ended_on_rejection": "the last request was rejected: the agent's own doing",
-    "ended_on_failure": "the last call failed, and the agent went on with another model",
-    "context_length": "the agent overran the model's context",
-    "content_filter": "a content filter stopped a request",
+    "calls_never_answered": "the agent disconnected before calls were answered",
+    "calls_bypass_the_proxy": "the runner reported activity that bypassed the proxy",
+    "ended_on_rejection": "the last request was rejected as invalid",
+    "ended_on_failure": "the last call failed and the agent continued with another model",
+    "context_length": "the agent exceeded the model's context length",
+    "content_filter": "a content filter blocked a request",
     "refusals": "the model refused at least once",
-    "truncated_by_max_tokens": "answers were cut short by their own token limit",
-    "empty_answers": "some answers carried no output",
-    "left_by_agent": "the agent hung up on calls",
+    "truncated_by_max_tokens": "responses were truncated by their token limit",
+    "empty_answers": "some responses had no output",
+    "left_by_agent": "the agent disconnected during calls",
     "request_repeated": "the same failing request was sent many times",
-    "usage_missing": "some answers told no token counts",
-    "usage_partial": "some token counts are those of answers cut short",
-    "answers_unread": "some answers could not be followed",
-    "faults_injected": "failures were played to this agent in a drill",
+    "usage_missing": "some responses had no token counts",
+    "usage_partial": "some token counts are of truncated responses",
+    "answers_unread": "some responses could not be parsed",
+    "faults_injected": "failures were injected for a drill",
 }
 
 
 def sentence(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
-    """A verdict in one plain sentence."""
-    said = _SENTENCES[verdict["health"]](verdict, outcome)
-    return f"Doomed: {said[0].lower()}{said[1:]}" if _doomed(verdict) else said
+    """Describe a verdict in one sentence."""
+    text = _SENTENCES[verdict["health"]](verdict, outcome)
+    return f"Doomed: {text[0].lower()}{text[1:]}" if _doomed(verdict) else text
 
 
 def _doomed(verdict: Mapping[str, Any]) -> bool:
@@ -157,17 +167,17 @@ def _doomed(verdict: Mapping[str, Any]) -> bool:
 
 def _healthy(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
     if verdict["provisional"]:
-        return "So far the model answers."
+        return "The model is responding so far."
     rewards = ((outcome or {}).get("rewards") or {}).values()
     if verdict["scoreable"] == "yes" and rewards and not any(rewards):
-        return "The model was reached: this zero is true."
-    return "The model was reached: what it scored counts."
+        return "The model was reached: this zero is real."
+    return "The model was reached: its score counts."
 
 
 _PROVED: Mapping[str, str] = {
-    "all_failed": "No call of this agent was ever answered",
-    "main_model_failed": "The model under test never answered",
-    "interrupted": "The provider cut this agent off",
+    "all_failed": "No call of this agent succeeded",
+    "main_model_failed": "The model under test never responded",
+    "interrupted": "The provider failed before the agent finished",
 }
 
 
@@ -179,7 +189,8 @@ def _failed(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> s
 
 
 def _suspected(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
-    return f"Nobody can tell that a model was asked: {RULES.get(verdict['rule'], verdict['rule'])}."
+    reason = RULES.get(verdict["rule"], verdict["rule"])
+    return f"No sign that a model was called: {reason}."
 
 
 def _not_judged(_verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
@@ -188,8 +199,8 @@ def _not_judged(_verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None)
 
 def _undecided(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
     if verdict["total_requests"] == 0 and outcome is None:
-        return "No call has ended yet."
-    return "Evidence is missing, so nobody can tell yet."
+        return "No call has finished yet."
+    return "Evidence is missing: no verdict is possible yet."
 
 
 _SENTENCES = {

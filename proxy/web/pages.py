@@ -1,7 +1,4 @@
-"""The routes of the dashboard.
-
-Each asks once and shows; none reads a table or judges, and no prompt or key can be asked for.
-"""
+"""The routes of the dashboard. No page shows a prompt or a key."""
 
 from __future__ import annotations
 
@@ -19,8 +16,9 @@ from fastapi.routing import APIRoute
 from proxy.api.auth import SIGN_IN, ControlAuth, session_of
 from proxy.api.routes import Address
 from proxy.api.sessions import COOKIE, LIFE_S
+from proxy.control.batches import BatchService
 from proxy.control.dashboard import WINDOWS_S, Dashboard, PageChange
-from proxy.control.rollouts import RolloutService
+from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import charts, format, forms, render
@@ -35,7 +33,7 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 class _PageRoute(APIRoute):
-    """A route whose refusals are pages too."""
+    """A route whose errors are pages too."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -46,7 +44,7 @@ class _PageRoute(APIRoute):
             except Refusal as refusal:
                 return await _problem(refusal.status, refusal.detail)
             except RequestValidationError:
-                return await _problem(422, "something in this address cannot be read")
+                return await _problem(422, "invalid query parameter")
 
         return handled
 
@@ -55,69 +53,73 @@ class _PageRoute(APIRoute):
 class _PageContext:
     """What every page needs."""
 
-    overview: Dashboard
-    desk: RolloutService
-    guard: ControlAuth
+    dashboard: Dashboard
+    batches: BatchService
+    auth: ControlAuth
     address: Address
     version: str
 
-    async def shows(self, template: str, request: Request, here: str, **more: Any) -> Response:
-        """A page inside the house's frame; ``here`` is its place in the navigation.
+    async def page(self, template: str, request: Request, here: str, **values: Any) -> Response:
+        """Render a page with navigation; ``here`` is its entry there.
 
-        It is filled in a thread: a hundred rows would hold up agents' bytes.
+        It is rendered in a thread: a hundred rows would delay agents' bytes.
         """
         session = session_of(request.scope["headers"])
         return await run_in_thread(
             render.page,
             template,
             here=here,
-            now=self.overview.now(),
+            now=self.dashboard.now(),
             version=self.version,
-            guarded=self.guard.token is not None,
-            form_token=self.guard.sessions.form_token(session),
-            **more,
+            guarded=self.auth.token is not None,
+            form_token=self.auth.sessions.form_token(session),
+            **values,
         )
 
     def check_form(self, request: Request, fields: dict[str, str]) -> None:
-        """Raise a Refusal where the form is not of a page of this session."""
+        """Check that a form came from a page of this session.
+
+        Raises:
+            Refusal: 403 otherwise.
+        """
         session = session_of(request.scope["headers"])
-        if not self.guard.sessions.accepts(fields.get("form_token", ""), session):
-            raise Refusal(403, "stale_form", "this form has grown old: reload the page it is on")
+        if not self.auth.sessions.accepts(fields.get("form_token", ""), session):
+            raise Refusal(403, "stale_form", "this form has expired; reload the page")
 
     async def sign_out(self, session: str) -> None:
         """End a session in every process."""
-        if self.guard.sessions.holds(session, self.overview.now()):
-            name, ends = self.guard.sessions.end(session)
-            await self.desk.sign_out(name, ends=ends)
+        if self.auth.sessions.holds(session, self.dashboard.now()):
+            name, ends = self.auth.sessions.end(session)
+            await self.dashboard.sign_out(name, ends=ends)
 
 
 def router(
-    overview: Dashboard, desk: RolloutService, guard: ControlAuth, address: Address, *, version: str
+    services: ControlServices, auth: ControlAuth, address: Address, *, version: str
 ) -> APIRouter:
-    """Every page; ``address`` is how agents reach us."""
-    house = _PageContext(overview, desk, guard, address, version)
+    """Make the routes of every page; ``address`` is the base URL handed to agents."""
+    context = _PageContext(services.dashboard, services.batches, auth, address, version)
     routes = APIRouter(route_class=_PageRoute, include_in_schema=False)
-    _batch_pages(routes, house)
-    _rollout_pages(routes, house)
-    _cause_pages(routes, house)
-    _live(routes, house)
-    _sign_in(routes, house)
+    _batch_pages(routes, context)
+    _rollout_pages(routes, context)
+    _cause_pages(routes, context)
+    _live(routes, context)
+    _sign_in(routes, context)
     _rest(routes)
     return routes
 
 
-def _batch_pages(routes: APIRouter, house: _PageContext) -> None:
+def _batch_pages(routes: APIRouter, context: _PageContext) -> None:
     @routes.get("/")
     async def batches(request: Request, page: Number = 1) -> Response:
-        found = await house.overview.batches(page)
-        return await house.shows(
+        batches_page = await context.dashboard.batches(page)
+        return await context.page(
             "batches.html",
             request,
             "batches",
-            page=found,
-            alone=await house.overview.without_batch(),
-            in_flight=await house.overview.in_flight(),
-            address=house.address(request),
+            page=batches_page,
+            alone=await context.dashboard.without_batch(),
+            in_flight=await context.dashboard.in_flight(),
+            address=context.address(request),
             live="",
         )
 
@@ -132,17 +134,17 @@ def _batch_pages(routes: APIRouter, house: _PageContext) -> None:
         page: Number = 1,
     ) -> Response:
         filters = _chosen(health=health, subcategory=subcategory, fingerprint=fingerprint)
-        found = await house.overview.batch(batch)
-        rollouts = await house.overview.rollouts(
+        data = await context.dashboard.batch(batch)
+        rollouts = await context.dashboard.rollouts(
             {**filters, "batch": batch}, search=q or None, number=page, fresh=True
         )
-        timeline = await house.overview.timeline(batch)
-        return await house.shows(
+        timeline = await context.dashboard.timeline(batch)
+        return await context.page(
             "batch.html",
             request,
             "batches",
             batch=batch,
-            **found,
+            **data,
             page=rollouts,
             chart=timeline and charts.chart(timeline),
             filters={**_ANY, **filters},
@@ -154,12 +156,12 @@ def _batch_pages(routes: APIRouter, house: _PageContext) -> None:
     @routes.post("/ui/batches/{batch:path}/breaker/reset")
     async def reset(request: Request, batch: Name) -> Response:
         fields = await forms.fields(request)
-        house.check_form(request, fields)
-        await house.desk.reset_breaker(batch, lane=fields.get("lane") or None)
-        return _see(render.path_of("batches", batch) + "#breakers")
+        context.check_form(request, fields)
+        await context.batches.reset_breaker(batch, lane=fields.get("lane") or None)
+        return _redirect(render.path_of("batches", batch) + "#breakers")
 
 
-def _rollout_pages(routes: APIRouter, house: _PageContext) -> None:
+def _rollout_pages(routes: APIRouter, context: _PageContext) -> None:
     @routes.get("/ui/rollouts")
     async def rollouts(
         request: Request,
@@ -173,12 +175,12 @@ def _rollout_pages(routes: APIRouter, house: _PageContext) -> None:
         filters = _chosen(
             batch=batch, health=health, subcategory=subcategory, fingerprint=fingerprint
         )
-        found = await house.overview.rollouts(filters, search=q or None, number=page)
-        return await house.shows(
+        rollouts_page = await context.dashboard.rollouts(filters, search=q or None, number=page)
+        return await context.page(
             "rollouts.html",
             request,
             "rollouts",
-            page=found,
+            page=rollouts_page,
             filters={**_ANY, **filters},
             q=q,
             query=urlencode(_chosen(q=q, **filters)),
@@ -192,30 +194,30 @@ def _rollout_pages(routes: APIRouter, house: _PageContext) -> None:
         after: Text = "",
         first: Number = 1,
     ) -> Response:
-        found = await house.overview.rollout(rollout_id, after=after or None)
-        verdict, calls = found["verdict"], found["calls"]
-        stripes = charts.waterfall(
-            calls["items"], verdict["evidence"], now=house.overview.now(), first=first
+        data = await context.dashboard.rollout(rollout_id, after=after or None)
+        verdict, calls = data["verdict"], data["calls"]
+        bars = charts.waterfall(
+            calls["items"], verdict["evidence"], now=context.dashboard.now(), first=first
         )
-        return await house.shows(
+        return await context.page(
             "rollout.html",
             request,
             "rollouts",
             rollout_id=rollout_id,
-            **found,
-            sentence=format.sentence(verdict, found["outcome"]),
-            stripes=stripes,
+            **data,
+            sentence=format.sentence(verdict, data["outcome"]),
+            bars=bars,
             first=first,
             live=urlencode({"rollout": rollout_id}),
         )
 
 
-def _cause_pages(routes: APIRouter, house: _PageContext) -> None:
+def _cause_pages(routes: APIRouter, context: _PageContext) -> None:
     @routes.get("/ui/fingerprints")
     async def fingerprints(request: Request) -> Response:
-        items = await house.overview.fingerprints()
+        items = await context.dashboard.fingerprints()
         most = max((item["rollouts"] for item in items), default=1)
-        return await house.shows(
+        return await context.page(
             "fingerprints.html", request, "fingerprints", items=items, most=most, live=""
         )
 
@@ -223,8 +225,8 @@ def _cause_pages(routes: APIRouter, house: _PageContext) -> None:
     async def upstreams(
         request: Request, window: Annotated[int, Query(ge=60, le=7 * 86_400)] = WINDOWS_S[0]
     ) -> Response:
-        items = await house.overview.upstreams(window)
-        return await house.shows(
+        items = await context.dashboard.upstreams(window)
+        return await context.page(
             "upstreams.html",
             request,
             "upstreams",
@@ -235,10 +237,10 @@ def _cause_pages(routes: APIRouter, house: _PageContext) -> None:
         )
 
 
-def _live(routes: APIRouter, house: _PageContext) -> None:
+def _live(routes: APIRouter, context: _PageContext) -> None:
     @routes.get("/ui/live")
     async def live(batch: Text = "", rollout: Text = "") -> StreamingResponse:
-        changes = house.overview.changes(batch=batch or None, rollout_id=rollout or None)
+        changes = context.dashboard.changes(batch=batch or None, rollout_id=rollout or None)
         stream = _as_sse(changes)
         return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
 
@@ -249,35 +251,35 @@ async def _as_sse(changes: AsyncIterator[PageChange]) -> AsyncIterator[bytes]:
         yield f"event: {change.kind}\ndata:\n\n".encode() if change.kind else b": alive\n\n"
 
 
-def _sign_in(routes: APIRouter, house: _PageContext) -> None:
+def _sign_in(routes: APIRouter, context: _PageContext) -> None:
     @routes.get(SIGN_IN)
     async def form(request: Request, next: str = "/") -> Response:
-        signed_in = house.guard.sessions.holds(
-            session_of(request.scope["headers"]), house.overview.now()
+        signed_in = context.auth.sessions.holds(
+            session_of(request.scope["headers"]), context.dashboard.now()
         )
-        if house.guard.token is None or signed_in:
-            return _see(_own_path(next))
+        if context.auth.token is None or signed_in:
+            return _redirect(_own_path(next))
         return await _sign_in_page(next)
 
     @routes.post(SIGN_IN)
     async def sign_in(request: Request) -> Response:
         fields = await forms.fields(request)
         back = fields.get("next", "/")
-        if not house.guard.opens(fields.get("token", "").strip().encode()):
+        if not context.auth.opens(fields.get("token", "").strip().encode()):
             return await _sign_in_page(back, status=403, wrong=True)
-        answer = _see(_own_path(back))
-        _keep_session(
-            answer, house.guard.sessions.issue(house.overview.now(), token_hex(8)), request
+        response = _redirect(_own_path(back))
+        _set_session(
+            response, context.auth.sessions.issue(context.dashboard.now(), token_hex(8)), request
         )
-        return answer
+        return response
 
     @routes.post("/ui/sign-out")
     async def sign_out(request: Request) -> Response:
-        house.check_form(request, await forms.fields(request))
-        await house.sign_out(session_of(request.scope["headers"]))
-        answer = _see(SIGN_IN)
-        answer.delete_cookie(COOKIE.decode(), path="/", httponly=True, samesite="strict")
-        return answer
+        context.check_form(request, await forms.fields(request))
+        await context.sign_out(session_of(request.scope["headers"]))
+        response = _redirect(SIGN_IN)
+        response.delete_cookie(COOKIE.decode(), path="/", httponly=True, samesite="strict")
+        return response
 
 
 async def _sign_in_page(back: str, *, status: int = 200, wrong: bool = False) -> Response:
@@ -286,10 +288,10 @@ async def _sign_in_page(back: str, *, status: int = 200, wrong: bool = False) ->
     )
 
 
-def _keep_session(answer: Response, session: str, request: Request) -> None:
-    """Set the cookie; Secure wherever the browser came by HTTPS, also through a proxy."""
+def _set_session(response: Response, session: str, request: Request) -> None:
+    """Set the cookie; Secure if the browser used HTTPS, also through a proxy."""
     origin = request.headers.get("origin", "")
-    answer.set_cookie(
+    response.set_cookie(
         COOKIE.decode(),
         session,
         max_age=LIFE_S,
@@ -303,30 +305,28 @@ def _keep_session(answer: Response, session: str, request: Request) -> None:
 def _rest(routes: APIRouter) -> None:
     @routes.get("/docs")
     async def docs() -> Response:
-        return await run_in_thread(
-            render.docs
-        )  # the first page of all loads what fills them in, 30 ms
+        return await run_in_thread(render.docs)  # the first page loads the template engine, 30 ms
 
     @routes.get("/ui/static/{name}")
     async def static(name: Name) -> Response:
         file = render.static(name)
-        return file if file is not None else await _problem(404, "there is no such file")
+        return file if file is not None else await _problem(404, "no such file")
 
     @routes.get("/ui/{rest:path}")
     async def nothing(rest: Name) -> Response:
-        return await _problem(404, "there is no such page")
+        return await _problem(404, "no such page")
 
 
 async def _problem(status: int, detail: str) -> Response:
     return await run_in_thread(render.page, "problem.html", status, code=status, detail=detail)
 
 
-def _see(path: str) -> RedirectResponse:
+def _redirect(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303, headers=dict(render.HEADERS))
 
 
 def _own_path(path: str) -> str:
-    """Where to go after signing in: a path of ours, never another origin's address."""
+    """Return where to go after signing in: a path of ours, never another origin."""
     inside = path.startswith("/") and not path.startswith(("//", "/\\"))
     return path if inside and path.isprintable() else "/"
 

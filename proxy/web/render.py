@@ -1,7 +1,7 @@
-"""Turns templates into answers: HTML with the headers that keep a page to its own origin.
+"""Rendering of templates, with headers that keep a page to its own origin.
 
-It knows no rollout. Nothing from another origin is loaded, and no script or style stands in a
-page, so that text which looks like markup stays text.
+Nothing from another origin is loaded, and no page contains inline script or style, so that text
+which looks like markup stays text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _POLICY = "; ".join(
 )  # fmt: skip
 
 # Not `no-referrer`: with it browsers send `Origin: null` with our own forms (Fetch standard,
-# "append a request Origin header"), and where a form came from could not be checked.
+# "append a request Origin header"), and a form's origin could not be checked.
 HEADERS: Mapping[str, str] = {
     "content-security-policy": _POLICY,
     "referrer-policy": "same-origin",
@@ -41,7 +41,7 @@ HEADERS: Mapping[str, str] = {
 }
 
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript", "svg": "image/svg+xml"}
-_KEPT = {
+_CACHED = {
     "cache-control": "public, max-age=31536000, immutable",
     "x-content-type-options": "nosniff",
 }
@@ -49,7 +49,7 @@ _KEPT = {
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """A file that pages load; ``digest`` is part of its address, so that it can be kept."""
+    """A file that pages load; ``digest`` is part of its URL, so that it can be cached."""
 
     content: bytes
     media_type: str
@@ -57,43 +57,43 @@ class Static:
 
 
 def _read_static() -> dict[str, Static]:
-    found = {}
+    read = {}
     for file in (files("proxy.web") / "static").iterdir():
         content = file.read_bytes()
         media_type = _TYPES[file.name.rpartition(".")[2]]
         digest = hashlib.sha256(content).hexdigest()[:12]
-        found[file.name] = Static(content, media_type, digest)
-    return found
+        read[file.name] = Static(content, media_type, digest)
+    return read
 
 
 STATIC = _read_static()
 
 
 def static(name: str) -> Response | None:
-    """One of the files that pages load; None where there is none of that name."""
+    """Return a static file; None if there is none of that name."""
     file = STATIC.get(name)
     if file is None:
         return None
-    return Response(file.content, media_type=file.media_type, headers=_KEPT)
+    return Response(file.content, media_type=file.media_type, headers=_CACHED)
 
 
 def docs() -> HTMLResponse:
-    """The page that shows what can be asked over REST.
+    """Render the page of the REST documentation.
 
-    Swagger UI's style sheet has pictures as `data:`, which hold no script where they are images.
+    Swagger UI's style sheet uses `data:` images, which cannot run scripts.
     """
     policy = _POLICY.replace("img-src 'self'", "img-src 'self' data:")
     headers = {**HEADERS, "content-security-policy": policy}
     return HTMLResponse(_templates().get_template("docs.html").render(), headers=headers)
 
 
-def page(template: str, status: int = 200, **shown: Any) -> HTMLResponse:
-    """A template as a whole page."""
-    return HTMLResponse(_templates().get_template(template).render(shown), status, dict(HEADERS))
+def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Render a template as a page."""
+    return HTMLResponse(_templates().get_template(template).render(values), status, dict(HEADERS))
 
 
 def path_of(kind: str, name: str) -> str:
-    """The address of one batch's or rollout's page."""
+    """Return the path of one batch's or rollout's page."""
     return f"/ui/{kind}/{quote(name, safe='')}"
 
 
@@ -103,29 +103,30 @@ def _asset(name: str) -> str:
 
 @cache
 def _templates() -> Environment:
-    # A twentieth of what a start takes, and many a service never shows a page.
+    # A twentieth of startup, and many services never render a page.
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
 
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("proxy.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    worded = (
+    filters = (
         format.number, format.short, format.percent, format.score, format.reward, format.dollars,
         format.seconds, format.shell, format.ago, format.moment, format.iso, format.clock,
+        format.problems,
     )  # fmt: skip
-    made.filters.update({word.__name__: word for word in worded})
-    made.globals.update(
+    environment.filters.update({each.__name__: each for each in filters})
+    environment.globals.update(
         asset=_asset,
         bar=charts.bar,
         counted=badges.counted,
-        marks=badges,
+        badges=badges,
         path_of=path_of,
         plural=format.plural,
         rules=format.RULES,
         warnings=format.WARNINGS,
     )
-    return made
+    return environment

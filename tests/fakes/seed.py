@@ -1,7 +1,7 @@
-"""A database of believable batches: made by the real tap, desk and store under a clock of its own.
+"""A database of believable batches, made by the real observer, control services and store.
 
-It states no verdict: it plays what providers answered, and the service judges.
-Run it as ``python -m tests.fakes.seed FILE``.
+A clock of its own drives it. It states no verdict: it plays what providers answered, and the
+service judges. Run it as ``python -m tests.fakes.seed FILE``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from classifier.policy import EVIDENCE
 from classifier.records import Ending, Exchange
 from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
-from proxy.control.pricing import PriceTable
-from proxy.control.rollouts import RolloutService
+from proxy.control.services import compose
 from proxy.routing.headers import key_digest
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import allow_list
@@ -120,7 +119,7 @@ class Clock:
 
 @dataclass
 class Stage:
-    """A database, a desk and a clock to play batches on."""
+    """A database, control services and a clock to play batches on."""
 
     database: Database
     clock: Clock
@@ -129,12 +128,11 @@ class Stage:
 
     def __post_init__(self) -> None:
         upstreams = allow_list({})
-        self.desk = RolloutService(
+        self.control = compose(
             database=self.database,
             recorder=Idle(),
             keyring=Keyring(self.database.deployment.secret("keyring")),
             upstreams=upstreams,
-            prices=PriceTable(upstreams),
             policy=EVIDENCE,
             proof_required=False,
             new_id=lambda: self.id_at(self.clock.now),
@@ -175,7 +173,7 @@ class Stage:
             model=run.lane.model,
             upstream=run.lane.upstream,
         )
-        got = await self.desk.register(asked, public_url="http://127.0.0.1:8383")
+        got = await self.control.rollouts.register(asked, public_url="http://127.0.0.1:8383")
         at = self.clock.now + 1.2
         if got.admitted:
             at = self._calls(got.id, run.steps, at) + 2.5
@@ -220,7 +218,7 @@ class Stage:
             prompts_executed=1,
             rewards={"reward": run.reward},
         )
-        return await self.desk.report(rollout_id, seen)
+        return await self.control.rollouts.report(rollout_id, seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,10 +267,10 @@ def test_the_first_call_appears_by_itself(browser: Browser, reader: Opener, tmp_
     for empty in serving(tmp_path, seeded=False):
         page = reader(empty.url).opens("/")
         expect(page.locator("#live")).to_have_text("live")
-        expect(page.get_by_role("heading", level=2)).to_have_text("No call has come yet")
+        expect(page.get_by_role("heading", level=2)).to_have_text("No calls yet")
         assert serious(page) == []
         empty.calls("my-first-rollout")
-        page.get_by_role("link", name="1 rollout of no batch").click()
+        page.get_by_role("link", name="1 rollout without a batch").click()
         expect(page.locator("table.rollouts tbody")).to_contain_text("healthy")
         page.close()  # the server waits for those who listen
 
@@ -287,7 +287,7 @@ def test_a_command_is_copied(shown: Shown, reader: Opener) -> None:
 def test_a_page_is_walked_by_keyboard(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens("/")
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     page.keyboard.press("Tab")
@@ -297,7 +297,7 @@ def test_a_page_is_walked_by_keyboard(shown: Shown, reader: Opener) -> None:
 
 def test_a_canary_is_let_in_by_a_button(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens(BATCH)
-    page.get_by_role("button", name=re.compile("Let a canary in: anthropic")).click()
+    page.get_by_role("button", name=re.compile("Allow one probe: anthropic")).click()
     expect(page).to_have_url(re.compile("#breakers$"))
     expect(page.locator(".breaker.half_open")).to_be_visible()
 
@@ -310,7 +310,7 @@ def test_pages_stand_behind_the_token(browser: Browser, reader: Opener, tmp_path
         assert serious(page) == []
         page.get_by_label("Admin token").fill("wrong")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("alert")).to_have_text("That is not the admin token.")
+        expect(page.get_by_role("alert")).to_have_text("Wrong admin token.")
         tab.complaints.clear()  # the browser reports the 403 itself
         page.get_by_label("Admin token").fill(TOKEN)
         page.get_by_role("button", name="Sign in").click()

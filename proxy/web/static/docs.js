@@ -1,4 +1,4 @@
-// Shows what /openapi.json describes; without `validatorUrl` its address would be sent elsewhere.
+// Renders /openapi.json. `validatorUrl: null` keeps its URL from being sent to swagger.io.
 SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#swagger-ui",

@@ -1,5 +1,5 @@
-// Keeps a page fresh: the service says that something changed, the page is read again, and what
-// differs is put in its place. Everything on a page can be read without this.
+// Live updates: on a change event the page is fetched again and its changed parts are replaced.
+// Pages work without this script.
 (() => {
   "use strict";
 
@@ -9,65 +9,65 @@
     if (!button) return;
     await navigator.clipboard.writeText(button.dataset.copy);
     button.textContent = "Copied";
-    say("Copied");
+    announce("Copied");
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   });
 
-  const shown = document.getElementById("live");
-  if (!shown || !window.EventSource) return;
+  const indicator = document.getElementById("live");
+  if (!indicator || !window.EventSource) return;
   const word = document.getElementById("live-word");
   const PAUSE_MS = 1000;
-  let wanted = false, busy = false, spent = 0, told = 0;
+  let wanted = false, busy = false, spent = 0, announced = 0;
 
-  function say(news) { document.getElementById("news").textContent = news; }
+  function announce(text) { document.getElementById("news").textContent = text; }
 
-  function put(part, fresh) {
-    const open = [...part.querySelectorAll("details[open][id]")].map((found) => found.id);
+  function replace(part, fresh) {
+    const open = [...part.querySelectorAll("details[open][id]")].map((details) => details.id);
     for (const id of open) fresh.querySelector("#" + CSS.escape(id))?.setAttribute("open", "");
     for (const button of fresh.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
     if (part.innerHTML === fresh.innerHTML) return false;
-    const held = part.contains(document.activeElement) ? document.activeElement : null;
-    const scrolled = [...part.querySelectorAll(".scroll")].map((found) => found.scrollLeft);
-    const place = held && [...part.querySelectorAll(held.tagName)].indexOf(held);
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    const scrolled = [...part.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+    const place = focused && [...part.querySelectorAll(focused.tagName)].indexOf(focused);
     part.innerHTML = fresh.innerHTML;
-    [...part.querySelectorAll(".scroll")].forEach((found, n) => { found.scrollLeft = scrolled[n] ?? 0; });
-    if (held) part.querySelectorAll(held.tagName)[place]?.focus({ preventScroll: true });
+    [...part.querySelectorAll(".scroll")].forEach((box, n) => { box.scrollLeft = scrolled[n] ?? 0; });
+    if (focused) part.querySelectorAll(focused.tagName)[place]?.focus({ preventScroll: true });
     return true;
   }
 
-  async function read() {
+  async function update() {
     const began = performance.now();
-    const answer = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
-    if (!answer.ok || answer.redirected) throw new Error("not this page any more");
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const response = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
+    if (!response.ok || response.redirected) throw new Error("page moved");
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     let changed = false;
     for (const part of document.querySelectorAll("[data-part]")) {
-      const found = fresh.getElementById(part.id);
-      if (found) changed = put(part, found) || changed;
+      const update = fresh.getElementById(part.id);
+      if (update) changed = replace(part, update) || changed;
     }
-    if (changed && Date.now() - told > 15000) { told = Date.now(); say("The page was updated"); }
+    if (changed && Date.now() - announced > 15000) { announced = Date.now(); announce("Page updated"); }
     spent = performance.now() - began;
   }
 
-  // Never more than a fifth of the time, however slow the answer is, and not while nobody looks.
+  // Spends at most a fifth of the time fetching, however slow the response, and none while hidden.
   async function refresh() {
     wanted = true;
     if (busy || document.hidden) return;
     busy = true;
     while (wanted && !document.hidden) {
       wanted = false;
-      try { await read(); } catch { word.textContent = "not live"; }
+      try { await update(); } catch { word.textContent = "offline"; }
       await new Promise((done) => setTimeout(done, Math.max(PAUSE_MS, 4 * spent)));
     }
     busy = false;
   }
 
-  const source = new EventSource(shown.dataset.live);
+  const source = new EventSource(indicator.dataset.live);
   source.addEventListener("open", () => {
-    if (word.textContent === "waiting") refresh();  // what was missed meanwhile
-    shown.hidden = false; shown.classList.add("on"); word.textContent = "live";
+    if (word.textContent === "reconnecting") refresh();  // changes missed meanwhile
+    indicator.hidden = false; indicator.classList.add("on"); word.textContent = "live";
   });
   source.addEventListener("changed", refresh);
-  source.addEventListener("error", () => { shown.classList.remove("on"); word.textContent = "waiting"; });
+  source.addEventListener("error", () => { indicator.classList.remove("on"); word.textContent = "reconnecting"; });
   document.addEventListener("visibilitychange", () => { if (wanted) refresh(); });
 })();

@@ -72,7 +72,7 @@ class Service:
         empty(self.database)
         self.app._database.calls.forget_rollouts()
         self.app._access._seen.clear()
-        self.app.control_plane().desk._summed_up.clear()
+        self.app.control_plane().services.batches._summaries.clear()
         self.provider.requests.clear()
         self.provider.plays(answers.healthy)
         return replace(self, http=client(str(self.http.base_url)))
@@ -133,35 +133,6 @@ def problem(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     return body
 
 
-def test_registration_says_where_to_point_an_agent(service: Service) -> None:
-    answer = service.http.post("/rollouts", json={"id": "a/b", "batch": "x", "model": "gpt-5"})
-    assert answer.status_code == 201
-    got = answer.json()
-    base = str(service.http.base_url).rstrip("/")
-    assert got["base_urls"]["openai"] == f"{base}/r/a%2Fb/openai/v1"
-    assert got["base_urls"]["anthropic"] == f"{base}/r/a%2Fb/anthropic"
-    assert got["env"]["OPENAI_BASE_URL"] == got["base_urls"]["openai"]
-    assert (got["admitted"], got["error"]) == (True, None)
-    assert got["key"].startswith("tz-")
-
-
-def test_an_id_is_made_where_none_is_given(service: Service) -> None:
-    one, two = (service.http.post("/rollouts", json={}).json()["id"] for _ in range(2))
-    assert one != two
-
-
-def test_the_public_address_can_differ_from_the_runners(services: Services) -> None:
-    service = services(PUBLIC_URL="http://host.docker.internal:8383/")
-    got = service.http.post("/rollouts", json={"id": "r"}).json()
-    assert got["base_urls"]["openai"] == "http://host.docker.internal:8383/r/r/openai/v1"
-
-
-def test_registering_again_needs_the_same_facts(service: Service) -> None:
-    service.http.post("/rollouts", json={"id": "r", "batch": "a"})
-    assert service.http.post("/rollouts", json={"id": "r", "batch": "a"}).status_code == 201
-    problem(service.http.post("/rollouts", json={"id": "r", "batch": "b"}), 409, "rollout_exists")
-
-
 def test_a_verdict_counts_everything_the_agent_saw_end(service: Service) -> None:
     for expected in range(1, 6):
         assert service.call().status_code == 200
@@ -194,14 +165,6 @@ def test_the_other_policy_judges_without_being_stored(service: Service) -> None:
     assert service.get("/rollouts/r1/verdict")["policy"] == "evidence"
 
 
-def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:
-    made = [service.call().headers["x-truezero-exchange"] for _ in range(5)]
-    first = service.get("/rollouts/r1/exchanges", limit=3)
-    rest = service.get("/rollouts/r1/exchanges", limit=3, after=first["next"])
-    assert [call["id"] for call in first["items"] + rest["items"]] == made
-    assert rest["next"] is None
-
-
 def test_an_outcome_makes_a_result_and_a_final_verdict(service: Service) -> None:
     service.call()
     assert service.get("/rollouts/r1/verdict")["provisional"] is True
@@ -227,15 +190,6 @@ def test_a_false_zero_is_nulled(service: Service) -> None:
     assert result["api_error_info"]["subcategory"] == "auth"
 
 
-def test_repeating_an_outcome_is_harmless_and_contradicting_it_is_not(service: Service) -> None:
-    service.call()
-    seen = {"status": "success", "rewards": {"reward": 1}}
-    once, again = (service.http.post("/rollouts/r1/outcome", json=seen) for _ in range(2))
-    assert once.json() == again.json()
-    other = {**seen, "rewards": {"reward": 0}}
-    problem(service.http.post("/rollouts/r1/outcome", json=other), 409, "outcome_exists")
-
-
 @pytest.mark.parametrize(
     "status",
     [
@@ -252,71 +206,6 @@ def test_a_termination_reason_is_only_known_of_success(service: Service, status:
     assert (right["status"], right["termination_reason"]) == (status, None)
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"status": "fine"}, "status"),
-        ({}, "status"),
-        ({"status": "success", "termination_reason": "bored"}, "termination_reason"),
-        ({"status": "success", "prompts_executed": -1}, "prompts_executed"),
-        ({"status": "success", "tool_calls": "two"}, "tool_calls"),
-        ({"status": "success", "total_tokens": 10**30}, "total_tokens"),
-        ({"status": "success", "rewards": {"reward": "x"}}, "rewards.reward"),
-        ({"status": "success", "surprise": 1}, "surprise"),
-        ([], "body"),
-    ],
-)
-def test_a_bad_outcome_names_the_field(service: Service, body: object, field: str) -> None:
-    service.call()
-    refusal = problem(service.http.post("/rollouts/r1/outcome", json=body), 422, "invalid")
-    assert refusal["errors"][0]["field"] == field
-    assert field in refusal["detail"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b'{"status":"success"', b"", b"\xff\xfe", b'{"status":"success","rewards":{"r":NaN}}',
-        b'{"status":"success","eval":{"r":Infinity}}', b'{"status":"success","error":"\\ud800"}',
-        b'{"status":"success","eval":{"\\ud800":1}}', b"null", b"[" * 5000,
-    ],
-)  # fmt: skip
-def test_what_is_no_json_is_refused_by_name(service: Service, text: bytes) -> None:
-    service.call()
-    answer = service.http.post(
-        "/rollouts/r1/outcome", content=text, headers={"content-type": "application/json"}
-    )
-    problem(answer, 422, "invalid")
-
-
-@pytest.mark.parametrize(
-    ("facts", "field"),
-    [
-        ({"id": "x" * 201}, "id"),
-        ({"id": ""}, "id"),
-        ({"id": "a\nb"}, "id"),
-        ({"batch": "\x00"}, "batch"),
-        ({"attempt": -1}, "attempt"),
-        ({"usage_channel": "both"}, "usage_channel"),
-        ({"upstream": "nope"}, "upstream"),
-        ({"metadata": [1]}, "metadata"),
-        ({"name": "x"}, "name"),
-    ],
-)
-def test_a_bad_registration_names_the_field(
-    service: Service, facts: dict[str, object], field: str
-) -> None:
-    refusal = problem(service.http.post("/rollouts", json=facts), 422, "invalid")
-    assert field in refusal["detail"]
-
-
-def test_an_unknown_rollout_is_a_problem(service: Service) -> None:
-    for path in ("verdict", "result", "exchanges"):
-        problem(service.http.get(f"/rollouts/nobody/{path}"), 404, "unknown_rollout")
-    seen = {"status": "success"}
-    problem(service.http.post("/rollouts/nobody/outcome", json=seen), 404, "unknown_rollout")
-
-
 def test_a_result_needs_an_outcome(service: Service) -> None:
     service.call()
     problem(service.http.get("/rollouts/r1/result"), 409, "no_outcome")
@@ -331,51 +220,10 @@ def test_a_rollout_that_never_called_is_suspected(service: Service) -> None:
     assert result["rewards"] is None
 
 
-def test_rollouts_are_listed_by_what_they_are(service: Service) -> None:
-    for name, batch in (("good", "b1"), ("bad", "b1"), ("other", "b2")):
-        service.http.post("/rollouts", json={"id": name, "batch": batch, "task": f"t-{name}"})
-    service.call("good")
-    service.call("other")
-    service.provider.plays(answers.FAILURES[Api.CHAT][Fault.AUTH])
-    service.call("bad")
-
-    def ids(**filters: str) -> set[str]:
-        return {item["id"] for item in service.get("/rollouts", **filters)["items"]}
-
-    assert ids() == {"good", "bad", "other"}
-    assert ids(batch="b1") == {"good", "bad"}
-    assert ids(task="t-bad") == {"bad"}
-    assert ids(health="api_error") == {"bad"}
-    assert ids(subcategory="auth") == {"bad"}
-    assert ids(fingerprint="auth:401") == {"bad"}
-    assert ids(batch="b2", health="api_error") == set()
-    assert ids(batch="nobody's") == set()
-
-
-def test_a_list_comes_in_pages(service: Service) -> None:
-    for number in range(5):
-        service.http.post("/rollouts", json={"id": f"r{number}"})
-    first = service.get("/rollouts", limit=2)
-    second = service.get("/rollouts", limit=2, after=first["next"])
-    last = service.get("/rollouts", limit=2, after=second["next"])
-    pages = [item["id"] for page in (first, second, last) for item in page["items"]]
-    assert pages == [f"r{number}" for number in range(5)]
-    assert last["next"] is None
-    problem(service.http.get("/rollouts", params={"after": "junk"}), 422, "invalid")
-
-
 def test_waiting_for_calls_in_flight(service: Service) -> None:
     service.call()
     verdict = service.get("/rollouts/r1/verdict", wait="settled", timeout_s=5)
     assert verdict["total_requests"] == 1
-
-
-def test_registration_can_be_required(services: Services) -> None:
-    service = services(REQUIRE_REGISTRATION="1")
-    problem(service.call("new"), 401, "unregistered_rollout")
-    problem(service.http.get("/rollouts/new/verdict"), 404, "unknown_rollout")
-    service.http.post("/rollouts", json={"id": "new"})
-    assert service.call("new").status_code == 200
 
 
 def test_a_token_guards_the_whole_control_plane(services: Services) -> None:
@@ -440,13 +288,6 @@ def test_the_public_name_is_answered_too(services: Services) -> None:
     assert answer.status_code == 200
 
 
-def test_health_and_readiness(service: Service) -> None:
-    assert service.get("/healthz")["status"] == "ok"
-    assert service.get("/readyz") == {
-        "status": "ready", "database": True, "recorder": True, "gaps": 0, "waiting": 0,
-    }  # fmt: skip
-
-
 def test_the_documentation_needs_no_other_origin(service: Service) -> None:
     page = service.http.get("/docs")
     assert page.status_code == 200
@@ -456,12 +297,6 @@ def test_the_documentation_needs_no_other_origin(service: Service) -> None:
         assert service.http.get(f"/static/docs/{asset}").status_code == 200
     paths = service.get("/openapi.json")["paths"]
     assert "/rollouts/{rollout_id}/verdict" in paths
-
-
-def test_what_is_not_there_is_a_problem_too(service: Service) -> None:
-    problem(service.http.get("/nowhere"), 404, "not_found")
-    problem(service.http.delete("/rollouts"), 405, "method_not_allowed")
-    problem(service.http.post("/r/r1/nope/v1/x"), 404, "unknown_upstream")
 
 
 def test_a_reward_is_a_number(service: Service) -> None:

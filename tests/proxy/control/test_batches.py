@@ -1,8 +1,7 @@
-"""Batches over REST: scores that say what they stand on, breakers, and what happens live."""
+"""Batches: scores with their coverage, checks, breakers and fingerprints."""
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -220,66 +219,3 @@ def test_a_batch_id_may_hold_a_slash(service: Service) -> None:
     play(service, "r", batch="a/b", reward=1.0)
     assert service.get("/batches/a%2Fb")["batch"] == "a/b"
     assert service.get("/batches/a%2Fb/check")["valid"] is True
-
-
-def told(
-    service: Service,
-    batch: str,
-    count: int,
-    *,
-    once_heard: Callable[[], object] = lambda: None,
-    **params: int,
-) -> list[tuple[int, str, Any]]:
-    """The next events of a batch; ``once_heard`` is called when the first sign of life came."""
-    found: list[tuple[int, str, Any]] = []
-    fields: dict[str, str] = {}
-    with service.http.stream("GET", f"/batches/{batch}/events", params=params) as answer:
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        heard = False
-        for line in answer.iter_lines():
-            if line == ": alive" and not heard:
-                heard = True
-                once_heard()
-            elif line:
-                name, _, value = line.partition(": ")
-                fields[name] = value
-            elif "event" in fields:
-                found.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
-                fields = {}
-                if len(found) == count:
-                    return found
-            else:
-                fields = {}
-    return found
-
-
-def test_a_batch_tells_what_happens(service: Service) -> None:
-    for number in range(3):
-        play(service, f"dead-{number}", DEAD)
-    play(service, "elsewhere", DEAD, batch="c")
-    events = told(service, "b", 7, after=0)
-    kinds = [kind for _, kind, _ in events]
-    assert kinds.count("exchange_failed") == 3
-    assert kinds.count("verdict_given") == 3
-    assert kinds[-1] == "breaker_opened"
-    assert events[0][2]["rollout_id"] == "dead-0"
-    assert events[0][2]["subcategory"] == "auth"
-    assert events[-1][2]["tripped_by"] == ["dead-0", "dead-1", "dead-2"]
-    again = told(service, "b", 1, after=events[-2][0])
-    assert again[0][1] == "breaker_opened"
-
-
-def test_a_doomed_rollout_is_told_while_it_runs(service: Service) -> None:
-    service.http.post("/rollouts", json={"id": "r", "batch": "b", "model": "gpt-5"})
-    service.provider.plays(DEAD)
-    for _ in range(2):
-        service.http.post(f"/r/r/openai{CHAT}", json={"model": "gpt-5", "messages": []})
-    doomed = told(service, "b", 2, after=0)[1]
-    assert doomed[1] == "rollout_doomed"
-    assert (doomed[2]["rollout_id"], doomed[2]["fingerprint"]) == ("r", "auth:401")
-
-
-def test_a_watcher_without_a_number_hears_what_comes(service: Service) -> None:
-    play(service, "before", DEAD)
-    (first,) = told(service, "b", 1, once_heard=lambda: play(service, "after", DEAD))
-    assert first[2]["rollout_id"] == "after"

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, event, func, select
 
 from classifier.records import Ending
 from proxy.api import routes
-from proxy.control import rollouts
+from proxy.control import judge
 from proxy.store import dashboard
 from proxy.store.database import Database
 from proxy.store.tables import exchanges
@@ -176,7 +176,7 @@ def test_a_verdict_is_given_and_written_down_in_a_thread(
 ) -> None:
     judged: list[bool] = []
     for step in ("judge", "reward_of"):
-        monkeypatch.setattr(rollouts, step, told(getattr(rollouts, step), judged))
+        monkeypatch.setattr(judge, step, told(getattr(judge, step), judged))
     service.get("/rollouts/r1/verdict")
     assert judged == [False, False]
 

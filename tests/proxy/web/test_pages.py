@@ -72,13 +72,13 @@ PAGES = (
 def test_a_newcomer_is_told_the_one_line_of_the_first_call(service: Service) -> None:
     said = words(page(service, "/"))
     base = str(service.http.base_url).rstrip("/")
-    assert "No call has come yet" in said
+    assert "No calls yet" in said
     assert f"curl {base}/r/my-first-rollout/openai/v1/chat/completions" in said
 
 
 def test_the_first_call_is_found_though_it_names_no_batch(service: Service) -> None:
     service.call("my-first-rollout")
-    assert "1 rollout of no batch" in words(page(service, "/"))
+    assert "1 rollout without a batch" in words(page(service, "/"))
     assert "my-first-rollout" in page(service, "/ui/rollouts", batch="-")
 
 
@@ -104,7 +104,7 @@ def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -
     said = words(html)
     assert "auth:401" in said
     assert re.search(r"openai/gpt-5/key-\w+ open auth:401 2 / 2", said)
-    assert re.search(r"Run again .* slow", said)
+    assert re.search(r"Retry .* slow", said)
     assert 'aria-label="Failed calls from' in html
     assert "2 auth, 1 rate limit" in html
 
@@ -112,16 +112,16 @@ def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -
 def test_a_rollout_shows_its_verdict_facts_and_calls(service: Service) -> None:
     play(service, "dead", DEAD)
     said = words(page(service, "/ui/rollouts/dead"))
-    assert "No call of this agent was ever answered (auth: HTTP 401 on 1 of 1 calls)" in said
+    assert "No call of this agent succeeded (auth: HTTP 401 on 1 of 1 calls)" in said
     assert "Rule all_failed" in said
-    assert "reward 0 null it stands on no measurement" in said
+    assert "reward 0 null not a measurement" in said
     assert "401 auth invalid_api_key evidence" in said
     assert "truezero verdict dead" in said
 
 
 def test_a_rollout_that_never_called_has_a_page(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "silent"})
-    assert "No call has come yet" in words(page(service, "/ui/rollouts/silent"))
+    assert "No calls yet" in words(page(service, "/ui/rollouts/silent"))
 
 
 def test_names_with_slashes_have_pages(service: Service) -> None:
@@ -169,7 +169,7 @@ def test_rollouts_are_filtered_and_searched(service: Service) -> None:
     assert listed(page(service, at, q="a map")) == ["dead"]
     assert listed(page(service, at, q="%")) == []
     assert listed(page(service, at, q="fine", health="api_error")) == []
-    assert "No rollout matches" in page(service, at, q="nobody")
+    assert "No matching rollouts" in page(service, at, q="nobody")
 
 
 def test_an_empty_field_of_the_form_filters_nothing(service: Service) -> None:
@@ -242,11 +242,17 @@ def test_what_pages_load_is_kept_and_changes_its_address(service: Service) -> No
 
 
 def test_what_is_not_there_is_a_page_too(service: Service) -> None:
-    assert "no rollout names the batch" in page(service, "/ui/batches/nobodys", 404).lower()
-    assert "no rollout" in page(service, "/ui/rollouts/nobody", 404).lower()
+    assert (
+        "batch &#39;nobodys&#39; does not exist"
+        in page(service, "/ui/batches/nobodys", 404).lower()
+    )
+    assert (
+        "rollout &#39;nobody&#39; does not exist"
+        in page(service, "/ui/rollouts/nobody", 404).lower()
+    )
     assert "no such page" in page(service, "/ui/nowhere", 404).lower()
-    assert "cannot be read" in page(service, "/", 422, page="x")
-    assert "cannot be read" in page(service, "/ui/rollouts", 422, health="fine")
+    assert "Invalid query parameter" in page(service, "/", 422, page="x")
+    assert "Invalid query parameter" in page(service, "/ui/rollouts", 422, health="fine")
 
 
 # --- live ------------------------------------------------------------
@@ -327,7 +333,7 @@ def test_a_wrong_token_or_a_forged_session_opens_nothing(guarded: Service) -> No
         answer = sign_in(guarded, token)
         assert answer.status_code == 403
         assert "set-cookie" not in answer.headers
-        assert "not the admin token" in answer.text
+        assert "Wrong admin token" in answer.text
     kept = cookie(sign_in(guarded))
     guarded.http.cookies.clear()
     for forged in (kept[:-1], kept[:-1] + ("0" if kept[-1] != "0" else "1"), "truezero_session="):

@@ -94,7 +94,7 @@ def test_a_batch_that_does_not_exist_is_one_sentence(url: str) -> None:
                   ("export", "--batch", "none")):  # fmt: skip
         done = truezero(*words, url=url)
         assert (done.returncode, done.stdout) == (1, ""), words
-        assert done.stderr == "truezero: no rollout names the batch 'none'\n", words
+        assert done.stderr == "truezero: batch 'none' does not exist\n", words
 
 
 def test_a_wrong_token_is_one_sentence(tmp_path: Path) -> None:

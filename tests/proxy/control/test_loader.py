@@ -1,4 +1,4 @@
-"""A verdict while what was kept beside the database is being written into it."""
+"""A rollout is loaded while the backlog of its calls is being written to the database."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from classifier.policy import Policy
 from classifier.records import RolloutRecord
-from proxy.control.pricing import PriceTable
-from proxy.control.rollouts import RolloutService
+from proxy.control.judge import Judge
+from proxy.control.services import compose
 from proxy.routing.rollout_keys import Keyring
 from proxy.store.connections import Connections
 from proxy.store.database import Database
@@ -22,7 +22,7 @@ from tests.builders import exchange
 
 
 class Kept:
-    """A recorder that keeps calls beside the database, until it writes them."""
+    """A recorder with a backlog of calls, until it is written."""
 
     failing = False
     gaps_counted = 0
@@ -36,7 +36,7 @@ class Kept:
 
 
 class Mended(Database):
-    """What was kept is written just when a rollout has been read, or could not be."""
+    """The backlog is written just when a rollout has been read, or could not be."""
 
     def __init__(self, url: str, kept: Kept, *, away: bool) -> None:
         super().__init__(url)
@@ -62,11 +62,11 @@ class MendedRollouts(Rollouts):
         return found
 
 
-def desk_of(database: Database, recorder: Kept) -> RolloutService:
-    return RolloutService(
+def judge_of(database: Database, recorder: Kept) -> Judge:
+    return compose(
         database=database, recorder=recorder, keyring=Keyring(b"secret"), upstreams={},
-        prices=PriceTable({}), policy=Policy(), proof_required=False, new_id=str, wall=time.time,
-    )  # fmt: skip
+        policy=Policy(), proof_required=False, new_id=str, wall=time.time,
+    ).judge  # fmt: skip
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["it was read before", "it was away"])
@@ -78,9 +78,9 @@ def test_a_call_written_while_its_verdict_is_asked_is_missed_and_its_rollout_kno
     database.prepare()
     call = exchange(200)
     database.calls.write(CommitBatch(recorded=[call]), worker="w")
-    desk = desk_of(database, kept)
-    first = asyncio.run(desk.verdict(call.rollout_id))
+    judge = judge_of(database, kept)
+    first = asyncio.run(judge.verdict(call.rollout_id))
     assert first["health"] == "undecided"
     database.mend()
-    assert asyncio.run(desk.verdict(call.rollout_id))["health"] == "healthy"
+    assert asyncio.run(judge.verdict(call.rollout_id))["health"] == "healthy"
     database.close()

@@ -1,0 +1,198 @@
+"""Verdicts and results of rollouts: judged on request, stored, and refreshed for lists."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from classifier import breakers, codec
+from classifier.batches import reward_of
+from classifier.policy import SEED, Policy
+from classifier.records import RolloutRecord
+from classifier.results import result
+from classifier.retries import with_advice
+from classifier.rules import judge
+from classifier.verdicts import Verdict
+from proxy.control.loader import LoadedRollout, RecorderState, RolloutLoader
+from proxy.control.pricing import PriceTable
+from proxy.control.queries import Queries
+from proxy.routing.errors import Refusal
+from proxy.store.database import Database
+from proxy.store.types import as_json
+
+_VERDICT_FILTERS = ("health", "subcategory", "fingerprint")
+_REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
+_SETTLE_POLL_S = 0.05
+
+T = TypeVar("T")
+
+
+class Judge:
+    """Judges rollouts and stores their verdicts.
+
+    Arguments:
+        prices: what calls cost where the provider did not say.
+        policy: how to judge, retry and stop.
+        wall: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        *,
+        queries: Queries,
+        database: Database,
+        loader: RolloutLoader,
+        recorder: RecorderState,
+        prices: PriceTable,
+        policy: Policy,
+        wall: Callable[[], float],
+    ) -> None:
+        self._queries = queries
+        self._database = database
+        self._loader = loader
+        self._recorder = recorder
+        self._prices = prices
+        self._policy = policy
+        self._wall = wall
+
+    async def verdict(
+        self,
+        rollout_id: str,
+        *,
+        policy: str | None = None,
+        settled: bool = False,
+        timeout_s: float = 10.0,
+    ) -> dict[str, Any]:
+        """Judge a rollout on everything recorded so far.
+
+        Arguments:
+            policy: another policy than the default; its verdict is not stored.
+            settled: wait up to ``timeout_s`` for calls in flight to end.
+
+        Raises:
+            Refusal: 404 for an unknown rollout.
+        """
+        if settled:
+            await self._settle(rollout_id, timeout_s)
+        return await self._queries.run(self._verdict, rollout_id, policy)
+
+    async def result(self, rollout_id: str) -> dict[str, Any]:
+        """Return the record a runner stores.
+
+        Raises:
+            Refusal: 404 for an unknown rollout, 409 before its outcome is reported.
+        """
+        return await self._queries.run(self._result, rollout_id)
+
+    async def refresh(
+        self, batch: str | None = None, *, among: Sequence[str] | None = None
+    ) -> bool:
+        """Judge rollouts without an up-to-date verdict: of a batch, among these, or of all.
+
+        Returns:
+            Whether there was any.
+        """
+        stale = await self._queries.run(
+            self._database.verdicts.unjudged, batch=batch, among=among, limit=_REFRESH
+        )
+        for rollout_id in stale:
+            await self.verdict(rollout_id)
+        return bool(stale)
+
+    async def fresh_page(
+        self,
+        filters: Mapping[str, str],
+        read: Callable[[], Awaitable[T]],
+        ids: Callable[[T], Sequence[str]],
+    ) -> T:
+        """Read a page of rollouts whose verdicts are up to date.
+
+        Only a filter by verdict has to judge more than the page shows.
+
+        Arguments:
+            filters: by the names of `GET /rollouts`.
+            read: reads the page; called again if a rollout on it had to be judged.
+            ids: returns the rollouts on the page.
+        """
+        by_verdict = not filters.keys().isdisjoint(_VERDICT_FILTERS)
+        if by_verdict:
+            await self.refresh(filters.get("batch"))
+        page = await read()
+        if not by_verdict and await self.refresh(among=ids(page)):
+            page = await read()
+        return page
+
+    async def _settle(self, rollout_id: str, timeout_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while (  # noqa: ASYNC110  no event of this process announces another's calls
+            await self._queries.run(self._database.calls.in_flight, rollout_id) > 0
+            and loop.time() < deadline
+        ):
+            await asyncio.sleep(_SETTLE_POLL_S)
+
+    def _verdict(self, rollout_id: str, policy: str | None) -> dict[str, Any]:
+        loaded = self._loader.load(rollout_id)
+        if policy == SEED.name:
+            return codec.encode_verdict(self._judge(loaded.rollout, SEED))
+        return codec.encode_verdict(self._judge_and_store(loaded))
+
+    def _result(self, rollout_id: str) -> dict[str, Any]:
+        loaded = self._loader.load(rollout_id)
+        if loaded.rollout.outcome is None:
+            raise Refusal(
+                409,
+                "no_outcome",
+                f"rollout {rollout_id!r} has no outcome yet; "
+                "report it with POST /rollouts/{id}/outcome",
+            )
+        return codec.encode_result(result(loaded.rollout, self._judge_and_store(loaded)))
+
+    def _judge_and_store(self, loaded: LoadedRollout) -> Verdict:
+        """Judge with the causes of earlier attempts at the task, and store the verdict."""
+        rollout = loaded.rollout
+        verdict = self._judge(rollout, self._policy)
+        if rollout.task is not None and rollout.attempt:
+            earlier = self._database.verdicts.earlier_causes(
+                rollout.batch, rollout.task, rollout.attempt
+            )
+            verdict = with_advice(verdict, rollout, self._policy, earlier)
+        if self._recorder.failing or not loaded.storable:
+            return verdict
+        now = self._wall()
+        self._database.verdicts.store(
+            self._verdict_row(rollout, verdict, now),
+            lambda states: breakers.feed(states, verdict, now=now, policy=self._policy),
+        )
+        return verdict
+
+    def _judge(self, rollout: RolloutRecord, policy: Policy) -> Verdict:
+        verdict = judge(rollout, policy=policy)
+        return replace(verdict, cost_usd=self._prices.total(rollout.exchanges))
+
+    def _verdict_row(self, rollout: RolloutRecord, verdict: Verdict, now: float) -> dict[str, Any]:
+        record = result(rollout, verdict)
+        reported = rollout.outcome is not None
+        return {
+            "rollout_id": rollout.id,
+            "batch": rollout.batch,
+            "health": verdict.health.value,
+            "subcategory": verdict.subcategory.value if verdict.subcategory else None,
+            "fingerprint": verdict.fingerprint,
+            "cause": verdict.cause,
+            "lane": verdict.lane,
+            "provisional": verdict.provisional,
+            "scoreable": verdict.scoreable,
+            "reward": reward_of(record),
+            "input_tokens": verdict.input_tokens,
+            "output_tokens": verdict.output_tokens,
+            "total_tokens": verdict.total_tokens,
+            "cost_usd": verdict.cost_usd,
+            "price_table": None if verdict.cost_usd is None else self._prices.version,
+            "given_at": now,
+            "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
+            "verdict": as_json(codec.encode_verdict(verdict)),
+            "result": as_json(codec.encode_result(record)) if reported else None,
+        }

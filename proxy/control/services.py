@@ -1,0 +1,92 @@
+"""The control plane's services, composed over one database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from classifier.policy import Policy
+from proxy.control.batches import BatchService
+from proxy.control.dashboard import Dashboard
+from proxy.control.events import EventStream
+from proxy.control.export import Exporter
+from proxy.control.judge import Judge
+from proxy.control.loader import RecorderState, RolloutLoader
+from proxy.control.pricing import PriceTable
+from proxy.control.queries import Queries
+from proxy.control.readiness import Readiness
+from proxy.control.rollouts import RolloutService
+from proxy.control.virtual_keys import VirtualKeys
+from proxy.routing.rollout_keys import Keyring
+from proxy.routing.upstreams import Upstream
+from proxy.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlServices:
+    """What REST and pages call, one service per subject."""
+
+    rollouts: RolloutService
+    judge: Judge
+    batches: BatchService
+    events: EventStream
+    exporter: Exporter
+    keys: VirtualKeys
+    dashboard: Dashboard
+    readiness: Readiness
+
+
+def compose(
+    *,
+    database: Database,
+    recorder: RecorderState,
+    keyring: Keyring,
+    upstreams: Mapping[str, Upstream],
+    policy: Policy,
+    proof_required: bool,
+    new_id: Callable[[], str],
+    wall: Callable[[], float],
+    changed: Callable[[str], None] = lambda _rollout_id: None,
+    leaving: Callable[[], bool] = lambda: False,
+) -> ControlServices:
+    """Compose the services of one process.
+
+    Arguments:
+        policy: how to judge, retry and stop.
+        proof_required: base URLs carry the rollout's secret.
+        new_id: makes ids for rollouts registered without one.
+        wall: seconds since the epoch.
+        changed: called with a rollout whose key's validity or drill has changed.
+        leaving: whether the process is about to end, and streams with it.
+    """
+    queries, loader = Queries(database), RolloutLoader(database, recorder)
+    prices = PriceTable(upstreams)
+    judge = Judge(
+        queries=queries, database=database, loader=loader, recorder=recorder, prices=prices,
+        policy=policy, wall=wall,
+    )  # fmt: skip
+    rollouts = RolloutService(
+        queries=queries, database=database, judge=judge, keyring=keyring, upstreams=upstreams,
+        prices=prices, proof_required=proof_required, new_id=new_id, wall=wall, changed=changed,
+    )  # fmt: skip
+    batches = BatchService(
+        queries=queries, database=database, judge=judge, policy=policy, wall=wall
+    )
+    return ControlServices(
+        rollouts=rollouts,
+        judge=judge,
+        batches=batches,
+        events=EventStream(queries=queries, events=database.events, judge=judge, leaving=leaving),
+        exporter=Exporter(
+            queries=queries, rollouts=database.rollouts, loader=loader, prices=prices
+        ),
+        keys=VirtualKeys(
+            rollouts=rollouts, judge=judge, keyring=keyring, new_id=new_id, wall=wall
+        ),
+        dashboard=Dashboard(
+            queries=queries, deployment=database.deployment, judge=judge, rollouts=rollouts,
+            batches=batches,
+            upstreams=upstreams, wall=wall, leaving=leaving,
+        ),
+        readiness=Readiness(queries=queries, database=database, recorder=recorder),
+    )  # fmt: skip

@@ -1,0 +1,80 @@
+"""The live event stream of a batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.proxy.api.test_routes import Service
+from tests.proxy.control.test_batches import CHAT, DEAD, play
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="3")
+
+
+def events_of(
+    service: Service,
+    batch: str,
+    count: int,
+    *,
+    when_live: Callable[[], object] = lambda: None,
+    **params: int,
+) -> list[tuple[int, str, Any]]:
+    """The next events of a batch; ``when_live`` is called at the first keep-alive."""
+    received: list[tuple[int, str, Any]] = []
+    fields: dict[str, str] = {}
+    with service.http.stream("GET", f"/batches/{batch}/events", params=params) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        live = False
+        for line in answer.iter_lines():
+            if line == ": alive" and not live:
+                live = True
+                when_live()
+            elif line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif "event" in fields:
+                received.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
+                fields = {}
+                if len(received) == count:
+                    return received
+            else:
+                fields = {}
+    return received
+
+
+def test_a_batch_streams_what_happens(service: Service) -> None:
+    for number in range(3):
+        play(service, f"dead-{number}", DEAD)
+    play(service, "elsewhere", DEAD, batch="c")
+    events = events_of(service, "b", 7, after=0)
+    kinds = [kind for _, kind, _ in events]
+    assert kinds.count("exchange_failed") == 3
+    assert kinds.count("verdict_given") == 3
+    assert kinds[-1] == "breaker_opened"
+    assert events[0][2]["rollout_id"] == "dead-0"
+    assert events[0][2]["subcategory"] == "auth"
+    assert events[-1][2]["tripped_by"] == ["dead-0", "dead-1", "dead-2"]
+    again = events_of(service, "b", 1, after=events[-2][0])
+    assert again[0][1] == "breaker_opened"
+
+
+def test_a_doomed_rollout_is_announced_while_it_runs(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "r", "batch": "b", "model": "gpt-5"})
+    service.provider.plays(DEAD)
+    for _ in range(2):
+        service.http.post(f"/r/r/openai{CHAT}", json={"model": "gpt-5", "messages": []})
+    doomed = events_of(service, "b", 2, after=0)[1]
+    assert doomed[1] == "rollout_doomed"
+    assert (doomed[2]["rollout_id"], doomed[2]["fingerprint"]) == ("r", "auth:401")
+
+
+def test_a_stream_without_a_position_starts_with_the_next_event(service: Service) -> None:
+    play(service, "before", DEAD)
+    (first,) = events_of(service, "b", 1, when_live=lambda: play(service, "after", DEAD))
+    assert first[2]["rollout_id"] == "after"

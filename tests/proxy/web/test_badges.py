@@ -1,0 +1,62 @@
+"""Every verdict and call has a badge, and no two badges look alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier.records import Ending
+from classifier.verdicts import Health, Subcategory
+from proxy.web import badges
+from proxy.web.badges import CAUSES, HEALTHY, SUSPECTED
+
+
+def test_every_rollout_of_a_batch_has_a_badge() -> None:
+    summary = {
+        "rollouts": 20,
+        "health": {
+            "healthy": 5, "api_error": 6, "suspected_api_error": 2, "undecided": 3, "not_judged": 1,
+        },
+        "subcategory": dict.fromkeys(CAUSES, 1),
+    }  # fmt: skip
+    counted = badges.counted(summary)
+    assert sum(count for _, count in counted) == 20
+    assert {badge.label: count for badge, count in counted}["open"] == 3
+
+
+def test_no_two_badges_share_a_name_or_a_shape() -> None:
+    kinds = [HEALTHY, SUSPECTED, badges.NOT_JUDGED, badges.UNDECIDED, *CAUSES.values()]
+    assert len({badge.name for badge in kinds}) == len(kinds)
+    assert len({badge.shape for badge in kinds}) == len(kinds)
+
+
+@pytest.mark.parametrize("cause", list(Subcategory))
+def test_a_failed_rollout_and_a_failed_call_have_the_badge_of_their_cause(
+    cause: Subcategory,
+) -> None:
+    badge = badges.of_cause(cause.value)
+    row = {"health": Health.API_ERROR.value, "subcategory": cause.value}
+    assert badges.of_rollout(row) == badge
+    assert badges.of_call({"subcategory": cause.value, "ending": "complete"}) == badge
+
+
+def test_other_rollouts_have_the_badge_of_their_health() -> None:
+    others = [health for health in Health if health is not Health.API_ERROR]
+    found = [badges.of_rollout({"health": each.value, "subcategory": None}) for each in others]
+    assert len({badge.name for badge in found}) == len(others)
+    assert badges.of_rollout({"health": None, "subcategory": None}) == badges.OPEN
+
+
+def test_a_call_that_did_not_fail_has_the_badge_of_its_ending() -> None:
+    def of(ending: str | None) -> badges.Badge:
+        return badges.of_call({"subcategory": None, "ending": ending})
+
+    assert of(None) == badges.OPEN
+    assert of(Ending.COMPLETE.value) == HEALTHY
+    assert of(Ending.LEFT_BY_AGENT.value) == badges.LEFT
+    assert of(Ending.LOST.value) == badges.UNDECIDED
+
+
+def test_an_upstreams_calls_are_those_answered_and_those_that_failed() -> None:
+    counts = badges.outcomes(10, {"auth": 2, "quota": 1})
+    assert counts == [(HEALTHY, 7), (CAUSES["auth"], 2), (CAUSES["quota"], 1)]
+    assert badges.of_cause(None) == SUSPECTED

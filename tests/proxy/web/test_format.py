@@ -1,0 +1,106 @@
+"""Numbers, times and verdicts as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from classifier.verdicts import Health
+from proxy.web import format
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(1, "100%"), (0.9999, "99.9%"), (0.5, "50%"), (0, "0%"), (None, "–")]
+)
+def test_a_share_is_never_rounded_up_to_all(share: float | None, text: str) -> None:
+    assert format.percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.424, "0.42 s"), (12.44, "12.4 s"), (30, "30 s"), (60, "1 min"), (200, "3 min 20 s"),
+        (7500, "2 h 5 min"), (266_400, "3 d 2 h"), (None, "–"),
+    ],
+)  # fmt: skip
+def test_seconds_are_as_long_as_they_need(value: float | None, text: str) -> None:
+    assert format.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (9_999, "9,999"), (54_321, "54k"), (1_234_567, "1.2M"), (None, "–")],
+)
+def test_sums_are_short_and_unknown_ones_no_zero(value: float | None, text: str) -> None:
+    assert format.short(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12.345, "$12.35"), (0.0123, "$0.0123"), (0, "$0.00"), (None, "–")]
+)
+def test_money_is_said_to_the_digit_that_counts(value: float | None, text: str) -> None:
+    assert format.dollars(value) == text
+
+
+@pytest.mark.parametrize(
+    ("past", "text"), [(1, "just now"), (59, "59 s ago"), (61, "1 min ago"), (90_000, "1 d ago")]
+)
+def test_times_are_told_from_now(past: float, text: str) -> None:
+    assert format.ago(1e9, 1e9 + past) == text
+
+
+def test_a_command_survives_a_shell() -> None:
+    assert format.shell("a b'c") == """'a b'"'"'c'"""
+
+
+VERDICT = {
+    "health": "healthy", "provisional": False, "scoreable": "yes", "doomed": False,
+    "error": None, "rule": "healthy", "subcategory": None, "fingerprint": None,
+    "transient": None, "total_requests": 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "rewards", "text"),
+    [
+        ({}, {"reward": 0.0}, "this zero is real"),
+        ({}, {"reward": 1.0}, "its score counts"),
+        ({"provisional": True}, None, "The model is responding so far"),
+        (
+            {"health": "api_error", "rule": "all_failed", "subcategory": "auth",
+             "error": "api_error [auth, permanent]: HTTP 401 on 3 of 3 calls"},
+            {"reward": 0.0},
+            "(auth: HTTP 401 on 3 of 3 calls), so its score does not count",
+        ),
+        ({"health": "suspected_api_error", "rule": "zero_signal"}, None, "No sign that a model"),
+        ({"health": "not_judged", "rule": "not_judged"}, None, "nothing to judge"),
+        ({"health": "undecided", "total_requests": 0}, None, "No call has finished yet"),
+    ],
+)  # fmt: skip
+def test_a_verdict_is_one_plain_sentence(
+    changed: dict[str, Any], rewards: dict[str, float] | None, text: str
+) -> None:
+    outcome = None if rewards is None else {"rewards": rewards}
+    sentence = format.sentence({**VERDICT, **changed}, outcome)
+    assert text in sentence
+    assert sentence.endswith(".")
+
+
+def test_every_rule_and_health_has_words() -> None:
+    for health in Health:
+        assert format.sentence({**VERDICT, "health": health.value}, None)
+
+
+def test_what_keeps_a_batch_from_being_valid_is_counted_by_kind() -> None:
+    summary = {
+        "health": {"healthy": 5, "api_error": 41, "suspected_api_error": 1},
+        "skipped": 11, "pending": 4, "retried_after_score": ["t1", "t2"],
+    }  # fmt: skip
+    assert format.problems(summary) == (
+        "41 provider failures · 1 suspected failure · 11 skipped · 4 running · "
+        "2 cherry-picked retries"
+    )
+    assert format.problems({**summary, "health": {}, "skipped": 0, "pending": 0}) == (
+        "2 cherry-picked retries"
+    )
