@@ -1,0 +1,82 @@
+"""What pages show beyond REST: numbered pages, searches, timelines, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from proxy.control import timeline as timeline_module
+from proxy.control.dashboard import Dashboard, NumberedPage
+from tests.fakes import answers
+from tests.proxy.api.test_routes import Service
+from tests.proxy.control.test_batches import DEAD, play
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def of(service: Service) -> Dashboard:
+    assert service.app is not None
+    return service.app.control_plane().services.dashboard
+
+
+@pytest.mark.parametrize(
+    ("number", "items", "total", "shown"),
+    [
+        (1, 20, 41, (3, 1, 20)),
+        (3, 1, 41, (3, 41, 41)),
+        (1, 0, 0, (1, 0, 0)),
+        (2, 0, 20, (1, 0, 20)),
+    ],
+)
+def test_a_page_knows_its_place(
+    number: int, items: int, total: int, shown: tuple[int, int, int]
+) -> None:
+    page = NumberedPage(items=[{}] * items, number=number, size=20, total=total)
+    assert (page.pages, page.first, page.last) == shown
+
+
+async def test_batches_come_with_summary_and_breakers_the_newest_first(service: Service) -> None:
+    play(service, "one", batch="a")
+    play(service, "two", DEAD, batch="b")
+    page = await of(service).batches()
+    assert [item["batch"] for item in page.items] == ["b", "a"]
+    assert [item["summary"]["scoreable"] for item in page.items] == [0, 1]
+    assert [len(item["lanes"]) for item in page.items] == [1, 0]
+
+
+async def test_rollouts_are_found_by_a_part_of_their_id_or_task(service: Service) -> None:
+    play(service, "django-1", task="fix")
+    play(service, "flask-1", task="add")
+    found = await of(service).rollouts({"batch": "b"}, search="jang")
+    assert [item["id"] for item in found.items] == ["django-1"]
+    found = await of(service).rollouts({}, search="ad")
+    assert [item["id"] for item in found.items] == ["flask-1"]
+
+
+async def test_a_timeline_is_built_again_only_after_a_change(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[int] = []
+    build = timeline_module.build_timeline
+
+    def counting(*args: object) -> object:
+        built.append(1)
+        return build(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("proxy.control.dashboard.build_timeline", counting)
+    assert await of(service).timeline("b") is None
+    play(service, "one", DEAD)
+    first = await of(service).timeline("b")
+    assert first is not None
+    assert sum(point.failed.get("auth", 0) for point in first.points) == 1
+    assert await of(service).timeline("b") is first
+    assert len(built) == 1
+    play(service, "two", answers.chat())
+    second = await of(service).timeline("b")
+    assert second is not None
+    assert sum(point.calls for point in second.points) == 2
+    assert len(built) == 2

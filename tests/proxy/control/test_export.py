@@ -1,0 +1,71 @@
+"""An export has all that judging its rollouts again takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from classifier import codec
+from classifier.records import RolloutRecord
+from classifier.rules import judge
+from proxy.control import export as export_module
+from tests.fakes import answers
+from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.control.test_batches import DEAD, play
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def export(service: Service, **params: str) -> list[dict[str, Any]]:
+    answer = service.http.get("/rollouts/export", params=params)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_a_rollout_is_followed_by_its_outcome_and_its_calls(service: Service) -> None:
+    play(service, "one")
+    play(service, "two", DEAD)
+    records = export(service)
+    assert [record["record"] for record in records] == ["rollout", "outcome", "exchange"] * 2
+    assert [records[0]["id"], records[3]["id"]] == ["one", "two"]
+    assert [records[n]["rollout_id"] for n in (1, 2, 4, 5)] == ["one", "one", "two", "two"]
+
+
+def test_what_was_exported_is_judged_as_the_service_does(service: Service) -> None:
+    play(service, "dead", DEAD)
+    facts, outcome, call = export(service)
+    rollout = RolloutRecord(
+        id=facts["id"],
+        model=facts["model"],
+        upstream=facts["upstream"],
+        outcome=codec.decode_outcome(outcome),
+        exchanges=(codec.decode_exchange(call),),
+    )
+    verdict = service.get("/rollouts/dead/verdict")
+    assert judge(rollout).fingerprint == verdict["fingerprint"] == "auth:401"
+
+
+def test_one_batch_is_exported_alone_and_an_unknown_one_refused(service: Service) -> None:
+    play(service, "one")
+    play(service, "two", batch="c")
+    assert {record.get("id") for record in export(service, batch="c")} >= {"two"}
+    assert all(record.get("rollout_id", "two") == "two" for record in export(service, batch="c"))
+    refused = service.http.get("/rollouts/export", params={"batch": "none"})
+    problem(refused, 404, "unknown_batch")
+
+
+def test_no_rollout_is_lost_between_two_pages(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_module, "PAGE", 2)
+    service.provider.plays(answers.chat())
+    for n in range(5):
+        service.http.post("/rollouts", json={"id": f"r{n}"})
+    assert [record["id"] for record in export(service)] == [f"r{n}" for n in range(5)]

@@ -1,0 +1,98 @@
+"""The control services, composed over one database without HTTP."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from classifier.policy import EVIDENCE
+from proxy.control.services import ControlServices, compose
+from proxy.routing.errors import Refusal
+from proxy.routing.rollout_keys import Keyring
+from proxy.settings import load
+from proxy.store.database import Database
+from proxy.store.types import CommitBatch
+from tests.builders import exchange
+from truezero import models
+
+
+class Recorder:
+    """A recorder that has written everything."""
+
+    failing = False
+    gaps_counted = 0
+    waiting = 0
+
+    def missing(self, _rollout_id: str) -> int:
+        return 0
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(str(tmp_path / "t.db"))
+    opened.prepare()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def changed() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def services(database: Database, changed: list[str]) -> ControlServices:
+    ids, clock = itertools.count(1), itertools.count(1_700_000_000)
+    return compose(
+        database=database, recorder=Recorder(), keyring=Keyring(b"k" * 32),
+        upstreams=load({}, {}).allow_list(), policy=EVIDENCE, proof_required=False,
+        new_id=lambda: f"id-{next(ids)}", wall=lambda: float(next(clock)), changed=changed.append,
+    )  # fmt: skip
+
+
+async def test_a_rollout_goes_through_every_service(
+    services: ControlServices, database: Database
+) -> None:
+    request = models.RolloutRequest(id="r1", batch="b", task="t", attempt=0)
+    registered = await services.rollouts.register(request, public_url="http://proxy")
+    assert registered.base_urls["openai"].startswith("http://proxy/r/r1/openai")
+    database.calls.write(CommitBatch(recorded=[exchange(200, rollout_id="r1")]), worker="w")
+    outcome = models.OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
+    result = await services.rollouts.report("r1", outcome)
+    verdict = await services.judge.verdict("r1")
+    assert (result["rewards"], verdict["health"]) == ({"reward": 1.0}, "healthy")
+    assert (await services.batches.check("b"))["valid"]
+    assert [item["id"] for item in (await services.rollouts.page({"batch": "b"}))["items"]] == [
+        "r1"
+    ]
+    exported = [record async for record in await services.exporter.export(batch="b")]
+    assert [record["record"] for record in exported[0]] == ["rollout", "outcome", "exchange"]
+    assert (await services.readiness.check()).status == "ready"
+    assert (await services.dashboard.batches()).total == 1
+
+
+async def test_ids_come_from_the_source_that_was_handed_in(services: ControlServices) -> None:
+    request = models.RolloutRequest()
+    registered = await services.rollouts.register(request, public_url="http://proxy")
+    assert registered.id == "id-1"
+
+
+async def test_what_a_key_opens_is_announced_where_it_changes(
+    services: ControlServices, changed: list[str]
+) -> None:
+    minted = await services.keys.generate(models.KeyRequest(), public_url="http://proxy")
+    assert changed == []
+    await services.keys.delete(models.KeyDeletion(keys=[minted.key]))
+    assert changed == [minted.rollout_id]
+
+
+async def test_a_database_that_is_away_is_a_refusal(
+    services: ControlServices, database: Database
+) -> None:
+    database.change(lambda connection: connection.exec_driver_sql("DROP TABLE rollouts") and None)
+    with pytest.raises(Refusal) as refused:
+        await services.rollouts.page({})
+    assert (refused.value.status, refused.value.code) == (503, "storage_unavailable")
