@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table
 def add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert a row unless its key exists; returns whether it was inserted."""
     statement = insert_into(connection.dialect.name, table).values(**row)
-    statement = statement.on_conflict_do_nothing()
+    statement = statement.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
     added: bool = connection.execute(statement).rowcount == 1
     return added
 

@@ -20,7 +20,7 @@ from classifier.records import Ending, Exchange, Timing
 from proxy.store.database import Database
 from proxy.store.tables import metadata
 from proxy.store.types import CommitBatch, Gap, Registration, as_json
-from tests.proxy.store.test_database import BARE, FULL
+from tests.proxy.store.records import BARE, FULL
 
 # In the order of their code points, which is neither that of UTF-16 nor of any language.
 NAMES = ("", "A/b", "a", "a ", "a'\"\n", "é", "～", "😀")

@@ -27,7 +27,7 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import PATIENCE_S, Service
 from tests.proxy.conftest import Services
-from tests.proxy.store.test_database import FULL
+from tests.proxy.store.records import FULL
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 CALLS = 3

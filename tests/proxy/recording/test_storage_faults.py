@@ -26,7 +26,7 @@ from proxy.recording.spill import SpillFile, left_behind
 from proxy.server import heartbeat
 from proxy.store.database import Database
 from tests.proxy.api.test_routes import Service, serving
-from tests.proxy.store.test_database import FULL
+from tests.proxy.store.records import FULL
 
 CALLS = 15
 NOBODY = 65534

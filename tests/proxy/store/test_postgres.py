@@ -25,7 +25,7 @@ from proxy.store.types import CommitBatch, Gap
 from tests.postgres import Server, required
 from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.recording.test_storage_faults import durations_of, ready, wait_until_ready
-from tests.proxy.store.test_database import FULL
+from tests.proxy.store.records import FULL
 
 CALLS = 10
 

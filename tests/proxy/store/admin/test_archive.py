@@ -27,7 +27,7 @@ from proxy.store.types import CommitBatch
 from tests.classifier.test_codec import EXCHANGES
 from tests.proxy.api.test_routes import empty
 from tests.proxy.filled import NAMES, contents, fill, run
-from tests.proxy.store.test_database import BARE
+from tests.proxy.store.records import BARE
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_an_import_that_was_cut_short_goes_on_where_it_was(
         ("UPDATE exchanges SET tool_calls = NULL WHERE rollout_id = 'é'", "exchange: tool_calls"),
         (
             "DELETE FROM exchanges WHERE rollout_id = 'é'",
-            "0 exchanges in the database, 3 in the archive",
+            "0 exchanges stored, 3 in the archive",
         ),
         ("UPDATE exchanges SET id = 'x' || id WHERE rollout_id = 'é'", "exchange: id"),
     ],

@@ -18,7 +18,7 @@ from proxy.store.errors import UnusableDatabase
 from proxy.store.migrations import HEAD
 from proxy.store.types import CommitBatch
 from tests.proxy.filled import contents
-from tests.proxy.store.test_database import FULL
+from tests.proxy.store.records import FULL
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from proxy.store.errors import UnusableDatabase
 from proxy.store.migrations import HEAD
 from proxy.store.types import CommitBatch
 from tests.proxy.filled import contents, fill, run
-from tests.proxy.store.test_database import FULL
+from tests.proxy.store.records import FULL
 from truezero.cli import app
 
 ROOT = Path(__file__).parent.parent.parent.parent.parent

@@ -22,7 +22,7 @@ from proxy.store.tables import events, exchanges, rollouts, verdicts
 from proxy.store.types import CommitBatch, Registration
 from tests import postgres
 from tests.proxy.api.test_routes import empty
-from tests.proxy.store.test_database import BARE, FULL
+from tests.proxy.store.records import BARE, FULL
 from truezero.cli import app
 
 DAY = 86_400.0

@@ -26,7 +26,7 @@ from proxy.store.migrations import HEAD
 from proxy.store.tables import metadata
 from proxy.store.types import CommitBatch
 from tests.proxy.filled import NAMES, contents, fill, run
-from tests.proxy.store.test_database import FULL
+from tests.proxy.store.records import FULL
 
 SCHEMAS = Path(__file__).parent / "schemas"
 VERSIONS = Path(migrations.__file__).parent / "versions"

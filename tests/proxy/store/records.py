@@ -1,0 +1,45 @@
+"""Two exchanges for the store's tests: one with every field set, one with the least."""
+
+from __future__ import annotations
+
+from classifier.records import (
+    Attribution,
+    Cause,
+    Ending,
+    Exchange,
+    Kind,
+    Timing,
+    Usage,
+    UsageSource,
+)
+from classifier.verdicts import Subcategory
+from proxy.store.database import Database
+
+FULL = Exchange(
+    id="x1", rollout_id="r1", upstream="openai", api="openai.chat",
+    timing=Timing(started_at=1000.5, first_byte_s=0.1, first_token_s=0.2, duration_s=1.5),
+    kind=Kind.INFERENCE, method="POST", role="agent", model="gpt-5", answered_model="gpt-5-x",
+    status=429, ending=Ending.COMPLETE, streamed=True,
+    usage=Usage(
+        input_tokens=0, output_tokens=2, cached_input_tokens=3, cache_write_tokens=4,
+        reasoning_tokens=5, total_tokens=6, input_total=7, output_total=8,
+        source=UsageSource.PROVIDER, cost_usd=0.25,
+    ),
+    finish_reason="stop", tool_calls=0, output_seen=False, has_tools=True,
+    cause=Cause(
+        subcategory=Subcategory.QUOTA, transient=False, rule="openai.quota", reason="plan",
+        code="insufficient_quota", retry_after_s=2.5,
+    ),
+    provider_request_id="req_1", request_bytes=10, response_bytes=20, request_digest="ab",
+    sdk_retry=1, attribution=Attribution.HEADER, key_digest="key-00000000", injected=True,
+    deaf="line too long",
+)  # fmt: skip
+BARE = Exchange(
+    id="x2", rollout_id="r1", upstream="u", api="opaque", timing=Timing(started_at=1001.0)
+)
+
+
+def exchanges_of(database: Database, rollout_id: str = "r1") -> tuple[Exchange, ...]:
+    loaded = database.rollouts.load(rollout_id)
+    assert loaded is not None
+    return loaded[1].exchanges

@@ -1,0 +1,104 @@
+"""Calls are committed once, in flight or ended, and read back as they were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, event
+
+from classifier.records import Ending, Usage
+from proxy.store.database import Database
+from proxy.store.errors import RowRejected
+from proxy.store.tables import metadata
+from proxy.store.types import CommitBatch, Gap
+from tests.proxy.store.records import BARE, FULL, exchanges_of
+
+
+def test_an_exchange_comes_back_as_it_went_in(database: Database) -> None:
+    ended = replace(BARE, ending=Ending.NEVER_CONNECTED)
+    database.calls.write(CommitBatch(recorded=[FULL, ended]), worker="w")
+    assert exchanges_of(database) == (FULL, ended)
+
+
+def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:
+    database.calls.write(
+        CommitBatch(recorded=[FULL, replace(BARE, ending=Ending.COMPLETE)]), worker="w"
+    )
+    full, bare = exchanges_of(database)
+    assert full.usage.input_tokens == 0
+    assert full.output_seen is False
+    assert bare.usage == Usage()
+    assert bare.output_seen is None
+    assert bare.streamed is None
+
+
+def test_a_call_in_flight_is_visible_and_its_end_replaces_it(database: Database) -> None:
+    database.calls.write(CommitBatch(opened=[BARE]), worker="w")
+    assert exchanges_of(database) == (BARE,)
+    assert database.calls.in_flight("r1") == 1
+    database.calls.write(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="w")
+    assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.COMPLETE]
+    assert database.calls.in_flight("r1") == 0
+
+
+def test_a_call_that_ends_while_it_is_looked_at_is_seen_all_the_same(database: Database) -> None:
+    """Open calls and ended ones are two tables, read one after the other."""
+    database.calls.write(CommitBatch(opened=[BARE]), worker="w")
+    written: list[CommitBatch] = []
+
+    def end(*said: Any) -> None:
+        if "FROM exchanges" in said[2] and not written:
+            written.append(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]))
+            database.calls.write(written[0], worker="w")
+
+    event.listen(database._connections.reader, "after_cursor_execute", end)
+    assert [exchange.id for exchange in exchanges_of(database)] == ["x2"]
+    assert written
+
+
+def test_recording_again_replaces(database: Database) -> None:
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    database.calls.write(CommitBatch(recorded=[replace(FULL, response_bytes=99)]), worker="w")
+    assert [exchange.response_bytes for exchange in exchanges_of(database)] == [99]
+
+
+def test_gaps_add_up_also_on_rollouts_never_exchanges_of(database: Database) -> None:
+    for _ in range(2):
+        database.calls.write(CommitBatch(gaps={"r9": Gap(3, 50.0)}), worker="w")
+    found = database.rollouts.load("r9")
+    assert found is not None
+    assert found[1].gaps == 6
+    assert found[0]["created_at"] == 50.0
+
+
+def test_a_page_of_exchanges_continues_after_an_id(database: Database) -> None:
+    ended = [replace(FULL, id=f"x{number}") for number in range(3)]
+    database.calls.write(CommitBatch(recorded=ended, opened=[replace(BARE, id="x3")]), worker="w")
+    first = database.calls.page("r1", after=None, limit=2)
+    assert first == ended[:2]
+    rest = database.calls.page("r1", after="x1", limit=5)
+    assert rest == [ended[2], replace(BARE, id="x3")]
+    assert database.calls.page("unknown", after=None, limit=2) is None
+
+
+def test_a_value_no_database_takes_is_rejected_and_the_rest_of_the_store_works(
+    database: Database,
+) -> None:
+    with pytest.raises(RowRejected):
+        database.calls.write(CommitBatch(recorded=[replace(FULL, status=2**70)]), worker="w")
+    assert database.rollouts.load("r1") is None, "nothing of the commit was written"
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert exchanges_of(database) == (FULL,)
+
+
+def test_a_rollout_pruned_an_hour_ago_is_written_again(database: Database) -> None:
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    with create_engine(database.url).begin() as raw:
+        raw.execute(metadata.tables["rollouts"].delete())
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert database.rollouts.load("r1") is None, "it is remembered for an hour"
+    database.calls.expire_rollouts(3601.0)
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert database.rollouts.load("r1") is not None

@@ -1,0 +1,41 @@
+"""Connections are lent by use, commit on exit and are opened anew after they were let go."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import insert, text
+
+from proxy.store.database import Database
+from proxy.store.errors import RowRejected, StoreError
+from proxy.store.tables import server
+
+
+def test_a_transaction_is_committed_on_exit_and_rolled_back_on_an_exception(
+    database: Database,
+) -> None:
+    lent = database._connections
+    with lent.writing() as connection:
+        connection.execute(insert(server).values(name="kept", value="1"))
+    with pytest.raises(ZeroDivisionError), lent.writing() as connection:
+        connection.execute(insert(server).values(name="lost", value="1"))
+        1 / 0  # noqa: B018
+    with lent.reading() as connection:
+        assert connection.execute(text("SELECT name FROM server")).scalars().all() == ["kept"]
+
+
+def test_errors_are_the_stores(database: Database) -> None:
+    lent = database._connections
+    row = {"name": "twice", "value": "1"}
+    with lent.writing() as connection:
+        connection.execute(insert(server).values(row))
+    with pytest.raises(RowRejected), lent.writing() as connection:
+        connection.execute(insert(server).values(row))
+    with pytest.raises(StoreError), lent.reading() as connection:
+        connection.execute(text("SELECT no_such_column FROM server"))
+
+
+def test_what_was_let_go_is_opened_again(database: Database) -> None:
+    lent = database._connections
+    lent.let_go()
+    with lent.reading() as connection, lent.maintaining() as other:
+        assert connection.scalar(text("SELECT 1")) == other.scalar(text("SELECT 1")) == 1

@@ -1,0 +1,81 @@
+"""Queries of pages and metrics: counted, filtered and paged in the database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from classifier.breakers import BreakerState, Phase
+from classifier.records import Ending, Timing
+from proxy.store import dashboard
+from proxy.store.breakers import store_states
+from proxy.store.database import Database
+from proxy.store.types import CommitBatch, Registration
+from tests.proxy.store.records import BARE, FULL
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    for number, (name, batch) in enumerate((("a", "x"), ("b%", "y"), ("c", "x"), ("d", None))):
+        database.rollouts.register(Registration(id=name, batch=batch, task="T"), now=float(number))
+    calls = [FULL, replace(BARE, ending=Ending.COMPLETE)]
+    database.calls.write(
+        CommitBatch(recorded=[replace(c, rollout_id="a") for c in calls]), worker="w"
+    )
+    database.calls.write(CommitBatch(opened=[replace(BARE, id="x3", rollout_id="c")]), worker="w")
+    return database
+
+
+def test_batches_come_newest_first_with_their_span(filled: Database) -> None:
+    page = filled.read(dashboard.batches, offset=0, limit=1)
+    assert page.total == 2
+    assert page.rows == [{"batch": "x", "rollouts": 2, "first_at": 0.0, "last_at": 2.0}]
+    assert filled.read(dashboard.span, "x") == (0.0, 2.0)
+    assert filled.read(dashboard.span, "none") is None
+    assert filled.read(dashboard.without_batch) == 1
+
+
+def test_a_search_takes_its_text_literally_and_in_any_case(filled: Database) -> None:
+    def ids(filters: dict[str, str], search: str | None = None) -> list[str]:
+        page = filled.read(dashboard.found, filters, search=search)
+        assert page.total == len(page.rows)
+        return [row["id"] for row in page.rows]
+
+    assert ids({}, "%") == ["b%"]
+    assert ids({}, "A") == ["a"]
+    assert ids({}, "t") == ["a", "b%", "c", "d"]
+    assert ids({"batch": dashboard.NO_BATCH}) == ["d"]
+    assert ids({"batch": "x"}, "c") == ["c"]
+
+
+def test_calls_are_counted_by_time_and_subcategory(filled: Database) -> None:
+    rows = filled.read(dashboard.calls_over_time, "x", step_s=1000)
+    counted = {(row["step"], row["subcategory"]): row["calls"] for row in rows}
+    assert counted == {(1, "quota"): 1, (1, None): 1}
+    assert filled.read(dashboard.in_flight) == filled.read(dashboard.in_flight, "x") == 1
+    assert filled.read(dashboard.in_flight, "y") == 0
+
+
+def test_the_pulse_changes_with_every_call(filled: Database) -> None:
+    before = filled.read(dashboard.pulse, batch="x"), filled.read(dashboard.pulse, rollout_id="c")
+    filled.calls.write(
+        CommitBatch(
+            recorded=[replace(FULL, id="x4", rollout_id="c", timing=Timing(started_at=5000.0))]
+        ),
+        worker="w",
+    )
+    after = filled.read(dashboard.pulse, batch="x"), filled.read(dashboard.pulse, rollout_id="c")
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+
+
+def test_open_breakers_are_counted_by_their_phase_now(filled: Database) -> None:
+    state = BreakerState(
+        batch="x", lane="one", phase=Phase.OPEN, fingerprint="auth:401", streak=2, threshold=2,
+        opened_at=5.0, tripped_by=("a",),
+    )  # fmt: skip
+    filled.change(store_states, [state])
+    counts = filled.read(dashboard.counts, 6.0)
+    assert counts.verdicts == {}
+    assert counts.breakers == {"open": 1, "half_open": 0}

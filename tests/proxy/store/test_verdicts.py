@@ -1,0 +1,65 @@
+"""Verdicts: a final one stands, and what misses calls is judged again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from proxy.store.database import Database
+from proxy.store.tables import metadata
+from proxy.store.types import CommitBatch, Registration
+from tests.proxy.store.records import FULL
+
+
+def verdict(rollout_id: str = "r1", **values: object) -> dict[str, object]:
+    blank = dict.fromkeys(metadata.tables["verdicts"].columns.keys())
+    row = {
+        "rollout_id": rollout_id, "batch": "b", "health": "undecided", "provisional": False,
+        "scoreable": "no", "calls": 0, "given_at": 1.0, "verdict": "{}",
+    }  # fmt: skip
+    return blank | row | values
+
+
+def test_a_provisional_verdict_gives_way_and_a_final_one_stands(database: Database) -> None:
+    database.rollouts.register(Registration(id="r1", batch="b"), now=1.0)
+
+    def health(given: str, *, provisional: bool) -> object:
+        database.verdicts.store(verdict(health=given, provisional=provisional))
+        (row,) = database.rollouts.page({}, after=None, limit=2)
+        return row["health"]
+
+    assert health("undecided", provisional=True) == "undecided"
+    assert health("healthy", provisional=True) == "healthy"
+    assert health("api_error", provisional=False) == "api_error"
+    assert health("healthy", provisional=True) == "api_error"
+
+
+def test_only_what_misses_calls_is_judged_again(database: Database) -> None:
+    for number, name in enumerate(("new", "outdated", "current", "final")):
+        database.rollouts.register(Registration(id=name, batch="b"), now=float(number))
+    database.verdicts.store(verdict("outdated", provisional=True))
+    database.verdicts.store(verdict("current", provisional=True))
+    database.verdicts.store(verdict("final"))
+    late = [replace(FULL, id=name, rollout_id=name) for name in ("outdated", "final")]
+    database.calls.write(CommitBatch(recorded=late), worker="w")
+    assert database.verdicts.unjudged(limit=9) == ["new", "outdated"]
+    assert database.verdicts.unjudged(among=["outdated", "final"], limit=9) == ["outdated"]
+    assert database.verdicts.unjudged(batch="other", limit=9) == []
+
+
+def test_causes_of_earlier_attempts_come_in_their_order(database: Database) -> None:
+    for attempt in (2, 1, 3):
+        name = f"r{attempt}"
+        database.rollouts.register(
+            Registration(id=name, batch="b", task="t", attempt=attempt), now=1.0
+        )
+        database.verdicts.store(verdict(name, cause=f"cause {attempt}"))
+    assert database.verdicts.earlier_causes("b", "t", 3) == ["cause 1", "cause 2"]
+
+
+def test_fingerprints_are_counted_across_batches(database: Database) -> None:
+    for name, batch, fingerprint in (("a", "x", "auth"), ("b", "y", "auth"), ("c", "y", "quota")):
+        database.verdicts.store(verdict(name, batch=batch, fingerprint=fingerprint))
+    rows = database.verdicts.fingerprints()
+    assert [(row["fingerprint"], row["rollouts"], row["batches"]) for row in rows] == [
+        ("auth", 2, 2), ("quota", 1, 1),
+    ]  # fmt: skip

@@ -1,0 +1,66 @@
+"""Workers that die leave lost calls, and living ones are left alone."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from sqlalchemy import create_engine, update
+
+from classifier.records import Ending
+from proxy.store.database import Database
+from proxy.store.tables import workers
+from proxy.store.types import CommitBatch
+from tests.proxy.store.records import BARE, FULL, exchanges_of
+
+
+def test_what_a_dead_process_had_open_is_lost(database: Database) -> None:
+    database.heartbeat("dead", host="here", now=100.0)
+    database.calls.write(CommitBatch(opened=[BARE], recorded=[FULL]), worker="dead")
+    database.heartbeat("me", host="elsewhere", now=101.0)
+    assert database.calls.in_flight("r1") == 1, "a worker seen a second ago may live"
+    database.heartbeat("me", host="elsewhere", now=195.0)
+    database.heartbeat("me", host="elsewhere", now=200.0)
+    assert [exchange.ending for exchange in exchanges_of(database)] == [
+        Ending.COMPLETE,
+        Ending.LOST,
+    ]
+    assert database.calls.in_flight("r1") == 0
+
+
+def test_who_was_away_itself_takes_nobody_for_dead(database: Database) -> None:
+    """After a database that was away for a minute, all its workers were silent for a minute."""
+    for worker in ("a", "b"):
+        database.heartbeat(worker, host=worker, now=100.0)
+    database.calls.write(CommitBatch(opened=[BARE]), worker="a")
+    for now in (160.0, 164.0):
+        database.heartbeat("b", host="b", now=now)
+        database.heartbeat("a", host="a", now=now + 1)
+    assert database.calls.in_flight("r1") == 1
+
+
+def test_a_predecessor_with_our_own_pid_is_dead_at_once(database: Database) -> None:
+    """A container's process is number 1 again after every restart."""
+    database.heartbeat("before", host="here", now=100.0)
+    database.calls.write(CommitBatch(opened=[BARE]), worker="before")
+    database.heartbeat("after", host="here", now=100.1)
+    assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.LOST]
+
+
+def test_a_living_neighbour_is_left_alone(database: Database) -> None:
+    database.heartbeat("parent", host="here", now=100.0)
+    with create_engine(database.url).begin() as raw:
+        raw.execute(update(workers).values(pid=os.getppid()))
+    database.calls.write(CommitBatch(opened=[BARE]), worker="parent")
+    database.heartbeat("me", host="here", now=101.0)
+    assert database.calls.in_flight("r1") == 1
+
+
+def test_a_late_end_replaces_lost(database: Database) -> None:
+    database.calls.write(CommitBatch(opened=[BARE]), worker="slow")
+    database.workers.retire("slow")
+    assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.LOST]
+    database.calls.write(
+        CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="slow"
+    )
+    assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.COMPLETE]
