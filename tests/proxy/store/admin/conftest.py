@@ -1,0 +1,13 @@
+"""A filled database of its own for each test."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def full(filled: Path, tmp_path: Path) -> str:
+    return str(shutil.copy(filled, tmp_path / "full.db"))
