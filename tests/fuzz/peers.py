@@ -24,7 +24,7 @@ from proxy.outbound.errors import UpstreamError
 from proxy.outbound.http1 import Http1Transport
 from tests.fakes.relaying import Relaying, relaying
 from tests.fuzz.pure import cut, places
-from tests.proxy.outbound.http1.asking import ask
+from tests.proxy.outbound.client import ask
 
 PATIENCE_S: Final = 60.0
 

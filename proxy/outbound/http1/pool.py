@@ -41,7 +41,7 @@ class IdlePool:
         if len(self._idle) > self._limit:
             self._drop(1)
         if self._timer is None:
-            self._timer = loop.call_later(self._idle_s, self._sweep)
+            self._timer = loop.call_later(self._idle_s, self._sweep, loop)
 
     def clear(self) -> None:
         """Close every idle connection."""
@@ -56,14 +56,13 @@ class IdlePool:
             if not connection.closed:
                 connection.close()
 
-    def _sweep(self) -> None:
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
-        loop = asyncio.get_running_loop()
         latest = loop.time() - self._idle_s
         self._drop(_leading(self._idle, lambda idle: idle.closed or idle.idle_since <= latest))
         if self._idle:
             due = self._idle[0].idle_since + self._idle_s
-            self._timer = loop.call_at(due, self._sweep)
+            self._timer = loop.call_at(due, self._sweep, loop)
 
 
 def _leading(connections: list[Connection], test: Callable[[Connection], bool]) -> int:

@@ -15,7 +15,7 @@ from proxy.outbound.httpx_transport import HttpxTransport
 from proxy.outbound.transport import Timeouts
 from tests.fakes import answers, caller
 from tests.fakes.relaying import relaying
-from tests.proxy.outbound.http1.asking import Got, Parts, ask, request
+from tests.proxy.outbound.client import Got, Parts, ask, request
 
 URL = "http://provider.test/v1/models?a=%2F"
 CHAT = "/v1/chat/completions"

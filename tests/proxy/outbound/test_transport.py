@@ -19,7 +19,7 @@ from proxy.outbound.transport import (
 from proxy.relay.context import CallLimits
 from proxy.relay.faults.injector import FaultInjector
 from tests.fakes.provider import Answer, Provider
-from tests.proxy.outbound.http1.asking import ask
+from tests.proxy.outbound.client import ask
 
 IMPLEMENTATIONS: dict[str, Callable[[], UpstreamTransport]] = {
     "http1": Http1Transport,

@@ -9,7 +9,7 @@ import pytest
 from proxy.outbound import errors
 from proxy.outbound.http1.serialize import SerializedRequest, UploadFraming, compose
 from proxy.routing.headers import Pairs
-from tests.proxy.outbound.http1.asking import Parts, request
+from tests.proxy.outbound.client import Parts, request
 
 URL = "http://h/p?q=%2F"
 

@@ -11,7 +11,7 @@ from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport
 from proxy.routing.headers import Pairs
 from tests.fakes.sockets import Reset, Silence, Stay, Step, playing
-from tests.proxy.outbound.http1.asking import Got, ask, read, request
+from tests.proxy.outbound.client import Got, ask, read, request
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"

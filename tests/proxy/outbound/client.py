@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
+import contextlib
+import socket
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
+from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.transport import (
     NO_TIMEOUTS,
     Timeouts,
@@ -14,6 +17,10 @@ from proxy.outbound.transport import (
     UpstreamTransport,
 )
 from proxy.routing.headers import Pairs
+
+HI = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
+UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\n\r\n"
+PATIENCE_S = 60
 
 
 class Got(NamedTuple):
@@ -70,3 +77,31 @@ async def ask(transport: UpstreamTransport, url: str, *args: Any, **more: Any) -
 
 async def read(response: UpstreamResponse) -> bytes:
     return b"".join([chunk async for chunk in response.body])
+
+
+async def useless_at_rest(transport: Http1Transport) -> None:
+    """Return once no connection at rest is of any use."""
+    (origin,) = transport._origins.values()
+    async with asyncio.timeout(PATIENCE_S):
+        while not all(connection.closed for connection in origin.pool._idle):
+            await asyncio.sleep(0.005)
+
+
+async def at_rest(transport: Http1Transport) -> None:
+    """Return once a connection is at rest."""
+    (origin,) = transport._origins.values()
+    async with asyncio.timeout(PATIENCE_S):
+        while not origin.pool._idle:
+            await asyncio.sleep(0.005)
+
+
+@contextlib.contextmanager
+def full() -> Iterator[int]:
+    """A port whose queue is full: whoever connects there hears nothing."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(8):
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]

@@ -1,0 +1,97 @@
+"""Name resolution and both address families, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+
+import pytest
+
+from proxy.outbound import dial, errors
+from proxy.outbound.http1 import Http1Transport
+from tests.fakes.provider import closed_port
+from tests.fakes.sockets import Stay, playing
+from tests.proxy.outbound.client import (
+    HI,
+    ask,
+    full,
+)
+
+
+async def test_nobody_there_is_a_connect_error(transport: Http1Transport) -> None:
+    with pytest.raises(errors.ConnectError):
+        await ask(transport, f"http://127.0.0.1:{closed_port()}/")
+
+
+async def test_no_such_name_is_a_connect_error(transport: Http1Transport) -> None:
+    with pytest.raises(errors.ConnectError):
+        await ask(transport, "http://nobody.invalid/")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_a_name_is_reached_in_whichever_family_answers(
+    transport: Http1Transport, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def both(_: str, port: int) -> list[dial.Address]:
+        return [(socket.AF_INET6, ("::1", port)), (socket.AF_INET, ("127.0.0.1", port))]
+
+    monkeypatch.setattr(dial, "_addresses", both)
+    async with playing([HI, Stay()], host=host) as server:
+        assert (await ask(transport, f"http://two.test:{server.port}/")).body == b"hi"
+
+
+async def test_an_address_that_hangs_costs_a_quarter_of_a_second(
+    transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with playing([HI, Stay()]) as server:
+        with full() as hanging:
+
+            async def both(_: str, __: int) -> list[dial.Address]:
+                there = ("127.0.0.1", hanging), ("127.0.0.1", server.port)
+                return [(socket.AF_INET, where) for where in there]
+
+            monkeypatch.setattr(dial, "_addresses", both)
+            began = time.monotonic()
+            assert (await ask(transport, "http://two.test/")).body == b"hi"
+            assert time.monotonic() - began > 0.2
+    assert dial._HEAD_START_S == 0.25
+
+
+async def test_where_no_address_answers_the_last_error_counts(
+    transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def both(_: str, __: int) -> list[dial.Address]:
+        return [(socket.AF_INET, ("127.0.0.1", closed_port())) for _ in range(3)]
+
+    monkeypatch.setattr(dial, "_addresses", both)
+    with pytest.raises(errors.ConnectError):
+        await ask(transport, "http://two.test/")
+
+
+async def test_who_asks_for_a_name_at_the_same_time_shares_the_look_up(
+    transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up = 0
+
+    async def counted(_: str, port: int) -> list[dial.Address]:
+        nonlocal looked_up
+        looked_up += 1
+        await asyncio.sleep(0.05)
+        return [(socket.AF_INET, ("127.0.0.1", port))]
+
+    monkeypatch.setattr(dial, "_addresses", counted)
+    async with playing([HI]) as server:
+        url = f"http://name.test:{server.port}/"
+        hasty = asyncio.create_task(ask(transport, url))
+        calls = [asyncio.create_task(ask(transport, url)) for _ in range(20)]
+        await asyncio.sleep(0)
+        hasty.cancel()
+        assert {got.body for got in await asyncio.gather(*calls)} == {b"hi"}
+    assert looked_up == 1
+
+
+def test_families_take_turns() -> None:
+    six, four = socket.AF_INET6, socket.AF_INET
+    given = [(six, 1), (six, 2), (six, 3), (four, 4)]
+    assert dial._interleaved(given) == [(six, 1), (four, 4), (six, 2), (six, 3)]
