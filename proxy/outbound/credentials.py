@@ -1,6 +1,6 @@
-"""Credentials of the service's own where a key will not do: AWS signatures and Google tokens.
+"""The proxy's own credentials where a static key is not enough: AWS signatures, Google tokens.
 
-It reads no answer, writes no secret anywhere, and never looks for credentials on the event loop.
+Credentials are looked up and renewed in threads, never on the event loop.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from proxy.routing.upstreams import Auth, Upstream
 MISSING = "upstream_credentials_missing"
 UNAVAILABLE = "upstream_credentials_unavailable"
 
-_THREADS = 4  # looking for credentials may wait for a network; other threads' work must not
-_ABSENT_S = 30.0  # finding nothing can take seconds (metadata servers), so it holds for a while
-# Looking again does not help a client: openai-python and anthropic-sdk-python, _base_client.py.
+_THREADS = 4  # a pool of their own: look-ups may wait for the network, other threads must not
+_ABSENT_S = 30.0  # how long a look-up without result is cached: it can take seconds
+# Retries do not help the client: openai-python and anthropic-sdk-python, _base_client.py.
 _DO_NOT_RETRY = ((b"x-should-retry", b"false"),)
 
 _SERVICE = "bedrock"  # botocore: data/bedrock-runtime/2023-09-30/service-2.json, signingName
@@ -33,26 +33,26 @@ _REGION = re.compile(
 )
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
-_Found = TypeVar("_Found")
+_Credentials = TypeVar("_Credentials")
 
 
-class _LookUp(Generic[_Found]):
-    """Looks for something once; that there is nothing holds for a while."""
+class _LookUp(Generic[_Credentials]):
+    """A look-up that is cached: a value for good, its absence for `_ABSENT_S`."""
 
-    def __init__(self, look: Callable[[], _Found | None], clock: Callable[[], float]) -> None:
+    def __init__(self, look: Callable[[], _Credentials | None], clock: Callable[[], float]) -> None:
         self._look = look
         self._clock = clock
         self._lock = threading.Lock()
-        self._found: _Found | None = None
-        self._again_at: float | None = None
+        self._value: _Credentials | None = None
+        self._retry_at: float | None = None
 
-    def __call__(self) -> _Found | None:
+    def __call__(self) -> _Credentials | None:
         with self._lock:
-            waits = self._again_at is not None and self._clock() < self._again_at
-            if self._found is None and not waits:
-                self._found = self._look()
-                self._again_at = self._clock() + _ABSENT_S
-            return self._found
+            cached = self._retry_at is not None and self._clock() < self._retry_at
+            if self._value is None and not cached:
+                self._value = self._look()
+                self._retry_at = self._clock() + _ABSENT_S
+            return self._value
 
 
 class AwsSigner:
@@ -63,7 +63,7 @@ class AwsSigner:
 
     Arguments:
         environment: read for ``AWS_REGION``, where the upstream's host names no region.
-        threads: in which credentials are looked for and requests signed.
+        threads: where credentials are looked up and requests signed.
         clock: monotonic, seconds.
     """
 
@@ -82,15 +82,15 @@ class AwsSigner:
     async def sign(
         self, *, upstream: Upstream, method: str, target: bytes, headers: Pairs, body: bytes
     ) -> Pairs:
-        """The headers with a signature for this request.
+        """Return the headers with a signature for this request.
 
         Arguments:
             target: the request target as sent, raw.
-            headers: as dressed for the upstream.
-            body: whole, as sent.
+            headers: as prepared for the upstream.
+            body: complete, as sent.
 
         Raises:
-            Refusal: nothing to sign with.
+            Refusal: there are no usable credentials.
         """
         loop = asyncio.get_running_loop()
         url = upstream.origin + target.decode("ascii")
@@ -112,7 +112,7 @@ class AwsSigner:
         return kept + [(name.encode(), added[name].encode()) for name in signature]
 
     def _frozen_credentials(self) -> Any:
-        """The credentials of this moment; botocore renews them before they expire."""
+        """Return the current credentials; botocore renews them before they expire."""
         errors = _library("botocore.exceptions", "aws", "sign requests for Bedrock")
         try:
             credentials = self._credentials()
@@ -121,7 +121,7 @@ class AwsSigner:
             raise _aws_refusal(error, errors) from None
         if frozen is None:
             raise _missing(
-                "no AWS credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+                "no AWS credentials found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
                 "AWS_PROFILE or a role for the proxy, or have the agent send a Bedrock API key"
             )
         return frozen
@@ -138,13 +138,13 @@ class AwsSigner:
 
 
 class GoogleTokens:
-    """Puts in the access token of the Google credentials that google-auth finds.
+    """Adds the access token of the Google credentials that google-auth finds.
 
     Application default credentials (cloud.google.com/docs/authentication/
     application-default-credentials), renewed when they are about to expire.
 
     Arguments:
-        threads: in which credentials are looked for and renewed.
+        threads: where credentials are looked up and renewed.
         clock: monotonic, seconds.
     """
 
@@ -159,10 +159,10 @@ class GoogleTokens:
     async def sign(
         self, *, upstream: Upstream, method: str, target: bytes, headers: Pairs, body: bytes
     ) -> Pairs:
-        """The headers with an access token; the token covers nothing of the request.
+        """Return the headers with an access token, which covers nothing of the request.
 
         Raises:
-            Refusal: there is no token.
+            Refusal: there are no usable credentials.
         """
         if self._ready is None or not self._ready.valid:
             loop = asyncio.get_running_loop()
@@ -189,7 +189,7 @@ class GoogleTokens:
 def signers(
     environment: Mapping[str, str], clock: Callable[[], float]
 ) -> dict[Auth, AwsSigner | GoogleTokens]:
-    """Who signs where; nothing is looked for before the first call that needs it.
+    """Return a signer for each kind of authentication; credentials are looked up when needed.
 
     Arguments:
         environment: the process's own.
@@ -203,13 +203,13 @@ def signers(
 
 
 def region_of(host: str) -> str | None:
-    """The AWS region that a host's name holds: ``bedrock-runtime.eu-west-1.amazonaws.com``."""
+    """Return the AWS region in a host name such as ``bedrock-runtime.eu-west-1.amazonaws.com``."""
     labels = host.partition(":")[0].lower().split(".")
     return next((label for label in labels if _REGION.fullmatch(label)), None)
 
 
 def _library(name: str, extra: str, purpose: str) -> Any:
-    """An optional dependency.
+    """Import an optional dependency.
 
     Raises:
         Refusal: its extra is not installed.
@@ -217,12 +217,12 @@ def _library(name: str, extra: str, purpose: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        detail = f"the proxy cannot {purpose}: install truezero[{extra}] where it runs"
+        detail = f"the proxy cannot {purpose}: install truezero[{extra}] on its host"
         raise Refusal(501, MISSING, detail, _DO_NOT_RETRY) from None
 
 
 def _aws_credentials() -> Any:
-    # It logs a failed renewal together with what the token service answered.
+    # botocore logs a failed renewal together with the token service's response.
     logging.getLogger("botocore").setLevel(logging.CRITICAL)
     return import_module("botocore.session").Session().get_credentials()
 
@@ -259,7 +259,7 @@ def _aws_refusal(error: Exception, errors: Any) -> Refusal:
 def _google_refusal(error: Exception, errors: Any) -> Refusal:
     if isinstance(error, errors.DefaultCredentialsError):
         return _missing(
-            "no Google credentials were found: set GOOGLE_APPLICATION_CREDENTIALS or a service "
+            "no Google credentials found: set GOOGLE_APPLICATION_CREDENTIALS or a service "
             "account for the proxy, or have the agent send an access token"
         )
     if isinstance(error, errors.TransportError) or getattr(error, "retryable", False):

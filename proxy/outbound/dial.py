@@ -33,14 +33,14 @@ _SOCKET_OPTIONS = tuple(
 
 
 def forward_proxy(scheme: str, host: str, port: int) -> str | None:
-    """The operator's forward proxy for an origin, by HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
+    """Return the operator's forward proxy by HTTPS_PROXY, HTTP_PROXY and NO_PROXY."""
     if proxy_bypass(host) or proxy_bypass(f"{host}:{port}"):
         return None
     return getproxies().get(scheme)
 
 
 def tls_context(*, verify: bool = True) -> ssl.SSLContext:
-    """A client context for HTTP/1.1 with the system's certificate authorities."""
+    """Return a client context for HTTP/1.1 with the system's certificate authorities."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     if not verify:
@@ -92,7 +92,7 @@ class Dialer:
             raise
 
     async def _look_up(self, host: str, port: int) -> Sequence[Address]:
-        """The addresses of a name; concurrent look-ups of one name share one query."""
+        """Resolve a name; concurrent look-ups of one name share one query."""
         key = (host, port)
         look_up = self._names.get(key)
         if look_up is None:
@@ -103,7 +103,7 @@ class Dialer:
 
 
 def _ip(address: Address) -> str:
-    """An address as text, without its port."""
+    """Return an address as text, without its port."""
     ip: str = address[1][0]
     return ip
 

@@ -49,7 +49,7 @@ class ResponseBody(Protocol):
     """A response body as it arrives, still encoded; it is read once."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """The body in parts; raises UpstreamError where it will never be complete."""
+        """Iterate over the body; raise UpstreamError where it will never be complete."""
         ...
 
     def through(self, pass_on: Callable[[bytes], bool]) -> None:

@@ -152,5 +152,5 @@ class _NoRedirects(connect):
 
 
 def pairs(headers: Headers) -> Pairs:
-    """The library's headers as raw pairs."""
+    """Return the library's headers as raw pairs."""
     return [(name.encode(), value.encode("latin-1")) for name, value in headers.raw_items()]

@@ -51,11 +51,11 @@ class RequestWriter:
             await self._interruptibly(exchange, self._drain(write_s))
 
     def pause(self) -> None:
-        """The transport's buffer is full."""
+        """Wait before sending more: the transport's buffer is full."""
         self._drained = self._loop.create_future()
 
     def resume(self) -> None:
-        """The transport's buffer has room again, or its connection is gone."""
+        """Go on: the transport's buffer has room again, or its connection is gone."""
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
