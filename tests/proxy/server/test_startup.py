@@ -1,4 +1,4 @@
-"""A start: agents are served first, and what runners ask is made beside their calls."""
+"""A start: few modules are loaded, and garbage is collected only while serving."""
 
 from __future__ import annotations
 
@@ -6,20 +6,9 @@ import gc
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-import httpx
-import pytest
-
-from proxy import control_plane
-from proxy.app import Application
-from proxy.settings import load
-from proxy.store.database import Database
-from tests.proxy.api.test_routes import PATIENCE_S, Service, problem, serving
+from tests.proxy.api.test_routes import serving
 
 # What the first calls of agents need none of; each was a part of what a start took.
 UNNEEDED = {
@@ -48,102 +37,6 @@ def test_a_start_loads_nothing_that_agents_do_without(tmp_path: Path) -> None:
     loaded = set(json.loads(told))
     assert {"proxy.relay.call", "sqlalchemy"} <= loaded
     assert loaded & UNNEEDED == set()
-
-
-@pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """A control plane that is made only once this is set."""
-    real, free = control_plane.build, threading.Event()
-
-    def build(*given: object) -> control_plane.ControlPlane:
-        assert free.wait(PATIENCE_S)
-        return real(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(control_plane, "build", build)
-    yield free
-    free.set()
-
-
-def test_agents_are_served_while_the_control_plane_is_made(
-    tmp_path: Path, held: threading.Event
-) -> None:
-    with serving(tmp_path) as service:
-        for _ in range(3):
-            assert service.call().status_code == 200
-        held.set()
-        assert service.get("/rollouts/r1/verdict")["total_requests"] == 3
-
-
-def test_whoever_asks_too_early_waits(tmp_path: Path, held: threading.Event) -> None:
-    paths = ["/readyz", "/healthz", "/rollouts", "/ui/rollouts", "/metrics"] * 3
-    with serving(tmp_path) as service, ThreadPoolExecutor(len(paths)) as threads:
-        asked = [(path, threads.submit(service.http.get, path)) for path in paths]
-        assert service.call().status_code == 200
-        assert [path for path, one in asked if one.done()] == []
-        held.set()
-        answered = [(path, one.result(PATIENCE_S).status_code) for path, one in asked]
-    assert answered == [(path, 200) for path in paths]
-
-
-def test_a_stranger_is_refused_at_once(tmp_path: Path, held: threading.Event) -> None:
-    with serving(tmp_path, ADMIN_TOKEN="t0ken") as service:
-        problem(service.http.get("/rollouts"), 401, "unauthorized")
-        assert not held.is_set()
-        held.set()  # without which the service does not end
-
-
-def test_where_registration_is_required_a_call_waits_until_it_can_be_looked_up(
-    tmp_path: Path, held: threading.Event
-) -> None:
-    with (
-        serving(tmp_path, REQUIRE_REGISTRATION="true") as service,
-        ThreadPoolExecutor() as threads,
-    ):
-        asked = threads.submit(service.call)
-        for _ in range(5):  # these come later, and are answered
-            problem(service.http.post("/r/r1/nope/v1/x"), 404, "unknown_upstream")
-        assert not asked.done()
-        held.set()
-        problem(asked.result(PATIENCE_S), 401, "unregistered_rollout")
-
-
-def test_a_control_plane_that_cannot_be_made_is_not_ready_and_agents_are_served(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fails(*_given: object) -> None:
-        raise ImportError("no such thing")
-
-    monkeypatch.setattr(control_plane, "build", fails)
-    with serving(tmp_path) as service:
-        assert service.call().status_code == 200
-        assert asked(service, "/readyz").status_code == 500
-    assert "cannot build the control plane" in caplog.text
-
-
-def asked(service: Service, path: str) -> httpx.Response:
-    return service.http.get(path)
-
-
-async def test_the_service_describes_itself_beside_the_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = str(tmp_path / "t.db")
-    Database(database).prepare()
-    app = Application(load({"database_url": database}, {}), {}).control_plane().app
-    loop, threads = threading.get_ident(), []
-    real = app.openapi
-
-    def describing() -> dict[str, Any]:
-        threads.append(threading.get_ident())
-        return real()
-
-    monkeypatch.setattr(app, "openapi", describing)
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://here") as http:
-        answer = await http.get("/openapi.json")
-    assert "/rollouts/{rollout_id}/verdict" in answer.json()["paths"]
-    assert len(threads) == 1
-    assert loop not in threads
 
 
 def test_garbage_is_looked_for_once_the_service_has_started(tmp_path: Path) -> None:

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from classifier.records import Ending, Exchange, Kind, Timing, Usage
+from classifier.records import Exchange, Timing
 from classifier.verdicts import Subcategory
 from proxy.recording.ports import FlushResult
 from proxy.recording.recorder import Recorder
 from proxy.store.errors import DatabaseUnavailable
-from proxy.store.types import CommitBatch, StoreCounts
+from proxy.store.types import StoreCounts
 from proxy.telemetry.metrics import Metrics
-from tests.builders import calls, exchange
+from tests.builders import exchange
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import PATIENCE_S, Service, problem
-from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import DEAD, DOWN, play
-from tests.proxy.recording.test_recorder import ENDED, Shelf, recording
 
 ROOT = Path(__file__).parent.parent.parent.parent
 NAMES = {
@@ -120,62 +114,6 @@ def service(on_both: Callable[..., Service]) -> Service:
 # --- calls ---------------------------------------------------------------------------------
 
 
-def test_a_call_is_counted_by_upstream_kind_status_class_cause_and_ending() -> None:
-    samples = after(*calls("200", "200", "429", "401%anthropic", "net", "left", "200+embed"))
-
-    def count(**labels: str) -> float | None:
-        return value(samples, "truezero_exchanges_total", **labels)
-
-    assert count(upstream="openai", status_class="2xx", kind="inference", ending="complete") == 2
-    assert count(upstream="openai", status_class="4xx", subcategory="rate_limit") == 1
-    assert count(upstream="anthropic", subcategory="auth") == 1
-    assert count(status_class="none", subcategory="provider_error", ending="never_connected") == 1
-    assert count(status_class="none", subcategory="none", ending="left_by_agent") == 1
-    assert count(kind="embedding") == 1
-
-
-def test_what_a_drill_plays_is_laid_on_no_provider() -> None:
-    samples = after(exchange(429, injected=True), exchange())
-    assert value(samples, "truezero_exchanges_total") == 1
-    assert value(samples, "truezero_exchanges_total", status_class="4xx") is None
-
-
-def test_a_status_beyond_the_classes_is_other() -> None:
-    assert value(after(exchange(42)), "truezero_exchanges_total", status_class="other") == 1
-
-
-def test_tokens_are_counted_by_kind() -> None:
-    usage = Usage(
-        input_total=100, output_total=50, cached_input_tokens=60, cache_write_tokens=5,
-        reasoning_tokens=30,
-    )  # fmt: skip
-    samples = after(exchange(usage=usage), exchange(usage=usage, at=1.0))
-    kinds = {"input": 200, "output": 100, "cache_read": 120, "cache_write": 10, "reasoning": 60}
-    assert kinds == {kind: value(samples, "truezero_tokens_total", kind=kind) for kind in kinds}
-
-
-def test_unknown_tokens_are_told_nowhere() -> None:
-    assert value(after(exchange(usage=Usage())), "truezero_tokens_total", kind="input") is None
-
-
-def test_only_answered_inference_calls_are_timed() -> None:
-    samples = after(
-        exchange(took=3.0), exchange(429, took=0.1), exchange(kind=Kind.PROBE, took=0.1)
-    )
-    name = "truezero_exchange_duration_seconds"
-    assert value(samples, f"{name}_count", upstream="openai") == 1
-    assert value(samples, f"{name}_sum", upstream="openai") == 3.0
-    assert value(samples, f"{name}_bucket", le="2.5") == 0
-    assert value(samples, f"{name}_bucket", le="5.0") == 1
-
-
-def test_a_time_on_a_bound_is_within_it() -> None:
-    samples = after(*(exchange(took=took, at=took) for took in (5.0, 2.5, 5.1, 1000.0)))
-    name = "truezero_exchange_duration_seconds_bucket"
-    within = {le: value(samples, name, le=le) for le in ("1.0", "2.5", "5.0", "10.0", "+Inf")}
-    assert within == {"1.0": 0, "2.5": 1, "5.0": 2, "10.0": 3, "+Inf": 4}
-
-
 def test_what_was_told_before_is_added_to_and_never_told_twice() -> None:
     counting = metrics()
     turn = FlushResult(ended=[exchange(took=3.0)], waited_s=[0.001], took_s=0.002)
@@ -188,26 +126,6 @@ def test_what_was_told_before_is_added_to_and_never_told_twice() -> None:
     assert value(samples, "truezero_exchange_duration_seconds_sum") == 6.0
     assert value(samples, "truezero_overhead_seconds_count", part="commit") == 2
     assert value(samples, "truezero_recorder_turn_seconds_count") == 2
-
-
-def test_the_first_token_is_timed_in_streams_only() -> None:
-    timing = replace(exchange().timing, first_token_s=0.3)
-    samples = after(exchange(timing=timing, streamed=True), exchange(timing=timing, streamed=False))
-    assert value(samples, "truezero_first_token_seconds_count") == 1
-    assert value(samples, "truezero_first_token_seconds_sum") == 0.3
-
-
-def test_no_label_names_a_rollout_a_model_a_role_or_a_key() -> None:
-    text = str(
-        after(
-            exchange(
-                rollout_id="the-rollout", model="the-model", answered_model="the-answerer",
-                role="the-role", key_digest="the-key", api="the-api", id="the-id",
-                finish_reason="the-reason", provider_request_id="the-request",
-            )
-        )
-    )  # fmt: skip
-    assert "the-" not in text
 
 
 # --- the service itself ----------------------------------------------------------------------
@@ -254,80 +172,6 @@ def test_open_metrics_are_given_to_who_asks_for_them() -> None:
     assert text.endswith(b"# EOF\n")
 
 
-async def test_a_call_that_is_written_twice_is_told_once() -> None:
-    counting = metrics()
-    async with recording(Shelf()) as recorder:
-        recorder.add_observer(counting.observe)
-        recorder.opened(ENDED.id, lambda: replace(ENDED, ending=None))
-        recorder.hurry()
-        await recorder.recorded(ENDED)
-        await recorder.recorded(replace(ENDED, response_bytes=14))
-        await recorder.recorded(replace(ENDED, id="y"))
-    assert value(counting, "truezero_exchanges_total", ending="complete") == 2
-
-
-async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.recording.reports._REMEMBERED", 10)
-    turns: list[FlushResult] = []
-    async with recording(Shelf()) as recorder:
-        recorder.add_observer(turns.append)
-        for n in range(25):
-            await recorder.recorded(replace(ENDED, id=str(n)))
-            await recorder.recorded(replace(ENDED, id=str(max(0, n - 5))))  # a late second one
-        assert len(recorder._reports._reported) + len(recorder._reports._reported_before) <= 20
-    assert [e.id for turn in turns for e in turn.ended] == [str(n) for n in range(25)]
-
-
-async def test_calls_are_in_flight_until_they_end() -> None:
-    async with recording(Shelf()) as recorder:
-        for begun in (replace(ENDED, id=name, ending=None) for name in "ab"):
-            await recorder.opened(begun.id, partial(replace, begun))
-        assert recorder.in_flight == 2
-        await recorder.recorded(replace(ENDED, id="a"))
-        assert recorder.in_flight == 1
-        await recorder.recorded(replace(ENDED, id="c", ending=Ending.LEFT_BY_AGENT))  # unnoted
-        assert recorder.in_flight == 1
-
-
-async def test_who_watches_badly_hurts_nobody() -> None:
-    def broken(_turn: FlushResult) -> None:
-        raise RuntimeError
-
-    turns: list[FlushResult] = []
-    shelf = Shelf()
-    async with recording(shelf) as recorder:
-        recorder.add_observer(broken)
-        recorder.add_observer(turns.append)
-        await recorder.recorded(ENDED)
-        await recorder.recorded(replace(ENDED, id="y"))
-    assert shelf.recorded == ["x", "y"]
-    assert len(turns) == 2
-
-
-async def test_a_call_waits_as_long_as_its_commit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    began = threading.Event()
-
-    class Telling(Shelf):
-        def write(self, batch: CommitBatch, *, worker: str) -> None:
-            began.set()
-            super().write(batch, worker=worker)
-
-    shelf, turns, clock = Telling(), list[FlushResult](), HandTurned(20.0)
-    monkeypatch.setattr("proxy.recording.recorder.time", SimpleNamespace(perf_counter=clock))
-    async with recording(shelf) as recorder:
-        recorder.add_observer(turns.append)
-        shelf.gate.clear()
-        done = recorder.recorded(ENDED)
-        while not began.is_set():
-            await asyncio.sleep(0.005)
-        clock.now += 0.2
-        shelf.gate.set()
-        await done
-    (waited_s,) = turns[0].waited_s
-    assert waited_s == pytest.approx(0.2)
-    assert turns[0].took_s == pytest.approx(0.2)
-
-
 # --- over HTTP -------------------------------------------------------------------------------
 
 
@@ -354,17 +198,6 @@ def test_every_name_is_told_and_no_other(service: Service) -> None:
     families = {f.name for f in text_string_to_metric_families(text)}
     assert {name for name in families if name.startswith("truezero_")} == NAMES
     assert "process_cpu_seconds" in families
-
-
-def test_the_loop_is_listened_to(service: Service) -> None:
-    def heard() -> float | None:
-        count = value(scraped(service), "truezero_overhead_seconds_count", part="loop")
-        return min(count or 0, 2)
-
-    eventually(heard, 2)
-    total = value(scraped(service), "truezero_overhead_seconds_sum", part="loop")
-    assert total is not None
-    assert 0 < total < 5
 
 
 def test_verdicts_and_breakers_are_told_as_they_stand(service: Service) -> None:

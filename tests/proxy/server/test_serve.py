@@ -1,0 +1,60 @@
+"""Starting the service: what cannot work is said in one sentence, before anything is served."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from proxy.server.serve import StartError, serve, upgrade
+from proxy.settings import load
+from tests.fakes import answers
+from tests.fakes.provider import Provider
+from tests.journeys.service import Service
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = load({"database_url": str(tmp_path / "t.db"), "port": port}, {})
+        with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:{port}: Address already"):
+            serve(settings)
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("mysql://localhost/x", "database_url: "),
+        ("/dev/null/t.db", "cannot open the database '/dev/null/t.db' for writing: "),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_named(url: str, sentence: str) -> None:
+    with pytest.raises(StartError) as caught:
+        upgrade(load({"database_url": url}, {}))
+    assert str(caught.value).startswith(sentence)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_upgrade_returns_the_versions_before_and_after(tmp_path: Path) -> None:
+    settings = load({"database_url": str(tmp_path / "t.db")}, {})
+    before, after = upgrade(settings)
+    assert before is None
+    assert upgrade(settings) == (after, after)
+    with closing(sqlite3.connect(tmp_path / "t.db")) as file:
+        assert file.execute("SELECT version_num FROM alembic_version").fetchall() == [(after,)]
+
+
+def test_a_deprecated_setting_is_logged_once(tmp_path: Path) -> None:
+    with (
+        Provider(answers.healthy) as provider,
+        Service(tmp_path, provider.url, RETRY_ON_API_ERROR="false", LOG_FORMAT="json") as service,
+    ):
+        service.stop()
+        events = [json.loads(line) for line in service.log().splitlines()]
+    (warning,) = [each for each in events if "deprecated" in each["event"]]
+    assert warning["level"] == "warning"
+    assert "TRUEZERO_RETRY_ON_API_ERROR" in warning["event"]

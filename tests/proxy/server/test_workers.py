@@ -1,0 +1,56 @@
+"""Shutdown of a server process; tests/journeys/test_durability.py sends the signals for real."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+
+import pytest
+import uvicorn
+
+from proxy.server import workers
+from proxy.server.workers import SingleProcess, Worker
+
+
+@pytest.fixture
+def leaving(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """An event of this test's, in place of the one of the process."""
+    event = threading.Event()
+    monkeypatch.setattr(workers, "LEAVING", event)
+    return event
+
+
+async def _call() -> None:
+    await asyncio.Event().wait()
+
+
+async def _never(_scope: object, _receive: object, _send: object) -> None:
+    raise AssertionError("nothing is served")
+
+
+async def test_the_first_signal_lets_calls_finish_and_the_second_cancels_them(
+    leaving: threading.Event,
+) -> None:
+    server = SingleProcess(uvicorn.Config(_never, log_config=None))
+    server._loop = asyncio.get_running_loop()
+    call = asyncio.create_task(_call())
+    server.server_state.tasks.add(call)
+    server.handle_exit(signal.SIGTERM, None)
+    await asyncio.sleep(0)
+    assert server.should_exit
+    assert leaving.is_set()
+    assert not call.cancelling()
+    server.handle_exit(signal.SIGTERM, None)
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+
+def test_a_worker_serves_with_the_same_shutdown() -> None:
+    worker = Worker(uvicorn.Config(_never, log_config=None), [])
+    try:
+        assert isinstance(worker.server, SingleProcess)
+        assert worker.server is worker.server
+    finally:
+        worker.parent_conn.close()
+        worker.child_conn.close()
