@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, Usage, UsageSource, judge
+from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, judge
 from classifier.codec import decode_exchange, encode_exchange
 from classifier.logical_calls import calls_of, counted
 from tests.builders import STARTED, calls, exchange, rollout
@@ -69,12 +69,6 @@ def test_the_failing_lane_is_named_not_the_one_that_answered() -> None:
     assert judge(rollout("200+side 404")).lane == "openai/gpt-5/key-3f9a"
 
 
-def test_a_rollout_without_calls_has_the_lane_of_its_registration() -> None:
-    assert judge(rollout(upstream="openai", model="gpt-9")).lane == "openai/gpt-9/-"
-    assert judge(rollout(model="gpt-9")).lane == "-/gpt-9/-"
-    assert judge(rollout()).lane is None
-
-
 # ── counts ───────────────────────────────────────────────────────────────────
 
 
@@ -107,52 +101,6 @@ def test_a_retry_of_another_request_is_no_attempt_of_this_one() -> None:
     assert len(calls_of(counted((*calls("429"), other)))) == 2
 
 
-def test_a_call_without_a_status_counts_under_network() -> None:
-    verdict = judge(rollout("net*2 503"))
-    assert verdict.status_counts == {"503": 1, "network": 2}
-    assert verdict.dominant_status is None
-    assert verdict.fingerprint == "provider_error:network"
-
-
-def test_refused_calls_count_no_tokens() -> None:
-    verdict = judge(rollout("429*4"))
-    tokens = (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens, verdict.tool_calls)
-    assert tokens == (0, 0, 0, 0)
-
-
-def test_unknown_tokens_stay_unknown() -> None:
-    verdict = judge(rollout("200+unread"))
-    assert (verdict.input_tokens, verdict.total_tokens, verdict.tool_calls) == (None, None, None)
-    assert judge(rollout()).total_tokens is None
-
-
-def test_known_tokens_are_summed_beside_unknown_ones() -> None:
-    verdict = judge(rollout("200+tool*2 200+unread 429 200"))
-    assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (30, 60, 90)
-    assert verdict.tool_calls == 2
-
-
-def test_normalised_totals_are_summed_where_the_providers_numbers_differ() -> None:
-    cached = Usage(
-        input_tokens=5, input_total=905, output_tokens=20, output_total=50,
-        source=UsageSource.PROVIDER,
-    )  # fmt: skip
-    verdict = judge(rollout(exchanges=(exchange(usage=cached),)))
-    assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (905, 50, 955)
-
-
-def test_a_stated_total_is_used_where_the_sides_are_unknown() -> None:
-    only_total = Usage(total_tokens=77, source=UsageSource.PROVIDER)
-    verdict = judge(rollout(exchanges=(exchange(usage=only_total),)))
-    assert (verdict.input_tokens, verdict.total_tokens) == (None, 77)
-
-
-def test_cost_is_what_providers_state_and_none_where_none_does() -> None:
-    priced = exchange(usage=Usage(cost_usd=0.25))
-    assert judge(rollout(exchanges=(priced, exchange(at=1.0)))).cost_usd == 0.25
-    assert judge(rollout("200")).cost_usd is None
-
-
 def test_other_roles_and_kinds_add_nothing() -> None:
     verdict = judge(rollout("200+tool 200+judge 200+embed 429+judge 404+probe"))
     assert (verdict.total_requests, verdict.total_tokens, verdict.status_counts) == (1, 30, {})
@@ -175,21 +123,6 @@ def test_a_redirect_is_no_answer() -> None:
 
 
 # ── the main lane ────────────────────────────────────────────────────────────
-
-
-def test_the_runner_may_name_the_model_as_the_provider_does() -> None:
-    main = exchange(200, model="sonnet", answered_model="claude-sonnet-4", request_bytes=10)
-    cut = exchange(503, at=1.0, model="sonnet", request_bytes=10)
-    side = exchange(200, at=0.5, model="haiku", id="side")
-    seen = rollout(exchanges=(main, side, cut), model="claude-sonnet-4")
-    assert judge(seen).lane == "openai/sonnet/key-3f9a"
-    assert judge(replace(seen, model=None)).lane == "openai/haiku/key-3f9a"
-
-
-def test_tools_outweigh_bytes() -> None:
-    small = exchange(401, request_bytes=10)
-    large = exchange(200, at=1.0, model="bulk", has_tools=False, request_bytes=10**6)
-    assert judge(rollout(exchanges=(small, large))).rule == "main_model_failed"
 
 
 # ── doomed ───────────────────────────────────────────────────────────────────
@@ -241,71 +174,7 @@ def test_how_many_failures_doom_is_policy() -> None:
 # ── lost time ────────────────────────────────────────────────────────────────
 
 
-def test_lost_time_is_failed_calls_and_the_waits_before_their_retries() -> None:
-    failed = exchange(429, at=0.0, took=0.5)
-    again = exchange(429, at=2.0, took=1.0)
-    fine = exchange(200, at=7.0, took=30.0)
-    verdict = judge(rollout(exchanges=(failed, again, fine)))
-    assert verdict.lost_s == pytest.approx(7.0)
-
-
-def test_waits_that_overlap_are_lost_once() -> None:
-    one, other = exchange(503, at=0.0, took=10.0), exchange(503, at=5.0, took=10.0, id="y")
-    assert judge(rollout(exchanges=(one, other))).lost_s == pytest.approx(15.0)
-
-
-def test_what_the_agent_did_behind_its_last_failure_is_not_lost() -> None:
-    late = exchange(200, at=500.0, model="gpt-5-mini", has_tools=False)
-    assert judge(rollout(exchanges=(exchange(401, took=0.5), late))).lost_s == pytest.approx(0.5)
-
-
-def test_lost_time_is_zero_without_failures_and_none_when_no_duration_is_known() -> None:
-    assert judge(rollout("200*3")).lost_s == 0.0
-    assert judge(rollout(exchanges=(exchange(401, took=None),))).lost_s is None
-
-
 # ── warnings ─────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("text", "said", "warnings"),
-    [
-        ("200", {}, ()),
-        ("200 400", {}, ("ended_on_rejection",)),
-        ("200 400 200", {}, ()),
-        ("200 400+context_length", {}, ("ended_on_rejection", "context_length")),
-        ("200 400+content_filter 200", {}, ("content_filter",)),
-        ("200+refusal 200", {}, ("refusals",)),
-        ("200+length", {}, ("truncated_by_max_tokens",)),
-        ("200 200+empty", {}, ("empty_answers",)),
-        ("200 left", {}, ("left_by_agent",)),
-        ("left", {}, ("calls_never_answered", "left_by_agent")),
-        ("200+nousage", {}, ("usage_missing",)),
-        ("200+unread", {}, ("usage_missing", "answers_unread")),
-        ("200 lost", {}, ("calls_lost",)),
-        ("200", {"gaps": 1}, ("calls_unrecorded",)),
-        ("200 pending", {}, ("calls_in_flight",)),
-        ("", {"total_tokens": 9}, ("calls_bypass_the_proxy",)),
-        ("", {"total_tokens": 9, "usage_channel": "none"}, ()),
-        ("200+tool@o5 503@o5 200+tool@o4", {"model": "o5"}, ("ended_on_failure",)),
-    ],
-)
-def test_warnings_tell_what_does_not_decide(
-    text: str, said: dict[str, Any], warnings: tuple[str, ...]
-) -> None:
-    assert judge(rollout(text, **said)).warnings == warnings
-
-
-def test_an_agent_that_repeats_one_failing_request_is_warned_of() -> None:
-    same = tuple(replace(x, request_digest="d") for x in calls("200+truncated*10"))
-    assert "request_repeated" in judge(rollout(exchanges=same)).warnings
-    assert "request_repeated" not in judge(rollout(exchanges=same[:9])).warnings
-    assert "request_repeated" not in judge(rollout("200+truncated*10")).warnings
-
-
-def test_injected_faults_show() -> None:
-    drilled = rollout(exchanges=(exchange(503, injected=True), exchange(at=1.0)))
-    assert judge(drilled).warnings == ("faults_injected",)
 
 
 # ── scoreable, provisional ───────────────────────────────────────────────────

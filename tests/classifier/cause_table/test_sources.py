@@ -1,0 +1,21 @@
+"""The documentation that the cause table cites."""
+
+from __future__ import annotations
+
+from classifier.cause_table import ROWS, sources
+
+
+def test_every_row_has_a_source() -> None:
+    assert [row.id for row in ROWS if not row.source.strip()] == []
+
+
+def test_every_source_is_cited_by_a_row() -> None:
+    cited = " ".join(row.source for row in ROWS)
+    known = {name: value for name, value in vars(sources).items() if name.isupper()}
+    assert [name for name, value in known.items() if isinstance(value, str)
+            and value not in cited] == []  # fmt: skip
+
+
+def test_upstreams_by_family_are_written_as_calls_name_them() -> None:
+    families = (sources.DASHSCOPE, sources.ZHIPU, sources.AZURE)
+    assert all(name == name.lower() for family in families for name in family)

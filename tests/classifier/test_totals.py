@@ -1,0 +1,77 @@
+"""What the calls of a rollout add up to."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier import Usage, UsageSource, judge
+from tests.builders import exchange, rollout
+
+
+def test_a_call_without_a_status_counts_under_network() -> None:
+    verdict = judge(rollout("net*2 503"))
+    assert verdict.status_counts == {"503": 1, "network": 2}
+    assert verdict.dominant_status is None
+    assert verdict.fingerprint == "provider_error:network"
+
+
+def test_refused_calls_count_no_tokens() -> None:
+    verdict = judge(rollout("429*4"))
+    tokens = (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens, verdict.tool_calls)
+    assert tokens == (0, 0, 0, 0)
+
+
+def test_unknown_tokens_stay_unknown() -> None:
+    verdict = judge(rollout("200+unread"))
+    assert (verdict.input_tokens, verdict.total_tokens, verdict.tool_calls) == (None, None, None)
+    assert judge(rollout()).total_tokens is None
+
+
+def test_known_tokens_are_summed_beside_unknown_ones() -> None:
+    verdict = judge(rollout("200+tool*2 200+unread 429 200"))
+    assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (30, 60, 90)
+    assert verdict.tool_calls == 2
+
+
+def test_normalised_totals_are_summed_where_the_providers_numbers_differ() -> None:
+    cached = Usage(
+        input_tokens=5, input_total=905, output_tokens=20, output_total=50,
+        source=UsageSource.PROVIDER,
+    )  # fmt: skip
+    verdict = judge(rollout(exchanges=(exchange(usage=cached),)))
+    assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (905, 50, 955)
+
+
+def test_a_stated_total_is_used_where_the_sides_are_unknown() -> None:
+    only_total = Usage(total_tokens=77, source=UsageSource.PROVIDER)
+    verdict = judge(rollout(exchanges=(exchange(usage=only_total),)))
+    assert (verdict.input_tokens, verdict.total_tokens) == (None, 77)
+
+
+def test_cost_is_what_providers_state_and_none_where_none_does() -> None:
+    priced = exchange(usage=Usage(cost_usd=0.25))
+    assert judge(rollout(exchanges=(priced, exchange(at=1.0)))).cost_usd == 0.25
+    assert judge(rollout("200")).cost_usd is None
+
+
+def test_lost_time_is_failed_calls_and_the_waits_before_their_retries() -> None:
+    failed = exchange(429, at=0.0, took=0.5)
+    again = exchange(429, at=2.0, took=1.0)
+    fine = exchange(200, at=7.0, took=30.0)
+    verdict = judge(rollout(exchanges=(failed, again, fine)))
+    assert verdict.lost_s == pytest.approx(7.0)
+
+
+def test_waits_that_overlap_are_lost_once() -> None:
+    one, other = exchange(503, at=0.0, took=10.0), exchange(503, at=5.0, took=10.0, id="y")
+    assert judge(rollout(exchanges=(one, other))).lost_s == pytest.approx(15.0)
+
+
+def test_what_the_agent_did_behind_its_last_failure_is_not_lost() -> None:
+    late = exchange(200, at=500.0, model="gpt-5-mini", has_tools=False)
+    assert judge(rollout(exchanges=(exchange(401, took=0.5), late))).lost_s == pytest.approx(0.5)
+
+
+def test_lost_time_is_zero_without_failures_and_none_when_no_duration_is_known() -> None:
+    assert judge(rollout("200*3")).lost_s == 0.0
+    assert judge(rollout(exchanges=(exchange(401, took=None),))).lost_s is None

@@ -1,0 +1,52 @@
+"""Which warnings a verdict has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from classifier import judge
+from tests.builders import calls, exchange, rollout
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "warnings"),
+    [
+        ("200", {}, ()),
+        ("200 400", {}, ("ended_on_rejection",)),
+        ("200 400 200", {}, ()),
+        ("200 400+context_length", {}, ("ended_on_rejection", "context_length")),
+        ("200 400+content_filter 200", {}, ("content_filter",)),
+        ("200+refusal 200", {}, ("refusals",)),
+        ("200+length", {}, ("truncated_by_max_tokens",)),
+        ("200 200+empty", {}, ("empty_answers",)),
+        ("200 left", {}, ("left_by_agent",)),
+        ("left", {}, ("calls_never_answered", "left_by_agent")),
+        ("200+nousage", {}, ("usage_missing",)),
+        ("200+unread", {}, ("usage_missing", "answers_unread")),
+        ("200 lost", {}, ("calls_lost",)),
+        ("200", {"gaps": 1}, ("calls_unrecorded",)),
+        ("200 pending", {}, ("calls_in_flight",)),
+        ("", {"total_tokens": 9}, ("calls_bypass_the_proxy",)),
+        ("", {"total_tokens": 9, "usage_channel": "none"}, ()),
+        ("200+tool@o5 503@o5 200+tool@o4", {"model": "o5"}, ("ended_on_failure",)),
+    ],
+)
+def test_warnings_tell_what_does_not_decide(
+    text: str, said: dict[str, Any], warnings: tuple[str, ...]
+) -> None:
+    assert judge(rollout(text, **said)).warnings == warnings
+
+
+def test_an_agent_that_repeats_one_failing_request_is_warned_of() -> None:
+    same = tuple(replace(x, request_digest="d") for x in calls("200+truncated*10"))
+    assert "request_repeated" in judge(rollout(exchanges=same)).warnings
+    assert "request_repeated" not in judge(rollout(exchanges=same[:9])).warnings
+    assert "request_repeated" not in judge(rollout("200+truncated*10")).warnings
+
+
+def test_injected_faults_show() -> None:
+    drilled = rollout(exchanges=(exchange(503, injected=True), exchange(at=1.0)))
+    assert judge(drilled).warnings == ("faults_injected",)

@@ -1,0 +1,14 @@
+"""The dialect of unknown formats."""
+
+from __future__ import annotations
+
+from proxy.wire.dialect import Reading
+from proxy.wire.dialects.opaque import OPAQUE
+
+
+def test_nothing_is_guessed() -> None:
+    reading = Reading()
+    OPAQUE.read(reading, {"usage": {"prompt_tokens": 1}, "choices": [{}]}, "message_stop")
+    assert reading == Reading()
+    assert OPAQUE.totals(reading) == (None, None)
+    assert not OPAQUE.known

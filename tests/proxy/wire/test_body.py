@@ -1,0 +1,55 @@
+"""Response bodies that are no streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier.records import Flaw
+from proxy.wire import routes
+from proxy.wire.body import read_body
+from proxy.wire.payloads import PayloadReader
+from tests.proxy.wire.samples import chat, delta, lines
+
+USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+
+def payloads(path: bytes = b"/v1/chat/completions") -> PayloadReader:
+    return PayloadReader(routes.route("POST", path))
+
+
+def test_a_json_body_is_complete() -> None:
+    reading, complete, flaw = read_body(chat(USAGE), payloads(), 200)
+    assert (reading.input_tokens, reading.output_tokens) == (1, 2)
+    assert (complete, flaw) == (True, None)
+
+
+def test_a_list_of_objects_is_read_one_by_one() -> None:
+    body = b"[" + chat(USAGE) + b',"text",' + chat(USAGE | {"total_tokens": 9}) + b"]"
+    reading, complete, _ = read_body(body, payloads(), 200)
+    assert (reading.total_tokens, complete) == (9, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "flaw"),
+    [(b"", Flaw.EMPTY_BODY), (b" \n", Flaw.EMPTY_BODY), (b"\n<!DOCTYPE html><p>", Flaw.HTML_BODY),
+     (b'{"choices":[', Flaw.TRUNCATED), (b"plain", None), (b'"text"', None), (b"12", None)],
+)  # fmt: skip
+def test_what_is_no_object_has_its_flaw(body: bytes, flaw: Flaw | None) -> None:
+    assert read_body(body, payloads(), 200)[1:] == (False, flaw)
+
+
+def test_json_lines_are_events_and_truncated_without_an_end() -> None:
+    body = lines(delta(content="a"), delta(content="b"))
+    assert read_body(body, payloads(), 200)[1:] == (False, Flaw.TRUNCATED)
+    finished = lines(delta(content="a"), delta("stop"))
+    assert read_body(finished, payloads(), 200)[2] is None
+
+
+@pytest.mark.parametrize("body", [b"over quota", b'"over quota"'])
+def test_a_text_is_an_error_only_where_the_status_is_one(body: bytes) -> None:
+    failed, fine = payloads(), payloads()
+    read_body(body, failed, 429)
+    read_body(body, fine, 200)
+    assert failed.error is not None
+    assert failed.error.message == "over quota"
+    assert fine.error is None

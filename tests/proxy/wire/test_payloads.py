@@ -1,0 +1,71 @@
+"""The payloads of one response: what each adds, and the first error."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.wire import routes
+from proxy.wire.dialect import Reading
+from proxy.wire.framing.sse import SseEvent
+from proxy.wire.payloads import PayloadReader, parse_json
+from tests.proxy.wire.samples import delta, dump
+
+
+def payloads(path: bytes = b"/v1/chat/completions") -> PayloadReader:
+    return PayloadReader(routes.route("POST", path))
+
+
+def test_every_event_is_worth_parsing_until_output_was_seen() -> None:
+    one, text = payloads(), dump(delta(content="more"))
+    assert one.is_worth_parsing(Reading(), text)
+    assert not one.is_worth_parsing(Reading(output=True), text)
+    assert one.is_worth_parsing(Reading(output=True), dump(delta("stop")))
+    assert one.is_worth_parsing(Reading(output=True), b"[DONE]")
+
+
+def test_the_terminal_event_ends_the_reading() -> None:
+    reading = Reading()
+    payloads().read_event(reading, SseEvent(None, b"[DONE]"))
+    assert reading.ended
+
+
+def test_the_first_error_is_kept() -> None:
+    one, reading = payloads(), Reading()
+    for message in ("first", "second"):
+        one.read_document(reading, dump({"error": {"message": message}}), None)
+    assert one.error is not None
+    assert one.error.message == "first"
+
+
+@pytest.mark.parametrize("data", [b"no json", b'"no json"'])
+def test_an_error_event_may_be_a_text(data: bytes) -> None:
+    one = payloads()
+    one.read_document(Reading(), data, "error")
+    assert one.error is not None
+    assert one.error.message == "no json"
+
+
+def test_the_first_payload_tells_two_dialects_of_one_path_apart() -> None:
+    one = payloads(b"/v1/chat")
+    assert one.api == "cohere.v1.chat"
+    one.read(Reading(), delta(content="a"), None)
+    assert (one.api, one.dialect.name) == ("openai.chat", "openai.chat")
+
+
+def test_a_payload_that_was_read_outdates_the_repeated_one() -> None:
+    one = payloads(b"/v1beta/models/m:generateContent")
+    one.repeated = b"{}"
+    one.read(Reading(), {"usageMetadata": {"promptTokenCount": 1}}, None)
+    assert one.repeated is None
+
+
+def test_an_exception_without_a_json_body_has_its_header_s_message() -> None:
+    one = payloads()
+    one.read_exception("ThrottlingException", b"", "slow down")
+    assert one.error is not None
+    assert (one.error.type, one.error.message) == ("ThrottlingException", "slow down")
+
+
+def test_what_is_no_json_is_none() -> None:
+    assert parse_json(b"{") is parse_json(b"") is None
+    assert parse_json(b"[1]") == [1]

@@ -1,0 +1,93 @@
+"""One response as it arrives: encoding, framing, payloads."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from classifier.records import Flaw
+from proxy.wire import routes
+from proxy.wire.response import ReadLimits, ResponseReader
+from proxy.wire.unreadable import Unreadable
+from tests.proxy.wire.samples import EVENTS, JSON, NDJSON, SSE, chat, chunk, delta, lines, sse
+
+USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+STREAM = sse(delta(content="a"), delta("stop"))
+CHAT, INVOKE = "/v1/chat/completions", "/model/m/invoke-with-response-stream"
+
+
+def reader(type_: str, path: str = CHAT, *, status: int = 200, **headers: str) -> ResponseReader:
+    one = ResponseReader(routes.route("POST", path.encode()), ReadLimits(body_bytes=1000))
+    pairs = [(b"content-type", type_.encode())]
+    pairs += [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
+    one.head(status, pairs, dict(pairs))
+    return one
+
+
+@pytest.mark.parametrize(
+    ("type_", "body", "path", "framed"),
+    [
+        (SSE, STREAM, CHAT, True),
+        (JSON, STREAM, CHAT, True),  # content types are often wrong
+        (SSE, chat(USAGE), CHAT, False),
+        (NDJSON, lines(delta("stop")), CHAT, True),
+        (EVENTS, chunk({"outputText": "a", "completionReason": "FINISH"}), INVOKE, True),
+        (JSON, chat(USAGE), CHAT, False),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_the_first_bytes_tell_a_stream_from_a_body(
+    type_: str, body: bytes, path: str, framed: bool, size: int
+) -> None:
+    if type_ == SSE and not framed:
+        body = b"[" + body + b"]"  # no SSE begins so
+    one = reader(type_, path)
+    for at in range(0, len(body), size):
+        one.feed(body[at : at + size])
+    assert one.framed is framed
+    reading, _, flaw = one.end()
+    assert reading.finish_reason is not None
+    assert flaw is None
+
+
+def test_an_encoded_body_is_decoded() -> None:
+    one = reader(JSON, content_encoding="gzip")
+    one.feed(gzip.compress(chat(USAGE)))
+    assert one.end()[0].total_tokens == 3
+
+
+def test_an_unknown_encoding_is_unreadable() -> None:
+    with pytest.raises(Unreadable):
+        reader(JSON, content_encoding="lz4")
+
+
+def test_a_body_over_its_limit_is_unreadable() -> None:
+    one = reader(JSON)
+    one.feed(b"{" + b" " * 900)
+    with pytest.raises(Unreadable, match="over 1000 bytes"):
+        one.feed(b" " * 200)
+
+
+def test_a_stream_of_blanks_is_empty() -> None:
+    one = reader(NDJSON)
+    one.feed(b" \n")
+    assert one.end()[2] is Flaw.EMPTY_BODY
+
+
+def test_the_end_may_be_asked_for_in_the_middle() -> None:
+    one = reader(SSE)
+    one.feed(STREAM[:-20])
+    assert one.end()[1] is False
+    one.feed(STREAM[-20:])
+    assert one.end()[1] is True
+
+
+def test_events_are_skimmed_between_events_once_output_was_seen() -> None:
+    one = reader(SSE)
+    one.feed(sse(delta(role="assistant"), done=False))
+    assert one.skim is None
+    one.feed(sse(delta(content="a"), done=False))
+    assert one.skim is not None
+    one.feed(b"data: {")
+    assert one.skim is None
