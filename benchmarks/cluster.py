@@ -1,4 +1,4 @@
-"""Three services behind nginx lose processes and their database under load: what do agents see?
+"""Load on three services behind nginx that lose processes and their database.
 
 It compares what agents saw with what is recorded, and mends nothing: no fault is waited out.
 """
@@ -119,7 +119,7 @@ def play(request: Request) -> Answer:
 
 
 def fates(kind: Kind) -> Iterator[str]:
-    """What becomes of a rollout's attempts, one after another."""
+    """Run a rollout's attempts one after another."""
     if kind is Kind.DEAD:
         yield from itertools.repeat("dead")
     if kind is Kind.STUMBLING:
@@ -177,7 +177,7 @@ class Agent:
             self.seen.failed[self.seen.phase, trouble] += 1
 
     async def _attempt(self, base: str, rollout: str, fate: str) -> tuple[str | None, bool]:
-        """What went wrong on the way, if anything, and whether an SDK tries again."""
+        """Return what went wrong in transit, and whether an SDK would retry."""
         made = Attempt(rollout=rollout)
         self.seen.attempts.append(made)
         number = str(len(self.seen.attempts))
@@ -349,7 +349,7 @@ class Report:
     found: Found
 
     def lines(self) -> Iterator[str]:
-        """What docs/reliability.md tells of it."""
+        """Return the figures of docs/reliability.md."""
         seen, found = self.seen, self.found
         finished = sum(made.finished and made.exchange is not None for made in seen.attempts)
         yield f"{len(seen.rollouts)} rollouts, {seen.calls} calls, {len(seen.attempts)} requests"

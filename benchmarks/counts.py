@@ -66,7 +66,7 @@ class Count:
     by_module: dict[str, float]
 
     def each(self, times: int, less: Count | None = None) -> Count:
-        """This count, ``less`` another, over so many times."""
+        """Return this count minus ``less``, divided by a number of repetitions."""
         modules = set(self.by_module) | set(less.by_module if less else ())
         return Count(
             opcodes=(self.opcodes - (less.opcodes if less else 0)) / times,
@@ -255,7 +255,7 @@ class Service:
 
     @contextlib.contextmanager
     def _stopped(self) -> Iterator[None]:
-        """The service's event loop stands still."""
+        """Stop the service's event loop for the duration of the block."""
         stopped, go_on = threading.Event(), threading.Event()
 
         def stand() -> None:

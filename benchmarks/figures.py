@@ -80,7 +80,7 @@ def nine_thousand_streams(bench: Bench, subject: Subject) -> Numbers:
 
 
 def _streams(bench: Bench, subject: Subject, streams: int, model: str, ramp_s: float) -> Numbers:
-    """The memory streams take, and how late a chunk is.
+    """Measure the memory that streams take, and how late a chunk is.
 
     Raises:
         RuntimeError: one failed, or this process may not open enough files for them.

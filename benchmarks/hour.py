@@ -67,7 +67,7 @@ def _memory(bench: Bench, subject: Subject) -> Numbers:
 
 
 def _near(seen: list[tuple[float, float]], at_s: float) -> float:
-    """The memory at a time, as the median of the nine looks next to it."""
+    """Return the memory at a time: the median of the nine nearest samples."""
     nearest = sorted(seen, key=lambda look: abs(look[0] - at_s))[:9]
     return median(mb for _, mb in nearest)
 

@@ -80,7 +80,7 @@ class Tally:
 
 
 def play(request: Request) -> Answer:
-    """What the provider answers: any of the scripts, by the call's name."""
+    """Return what the provider answers: any of the scripts, by the call's name."""
     return random.Random(request.header(CALL)).choice(SCRIPTS)
 
 
@@ -241,7 +241,7 @@ def run(
 
 @contextlib.contextmanager
 def postgresql() -> Iterator[str]:
-    """A database of a server of its own."""
+    """Create a database on a separate server."""
     programs = binaries()
     assert programs is not None, "PostgreSQL is not installed here"
     server = Server(programs)

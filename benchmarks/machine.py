@@ -19,14 +19,14 @@ from typing import IO
 
 
 def free_port() -> int:
-    """A loopback port that was free a moment ago."""
+    """Return a loopback port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def cores() -> tuple[int, int] | None:
-    """The core for what is measured and the one for the rest; None where there is one only."""
+    """Return the core for what is measured and the one for the rest; None with a single core."""
     allowed = sorted(os.sched_getaffinity(0))
     return (allowed[0], allowed[1]) if len(allowed) > 1 else None
 
@@ -40,7 +40,7 @@ def running(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process on one core, terminated at the end of the ``with``."""
+    """Run a process on one core, terminated at the end of the ``with``."""
     process = subprocess.Popen(
         [*pinned(core), *map(str, command)], stdout=log, stderr=log, env=env, cwd=cwd
     )
@@ -56,7 +56,7 @@ def running(
 
 
 def pinned(core: int | None) -> list[str]:
-    """What to put before a command so that it stays on one core."""
+    """Return the command prefix that pins a command to one core."""
     return [] if core is None else ["taskset", "--cpu-list", str(core)]
 
 
@@ -75,7 +75,7 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], timeout_s: float 
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that descend from it."""
+    """Return a process and its descendants."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -124,7 +124,7 @@ def _cpu_ticks() -> tuple[int, int]:
 
 
 def description(python: Path | None = None) -> dict[str, object]:
-    """The machine and the interpreter, this one or another: a PGO build is 10-15 % faster.
+    """Describe the machine and an interpreter: a PGO build is 10-15 % faster.
 
     Raises:
         SystemExit: the other interpreter is of another version, so that compiled packages of

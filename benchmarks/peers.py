@@ -86,7 +86,7 @@ def _origin(stage: Stage) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What is measured beside truezero and is installed, by name."""
+    """Return the installed peers by name."""
     known = {"nginx": _nginx(), "litellm": _litellm(), "portkey": _portkey()}
     return {name: version for name, version in known.items() if version}
 

@@ -49,7 +49,7 @@ class Found:
 
 @contextlib.contextmanager
 def playing(megabytes: float) -> Iterator[Provider]:
-    """A provider of long streams, and of small answers to those who ask for them."""
+    """Run a provider of long streams, and of small answers on request."""
     long = Answer(
         headers=answers.SSE,
         body=(EVENT,) * round(megabytes * 1e6 / len(EVENT)),
@@ -125,7 +125,7 @@ def wait_until_ended(service: Service, wave: str, readers: int, found: Found) ->
 
 
 def run(home: Path, readers: int, *, megabytes: float, seconds: float, waves: int) -> list[Found]:
-    """Some waves of readers, one after the other, at one service."""
+    """Run waves of readers one after another against one service."""
     with (
         playing(megabytes) as provider,
         Service(home, provider.url, LOG_LEVEL="error") as service,

@@ -96,7 +96,7 @@ class Results:
 
 
 def read(files: Sequence[Path]) -> Results:
-    """The figures of several files; the last one that has a figure tells it.
+    """Return the figures of several files; the last one that has a figure tells it.
 
     Raises:
         SystemExit: they are of different machines or interpreters, which no table may mix.
@@ -114,7 +114,7 @@ def read(files: Sequence[Path]) -> Results:
 
 
 def page(results: Results) -> str:
-    """The page, in Markdown."""
+    """Return the page, in Markdown."""
     parts = [_HEAD, *_warning(results), _goals(results), _numbers(results), _HOW, _machine(results)]
     if results.problems:
         parts.append("## What failed\n\n" + "\n".join(f"- {each}" for each in results.problems))
@@ -143,7 +143,7 @@ def _goal(row: Row, goal: Goal, found: Mapping[str, object] | None) -> str:
 
 
 def _reached(row: Row, goal: Goal, found: Mapping[str, object], one: str) -> tuple[str, str]:
-    """A goal's number and whether it is reached; what is not compiled has neither."""
+    """Return a goal's number and whether it is reached; what is not compiled has neither."""
     number = told(goal, found, one)
     if number is None:
         return ("", "") if one == "compiled" else (UNKNOWN, "not measured")
@@ -152,7 +152,7 @@ def _reached(row: Row, goal: Goal, found: Mapping[str, object], one: str) -> tup
 
 
 def _compared(row: Row, peer: str, number: float | None) -> str:
-    """A comparison in words: times the other's, times less than it, or so much more."""
+    """Return a comparison in words: a multiple, a fraction or a difference."""
     name = NAMES.get(peer, peer)
     if number is None:
         return UNKNOWN
@@ -180,7 +180,7 @@ def _line(row: Row, found: Mapping[str, object]) -> str:
 
 
 def shown(number: float | None, unknown: str = UNKNOWN) -> str:
-    """A number as people read it: three digits that count, whole ones whole."""
+    """Format a number with three significant digits; integers in full."""
     if number is None:
         return unknown
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
@@ -198,7 +198,7 @@ def _machine(results: Results) -> str:
 
 
 def drawing(results: Results) -> str:
-    """The picture: who takes how much CPU, least first."""
+    """Draw the picture: CPU of each subject, least first."""
     titles = {
         "exchange.cpu_us": "CPU µs per exchange of 1.5 kB (logarithmic)",
         "chunk.cpu_us": "CPU µs per SSE chunk (logarithmic)",
@@ -217,7 +217,7 @@ def _bars(results: Results, key: str) -> dict[str, float]:
 
 
 def write(results: Results) -> None:
-    """The page, its picture, and the numbers both are made of."""
+    """Write the page, its picture, and the numbers behind both."""
     data = {
         "machine": results.machine,
         "problems": list(results.problems),

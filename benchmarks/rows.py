@@ -181,7 +181,7 @@ def summarised(rounds: Rounds) -> dict[str, dict[str, object]]:
 
 
 def value(found: Mapping[str, object], kind: str, name: str) -> float | None:
-    """A median (``medians``) of one row, or a comparison (``compared``, and that of what is
+    """Return a median (``medians``) of one row, or a comparison (``compared``, and that of what is
     ``compiled``); None where unknown."""
     known = found[kind]
     assert isinstance(known, Mapping)
@@ -190,7 +190,7 @@ def value(found: Mapping[str, object], kind: str, name: str) -> float | None:
 
 
 def told(goal: Goal, found: Mapping[str, object], one: str = "truezero") -> float | None:
-    """The number of a row that a goal asks for, of truezero or of its compiled copy."""
+    """Return the number of a row that a goal asks for, of truezero or of its compiled copy."""
     if not goal.peer:
         return value(found, "medians", one)
     return value(found, "compared" if one == "truezero" else one, goal.peer)

@@ -252,7 +252,7 @@ def alone(run: Run, bench: Bench, names: Sequence[str], rounds: int) -> None:
 
 
 def verdicts(run: Run, stage: Stage, sizes: Sequence[int]) -> None:
-    """What the control services take, in a process of its own (`benchmarks.verdicts`)."""
+    """Measure verdicts and summaries in a separate process (`benchmarks.verdicts`)."""
     asked = f"asyncio.run(measure({[*sizes]}, 10_000))"
     code = f"import asyncio, json; from benchmarks.verdicts import measure; json.dump({asked}, out)"
     command = [str(stage.python or sys.executable), "-c", f"import sys; out = sys.stdout; {code}"]

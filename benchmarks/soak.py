@@ -163,7 +163,7 @@ async def _read(made: Made, answer: UpstreamResponse) -> bool:
 
 
 async def load(base: str, per_s: float, seconds: float, soak: Soak) -> None:
-    """Calls at a steady rate, whatever becomes of those before."""
+    """Make calls at a steady rate, regardless of earlier ones."""
     names, weights = list(FATES), list(FATES.values())
     numbers = itertools.count(1)
     under_way: set[asyncio.Task[None]] = set()
@@ -184,7 +184,7 @@ async def load(base: str, per_s: float, seconds: float, soak: Soak) -> None:
 
 
 async def watch(service: Service, provider: Provider, soak: Soak) -> None:
-    """What the service holds of memory and owes to the database, every second."""
+    """Sample the service's memory and its backlog every second."""
     while True:
         soak.memory_mb.append(machine.resident_mb(service.pid))
         provider.requests.clear()
@@ -225,7 +225,7 @@ def _ready(service: Service) -> dict[str, int]:
 
 
 def compare(soak: Soak, database: Path) -> Counter[str]:
-    """What is wrong with the record, by sentence; empty where nothing is."""
+    """Return what is wrong with the record, one sentence each."""
     wrong: Counter[str] = Counter()
     seen, strange = set(), 0
     with contextlib.closing(sqlite3.connect(database)) as connection:

@@ -96,7 +96,7 @@ def nginx(stage: Stage) -> Iterator[Subject]:
 
 
 def _let_workers_in(home: str) -> None:
-    """Started by root, nginx gives its workers another user, who must reach the folder."""
+    """Make the folder readable to nginx's workers, which run as another user under root."""
     Path(home).chmod(0o777)
 
 
@@ -109,7 +109,7 @@ def truezero(stage: Stage) -> Iterator[Subject]:
 
 @contextlib.contextmanager
 def compiled(stage: Stage) -> Iterator[Subject]:
-    """The same from the copy that ``make compiled`` makes.
+    """Run the compiled copy of ``make compiled``.
 
     Raises:
         FileNotFoundError: there is none.
@@ -144,7 +144,7 @@ def _wait_until_ready(port: int) -> None:
 
 
 def serve_command(port: int, python: Path | None = None) -> list[str]:
-    """The command a user runs, from the environment this runs in or by another interpreter."""
+    """Return the command a user runs, with this interpreter or another."""
     script = Path(sys.executable).with_name("truezero")
     base = [str(python or sys.executable), "-m", "truezero"]
     if python is None and script.exists():
@@ -153,7 +153,7 @@ def serve_command(port: int, python: Path | None = None) -> list[str]:
 
 
 def serve_env(stage: Stage, home: Path, code: Path = ROOT) -> dict[str, str]:
-    """Settings: the provider and the database; none is taken from the caller's."""
+    """Return the service's settings: provider and database, nothing from the environment."""
     return {
         **clean_env(),
         "PYTHONPATH": python_path(stage.python, code),
@@ -163,7 +163,7 @@ def serve_env(stage: Stage, home: Path, code: Path = ROOT) -> dict[str, str]:
 
 
 def clean_env() -> dict[str, str]:
-    """The environment without settings of truezero's.
+    """Return the environment without settings of truezero's.
 
     Modules are compiled once, as pip leaves them, and not at every start.
     """

@@ -104,7 +104,7 @@ def fill(file: Path, first: int, last: int) -> None:
 
 
 def calls(rollout: int) -> Iterator[tuple[object, ...]]:
-    """The calls of one rollout, one a second, as rows; the next rollout begins a second later."""
+    """Return the calls of one rollout as rows, one a second."""
     _, _, _, *rest = exchange_row(CALL)
     for number in range(PER_ROLLOUT):
         begun = FIRST_AT + rollout + number
@@ -114,7 +114,7 @@ def calls(rollout: int) -> Iterator[tuple[object, ...]]:
 async def make_batch(
     control: ControlServices, database: Database, batch: str, size: int, failing: int
 ) -> None:
-    """A batch of rollouts with one call and an outcome each; every so many-th call failed."""
+    """Create a batch of rollouts with one call and an outcome each; every n-th call failed."""
     names = [f"{batch}-{number}" for number in range(size)]
     for number, name in enumerate(names):
         facts = RolloutRequest(id=name, batch=batch, task=f"t-{number}", attempt=0, model="gpt-5")
@@ -143,7 +143,7 @@ async def verdicts(database: Database, filled: int) -> list[Round]:
 
 
 async def summaries(database: Database, batch: str) -> list[Round]:
-    """Summed up anew each time, as after every change."""
+    """Measure the summary without a cache, as after every change."""
     return [await _round(services(database).batches.summary(batch)) for _ in range(SUMMED)]
 
 

@@ -161,7 +161,7 @@ def _well(run: _Run) -> Measured:
 
 def _conduct(*, stopped: bool, answered: bool) -> str:
     if stopped:
-        return "went on until it was stopped"
+        return "kept running until stopped"
     return "answered" if answered else "gave no answer"
 
 

@@ -26,7 +26,7 @@ HIDDEN = Measured(
     agent="Some agent",
     version="1.2.3",
     fault="auth",
-    conduct="hid it",
+    conduct="hid the failure",
     exit_code=0,
     calls=3,
     retries=2,
@@ -77,7 +77,7 @@ def test_every_fault_is_one_that_can_be_drilled() -> None:
 
 def test_a_line_says_what_was_hidden_and_what_the_verdict_was() -> None:
     (line,) = page.table([HIDDEN]).splitlines()[2:]
-    cells = "Some agent 1.2.3 | auth | hid it | 0 | 3 | 2 | 4.2 | **yes** | api_error auth"
+    cells = "Some agent 1.2.3 | auth | hid the failure | 0 | 3 | 2 | 4.2 | **yes** | api_error auth"
     assert line == f"| {cells} |"
 
 

@@ -141,7 +141,7 @@ def test_an_agent_that_is_killed_ends_as_shells_tell_it(
 ) -> None:
     done = run("--json", *python("ask(); os.kill(os.getpid(), 9)"), url=service.url)
     assert done.returncode == 128 + 9
-    assert told(done)["result"]["error"] == "ended by SIGKILL"
+    assert told(done)["result"]["error"] == "killed by SIGKILL"
 
 
 def test_a_command_that_is_not_there_is_recorded_as_no_setup(
@@ -149,7 +149,7 @@ def test_a_command_that_is_not_there_is_recorded_as_no_setup(
 ) -> None:
     done = run("--id", rollout, "--", "no-such-agent", "--key", "sk-secret", url=service.url)
     assert (done.returncode, done.stdout) == (127, "")
-    assert "not_judged: no-such-agent: no such command" in done.stderr
+    assert "not_judged: no-such-agent: command not found" in done.stderr
     result = service.get(f"/rollouts/{rollout}/result")
     assert (result["status"], result["prompts_executed"]) == ("setup_failed", 0)
     assert "sk-secret" not in json.dumps(result)
@@ -221,7 +221,7 @@ def test_a_service_of_its_own_serves_where_none_answers_and_is_gone_afterwards(
     alone: Alone,
 ) -> None:
     assert alone.seen["asked"] == 200
-    assert "one of its own serves this run" in alone.done.stderr
+    assert "starting a temporary one for this run" in alone.done.stderr
     assert list(alone.folder.iterdir()) == []
     with pytest.raises(httpx.ConnectError):
         httpx.get(str(httpx.URL(alone.seen["base_url"]).copy_with(path="/healthz")))
@@ -245,7 +245,7 @@ def test_a_run_inside_a_run_has_a_service_of_its_own(
     text = f"import subprocess; ask(); sys.exit(subprocess.run({inner!r}, {elsewhere}).returncode)"
     done = run(*python(text), url=service.url)
     assert done.returncode == 77, done.stderr
-    assert "one of its own serves this run" in done.stderr
+    assert "starting a temporary one for this run" in done.stderr
     assert "suspected_api_error" in done.stderr.splitlines()[-2]
     assert "healthy (1 calls" in done.stderr.splitlines()[-1]
 
@@ -267,7 +267,7 @@ class Other(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize(
     ("version", "said"),
-    [("99.1.0", "the service is truezero 99.1.0"), ("", "is it another version?")],
+    [("99.1.0", "the service is truezero 99.1.0"), ("", "the service may be another version")],
 )
 def test_another_version_is_one_sentence(version: str, said: str) -> None:
     handler = type("Handler", (Other,), {"version": version})
@@ -287,7 +287,7 @@ def test_with_a_token_an_agent_proves_itself_and_a_wrong_token_is_one_sentence(
         wrong = run("--", "true", url=guarded.url, TRUEZERO_ADMIN_TOKEN="other")
         done = run(*python("print(ask())"), url=guarded.url, TRUEZERO_ADMIN_TOKEN="t0ken")
     assert (wrong.returncode, len(wrong.stderr.splitlines())) == (1, 1)
-    assert "does not take this token" in wrong.stderr
+    assert "rejected the token" in wrong.stderr
     assert (done.returncode, done.stdout) == (0, "200\n")
 
 

@@ -1,7 +1,4 @@
-"""Prints verdicts as tables and sentences for people.
-
-It computes nothing: what it shows, the service said.
-"""
+"""Print verdicts and batches as tables and sentences for people."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ HEALTH_STYLE = {
 
 
 def headline(verdict: models.Verdict) -> str:
-    """Health and reason in one coloured line."""
+    """Return health and reason in one coloured line."""
     style = HEALTH_STYLE[verdict.health]
     reason = escape(_reason(verdict).removeprefix(verdict.health))
     gap = "" if reason.startswith((":", " ")) else " "
@@ -38,13 +35,14 @@ def _reason(verdict: models.Verdict) -> str:
     if verdict.error:
         return verdict.error
     if verdict.recovered_requests:
-        return f"({verdict.recovered_requests} failed call(s), recovered)"
+        plural = "" if verdict.recovered_requests == 1 else "s"
+        return f"({verdict.recovered_requests} failed call{plural}, recovered)"
     reached = verdict.health == "healthy" and verdict.total_requests
     return "" if reached else f"({verdict.rule})"
 
 
 def print_verdict(verdict: models.Verdict, calls: Sequence[models.Exchange]) -> None:
-    """One rollout: the verdict, its facts, and each call."""
+    """Print one rollout: verdict, attributes and calls."""
     console = Console()
     console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}")
     facts = {
@@ -55,7 +53,7 @@ def print_verdict(verdict: models.Verdict, calls: Sequence[models.Exchange]) -> 
         "retry": f"{'yes' if verdict.retry.eligible else 'no'}: {verdict.retry.reason}",
         "tokens": _tokens(verdict),
         "warnings": ", ".join(verdict.warnings) or None,
-        "provisional": "yes: the runner has not reported" if verdict.provisional else None,
+        "provisional": "yes: no outcome reported yet" if verdict.provisional else None,
     }
     grid = Table.grid(padding=(0, 2))
     for name, value in facts.items():
@@ -82,7 +80,7 @@ def _calls_table(calls: Sequence[models.Exchange], evidence: set[str]) -> Table:
             str(call.status or "–"),
             call.ending or "in flight",
             escape(call.model or "–"),
-            f"{_shown(call.input_total)} / {_shown(call.output_total)}",
+            f"{_count(call.input_total)} / {_count(call.output_total)}",
             "–" if call.duration_s is None else f"{call.duration_s:.2f}",
             escape(" ".join(filter(None, (call.subcategory, call.error_code)))),
             "evidence" if call.id in evidence else "",
@@ -90,27 +88,27 @@ def _calls_table(calls: Sequence[models.Exchange], evidence: set[str]) -> Table:
     return table
 
 
-def _shown(count: int | None) -> str:
+def _count(count: int | None) -> str:
     return "?" if count is None else str(count)
 
 
 def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
-    """A verdict in one plain line: health, reason, and what it cost.
+    """Return a verdict in one plain line: health, reason and cost.
 
     Arguments:
-        error: what the runner said, where the verdict says nothing.
+        error: the runner's error, shown if the rollout was not judged.
     """
     calls = f"{verdict.total_requests} calls"
     facts = ", ".join(filter(None, (calls, _tokens(verdict), _dollars(verdict.cost_usd))))
     reason = _reason(verdict)
     if verdict.health == "not_judged" and error:
         reason = f"{verdict.health}: {error}"
-    said = reason if reason.startswith(verdict.health) else f"{verdict.health} {reason}".strip()
-    return f"{verdict.rollout_id}: {said} ({facts})"
+    line = reason if reason.startswith(verdict.health) else f"{verdict.health} {reason}".strip()
+    return f"{verdict.rollout_id}: {line} ({facts})"
 
 
 def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
-    """A batch: what it stands on, what struck it, and what to do."""
+    """Print a batch: scores, causes of failure and rollouts to run again."""
     console = Console(soft_wrap=True)
     console.print(batch_table(summary, breaker))
     for item in summary.retry:
@@ -119,7 +117,7 @@ def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
 
 
 def batch_table(summary: models.BatchSummary, breaker: models.Breaker) -> RenderableType:
-    """A batch's numbers and its lanes, as the service gives them."""
+    """Return a batch's numbers and its open breakers as a table."""
     grid = Table.grid(padding=(0, 2))
     for name, value in _batch_facts(summary).items():
         if value:
@@ -135,13 +133,13 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
     return {
         "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
         "rollouts": f"{summary.rollouts}, {summary.pending} pending, {summary.skipped} skipped",
-        "score": f"{_score(summary.score_effective)} over what was measured ({measured})",
-        "as usually told": f"{_score(summary.score_all)}; the truth lies {bounds}",
+        "score": f"{_score(summary.score_effective)} over measured tasks ({measured})",
+        "failures as 0": f"{_score(summary.score_all)}; the true score is {bounds}",
         "health": _counts(summary.health, HEALTH_STYLE),
         "causes": _counts(summary.fingerprint, {}),
         "tokens": _batch_tokens(summary),
         "cost": _dollars(summary.cost_usd),
-        "run although scored": ", ".join(map(escape, summary.retried_after_score)),
+        "rerun although scored": ", ".join(map(escape, summary.retried_after_score)),
     }
 
 
@@ -150,13 +148,13 @@ def _stopped(breaker: models.Breaker) -> list[models.BreakerLane]:
 
 
 def _lane_line(lane: models.BreakerLane) -> str:
-    said = f"breaker {lane.phase.replace('_', ' ')} on {lane.lane}"
-    return f"{said}: {lane.fingerprint} ended {lane.streak} rollouts in a row"
+    state = f"breaker {lane.phase.replace('_', ' ')} on {lane.lane}"
+    return f"{state}: {lane.streak} rollouts in a row failed with {lane.fingerprint}"
 
 
 def _counts(counts: Mapping[str, int], styles: Mapping[str, str]) -> str:
-    shown = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{count} {_styled(name, styles)}" for name, count in shown)
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{count} {_styled(name, styles)}" for name, count in ordered)
 
 
 def _styled(name: str, styles: Mapping[str, str]) -> str:
@@ -167,7 +165,7 @@ def _styled(name: str, styles: Mapping[str, str]) -> str:
 def _batch_tokens(summary: models.BatchSummary) -> str | None:
     if summary.total_tokens is None:
         return None
-    return f"{_shown(summary.input_tokens)} in, {_shown(summary.output_tokens)} out"
+    return f"{_count(summary.input_tokens)} in, {_count(summary.output_tokens)} out"
 
 
 def _dollars(cost: float | None) -> str | None:
@@ -178,50 +176,50 @@ def _score(score: float | None) -> str:
     return "unknown" if score is None else f"{score:.3f}"
 
 
-def print_check(found: models.Check) -> None:
-    """Whether a batch is a valid measurement, and each thing against it on a line."""
+def print_check(check: models.Check) -> None:
+    """Print whether a batch is a valid measurement, and each objection on a line."""
     console = Console(soft_wrap=True, highlight=False)
-    for line in found.lines:
+    for line in check.lines:
         console.print(escape(line))
-    said = "[green]valid[/green]" if found.valid else "[red]not a valid measurement[/red]"
-    console.print(f"{escape(found.batch)}: {said}")
+    result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"
+    console.print(f"{escape(check.batch)}: {result}")
 
 
 @contextmanager
 def live_batch(
-    standing: Callable[[], tuple[models.BatchSummary, models.Breaker]],
+    load: Callable[[], tuple[models.BatchSummary, models.Breaker]],
     *,
     every_s: float = 1.0,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Callable[[Event], None]]:
-    """A table of a batch that follows its events; what happened last stands below it.
+    """Show a batch's table, updated by its events, with the last events below it.
 
     Arguments:
-        standing: asks the service; at most once in ``every_s`` seconds, and only after news.
+        load: fetches the batch; called at most every ``every_s`` seconds, after new events.
     """
-    happened: list[str] = []
-    table = batch_table(*standing())
-    news, asked_at = False, clock()
+    lines: list[str] = []
+    table = batch_table(*load())
+    changed, loaded_at = False, clock()
     with Live(table, console=Console(), auto_refresh=False, transient=False) as live:
 
         def follow(event: Event) -> None:
-            nonlocal table, news, asked_at
+            nonlocal table, changed, loaded_at
             if event.kind != "alive":
-                news = True
-                happened.append(event_line(event))
-                del happened[:-8]
-            if news and clock() - asked_at >= every_s:
-                table = batch_table(*standing())
-                news, asked_at = False, clock()
-            live.update(Group(table, "", *map(escape, happened)), refresh=True)
+                changed = True
+                lines.append(event_line(event))
+                del lines[:-8]
+            if changed and clock() - loaded_at >= every_s:
+                table = batch_table(*load())
+                changed, loaded_at = False, clock()
+            live.update(Group(table, "", *map(escape, lines)), refresh=True)
 
         yield follow
 
 
 def event_line(event: Event) -> str:
-    """One event in words: what happened, to whom, and how."""
+    """Return an event as a line: kind, rollout or lane, details."""
     data = event.data
     who = data.get("rollout_id") or data.get("lane")
     how = (data.get(name) for name in ("health", "error", "subcategory", "fingerprint", "status"))
-    told: Iterable[str] = dict.fromkeys(str(value) for value in how if value is not None)
-    return " · ".join(filter(None, (event.kind.replace("_", " "), str(who or ""), *told)))
+    details: Iterable[str] = dict.fromkeys(str(value) for value in how if value is not None)
+    return " · ".join(filter(None, (event.kind.replace("_", " "), str(who or ""), *details)))

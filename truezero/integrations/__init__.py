@@ -1,4 +1,4 @@
-"""One small file for each evaluation harness that truezero fits into.
+"""Integrations with evaluation harnesses, one module each.
 
-None imports its harness before it is used: `pip install truezero` brings none of them.
+Each imports its harness only when used: `pip install truezero` installs none of them.
 """

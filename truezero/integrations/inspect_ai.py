@@ -1,7 +1,4 @@
-"""Inspect: each attempt of a sample is a rollout, and one without a model is not scored.
-
-It changes no sample and no log: a score that is no measurement is never made.
-"""
+"""Inspect: each attempt of a sample is a rollout, and is not scored if no model was reached."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ from truezero.sdk.endpoints import OutcomeFacts
 
 Scorer = Callable[[Any, Any], Awaitable[Any]]
 
-# A key of ours is taken from any provider's key header; OpenAI's, Anthropic's and Google's
-# clients all leave this one free for it, and keep their own key where it was.
+# The proxy reads a rollout's key from any provider's key header. OpenAI's, Anthropic's and
+# Google's clients do not use this one, and keep their own key in theirs.
 _KEY_HEADER = "api-key"
 _ROLE_HEADER = "x-truezero-role"
 _JUDGE = "judge"
@@ -28,8 +25,7 @@ _JUDGE = "judge"
 # inspect_ai/scorer/_metric.py: CORRECT, INCORRECT, PARTIAL, NOANSWER.
 _LETTERS: Mapping[str, float] = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
-# inspect_ai/log/_log.py: EvalSampleLimit.type; those that are no limit of time or steps stop
-# an agent for reasons of their own.
+# inspect_ai/log/_log.py: EvalSampleLimit.type; other limits stop an agent for other reasons.
 _TIME_LIMITS = frozenset({"time", "working"})
 _STEP_LIMITS = frozenset({"message", "turn", "token", "cost"})
 
@@ -40,15 +36,15 @@ class _Attempt:
 
     registered: models.RolloutRegistered | None = None
     scoring: bool = False
-    cached_tokens: int = 0  # of answers out of Inspect's own cache, which no wire saw
+    cached_tokens: int = 0  # of answers from Inspect's own cache, which the proxy does not see
 
 
-# Inspect awaits the hooks of an attempt where its solver and its scorers then run.
+# Inspect awaits the hooks of an attempt in the context in which its solver and scorers run.
 _attempt: ContextVar[_Attempt | None] = ContextVar("truezero_attempt", default=None)
 
 
 def install(url: str | None = None, token: str | None = None) -> None:
-    """Make every sample that Inspect runs from now on a rollout; call it once, before ``eval``.
+    """Register every sample that Inspect runs as a rollout; call once, before ``eval``.
 
     The batch is the log's ``eval.eval_id``, the task a sample's id and epoch. The model's base
     URL is the service's ``{url}/openai/v1`` (or another upstream's).
@@ -75,19 +71,19 @@ def install(url: str | None = None, token: str | None = None) -> None:
 
 
 class SampleHooks:
-    """What Inspect calls; ``install`` adds its base class (inspect_ai/hooks/_hooks.py).
+    """Inspect's hooks; ``install`` adds the base class (inspect_ai/hooks/_hooks.py).
 
-    A connection lasts for one question: evals in one process have event loops of their own.
+    A client is opened for each request: evals in one process have separate event loops.
     """
 
     client: Callable[[], AsyncClient]
     stopped: Callable[[str], Exception]
 
     async def on_sample_attempt_start(self, data: Any) -> None:
-        """Announce an attempt; a sample that an open breaker does not admit ends here.
+        """Register an attempt; end a sample that an open breaker does not admit.
 
         Raises:
-            LimitExceededError: it was not admitted. Inspect obeys this error alone.
+            LimitExceededError: not admitted; the only error on which Inspect ends a sample.
         """
         attempt = _Attempt()
         _attempt.set(attempt)
@@ -102,48 +98,48 @@ class SampleHooks:
             raise self.stopped(attempt.registered.error or "skipped")
 
     async def on_before_model_generate(self, data: Any) -> None:
-        """Put the rollout's name on a call; the configuration is this call's own copy."""
+        """Add the rollout's key to a call; the configuration is a copy for this call."""
         attempt = _attempt.get()
         if attempt is not None and attempt.registered is not None:
             named = identity(attempt.registered.key, judging=attempt.scoring)
             data.config.extra_headers = {**(data.config.extra_headers or {}), **named}
 
     async def on_model_cache_usage(self, data: Any) -> None:
-        """Count an answer that came from Inspect's cache."""
+        """Count the tokens of an answer from Inspect's cache."""
         attempt = _attempt.get()
         if attempt is not None and not attempt.scoring:
             attempt.cached_tokens += data.usage.total_tokens
 
     async def on_sample_scoring(self, data: Any) -> None:
-        """From here on calls are a judge's."""
+        """Mark further calls as those of a judge."""
         del data
         attempt = _attempt.get()
         if attempt is not None:
             attempt.scoring = True
 
     async def on_sample_attempt_end(self, data: Any) -> None:
-        """Report an attempt that Inspect makes again; the last one ends with its sample."""
+        """Report an attempt that Inspect repeats; the last one is reported with its sample."""
         if data.will_retry:
             await self._report(failed_attempt())
 
     async def on_sample_end(self, data: Any) -> None:
-        """Report what came of the sample."""
+        """Report the outcome of the sample."""
         attempt = _attempt.get()
         cached = attempt.cached_tokens if attempt is not None else 0
         await self._report(sample_outcome(data.sample, cached_tokens=cached))
 
-    async def _report(self, seen: OutcomeFacts) -> None:
+    async def _report(self, outcome: OutcomeFacts) -> None:
         attempt = _attempt.get()
         if attempt is None or attempt.registered is None or not attempt.registered.admitted:
             return
         async with self.client() as client:
-            await client.report(attempt.registered.id, **seen)
+            await client.report(attempt.registered.id, **outcome)
 
 
 def measured(scorer: Scorer, url: str | None = None, token: str | None = None) -> Scorer:
-    """The same scorer, save that a sample without a model is ``Score.unscored``.
+    """Wrap a scorer to return ``Score.unscored`` for a sample that reached no model.
 
-    Inspect's metrics leave such a score out; its reason says what failed. The scorer keeps its
+    Inspect's metrics ignore such a score; its reason says what failed. The scorer keeps its
     name and its metrics.
 
     Arguments:
@@ -162,12 +158,12 @@ def measured(scorer: Scorer, url: str | None = None, token: str | None = None) -
 
 
 async def _unmeasured(url: str | None, token: str | None) -> str | None:
-    """Why the attempt that is being scored is no measurement; None where it is one."""
+    """Return why the current attempt is not a measurement; None if it is one."""
     attempt = _attempt.get()
     if attempt is None or attempt.registered is None:
         raise RuntimeError(
-            "truezero does not know this sample: call truezero.integrations.inspect_ai.install() "
-            "before eval(), and see that the service answers"
+            "the sample is not registered: call truezero.integrations.inspect_ai.install() "
+            "before eval(), and check that the service is reachable"
         )
     if not attempt.registered.admitted:
         return attempt.registered.error or "skipped"
@@ -180,39 +176,39 @@ async def _unmeasured(url: str | None, token: str | None) -> str | None:
 
 
 def identity(key: str, *, judging: bool) -> dict[str, str]:
-    """The headers that say whose call it is, and whether a judge makes it."""
+    """Return the headers that identify the rollout, and whether a judge makes the call."""
     role = {_ROLE_HEADER: _JUDGE} if judging else {}
     return {_KEY_HEADER: key, **role}
 
 
 def why_unmeasured(verdict: models.Verdict, *, cached_tokens: int) -> str | None:
-    """Why there is nothing to score, before the outcome is known; None where there is.
+    """Return why there is nothing to score before the outcome is reported; None if there is.
 
-    Without an outcome the service cannot suspect a rollout that made no call; a sample that is
-    being scored has run, so that here it can be said.
+    Without an outcome the service does not suspect a rollout without calls; a sample that is
+    being scored has run, so the missing call is known to be a failure here.
     """
     if verdict.error_category is not None:
         return verdict.error or verdict.error_category
     if verdict.total_requests == 0 and cached_tokens == 0:
-        return "no model call reached truezero: is the model's base URL the service's?"
+        return "no model call reached truezero: check that the model's base URL is the service's"
     return None
 
 
 def sample_outcome(sample: Any, *, cached_tokens: int = 0) -> OutcomeFacts:
-    """What to report of a sample (inspect_ai.log.EvalSample); never its error's message."""
+    """Return what to report of a sample (inspect_ai.log.EvalSample), without error messages."""
     limit = sample.limit.type if sample.limit is not None else None
-    seen: OutcomeFacts = {"rewards": rewards_of(sample.scores or {})}
+    outcome: OutcomeFacts = {"rewards": rewards_of(sample.scores or {})}
     if cached_tokens:
-        seen["total_tokens"] = cached_tokens
+        outcome["total_tokens"] = cached_tokens
     if sample.error is not None:
-        return {**seen, **failed_attempt()}
+        return {**outcome, **failed_attempt()}
     if limit in _TIME_LIMITS:
-        return {**seen, "status": "task_timeout"}
-    return {**seen, "status": "success", "termination_reason": _reason(limit)}
+        return {**outcome, "status": "task_timeout"}
+    return {**outcome, "status": "success", "termination_reason": _reason(limit)}
 
 
 def failed_attempt() -> OutcomeFacts:
-    """What to report of an attempt that ended in an error: Inspect tells no more than its text."""
+    """Return what to report of an attempt that failed; Inspect gives only the error's text."""
     return {"status": "unknown_execution_error", "error": "inspect: the sample failed"}
 
 
@@ -234,7 +230,7 @@ def _values(scorer: str, value: object) -> list[tuple[str, object]]:
 
 
 def _number(value: object) -> float | None:
-    """A value as a number; None for text that is no grade, and for what was not scored."""
+    """Return a value as a number; None for text that is not a grade, and for missing scores."""
     if isinstance(value, str):
         return _LETTERS.get(value)
     if isinstance(value, int | float) and math.isfinite(value):

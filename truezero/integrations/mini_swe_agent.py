@@ -1,6 +1,6 @@
-"""mini-SWE-agent on SWE-bench: each instance is a rollout, and false empty predictions go.
+"""mini-SWE-agent on SWE-bench: each instance is a rollout; false empty predictions are removed.
 
-It never touches a prediction that holds a patch, and leaves the trajectories as they are.
+Predictions that contain a patch and trajectories are never changed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _running = threading.local()  # the runner gives each instance a thread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Provider:
-    """One of LiteLLM's providers: the upstream that stands for it, where it looks for a key."""
+    """A provider of LiteLLM: its upstream, and the variables it reads a key from."""
 
     upstream: str
     keys: tuple[str, ...]
 
 
-# docs.litellm.ai/docs/providers: the word before the slash, and the variables its key is in.
+# docs.litellm.ai/docs/providers: the prefix before the slash, and the variables of its key.
 _PROVIDERS: Mapping[str, _Provider] = {
     "openai": _Provider(upstream="openai", keys=("OPENAI_API_KEY",)),
     "anthropic": _Provider(upstream="anthropic", keys=("ANTHROPIC_API_KEY",)),
@@ -54,7 +54,7 @@ _PROVIDERS: Mapping[str, _Provider] = {
     "hosted_vllm": _Provider(upstream="vllm", keys=("HOSTED_VLLM_API_KEY",)),
 }
 
-# minisweagent/exceptions.py and agents/default.py: how an agent's run ends by itself.
+# minisweagent/exceptions.py and agents/default.py: how an agent's run ends.
 _ENDS: Mapping[str, OutcomeFacts] = {
     "Submitted": {"status": "success", "termination_reason": "agent_stop"},
     "LimitsExceeded": {"status": "success", "termination_reason": "max_steps"},
@@ -64,10 +64,10 @@ _ENDS: Mapping[str, OutcomeFacts] = {
 
 
 def main() -> None:
-    """`mini-extra swebench` with its own options, each instance under a rollout.
+    """Run `mini-extra swebench` with its own options, each instance under a rollout.
 
-    ``TRUEZERO_URL`` and ``TRUEZERO_ADMIN_TOKEN`` say where the service is, ``TRUEZERO_BATCH``
-    what the batch is called.
+    ``TRUEZERO_URL`` and ``TRUEZERO_ADMIN_TOKEN`` select the service, ``TRUEZERO_BATCH`` names
+    the batch.
     """
     runner: Any = importlib.import_module(_RUNNER)
     with Client() as client:
@@ -83,11 +83,11 @@ def main() -> None:
 def under_rollout(
     process: Process, client: Client, *, batch: str, forget: Callable[[Path, str], None]
 ) -> Process:
-    """The runner's ``process_instance``, each instance under a rollout of its own.
+    """Wrap the runner's ``process_instance`` to run each instance under its own rollout.
 
-    An instance that left an empty prediction although no model was reached is taken out of
-    ``preds.json``: the runner's next start runs it again, as a further attempt. One that an
-    open breaker does not admit raises ``Skipped``, and is not run.
+    An empty prediction without a model reached is removed from ``preds.json``, so the runner's
+    next start runs the instance again as a further attempt. An instance that an open breaker
+    does not admit raises ``Skipped`` and is not run.
 
     Arguments:
         forget: the runner's ``remove_from_preds_file``; it holds the file's lock.
@@ -108,24 +108,26 @@ def under_rollout(
             rollout.finish(**outcome(info))
         if is_false_empty(rollout.verdict, info):
             forget(output_dir / "preds.json", name)
-            why = rollout.verdict.error or "no model was asked"
+            why = rollout.verdict.error or "no model was called"
             _log.warning("%s: empty prediction removed: %s", name, why)
 
     return processed
 
 
 def rollout_model(**config: Any) -> Any:
-    """What the runner's ``get_model`` makes: its model, of a class made for one instance.
+    """Build the model for the runner's ``get_model``, bound to the current instance's rollout.
 
-    The address and the key are given to each call and stand in no configuration, so that no
-    trajectory holds them.
+    The address and the key are passed with each call and are not part of the configuration, so
+    no trajectory contains them.
 
     Raises:
-        RuntimeError: outside of an instance, or a provider that no upstream stands for.
+        RuntimeError: called outside an instance, or the provider has no upstream.
     """
     rollout: Rollout | None = getattr(_running, "rollout", None)
     if rollout is None:
-        raise RuntimeError(f"run it by python -m {__name__}: a model needs its instance's rollout")
+        raise RuntimeError(
+            f"no rollout for this model: run the benchmark with python -m {__name__}"
+        )
     base = importlib.import_module("minisweagent.models").get_model_class(
         config["model_name"], config.pop(_BASE_CLASS, "")
     )
@@ -138,7 +140,7 @@ def rollout_model(**config: Any) -> Any:
 
 
 def provider_of(model_name: str) -> str:
-    """LiteLLM's provider of a model: what stands before the slash, else what LiteLLM says."""
+    """Return LiteLLM's provider of a model: the prefix before the slash, else as LiteLLM says."""
     word, slash, _ = model_name.partition("/")
     if slash and word in _PROVIDERS:
         return word
@@ -150,24 +152,24 @@ def provider_of(model_name: str) -> str:
 
 
 def next_attempt(earlier: Iterable[models.RolloutItem]) -> int:
-    """The number of an instance's next attempt, from 0."""
+    """Return the number of an instance's next attempt, from 0."""
     return 1 + max((item.attempt or 0 for item in earlier), default=-1)
 
 
 def reach(
     provider: str, base_urls: Mapping[str, str], key: str, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """What LiteLLM must be told to ask a provider through a rollout.
+    """Return LiteLLM's arguments to call a provider through a rollout.
 
-    A key that the environment has stays; where there is none the rollout's own is given.
+    A key in the environment is used; without one, the rollout's key.
 
     Raises:
-        RuntimeError: no upstream stands for the provider.
+        RuntimeError: the provider has no upstream.
     """
     known = _PROVIDERS.get(provider)
     if known is None or known.upstream not in base_urls:
         raise RuntimeError(
-            f"truezero knows no upstream for LiteLLM's provider {provider!r}; it knows "
+            f"no upstream for LiteLLM's provider {provider!r}; supported: "
             f"{', '.join(sorted(_PROVIDERS))}"
         )
     own = any(environment.get(name) for name in known.keys)
@@ -176,14 +178,14 @@ def reach(
 
 
 def with_our_class(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration whose model is made by ``rollout_model``, of the class that it named."""
+    """Return a configuration whose model is built by ``rollout_model``."""
     model = dict(config.get("model", {}))
     ours = {"model_class": _MODEL_CLASS, _BASE_CLASS: model.get("model_class") or ""}
     return {**config, "model": {**model, **ours}}
 
 
 def trajectory_info(path: Path) -> Mapping[str, Any] | None:
-    """What a trajectory says of its end; None where the agent never began."""
+    """Return a trajectory's info about its end; None if the agent did not start."""
     if not path.exists():
         return None
     info: Mapping[str, Any] = json.loads(path.read_text("utf-8")).get("info", {})
@@ -191,9 +193,13 @@ def trajectory_info(path: Path) -> Mapping[str, Any] | None:
 
 
 def outcome(info: Mapping[str, Any] | None) -> OutcomeFacts:
-    """What to report of an instance; of an error its name, for its text may hold a prompt."""
+    """Return what to report of an instance; of errors only the name: texts may contain prompts."""
     if info is None:
-        return {"status": "setup_failed", "prompts_executed": 0, "error": "no agent was started"}
+        return {
+            "status": "setup_failed",
+            "prompts_executed": 0,
+            "error": "the agent was not started",
+        }
     ended = str(info.get("exit_status") or "")
     return _ENDS.get(ended) or {
         "status": "unknown_execution_error",
@@ -202,7 +208,7 @@ def outcome(info: Mapping[str, Any] | None) -> OutcomeFacts:
 
 
 def is_false_empty(verdict: models.Verdict, info: Mapping[str, Any] | None) -> bool:
-    """Whether an empty prediction says nothing of the model: none was reached, or none asked."""
+    """Return whether an empty prediction is no measurement: no model was reached or called."""
     unreached = verdict.error_category is not None or verdict.total_requests == 0
     return unreached and not (info or {}).get("submission")
 

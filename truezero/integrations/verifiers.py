@@ -1,6 +1,6 @@
-"""verifiers: its traces are rollouts already, by the X-Session-ID that each call carries.
+"""verifiers: report traces as rollouts, and name those that are not measurements.
 
-It runs nothing and rewrites no file: it reports traces, and tells which are no measurement.
+Calls already belong to rollouts by their X-Session-ID; no file is rewritten.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from truezero.sdk.endpoints import OutcomeFacts
 
 TRACES = "traces.jsonl"  # verifiers/v1/utils/trace_store.py
 
-# verifiers/v1/trace.py: Trace.is_truncated; a length-finished answer is no limit of the run.
+# verifiers/v1/trace.py: Trace.is_truncated; an answer cut by length does not end the run.
 _LIMITS = frozenset({"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens"})
 
-# verifiers/v1/errors.py: the boundary that a failure crossed.
+# verifiers/v1/errors.py: where a failure happened.
 _STATUSES: Mapping[str, models.ExecutionStatus] = {
     "EnvError": "environment_error",
     "HarnessError": "agent_error",
@@ -35,7 +35,7 @@ _STATUSES: Mapping[str, models.ExecutionStatus] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """One trace, what was stored of it, and the judgement."""
+    """A reported trace with its result and verdict."""
 
     trace_id: str
     task: str | None
@@ -49,17 +49,17 @@ class Settled:
 
 
 def settle(client: Client, trace: Any, *, batch: str, attempt: int | None = None) -> Settled:
-    """Report a trace that has ended; one whose model was not reached loses its rewards.
+    """Report a finished trace; remove its rewards if no model was reached.
 
-    A live trace (``verifiers.v1.Trace``) that is no measurement gets None for each reward, which
-    is verifiers' own word for "was not scored", is no longer ``ok``, and says why in ``info``.
+    A live trace (``verifiers.v1.Trace``) that is not a measurement gets None for each reward,
+    which means "not scored" to verifiers, ``ok`` False, and the reason in ``info``.
 
     Arguments:
         trace: a live trace, or one read from ``traces.jsonl``.
-        batch: what the run is called.
+        batch: name of the run.
 
     Raises:
-        ServiceError: the service is not there, or refuses.
+        ServiceError: the service is unreachable or rejects the request.
     """
     facts = trace if isinstance(trace, Mapping) else trace.model_dump(exclude={"nodes", "state"})
     rollout_id = str(facts["id"])
@@ -73,14 +73,14 @@ def settle(client: Client, trace: Any, *, batch: str, attempt: int | None = None
 
 
 def settle_run(client: Client, run_dir: Path, *, batch: str) -> Iterator[Settled]:
-    """Report every trace that a run saved, in the order in which they were."""
+    """Report every trace that a run saved, in order."""
     with (run_dir / TRACES).open(encoding="utf-8") as lines:
         for trace in saved_traces(lines):
             yield settle(client, trace, batch=batch)
 
 
 def main(run_dir: Path, batch: str = "") -> None:
-    """Report a run's traces; a line for each that is no measurement, exit 1 where there is one."""
+    """Report a run's traces; print each that is not a measurement, and exit with 1 if any."""
     with Client() as client:
         settled = list(settle_run(client, run_dir, batch=batch or run_dir.resolve().name))
     lost = [one for one in settled if not one.measured]
@@ -100,14 +100,14 @@ def _unscore(trace: Any, verdict: models.Verdict) -> None:
 
 
 def saved_traces(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """The traces in a run's file: each line is an episode of one or more."""
+    """Return the traces in a run's file; each line is an episode of one or more."""
     for line in lines:
         if line.strip():
             yield from json.loads(line)["traces"]
 
 
 def task_of(trace: Mapping[str, Any]) -> str | None:
-    """What a trace's task is called: its source's id, its name, its key, or its number."""
+    """Return the name of a trace's task: its source's id, name, key or number."""
     task = trace.get("task") or {}
     data = task.get("data") or {}
     named = data.get("id") or data.get("name") or task.get("key") or data.get("idx")
@@ -115,7 +115,7 @@ def task_of(trace: Mapping[str, Any]) -> str | None:
 
 
 def outcome(trace: Mapping[str, Any]) -> OutcomeFacts:
-    """What to report of a trace; of an error its type, for its message may hold a prompt."""
+    """Return what to report of a trace; of errors only the type: messages may contain prompts."""
     rewards = rewards_of(trace.get("rewards") or {})
     errors = trace.get("errors") or []
     if trace.get("is_timeout"):
@@ -128,7 +128,7 @@ def outcome(trace: Mapping[str, Any]) -> OutcomeFacts:
 
 
 def rewards_of(rewards: Mapping[str, Any]) -> dict[str, float] | None:
-    """The weighted rewards, and their sum as ``reward``; None where nothing was scored."""
+    """Return the weighted rewards and their sum as ``reward``; None if nothing was scored."""
     named = {
         name: float(reward["score"]) * float(reward.get("weight", 1.0))
         for name, reward in rewards.items()

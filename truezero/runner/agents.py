@@ -1,6 +1,6 @@
-"""What each known agent must be told so that its calls go through the service.
+"""What each known agent needs (variables, flags, files) to send its calls through the service.
 
-It starts nothing, and puts no key and no secret on a command line: others can read those.
+No key or secret is put on a command line, which other users can read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from truezero.models import RolloutRegistered
 
-# Variables that carry a base URL: name → upstream, what its readers expect behind it.
+# Variables that carry a base URL: name → upstream.
 # LiteLLM (aider, mini-swe-agent) reads the *_API_BASE ones: litellm/llms/*/common_utils.py,
 # docs.litellm.ai/docs/set_keys. The others are the providers' own SDKs'.
 _BASE_URLS: Mapping[str, str] = {
@@ -27,16 +27,16 @@ _BASE_URLS: Mapping[str, str] = {
     "OPENROUTER_API_BASE": "openrouter",
 }
 
-# What we never hand down: our own settings, the admin token and real keys among them.
+# Never passed on to the agent: settings of the service, including the admin token and keys.
 _OURS = "TRUEZERO_"
 ROLLOUT = "TRUEZERO_ROLLOUT"
 ROLLOUT_KEY = "TRUEZERO_ROLLOUT_KEY"
 
-# They run the agent that one of their next words names.
+# Commands that run the agent named by one of the following words.
 _LAUNCHERS = frozenset(
     {"bunx", "env", "node", "npx", "pipx", "pnpm", "python", "python3", "uv", "uvx", "yarn"}
 )
-_LOOKED_AT = 5  # words of a command line
+_WORDS_CHECKED = 5  # words of a command line
 _NAME = re.compile(r"(@[\w.-]+/)?(?P<name>[\w.-]+?)(@[\w.-]+)?\Z")
 
 
@@ -44,9 +44,8 @@ _NAME = re.compile(r"(@[\w.-]+/)?(?P<name>[\w.-]+?)(@[\w.-]+)?\Z")
 class AgentEndpoint:
     """How one rollout reaches the service.
 
-    ``words`` are the command; ``base_urls`` may carry the rollout's secret, ``bare_urls``
-    never do. ``environment`` is what the agent will see, ``logged_in`` whether it brings an
-    account of its own.
+    ``words`` are the command; ``base_urls`` may contain the rollout's secret, ``bare_urls``
+    never do. ``environment`` is the agent's, ``logged_in`` whether it uses its own account.
     """
 
     words: tuple[str, ...]
@@ -59,10 +58,10 @@ class AgentEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """A home for one run, where the user has not settled the agent in his own.
+    """A temporary home directory for an agent that the user has not configured.
 
-    ``variable`` tells the agent where it is; ``unless`` are files under the user's home
-    that say that he has; ``files`` are put into ours, nothing secret among them.
+    ``variable`` points the agent at it; ``unless`` are files under the user's home that show
+    that the agent is configured; ``files`` are written to it and contain no secrets.
     """
 
     variable: str
@@ -72,19 +71,19 @@ class Home:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """One agent: how it is recognised, and what it needs beside the common variables.
+    """An agent: how to recognise it, and what it needs besides the common variables.
 
-    ``commands`` are the names of its program and package. ``keys`` are the variables it
-    takes a key from, each with others that do as well; ``login`` the file, under the home
-    directory, that an account of its own leaves.
+    ``commands`` are the names of its program and package. ``keys`` are the variables it reads
+    a key from, each with alternatives; ``login`` is the file under the home directory that
+    stores its own account.
     """
 
     name: str
     commands: frozenset[str]
     keys: Mapping[str, tuple[str, ...]]
     login: str | None = None
-    flags: Callable[[AgentEndpoint], Sequence[str]] = lambda _reach: ()
-    variables: Callable[[AgentEndpoint], Mapping[str, str]] = lambda _reach: {}
+    flags: Callable[[AgentEndpoint], Sequence[str]] = lambda _endpoint: ()
+    variables: Callable[[AgentEndpoint], Mapping[str, str]] = lambda _endpoint: {}
     home: Home | None = None
 
 
@@ -95,20 +94,20 @@ _ANY_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _codex_flags(reach: AgentEndpoint) -> Sequence[str]:
-    """A provider of its own: the built-in one ignores OPENAI_BASE_URL and cannot be changed.
+def _codex_flags(endpoint: AgentEndpoint) -> Sequence[str]:
+    """Configure a provider for Codex: the built-in one ignores OPENAI_BASE_URL.
 
-    The rollout's proof travels in a header whose value Codex reads from a variable
+    The rollout's key is sent in a header whose value Codex reads from a variable
     (openai/codex: codex-rs/model-provider-info, ``env_http_headers``; pull request 16720).
     """
     provider: dict[str, str | bool] = {
         "name": "truezero",
-        "base_url": reach.bare_urls["openai"],
+        "base_url": endpoint.bare_urls["openai"],
         "wire_api": "responses",
     }
-    if "OPENAI_API_KEY" in reach.environment:
+    if "OPENAI_API_KEY" in endpoint.environment:
         provider["env_key"] = "OPENAI_API_KEY"
-    elif "CODEX_API_KEY" in reach.environment:
+    elif "CODEX_API_KEY" in endpoint.environment:
         provider["env_key"] = "CODEX_API_KEY"
     else:
         provider["requires_openai_auth"] = True
@@ -119,33 +118,33 @@ def _codex_flags(reach: AgentEndpoint) -> Sequence[str]:
 
 
 def _toml(name: str, value: str | bool) -> str:
-    """One of our settings as TOML; a JSON string is a TOML string."""
+    """Return a setting as TOML; a JSON string is a TOML string."""
     return f"{name}={json.dumps(value)}"
 
 
-def _opencode_variables(reach: AgentEndpoint) -> Mapping[str, str]:
-    """Its inline configuration, laid over the user's (opencode.ai/docs/config, precedence).
+def _opencode_variables(endpoint: AgentEndpoint) -> Mapping[str, str]:
+    """Merge our providers into opencode's inline configuration (opencode.ai/docs/config).
 
-    The base URLs end as the AI SDK's providers expect them.
+    The base URLs end in the path that the AI SDK's providers expect.
     """
     ends = {
-        "openai": reach.base_urls["openai"],
-        "anthropic": reach.base_urls["anthropic"] + "/v1",
-        "google": reach.base_urls["gemini"] + "/v1beta",
+        "openai": endpoint.base_urls["openai"],
+        "anthropic": endpoint.base_urls["anthropic"] + "/v1",
+        "google": endpoint.base_urls["gemini"] + "/v1beta",
     }
     providers = {name: {"options": {"baseURL": url}} for name, url in ends.items()}
-    before = _object(reach.environment.get("OPENCODE_CONFIG_CONTENT"))
-    return {"OPENCODE_CONFIG_CONTENT": json.dumps(_laid_over(before, {"provider": providers}))}
+    before = _object(endpoint.environment.get("OPENCODE_CONFIG_CONTENT"))
+    return {"OPENCODE_CONFIG_CONTENT": json.dumps(_merge(before, {"provider": providers}))}
 
 
-def _qwen_flags(reach: AgentEndpoint) -> Sequence[str]:
-    """It takes its variables for a choice only where OPENAI_MODEL is one of them (0.15)."""
-    chosen = reach.logged_in or "--auth-type" in reach.words
+def _qwen_flags(endpoint: AgentEndpoint) -> Sequence[str]:
+    """Select the OpenAI login: qwen-code 0.15 uses its variables only with OPENAI_MODEL."""
+    chosen = endpoint.logged_in or "--auth-type" in endpoint.words
     return () if chosen else ("--auth-type", "openai")
 
 
-# Its base URL alone makes it choose an account that it then refuses, and files that speak
-# for the system must be root's (0.61, validateAuthMethod and checkPosixStatsSecurity).
+# With only a base URL Gemini CLI picks a login that it then rejects, and system settings must
+# belong to root (0.61, validateAuthMethod and checkPosixStatsSecurity).
 _GEMINI_HOME = Home(
     variable="GEMINI_CLI_HOME",
     unless=(".gemini/settings.json", ".gemini/GEMINI.md"),
@@ -210,7 +209,7 @@ ANY = Agent(name="an agent", commands=frozenset(), keys=_ANY_KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equipment:
-    """What to start, in which environment, and the files that must be there before."""
+    """The command to start, its environment, and the files to write before."""
 
     agent: str
     command: tuple[str, ...]
@@ -219,8 +218,8 @@ class Equipment:
 
 
 def recognised(command: Sequence[str]) -> tuple[Agent, int]:
-    """Which agent a command starts, and the place of the word that names it."""
-    for place, word in enumerate(command[:_LOOKED_AT]):
+    """Return the agent that a command starts, and the index of the word that names it."""
+    for place, word in enumerate(command[:_WORDS_CHECKED]):
         for agent in AGENTS:
             if _name(word) in agent.commands:
                 return agent, place
@@ -238,53 +237,53 @@ def equip(
     folder: PurePath | None = None,
     exists: Callable[[PurePath], bool],
 ) -> Equipment:
-    """Point a command at the service, for one rollout.
+    """Point a command at the service for one rollout.
 
-    The agent keeps the keys it has. Where it has none, and no account of its own, it gets
-    the rollout's: the service puts in the real one, if it was given one.
+    The agent keeps its own keys. Without a key and without an account it gets the rollout's;
+    the service replaces it with the real one, if configured.
 
     Arguments:
-        environment: as the agent would see it without us.
-        service_host: is never to be reached through an HTTP proxy.
-        folder: where a home for it can be; None where it is to have none.
-        exists: whether there is such a file.
+        environment: the agent's environment without truezero.
+        service_host: host that must not be reached through an HTTP proxy.
+        folder: directory for a temporary home; None for no such home.
+        exists: returns whether a file exists.
     """
     agent, place = recognised(command)
-    seen = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
-    logged_in = _logged_in(agent, seen, exists)
-    seen |= rollout.env | _base_url_variables(rollout)
+    variables = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
+    logged_in = _logged_in(agent, variables, exists)
+    variables |= rollout.env | _base_url_variables(rollout)
     if not logged_in:
-        seen |= _missing_keys(agent, seen, rollout.key)
-    seen |= {ROLLOUT: rollout.id, ROLLOUT_KEY: rollout.key, **_direct(seen, service_host)}
-    home = agent.home if folder and _unsettled(agent.home, seen, exists) else None
+        variables |= _missing_keys(agent, variables, rollout.key)
+    variables |= {ROLLOUT: rollout.id, ROLLOUT_KEY: rollout.key, **_direct(variables, service_host)}
+    home = agent.home if folder and _not_configured(agent.home, variables, exists) else None
     if home and folder:
-        seen[home.variable] = str(folder)
-    reach = AgentEndpoint(
+        variables[home.variable] = str(folder)
+    endpoint = AgentEndpoint(
         words=tuple(command),
         base_urls=rollout.base_urls,
         bare_urls={name: bare(url, rollout.id) for name, url in rollout.base_urls.items()},
-        environment=seen,
+        environment=variables,
         logged_in=logged_in,
     )
     return Equipment(
         agent=agent.name,
-        command=(*command[: place + 1], *agent.flags(reach), *command[place + 1 :]),
-        environment=seen | dict(agent.variables(reach)),
+        command=(*command[: place + 1], *agent.flags(endpoint), *command[place + 1 :]),
+        environment=variables | dict(agent.variables(endpoint)),
         files={folder / name: text for name, text in home.files.items()} if home and folder else {},
     )
 
 
 def bare(base_url: str, rollout_id: str) -> str:
-    """A rollout's base URL without its secret."""
+    """Return a rollout's base URL without its secret."""
     segment = f"/r/{quote(rollout_id, safe='')}"
     before, _, after = base_url.partition(segment + "~")
     return base_url if not after else before + segment + "/" + after.partition("/")[2]
 
 
 def _name(word: str) -> str:
-    """``codex`` of ``/usr/bin/codex`` and of ``@openai/codex@latest``."""
-    found = _NAME.match(PurePath(word).name if word.startswith(("/", ".")) else word)
-    return found["name"].removesuffix(".js").removesuffix(".exe") if found else ""
+    """Return ``codex`` for ``/usr/bin/codex`` and for ``@openai/codex@latest``."""
+    match = _NAME.match(PurePath(word).name if word.startswith(("/", ".")) else word)
+    return match["name"].removesuffix(".js").removesuffix(".exe") if match else ""
 
 
 def _base_url_variables(rollout: RolloutRegistered) -> dict[str, str]:
@@ -292,51 +291,55 @@ def _base_url_variables(rollout: RolloutRegistered) -> dict[str, str]:
     return {name: urls[upstream] for name, upstream in _BASE_URLS.items() if upstream in urls}
 
 
-def _missing_keys(agent: Agent, seen: Mapping[str, str], key: str) -> dict[str, str]:
+def _missing_keys(agent: Agent, variables: Mapping[str, str], key: str) -> dict[str, str]:
     return {
         variable: key
         for variable, others in agent.keys.items()
-        if not any(seen.get(name) for name in (variable, *others))
+        if not any(variables.get(name) for name in (variable, *others))
     }
 
 
-def _logged_in(agent: Agent, seen: Mapping[str, str], exists: Callable[[PurePath], bool]) -> bool:
-    home = seen.get("HOME")
+def _logged_in(
+    agent: Agent, variables: Mapping[str, str], exists: Callable[[PurePath], bool]
+) -> bool:
+    home = variables.get("HOME")
     return bool(agent.login and home) and exists(PurePath(home or "", agent.login or ""))
 
 
-def _unsettled(
-    home: Home | None, seen: Mapping[str, str], exists: Callable[[PurePath], bool]
+def _not_configured(
+    home: Home | None, variables: Mapping[str, str], exists: Callable[[PurePath], bool]
 ) -> bool:
-    if home is None or home.variable in seen:
+    if home is None or home.variable in variables:
         return False
-    users = PurePath(seen.get("HOME", ""))
+    users = PurePath(variables.get("HOME", ""))
     return not any(exists(users / name) for name in home.unless)
 
 
-def _direct(seen: Mapping[str, str], host: str) -> dict[str, str]:
-    """Agents behind an HTTP proxy would look for the service on the proxy's far side."""
-    if not any(seen.get(name) for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")):
+def _direct(variables: Mapping[str, str], host: str) -> dict[str, str]:
+    """Exclude the service from the agent's HTTP proxy, if it uses one."""
+    if not any(
+        variables.get(name) for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+    ):
         return {}
-    before = seen.get("no_proxy") or seen.get("NO_PROXY") or ""
+    before = variables.get("no_proxy") or variables.get("NO_PROXY") or ""
     direct = ",".join(filter(None, (before, host)))
     return {"no_proxy": direct, "NO_PROXY": direct}
 
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        value = json.loads(text or "{}")
     except ValueError:
-        return {}  # with comments in it, perhaps; a provider's address matters more
-    return found if isinstance(found, dict) else {}
+        return {}  # JSON with comments, perhaps; the base URLs matter more
+    return value if isinstance(value, dict) else {}
 
 
-def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(below)
     for name, value in above.items():
         under = merged.get(name)
         if isinstance(under, dict) and isinstance(value, dict):
-            merged[name] = _laid_over(under, value)
+            merged[name] = _merge(under, value)
         else:
             merged[name] = value
     return merged

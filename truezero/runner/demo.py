@@ -1,7 +1,6 @@
-"""`truezero demo`: a batch of real agents through a real proxy, and what it saves them from.
+"""`truezero demo`: sample agents, a local provider that fails in known ways, and the verdicts.
 
-Nothing is staged: agents, provider and proxy talk over sockets, and the table shows what
-the service answered.
+Agents, provider and proxy are real and talk over sockets; the table shows the service's answers.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ SCENES = (
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one scene: the score everybody would have used, and the service's word."""
+    """The outcome of one scene: the reported score, and the service's result and verdict."""
 
     scene: Scene
     reported: float
@@ -75,10 +74,10 @@ class Run:
 
 
 def run(*, keep: Path | None = None, as_json: bool = False) -> None:
-    """Play every scene, then print the verdicts.
+    """Run every scene and print the verdicts.
 
     Raises:
-        StartError: the proxy did not start.
+        EmbeddedStartError: the proxy did not start.
     """
     console = Console(stderr=as_json)
     with tempfile.TemporaryDirectory(prefix="truezero-demo-") as folder, DemoProvider() as provider:
@@ -110,7 +109,7 @@ def _play(url: str, console: Console) -> list[Run]:
 
 
 def _rollout(client: Client, scene: Scene) -> Run:
-    """What a harness does: register, run the agent, verify, report."""
+    """Do what a harness does: register, run the agent, verify, report."""
     rollout = client.register(
         id=scene.name, batch=BATCH, task=scene.name, model=scene.model, upstream=scene.dialect
     )
@@ -127,9 +126,9 @@ def _rollout(client: Client, scene: Scene) -> Run:
 
 
 def agent(scene: Scene, base_url: str) -> str:
-    """An agent like many: retries a little, swallows errors, and ends politely."""
+    """Run a typical agent: it retries a little, swallows errors and exits normally."""
     if "/" in scene.model:
-        return ""  # its own model list does not know the id: it never asks anybody
+        return ""  # its own model list does not know the id: it makes no call
     messages: list[dict[str, Any]] = [{"role": "user", "content": scene.task}]
     speak = _openai if scene.dialect == "openai" else _anthropic
     with httpx.Client(timeout=30) as http:
@@ -146,11 +145,11 @@ def agent(scene: Scene, base_url: str) -> str:
 def _openai(
     http: httpx.Client, base_url: str, scene: Scene, messages: list[dict[str, Any]]
 ) -> tuple[str | None, str]:
-    asked = {"model": scene.model, "messages": messages, "stream": True, "tools": [_TOOL]}
+    body = {"model": scene.model, "messages": messages, "stream": True, "tools": [_TOOL]}
     answer = _persistent(
         http,
         f"{base_url}/chat/completions",
-        {**asked, "stream_options": {"include_usage": True}},
+        {**body, "stream_options": {"include_usage": True}},
         {"authorization": f"Bearer {scene.key}"},
     )
     events = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
@@ -216,7 +215,7 @@ def _record(run: Run) -> dict[str, Any]:
 
 
 def _print(runs: list[Run], console: Console) -> None:
-    table = Table(box=box.SIMPLE_HEAD, title="What each reward stands on", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title="Rewards and verdicts", title_justify="left")
     table.add_column("rollout", no_wrap=True)
     table.add_column("reward", justify="right")
     table.add_column("kept", justify="right")
@@ -236,12 +235,12 @@ def _print(runs: list[Run], console: Console) -> None:
 
 
 def _summary(runs: list[Run]) -> str:
-    everybody = sum(played.reported for played in runs) / len(runs)
+    reported = sum(played.reported for played in runs) / len(runs)
     kept = [played.result.rewards["reward"] for played in runs if played.result.rewards]
     measured = sum(kept) / len(kept)
     zeros = sum(played.reported == 0 for played in runs)
     false = zeros - kept.count(0.0)
     return (
-        f"{false} of {zeros} zeros were no measurement. Score as reported {everybody:.2f} over "
-        f"{len(runs)}; over the {len(kept)} rollouts that reached a model: {measured:.2f}."
+        f"{false} of {zeros} zeros were not measurements. Score as reported: {reported:.2f} over "
+        f"{len(runs)} rollouts; over the {len(kept)} that reached a model: {measured:.2f}."
     )

@@ -1,6 +1,6 @@
-"""`truezero doctor`: can the proxy be reached from here, is each key alive and each model there.
+"""`truezero doctor`: check that the proxy is reachable, API keys work and models exist.
 
-It asks no model anything unless it is told to, and prints no key and no provider's sentence.
+No model is called without --ask; API keys and provider messages are never printed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import httpx
 from truezero import models
 from truezero.sdk.client import Client, ServiceError
 
-ROLE = "doctor"  # a role of its own: nothing it asks is the agent's
+ROLE = "doctor"  # keeps these calls apart from the agent's
 
 _TIMEOUT_S = 20.0
 _DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
@@ -30,7 +30,7 @@ Health = Literal["ok", "failed", "skipped"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorCheck:
-    """One thing that was looked at; ``told`` says what was found, and what to do."""
+    """The result of one check; ``told`` says what was found and how to fix it."""
 
     name: str
     health: Health
@@ -39,11 +39,11 @@ class DoctorCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedProvider:
-    """How to ask one provider for nothing.
+    """How to check a provider's key and models without an inference call.
 
-    ``keys``: the variables its clients take a key from. ``header``: where it is shown.
-    ``list``: the path that only a living key may read. ``one``: a model by its name.
-    ``ask``: the smallest inference there is, path and body.
+    ``keys``: environment variables its clients read the key from. ``header``: header that
+    carries the key. ``list``: path that only a valid key can read. ``one``: path of a model
+    by name. ``ask``: path and body of the smallest inference call.
     """
 
     keys: tuple[str, ...]
@@ -58,8 +58,8 @@ class ProbedProvider:
 
 
 def _ask_anthropic(model: str) -> tuple[str, dict[str, Any]]:
-    asked = {"role": "user", "content": "Say ok."}
-    return "/v1/messages", {"model": model, "max_tokens": 16, "messages": [asked]}
+    message = {"role": "user", "content": "Say ok."}
+    return "/v1/messages", {"model": model, "max_tokens": 16, "messages": [message]}
 
 
 def _ask_gemini(model: str) -> tuple[str, dict[str, Any]]:
@@ -67,9 +67,9 @@ def _ask_gemini(model: str) -> tuple[str, dict[str, Any]]:
     return f"/v1beta/models/{quote(model, safe='')}:generateContent", body
 
 
-# Those that are not simply OpenAI-like. docs.claude.com/en/api/models-list,
-# ai.google.dev/api/models; OpenRouter lists its models to anybody, and tells of a key at
-# /key (openrouter.ai/docs/api-reference/limits).
+# Providers that differ from OpenAI. docs.claude.com/en/api/models-list, ai.google.dev/api/models;
+# OpenRouter's list of models is public, so the key is checked at /key
+# (openrouter.ai/docs/api-reference/limits).
 _PROVIDERS: Mapping[str, ProbedProvider] = {
     "openai": ProbedProvider(keys=("OPENAI_API_KEY",)),
     "anthropic": ProbedProvider(
@@ -92,17 +92,17 @@ _PROVIDERS: Mapping[str, ProbedProvider] = {
 
 
 def _provider(upstream: str) -> ProbedProvider:
-    """How to ask an upstream: its own row, else as one asks whoever is like OpenAI."""
+    """Return an upstream's own row, or the defaults of an OpenAI-compatible provider."""
     variable = f"{upstream.upper().replace('-', '_').replace('.', '_')}_API_KEY"
     return _PROVIDERS.get(upstream) or ProbedProvider(keys=(variable,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to look at beside the service.
+    """What to check besides the service.
 
-    ``upstreams``: asked even where no key of theirs is in the environment: the service may
-    hold one. ``models``: ``upstream/model``. ``ask``: ask each model for a word.
+    ``upstreams``: checked even without a key in the environment, because the service may
+    hold one. ``models``: pairs of upstream and model. ``ask``: call each model once.
     """
 
     upstreams: tuple[str, ...] = ()
@@ -111,17 +111,17 @@ class Wanted:
 
 
 def wanted(upstreams: Sequence[str], named: Sequence[str], *, ask: bool) -> Wanted:
-    """What to look at, from a command line.
+    """Parse what to check from command-probe options.
 
     Raises:
-        ValueError: a model without its upstream.
+        ValueError: a model is named without its upstream.
     """
     pairs = [name.partition("/") for name in named]
     for upstream, _, model in pairs:
         if not (upstream and model):
-            raise ValueError(f"--model {upstream!r}: write UPSTREAM/MODEL, as in openai/gpt-5")
-    found = tuple((upstream, model) for upstream, _, model in pairs)
-    return Wanted(upstreams=tuple(upstreams), models=found, ask=ask)
+            raise ValueError(f"--model {upstream!r}: use UPSTREAM/MODEL, for example openai/gpt-5")
+    models = tuple((upstream, model) for upstream, _, model in pairs)
+    return Wanted(upstreams=tuple(upstreams), models=models, ask=ask)
 
 
 def examine(
@@ -131,10 +131,10 @@ def examine(
     *,
     transport: httpx.BaseTransport | None = None,
 ) -> Iterator[DoctorCheck]:
-    """Look at everything, in the order in which one thing needs the other.
+    """Run all checks, each before those that depend on it.
 
     Arguments:
-        environment: where base URLs and keys are looked for.
+        environment: variables that hold base URLs and keys.
         transport: for tests.
     """
     yield _package()
@@ -150,7 +150,7 @@ def examine(
         except ServiceError as error:
             yield _token(error)
             return
-        yield DoctorCheck(name="token", health="ok", told="the control plane lets us in")
+        yield DoctorCheck(name="token", health="ok", told="accepted by the control plane")
         try:
             yield from _upstreams(rollout, wanted, environment, http)
         finally:
@@ -159,7 +159,7 @@ def examine(
 
 
 def _http(transport: httpx.BaseTransport | None) -> httpx.Client:
-    """A client that reaches loopback directly, whatever HTTP_PROXY says."""
+    """Return a client that reaches loopback directly, whatever HTTP_PROXY says."""
     return httpx.Client(timeout=_TIMEOUT_S, transport=transport, mounts=dict.fromkeys(_DIRECT))
 
 
@@ -167,29 +167,27 @@ def _http(transport: httpx.BaseTransport | None) -> httpx.Client:
 
 
 def _package() -> DoctorCheck:
-    """Whether the package called `proxy` is the service: PyPI has another of that name."""
-    found = util.find_spec("proxy")
-    origin = Path(found.origin) if found is not None and found.origin else None
+    """Check that the package `proxy` is truezero's: PyPI has another of that name."""
+    spec = util.find_spec("proxy")
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
     if origin is None:
         return DoctorCheck(
             name="package", health="failed",
-            told="the package `proxy` is not importable: pip install 'truezero[server]'",
+            told="the package `proxy` cannot be imported: pip install 'truezero[server]'",
         )  # fmt: skip
     others = [name for name in owners("proxy") if name != "truezero"]
     ours = all((origin.parent / part).is_file() for part in _SERVICE_PARTS)
     if ours and not others:
         return DoctorCheck(
-            name="package", health="ok", told=f"`proxy` is truezero's, in {origin.parent}"
+            name="package", health="ok", told=f"`proxy` is truezero's, at {origin.parent}"
         )
-    by = f"{' and '.join(others)} owns it too" if others else "it is not truezero's"
+    by = f"also belongs to {' and '.join(others)}" if others else "is not truezero's"
     fix = f"pip uninstall {others[0]}, then reinstall truezero" if others else "remove or rename it"
-    return DoctorCheck(
-        name="package", health="failed", told=f"`proxy` is {origin}, and {by}: {fix}"
-    )
+    return DoctorCheck(name="package", health="failed", told=f"`proxy` at {origin} {by}: {fix}")
 
 
 def owners(package: str) -> list[str]:
-    """The installed distributions that bring an import package of this name."""
+    """Return the installed distributions that provide an import package of this name."""
     return sorted(set(metadata.packages_distributions().get(package, ())))
 
 
@@ -212,35 +210,35 @@ def _ready(client: Client, transport: httpx.BaseTransport | None) -> DoctorCheck
             answer = http.get(f"{client.url}/readyz")
             ready = models.Ready.model_validate(answer.json())
         except (httpx.HTTPError, ValueError) as error:
-            told = f"/readyz is not answered ({type(error).__name__})"
+            told = f"no valid response from /readyz ({type(error).__name__})"
             return DoctorCheck(name="ready", health="failed", told=told)
     if ready.status == "ready":
-        told = "it writes what it records"
+        told = "calls are recorded"
         if ready.gaps:
-            told += f"; {ready.gaps} call(s) since its start are missing"
+            told += f"; calls not recorded since start: {ready.gaps}"
         return DoctorCheck(name="ready", health="ok", told=told)
     missing = "database" if not ready.database else "recorder"
-    told = f"its {missing} does not work: verdicts are undecided until it does; see its log"
+    told = f"the {missing} is unavailable, so verdicts are undecided: see the service's log"
     return DoctorCheck(name="ready", health="failed", told=told)
 
 
 def _token(error: ServiceError) -> DoctorCheck:
     told = str(error)
     if error.status == 401:
-        told = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's own"
+        told = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
     return DoctorCheck(name="token", health="failed", told=told)
 
 
 def _base_urls(
     environment: Mapping[str, str], service: str, http: httpx.Client
 ) -> Iterator[DoctorCheck]:
-    """Whether the variables that agents read lead to the service, from where we stand."""
+    """Check that the variables that agents read point at the service."""
     names = [name for name in environment if name.endswith(("_BASE_URL", "_API_BASE"))]
-    led = sorted(name for name in names if environment[name])
-    if not led:
-        told = "no variable that agents read is set; `truezero run` sets them"
+    given = sorted(name for name in names if environment[name])
+    if not given:
+        told = "no base URL variable is set; `truezero run` sets them"
         yield DoctorCheck(name="base URLs", health="skipped", told=told)
-    for name in led:
+    for name in given:
         yield _base_url(name, environment[name], service, http)
 
 
@@ -251,27 +249,27 @@ def _base_url(name: str, url: str, service: str, http: httpx.Client) -> DoctorCh
         answer = http.get(f"{origin}/healthz")
         models.Alive.model_validate(answer.json())
     except httpx.HTTPError as error:
-        told = f"{origin} cannot be reached from here ({type(error).__name__})"
+        told = f"cannot reach {origin} ({type(error).__name__})"
         return DoctorCheck(name=name, health="failed", told=told)
     except ValueError:
-        told = f"{origin} is no truezero service: calls go past the proxy and are not recorded"
+        told = f"{origin} is not a truezero service: calls bypass the proxy and are not recorded"
         return DoctorCheck(name=name, health="failed", told=told)
-    other = "" if origin == service else " (another address than ours)"
-    return DoctorCheck(name=name, health="ok", told=f"leads to the service at {origin}{other}")
+    other = "" if origin == service else f" (not {service})"
+    return DoctorCheck(name=name, health="ok", told=f"points at the service at {origin}{other}")
 
 
 # --- keys and models -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """How to ask one upstream through the proxy."""
+class _Probe:
+    """Access to one upstream through the proxy."""
 
     upstream: str
     provider: ProbedProvider
     base_url: str
     headers: Mapping[str, str]
-    held: bool  # the service's own key is hoped for
+    held: bool  # no key of ours: the service may hold one
     http: httpx.Client
 
     def get(self, path: str) -> httpx.Response:
@@ -290,38 +288,40 @@ def _upstreams(
     named = dict.fromkeys((*wanted.upstreams, *(upstream for upstream, _ in wanted.models)))
     keyed = [one for one in rollout.base_urls if _key(_provider(one), environment)]
     if not (named or keyed):
-        told = "no key is in the environment; name what the service holds by --upstream"
+        told = "no API key in the environment; use --upstream to check keys held by the service"
         yield DoctorCheck(name="keys", health="skipped", told=told)
     for upstream in dict.fromkeys((*named, *keyed)):
         if upstream not in rollout.base_urls:
-            told = "the service knows no such upstream, or not its address"
+            told = "unknown upstream, or its address is not configured"
             yield DoctorCheck(name=upstream, health="failed", told=told)
             continue
-        line = _line(upstream, rollout, environment, http)
-        yield from _examined(line, [m for name, m in wanted.models if name == upstream], wanted.ask)
+        probe = _probe(upstream, rollout, environment, http)
+        yield from _check_upstream(
+            probe, [m for name, m in wanted.models if name == upstream], wanted.ask
+        )
 
 
 def _key(provider: ProbedProvider, environment: Mapping[str, str]) -> str | None:
     return next((environment[name] for name in provider.keys if environment.get(name)), None)
 
 
-def _line(
+def _probe(
     upstream: str,
     rollout: models.RolloutRegistered,
     environment: Mapping[str, str],
     http: httpx.Client,
-) -> _Line:
+) -> _Probe:
     provider = _provider(upstream)
     key = _key(provider, environment)
-    shown = key or rollout.key
+    credential = key or rollout.key
     if provider.header == "authorization":
-        shown = f"Bearer {shown}"
+        credential = f"Bearer {credential}"
     headers = {
-        provider.header: shown,
+        provider.header: credential,
         "x-truezero-role": ROLE,
         **dict(provider.extra),
     }
-    return _Line(
+    return _Probe(
         upstream=upstream,
         provider=provider,
         base_url=rollout.base_urls[upstream],
@@ -331,102 +331,102 @@ def _line(
     )
 
 
-def _examined(line: _Line, named: Sequence[str], ask: bool) -> Iterator[DoctorCheck]:
-    name = f"{line.upstream} key"
+def _check_upstream(probe: _Probe, named: Sequence[str], ask: bool) -> Iterator[DoctorCheck]:
+    name = f"{probe.upstream} key"
     try:
-        answer = line.get(line.provider.list)
+        answer = probe.get(probe.provider.list)
     except httpx.HTTPError as error:
         yield DoctorCheck(name=name, health="failed", told=f"no answer ({type(error).__name__})")
         return
     if answer.status_code != 200:
-        yield DoctorCheck(name=name, health="failed", told=_why(answer, line))
+        yield DoctorCheck(name=name, health="failed", told=_explain(answer, probe))
         return
     there = _names(answer)
     count = f"; {len(there)} models" if there else ""
-    held = "the service's own key" if line.held else "the key"
-    yield DoctorCheck(name=name, health="ok", told=f"{held} is alive{count}")
+    held = "the service's key" if probe.held else "the key"
+    yield DoctorCheck(name=name, health="ok", told=f"{held} is valid{count}")
     for model in named:
-        yield _model(line, model, there)
+        yield _model(probe, model, there)
         if ask:
-            yield _word(line, model)
+            yield _call(probe, model)
 
 
-def _why(answer: httpx.Response, line: _Line) -> str:
-    """What a status means here, by our own words alone."""
+def _explain(answer: httpx.Response, probe: _Probe) -> str:
+    """Explain a status without quoting the provider."""
     refusal = answer.headers.get("x-truezero-refusal")
     if refusal is not None:
-        return f"the proxy says {refusal}: {answer.json().get('detail', '')}"
-    told = _STATUS.get(answer.status_code, "the provider does not answer as it should")
-    if answer.status_code in (401, 403) and line.held:
-        variable = f"TRUEZERO_KEY_{line.upstream.upper().replace('-', '_')}"
+        return f"rejected by the proxy ({refusal}): {answer.json().get('detail', '')}"
+    told = _STATUS.get(answer.status_code, "unexpected response of the provider")
+    if answer.status_code in (401, 403) and probe.held:
+        variable = f"TRUEZERO_KEY_{probe.upstream.upper().replace('-', '_')}"
         told = (
-            f"no living key here ({' or '.join(line.provider.keys)}) and none at the service "
-            f"({variable})"
+            f"no valid key in the environment ({' or '.join(probe.provider.keys)}) nor in the "
+            f"service ({variable})"
         )
     return f"HTTP {answer.status_code}: {told}"
 
 
 _STATUS: Mapping[int, str] = {
-    400: "the provider refuses the key: is it this provider's, and still alive?",
-    401: "the key is dead or wrong: make a new one and set it",
+    400: "the provider rejects the key: check that it is this provider's and still valid",
+    401: "the key is invalid or revoked: create a new one",
     402: "the account has no credit left",
-    403: "the key may not do this: see the account's permissions and regions",
-    404: "the path is not there: is the upstream's address right, with its prefix?",
-    429: "the account is limited or empty: see its limits and its billing",
-    500: "the provider is in trouble: try again later",
-    503: "the provider is in trouble: try again later",
-    529: "the provider is overloaded: try again later",
+    403: "permission denied: check the account's permissions and regions",
+    404: "not found: check the upstream's address and its path prefix",
+    429: "rate limit or quota reached: check the account's limits and billing",
+    500: "provider error: try again later",
+    503: "provider unavailable: try again later",
+    529: "provider overloaded: try again later",
 }
 
 
 def _names(answer: httpx.Response) -> frozenset[str]:
-    """Every model a list names: OpenAI-like and Anthropic `data[].id`, Gemini `models[].name`."""
+    """Return the models of a list: OpenAI and Anthropic `data[].id`, Gemini `models[].name`."""
     try:
         body = answer.json()
     except ValueError:
         return frozenset()
     body = {"data": body} if isinstance(body, list) else body
     items = body.get("data") or body.get("models") or [] if isinstance(body, dict) else []
-    found = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
-    names = [str(item.get("id") or item.get("name") or "") for item in found]
+    entries = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    names = [str(item.get("id") or item.get("name") or "") for item in entries]
     return frozenset(name.removeprefix("models/") for name in names if name)
 
 
-def _model(line: _Line, model: str, there: frozenset[str]) -> DoctorCheck:
-    """Whether a model is listed, or known by its name: aliases are in no list."""
-    name = f"{line.upstream}/{model}"
+def _model(probe: _Probe, model: str, there: frozenset[str]) -> DoctorCheck:
+    """Check whether a model is listed, or found by name: aliases are not listed."""
+    name = f"{probe.upstream}/{model}"
     if model in there:
-        return DoctorCheck(name=name, health="ok", told="the model is there")
-    if line.provider.one is not None:
+        return DoctorCheck(name=name, health="ok", told="the model exists")
+    if probe.provider.one is not None:
         try:
-            answer = line.get(line.provider.one.format(model=quote(model, safe="")))
+            answer = probe.get(probe.provider.one.format(model=quote(model, safe="")))
         except httpx.HTTPError as error:
             return DoctorCheck(
                 name=name, health="failed", told=f"no answer ({type(error).__name__})"
             )
         if answer.status_code == 200:
-            return DoctorCheck(name=name, health="ok", told="the model is there, by its alias")
+            return DoctorCheck(name=name, health="ok", told="the model exists (alias)")
     elif not there:
-        told = "the provider lists its models to anybody: only --ask can tell"
+        told = "the provider's list of models is public: use --ask to check access"
         return DoctorCheck(name=name, health="skipped", told=told)
     near = [one for one in sorted(there) if model.lower() in one.lower()][:3]
     hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return DoctorCheck(name=name, health="failed", told=f"this account has no such model{hint}")
+    return DoctorCheck(name=name, health="failed", told=f"the account has no such model{hint}")
 
 
-def _word(line: _Line, model: str) -> DoctorCheck:
-    """Ask a model for a word: what a list cannot show, an empty account, shows here."""
-    name = f"{line.upstream}/{model} asked"
-    path, body = line.provider.ask(model)
+def _call(probe: _Probe, model: str) -> DoctorCheck:
+    """Call a model once: this also shows an account without credit, which a list does not."""
+    name = f"{probe.upstream}/{model} asked"
+    path, body = probe.provider.ask(model)
     try:
-        answer = line.post(path, body)
+        answer = probe.post(path, body)
     except httpx.HTTPError as error:
         return DoctorCheck(name=name, health="failed", told=f"no answer ({type(error).__name__})")
     if answer.status_code == 200:
-        return DoctorCheck(name=name, health="ok", told="it answers")
-    return DoctorCheck(name=name, health="failed", told=_why(answer, line))
+        return DoctorCheck(name=name, health="ok", told="the model answers")
+    return DoctorCheck(name=name, health="failed", told=_explain(answer, probe))
 
 
 def failed(checks: Sequence[DoctorCheck]) -> bool:
-    """Whether anything is wrong."""
+    """Return whether any check failed."""
     return any(check.health == "failed" for check in checks)

@@ -1,6 +1,6 @@
-"""`truezero drill`: an agent is run once for each failure, and what it made of it is told.
+"""`truezero drill`: inject each provider failure into an agent and report how it reacts.
 
-It keeps no word of what the agent says, and asks a provider only where a drill needs answers.
+The agent's output is measured, not kept; a provider is called only for calls before a failure.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from truezero.runner.run import equipped
 from truezero.sdk.client import Client
 from truezero.sdk.endpoints import OutcomeFacts
 
-TIMEOUT_S = 120.0  # longer than the silence after which a call that is left was stalled
-_GRACE_S = 2.0  # between asking an agent to end and ending it
+TIMEOUT_S = 120.0  # longer than the silence after which a call counts as stalled
+_GRACE_S = 2.0  # between SIGTERM and SIGKILL
 _READ = 65536
 
 DRILLS: Mapping[str, models.Fault] = {
@@ -47,7 +47,7 @@ DRILLS: Mapping[str, models.Fault] = {
 
 
 class DrillError(Exception):
-    """Why there is nothing to drill, in one sentence; ``code`` is the exit code."""
+    """The drill cannot run; the message says why, ``code`` is the exit code."""
 
     def __init__(self, sentence: str, code: int) -> None:
         super().__init__(sentence)
@@ -56,10 +56,10 @@ class DrillError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to drill: a command, and the failures by name.
+    """A command and the names of the failures to inject.
 
-    ``at_call``: the first call that fails, instead of each drill's own. ``timeout_s``: after
-    which an agent is stopped.
+    ``at_call``: first call that fails, overriding each drill's default. ``timeout_s``: time
+    after which the agent is stopped.
     """
 
     command: tuple[str, ...]
@@ -71,9 +71,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillRun:
-    """How an agent ended: ``code`` is minus the signal's number where a signal ended it.
+    """How an agent ended: ``code`` is its exit code, or minus the signal that ended it.
 
-    Of what it said only the lengths are kept, in bytes.
+    Only the length of its output is kept, in bytes.
     """
 
     code: int
@@ -85,11 +85,11 @@ class DrillRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drilled:
-    """What an agent did under one failure.
+    """How an agent reacted to one failure.
 
-    ``struck``: calls that were made to fail. ``retries``: calls after the first of them.
-    ``wasted_s``: waited for calls that failed and between them. ``hidden``: it ended as if
-    all were well, though no call succeeded after the last that failed.
+    ``struck``: number of injected failures. ``retries``: calls after the first of them.
+    ``wasted_s``: seconds spent on failed calls and between them. ``hidden``: it exited with 0
+    although no call succeeded after the last failure.
     """
 
     drill: str
@@ -109,26 +109,26 @@ class Drilled:
 
     @property
     def conduct(self) -> str:
-        """What it did, in a few words."""
+        """The reaction in a few words."""
         if self.stopped:
-            return "went on until it was stopped"
+            return "kept running until stopped"
         if not self.struck:
-            return "never came to the failing call" if self.calls else "made no call"
+            return "did not reach the failing call" if self.calls else "made no call"
         if self.hidden:
-            return "hid it"
-        return "got over it" if self.exit_code == 0 else "said so"
+            return "hid the failure"
+        return "recovered" if self.exit_code == 0 else "reported it"
 
 
 def chosen(names: Sequence[str] | None) -> tuple[str, ...]:
-    """The drills of these names, in the table's order; all where none is named.
+    """Return the drills with these names in the table's order; all if none is named.
 
     Raises:
-        DrillError: a name that is not in the table.
+        DrillError: a name is not in the table.
     """
     unknown = [name for name in names or () if name not in DRILLS]
     if unknown:
         known = ", ".join(DRILLS)
-        raise DrillError(f"{unknown[0]!r} is no fault that can be played: {known}", 2)
+        raise DrillError(f"unknown fault {unknown[0]!r}; choose from {known}", 2)
     return tuple(name for name in DRILLS if not names or name in names)
 
 
@@ -138,10 +138,10 @@ def run(
     """Run the agent once for each drill.
 
     Arguments:
-        done: told of each as it ends.
+        done: called with each result.
 
     Raises:
-        ServiceError: the service is not there, or refuses.
+        ServiceError: the service is unreachable or rejects a request.
         DrillError: the command cannot be started.
     """
     drilled = []
@@ -158,19 +158,19 @@ def _drill(name: str, plan: Plan, client: Client) -> Drilled:
     )
     with equipped(plan.command, rollout, client.url) as equipment:
         ended = _tried(equipment, plan, client, rollout.id)
-    _, verdict = client.ended(rollout.id, **_seen(ended))
+    _, verdict = client.ended(rollout.id, **_outcome(ended))
     calls = [call for call in client.exchanges(rollout.id) if _is_inference(call)]
     return _drilled(name, equipment.agent, ended, verdict, calls)
 
 
 def _tried(equipment: agents.Equipment, plan: Plan, client: Client, rollout_id: str) -> DrillRun:
-    """Run the agent; one that never started, or that we gave up, is reported as that."""
+    """Run the agent; report the rollout if it did not start or was interrupted."""
     try:
         return _accompanied(equipment, plan.timeout_s)
     except OSError as error:
         client.report(rollout_id, status="setup_failed", prompts_executed=0)
         missing = isinstance(error, FileNotFoundError)
-        why = "no such command" if missing else "it cannot be executed"
+        why = "command not found" if missing else "cannot be executed"
         raise DrillError(f"{plan.command[0]}: {why}", 127 if missing else 126) from error
     except BaseException:
         client.report(rollout_id, status="unknown_execution_error", prompts_executed=1)
@@ -217,23 +217,23 @@ def _succeeded(call: models.Exchange) -> bool:
     return call.status == 200 and call.ending == "complete" and call.subcategory is None
 
 
-def _seen(ended: DrillRun) -> OutcomeFacts:
+def _outcome(ended: DrillRun) -> OutcomeFacts:
     if ended.stopped:
         return {"status": "task_timeout", "prompts_executed": 1}
     if ended.code == 0:
         return {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
-    told = f"exit code {ended.code}"
-    return {"status": "agent_error", "prompts_executed": 1, "error": told}
+    error = f"exit code {ended.code}"
+    return {"status": "agent_error", "prompts_executed": 1, "error": error}
 
 
 # --- the process ---------------------------------------------------------------------------
 
 
 def _accompanied(equipment: agents.Equipment, timeout_s: float) -> DrillRun:
-    """Start the agent, measure what it says, and see it end or end it.
+    """Start the agent, measure its output, and stop it after the timeout.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the agent cannot be started.
     """
     began = time.monotonic()
     with _started(equipment) as process:
@@ -259,7 +259,7 @@ def _accompanied(equipment: agents.Equipment, timeout_s: float) -> DrillRun:
 
 @contextmanager
 def _started(equipment: agents.Equipment) -> Iterator[subprocess.Popen[bytes]]:
-    """The agent in a process group of its own, which is gone afterwards whatever happens."""
+    """Start the agent in a process group of its own, and kill the group afterwards."""
     process = subprocess.Popen(  # noqa: S603  what the user asked for
         equipment.command,
         env=dict(equipment.environment),
@@ -276,7 +276,7 @@ def _started(equipment: agents.Equipment) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the agent's processes to end, then end them."""
+    """Terminate the agent's processes, then kill them."""
     _signal(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE_S)
@@ -290,7 +290,7 @@ def _signal(group: int, number: signal.Signals) -> None:
 
 
 class _Count(threading.Thread):
-    """Reads a stream to its end and keeps its length, and nothing else."""
+    """Reads a stream to its end and keeps only its length."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(daemon=True)
@@ -305,11 +305,11 @@ class _Count(threading.Thread):
                 self.bytes += len(read)
 
 
-# --- what is told --------------------------------------------------------------------------
+# --- reports --------------------------------------------------------------------------
 
 
 def record(one: Drilled) -> dict[str, Any]:
-    """One drill for programs."""
+    """Return one result as JSON data."""
     return {
         **asdict(one),
         "conduct": one.conduct,
@@ -318,11 +318,11 @@ def record(one: Drilled) -> dict[str, Any]:
 
 
 def print_table(drilled: Sequence[Drilled], console: Console) -> None:
-    """All drills for people: one line each, and what to worry about."""
+    """Print all results as a table, and a summary of hidden failures."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("fault", no_wrap=True)
-    table.add_column("what it did", overflow="fold")
-    for name in ("exit", "said", "calls", "retries", "sec", "lost"):
+    table.add_column("reaction", overflow="fold")
+    for name in ("exit", "output", "calls", "retries", "sec", "lost"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for one in drilled:
@@ -351,7 +351,7 @@ def _short(verdict: models.Verdict) -> str:
 def _lessons(drilled: Sequence[Drilled]) -> Iterator[str]:
     hidden = [one.drill for one in drilled if one.hidden]
     missed = [one.drill for one in drilled if one.hidden and one.verdict.health == "healthy"]
-    told = f"Hidden behind exit code 0: {', '.join(hidden)}." if hidden else "Nothing was hidden."
-    yield told
+    names = ", ".join(hidden)
+    yield f"Failures hidden behind exit code 0: {names}." if hidden else "No failure was hidden."
     if missed:
-        yield f"Of these the verdict takes for healthy: {', '.join(missed)}."
+        yield f"Judged healthy nevertheless: {', '.join(missed)}."

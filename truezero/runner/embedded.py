@@ -1,7 +1,4 @@
-"""A service of one's own for as long as it is needed: a process on a free port, then gone.
-
-It knows nothing of what is asked of it, and leaves no file behind but its database.
-"""
+"""A temporary service: a process on a free port that lives as long as a `with` block."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _LOG = "service.log"
 
 
 class EmbeddedStartError(Exception):
-    """Why the service did not start, in one sentence."""
+    """The service did not start; the message says why in one sentence."""
 
 
 @contextmanager
@@ -34,18 +31,18 @@ def service(
     inherited: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Iterator[str]:
-    """Run a service; the address it listens on.
+    """Run a service and yield its URL.
 
-    It stands in a process group of its own, so that Ctrl-C reaches it only through us.
+    It runs in a process group of its own, so Ctrl-C does not reach it directly.
 
     Arguments:
-        folder: where its log goes.
-        settings: ``TRUEZERO_…`` variables; they beat those inherited.
+        folder: directory of its log.
+        settings: ``TRUEZERO_…`` variables; they override inherited ones.
         inherited: by default this process's environment without any ``TRUEZERO_…``.
-        cwd: where it looks for a ``truezero.toml``; by default where we are.
+        cwd: where it looks for ``truezero.toml``; by default the current directory.
 
     Raises:
-        StartError: it did not start.
+        EmbeddedStartError: the service did not start.
     """
     base = _without_settings() if inherited is None else inherited
     port = str(_free_port())
@@ -90,12 +87,12 @@ def _free_port() -> int:
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + _START_S
     while process.poll() is None and time.monotonic() < deadline:
-        if found := _LISTENS.search(_said(log)):
-            return found[1]
+        if match := _LISTENS.search(_text(log)):
+            return match[1]
         time.sleep(_POLL_S)
-    last = _said(log).strip().splitlines()
-    raise EmbeddedStartError(f"the proxy did not start: {last[-1] if last else 'it said nothing'}")
+    last = _text(log).strip().splitlines()
+    raise EmbeddedStartError(f"the proxy did not start: {last[-1] if last else 'no output'}")
 
 
-def _said(log: Path) -> str:
+def _text(log: Path) -> str:
     return log.read_text("utf-8", errors="replace")

@@ -1,6 +1,6 @@
-"""Runs any agent command under a rollout, and says whether a model was reached.
+"""`truezero run`: run an agent's command under a rollout and report whether its model was reached.
 
-It reads no word of what the agent says: its input and output are its own.
+The agent's input and output are passed through unread.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from truezero.runner import agents, embedded
 from truezero.sdk.client import Client, ServiceError
 from truezero.sdk.endpoints import UNREACHABLE, OutcomeFacts
 
-NOT_FOUND = 127  # as shells say it
+NOT_FOUND = 127  # the convention of shells
 NOT_EXECUTABLE = 126
 
 TRANSIENT = 75  # sysexits.h: try again later
 PERMANENT = 76
 SUSPECTED = 77
-UNDECIDED = 78  # evidence is missing: neither the agent's word nor the provider's fault
+UNDECIDED = 78  # evidence is missing
 
 _WATCH_S = 0.3
-_GRACE_S = 0.5  # between asking a doomed agent to end and ending it
+_GRACE_S = 0.5  # between SIGTERM and SIGKILL for a doomed agent
 _EMBEDDED_GRACE_S = "2"
 
 _FORWARDED = tuple(
@@ -47,7 +47,7 @@ _ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A command, and the rollout it runs under."""
+    """A command and the attributes of its rollout."""
 
     command: tuple[str, ...]
     batch: str | None = None
@@ -61,9 +61,9 @@ class Job:
 class ProcessResult:
     """How a command ended.
 
-    ``agent_code`` is its exit status, or minus the signal that ended it; None where it was
-    not started. ``doomed``: we stopped it. ``forwarded``: the last signal to end that we
-    were sent and passed on.
+    ``agent_code`` is its exit status, or minus the signal that ended it; None if it was not
+    started. ``doomed``: stopped because the rollout could not succeed. ``forwarded``: the last
+    terminating signal that was passed on to it.
     """
 
     agent_code: int | None
@@ -72,16 +72,16 @@ class ProcessResult:
 
     @property
     def shell_code(self) -> int:
-        """As a shell would tell it: 128 and the signal's number."""
+        """The exit code as a shell reports it: 128 plus the signal's number."""
         code = self.agent_code or 0
         return 128 - code if code < 0 else code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What came of a job.
+    """The outcome of a job.
 
-    ``skipped`` says why a breaker did not let it start; then there is nothing else.
+    ``skipped`` says why a breaker did not admit it; result and verdict are None then.
     """
 
     rollout_id: str
@@ -93,7 +93,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """The agent's own where its verdict is healthy, or where it never began."""
+        """The agent's own exit code if the verdict is healthy or the agent did not start."""
         if self.verdict is None:
             return PERMANENT
         return _EXIT.get((self.verdict.health, self.verdict.transient), self.ended.shell_code)
@@ -108,20 +108,20 @@ _EXIT: Mapping[tuple[str, bool | None], int] = {
 
 
 def run(job: Job, client: Client) -> Report:
-    """Run a job on a service.
+    """Run a job under a new rollout of a service.
 
     Raises:
-        ServiceError: the service is not there, or refuses.
+        ServiceError: the service is unreachable or rejects a request.
     """
     rollout = client.register(id=job.id, batch=job.batch, task=job.task, model=job.model)
     if not rollout.admitted:
-        nothing = ProcessResult(agent_code=None)
+        not_started = ProcessResult(agent_code=None)
         return Report(
-            rollout_id=rollout.id, agent=job.command[0], ended=nothing, skipped=rollout.error
+            rollout_id=rollout.id, agent=job.command[0], ended=not_started, skipped=rollout.error
         )
     with equipped(job.command, rollout, client.url) as equipment:
-        ended, seen = _seen(equipment, job, client, rollout.id)
-    result, verdict = client.ended(rollout.id, **seen)
+        ended, outcome = _run_command(equipment, job, client, rollout.id)
+    result, verdict = client.ended(rollout.id, **outcome)
     return Report(
         rollout_id=rollout.id, agent=equipment.agent, ended=ended, result=result, verdict=verdict
     )
@@ -131,7 +131,7 @@ def run(job: Job, client: Client) -> Report:
 def equipped(
     command: Sequence[str], rollout: models.RolloutRegistered, url: str
 ) -> Iterator[agents.Equipment]:
-    """What to start so that a command's calls go through the service; its files are there."""
+    """Prepare a command whose calls go through the service; write the files it needs."""
     with tempfile.TemporaryDirectory(prefix="truezero-agent-") as folder:
         equipment = agents.equip(
             command,
@@ -151,16 +151,16 @@ def equipped(
 def service(
     url: str | None, token: str | None, say: Callable[[str], object] = lambda _line: None
 ) -> Iterator[Client]:
-    """The service at that address, or one of our own where none answers.
+    """Connect to the service at that address, or start a temporary one if none answers.
 
     Raises:
-        ServiceError: what answers is no truezero service, or one of another version.
-        StartError: our own did not start.
+        ServiceError: another program or another version answers there.
+        EmbeddedStartError: the temporary service did not start.
     """
     with ExitStack() as opened:
         client = opened.enter_context(Client(url, token))
         if not _answers(client):
-            say(f"no service answers at {client.url}: one of its own serves this run")
+            say(f"no service at {client.url}; starting a temporary one for this run")
             own_url, own_token = opened.enter_context(_own_service())
             client = opened.enter_context(Client(own_url, own_token))
         yield client
@@ -178,13 +178,13 @@ def _answers(client: Client) -> bool:
 
 @contextmanager
 def _own_service() -> Iterator[tuple[str, str]]:
-    """A service on a free port with a database that is gone afterwards, and its token.
+    """Start a service on a free port with a temporary database; yield its URL and token.
 
-    It has a token so that the agent beside it cannot report on itself.
+    The token keeps the agent from reporting on itself.
     """
     token = secrets.token_urlsafe(24)
     settings = {"TRUEZERO_ADMIN_TOKEN": token, "TRUEZERO_GRACE_S": _EMBEDDED_GRACE_S}
-    outer = (agents.ROLLOUT, agents.ROLLOUT_KEY)  # of a run that we are inside of
+    outer = (agents.ROLLOUT, agents.ROLLOUT_KEY)  # of an enclosing run
     inherited = {name: value for name, value in os.environ.items() if name not in outer}
     with tempfile.TemporaryDirectory(prefix="truezero-run-") as folder:
         home = Path(folder)
@@ -192,10 +192,10 @@ def _own_service() -> Iterator[tuple[str, str]]:
             yield url, token
 
 
-def _seen(
+def _run_command(
     equipment: agents.Equipment, job: Job, client: Client, rollout_id: str
 ) -> tuple[ProcessResult, OutcomeFacts]:
-    """Start the command and stay until it ends; and what to report of it."""
+    """Run the command to its end; return how it ended and what to report."""
     try:
         process = _started(equipment)
     except OSError as error:
@@ -207,10 +207,10 @@ def _seen(
 
 def _not_started(job: Job, error: OSError) -> tuple[ProcessResult, OutcomeFacts]:
     missing = isinstance(error, FileNotFoundError)
-    why = "no such command" if missing else "cannot be executed"
-    told = f"{Path(job.command[0]).name}: {why}"
+    why = "command not found" if missing else "cannot be executed"
+    error_text = f"{Path(job.command[0]).name}: {why}"
     ended = ProcessResult(agent_code=NOT_FOUND if missing else NOT_EXECUTABLE)
-    return ended, {"status": "setup_failed", "prompts_executed": 0, "error": told}
+    return ended, {"status": "setup_failed", "prompts_executed": 0, "error": error_text}
 
 
 def _outcome(ended: ProcessResult) -> OutcomeFacts:
@@ -223,21 +223,21 @@ def _outcome(ended: ProcessResult) -> OutcomeFacts:
     if ended.doomed:  # the verdict says why
         return {"status": "environment_error", "prompts_executed": 1}
     if ended.forwarded is not None:
-        told = f"stopped by {ended.forwarded.name}"
-        return {"status": "unknown_execution_error", "prompts_executed": 1, "error": told}
+        error = f"stopped by {ended.forwarded.name}"
+        return {"status": "unknown_execution_error", "prompts_executed": 1, "error": error}
     code = ended.agent_code or 0
-    told = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    return {"status": "agent_error", "prompts_executed": 1, "error": told}
+    error = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return {"status": "agent_error", "prompts_executed": 1, "error": error}
 
 
 # --- the process ---------------------------------------------------------------------------
 
 
 def _started(equipment: agents.Equipment) -> subprocess.Popen[bytes]:
-    """The command, in a process group of its own.
+    """Start the command in a process group of its own.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the command cannot be started.
     """
     return subprocess.Popen(  # noqa: S603  what the user asked for
         equipment.command, env=dict(equipment.environment), process_group=0
@@ -246,16 +246,16 @@ def _started(equipment: agents.Equipment) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _terminal_for(group: int) -> Iterator[None]:
-    """Lend the terminal, so that the agent can read it and Ctrl-C reaches the agent."""
+    """Give the terminal to the agent, so that it can read input and receives Ctrl-C."""
     ours = os.getpgrp()
     if not _have_terminal(ours):
         yield
         return
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # or taking it back would stop us
+    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # taking the terminal back would stop us
     try:
         with suppress(OSError):
             os.tcsetpgrp(0, group)
-            os.killpg(group, signal.SIGCONT)  # it may have asked for input before it had it
+            os.killpg(group, signal.SIGCONT)  # it may have stopped on reading input too early
         yield
     finally:
         with suppress(OSError):
@@ -273,7 +273,7 @@ def _have_terminal(group: int) -> bool:
 def _accompanied(
     process: subprocess.Popen[bytes], job: Job, client: Client, rollout_id: str
 ) -> ProcessResult:
-    """Wait for the end; pass signals on, and stop what is doomed if that was asked for."""
+    """Wait for the process; forward signals, and stop a doomed one with ``--fail-fast``."""
     over = threading.Event()
     watch = _Watch(process, client, rollout_id, over)
     with _forwarding(process.pid) as forwarded:
@@ -289,7 +289,7 @@ def _accompanied(
 
 
 class _Watch(threading.Thread):
-    """Asks again and again whether the rollout is doomed, and then ends its processes."""
+    """Polls whether the rollout is doomed, and then stops its processes."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class _Watch(threading.Thread):
         self.stopped = False
 
     def run(self) -> None:
-        """Until the agent has ended, by itself or by us."""
+        """Poll until the agent has ended or was stopped."""
         while not self._over.wait(_WATCH_S):
             if self._doomed():
                 self.stopped = True
@@ -319,24 +319,24 @@ class _Watch(threading.Thread):
         try:
             return self._client.verdict(self._rollout_id).doomed
         except ServiceError:
-            return False  # the end of the run asks again, and says so
+            return False  # the end of the run calls the service again and reports the error
 
 
 @contextmanager
 def _forwarding(group: int) -> Iterator[list[signal.Signals]]:
-    """Pass on the signals we get; the list fills with those that ask for an end."""
-    asked: list[signal.Signals] = []
+    """Forward signals to the agent; the yielded list collects the terminating ones."""
+    ending: list[signal.Signals] = []
 
     def forward(number: int, _frame: FrameType | None) -> None:
         if number in _ENDING:
-            asked.append(signal.Signals(number))
+            ending.append(signal.Signals(number))
         _signal(group, signal.Signals(number))
 
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.signal(number, forward) for number in _FORWARDED}
     try:
-        yield asked
+        yield ending
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -347,11 +347,11 @@ def _signal(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-# --- what is told --------------------------------------------------------------------------
+# --- reports --------------------------------------------------------------------------
 
 
 def record(report: Report) -> dict[str, Any]:
-    """A report for programs."""
+    """Return a report as JSON data."""
     return {
         "rollout_id": report.rollout_id,
         "agent": report.agent,
@@ -365,12 +365,12 @@ def record(report: Report) -> dict[str, Any]:
 
 
 def job_of(words: Sequence[str], **facts: Any) -> Job:
-    """A job from a command line; the ``--`` before it is no part of it."""
+    """Return a job for a command line, without its leading ``--``."""
     command = tuple(words[1:] if words[:1] == ["--"] else words)
     return Job(command=command, **facts)
 
 
 def say(line: str) -> None:
-    """A line of ours, beside the agent's: on standard error."""
+    """Print a line to standard error."""
     sys.stderr.write(f"truezero: {line}\n")
     sys.stderr.flush()

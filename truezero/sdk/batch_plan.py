@@ -1,4 +1,4 @@
-"""Plan a batch: which tasks to run, to retry and to leave out."""
+"""The plan of a batch run: which tasks to run and when to retry them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Rewards = float | Mapping[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of one task.
+    """The outcome of one task.
 
-    ``result`` and ``verdict`` are those of its last attempt, None where none was admitted;
-    then ``skipped`` says why. ``attempts`` counts those of this run. ``error`` is what the
-    runner's function raised in the last.
+    ``result`` and ``verdict`` belong to its last attempt; they are None if none was admitted,
+    and ``skipped`` says why. ``attempts`` counts those of this run. ``error`` is the exception
+    of the runner's function in the last attempt.
     """
 
     task: str
@@ -37,7 +37,7 @@ class Ran:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRun:
-    """A run of tasks, in their order, and what the whole batch stands on now."""
+    """The outcomes of a run, in the order of its tasks, and the summary of the whole batch."""
 
     results: tuple[Ran, ...]
     summary: models.BatchSummary
@@ -53,10 +53,10 @@ def run_until_settled(
     play: Callable[[R], Any],
     again: Callable[[models.Verdict], float | None],
 ) -> Story[Ran]:
-    """Attempt after attempt of one task, until the service advises no further one.
+    """Run attempts of one task until the service advises no further one.
 
-    ``play`` runs an attempt and returns what it raised; ``again`` is the wait in seconds
-    before the next, None for an end.
+    ``play`` runs an attempt and returns the exception it raised; ``again`` returns the wait in
+    seconds before the next one, None to stop.
     """
     attempt = first
     while True:
@@ -84,7 +84,7 @@ def run_until_settled(
 def retry_advice(
     max_wait_s: float | None, stopped: Callable[[], bool]
 ) -> Callable[[models.Verdict], float | None]:
-    """The wait that the service advises; None where that is more than we have."""
+    """Return a function that gives the advised wait in seconds, None for no retry."""
 
     def again(verdict: models.Verdict) -> float | None:
         wait_s = verdict.retry.after_s or 0.0
@@ -96,23 +96,23 @@ def retry_advice(
 
 
 def planned_attempts(tasks: Iterable[Task], name: Callable[[Task], str]) -> list[tuple[str, Task]]:
-    """Each task under its name.
+    """Return each task with its name.
 
     Raises:
-        ValueError: two of them share one, so that their attempts would mix.
+        ValueError: two tasks have the same name, so their attempts would be mixed up.
     """
     plan = [(name(task), task) for task in tasks]
     seen: set[str] = set()
     for named, _ in plan:
         if named in seen:
-            raise ValueError(f"tasks: two are called {named!r}; give each a name of its own")
+            raise ValueError(f"tasks: duplicate name {named!r}; pass name= to make names unique")
         seen.add(named)
     return plan
 
 
 @contextmanager
 def progress_table(total: int, shown: bool | None) -> Iterator[Callable[[Ran], None]]:
-    """A bar for people; ``shown`` None draws it only on a terminal."""
+    """Show a progress bar; by default (``shown`` is None) only on a terminal."""
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda _ran: None
         return

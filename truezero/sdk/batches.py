@@ -1,6 +1,6 @@
-"""A batch of rollouts, as a harness drives them: announce, run, report, and run again.
+"""A batch of rollouts for a harness: register, run, report, and run again.
 
-It judges nothing: whether a rollout counts and whether it is run again, the service says.
+Whether a rollout counts and whether to run it again is the service's decision.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from truezero.sdk.rollouts import AsyncPlayer, AsyncRollout, Rollout, SyncPlayer
 
 
 class _Batch:
-    """What a batch is to both clients."""
+    """What both kinds of batch share."""
 
     def __init__(self, name: str, facts: LaneFacts) -> None:
         self.name = name
@@ -48,7 +48,7 @@ class _Batch:
         return {**self._facts, "batch": self.name, "task": task, **facts}
 
     def _attempts(self) -> Story[dict[str, int]]:
-        """Per task, the number of its next attempt: they never start over."""
+        """Return the number of the next attempt per task; numbers are never reused."""
         items = yield from endpoints.rollouts(batch=self.name)
         following: dict[str, int] = {}
         for item in items:
@@ -58,7 +58,7 @@ class _Batch:
 
 
 class Batch(_Batch):
-    """Rollouts that belong together."""
+    """A named group of rollouts."""
 
     def __init__(self, client: SyncPlayer, name: str, facts: LaneFacts) -> None:
         super().__init__(name, facts)
@@ -73,30 +73,30 @@ class Batch(_Batch):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Nothing is held open."""
+        """Do nothing: a batch holds no resources."""
 
     def rollout(self, task: str | None = None, **facts: Unpack[RunFacts]) -> Rollout:
-        """One rollout of a task, to be entered by ``with``."""
+        """Return a rollout of a task; enter it with ``with``."""
         return Rollout(self._client, self._rollout_facts(task, facts))
 
     def summary(self) -> models.BatchSummary:
-        """Counts, tokens, cost, scores, and who should be run again."""
+        """Return counts, tokens, cost, scores, and the rollouts to run again."""
         return self._client.play(endpoints.summary(self.name))
 
     def check(self) -> models.Check:
-        """Whether the batch is a valid measurement."""
+        """Check whether the batch is a valid measurement."""
         return self._client.play(endpoints.check(self.name))
 
     def breaker(self) -> models.Breaker:
-        """The batch's breakers, lane by lane."""
+        """Return the batch's circuit breakers, lane by lane."""
         return self._client.play(endpoints.breaker(self.name))
 
     def reset_breaker(self, lane: str | None = None) -> models.Breaker:
-        """Let a canary into one open lane, or into each."""
+        """Allow one probe (half-open) in one open lane, or in all of them."""
         return self._client.play(endpoints.reset_breaker(self.name, lane=lane))
 
     def events(self, *, after: int | None = None) -> Iterator[Event]:
-        """What happens in the batch, from now on; without end."""
+        """Follow the batch's events from now on; never ends by itself."""
         return self._client.events(self.name, after=after)
 
     def run(
@@ -111,24 +111,24 @@ class Batch(_Batch):
         progress: bool | None = None,
         **facts: Unpack[LaneFacts],
     ) -> BatchRun:
-        """Run every task once, and again where the service advises it; in threads.
+        """Run every task once, in threads, and again where the service advises it.
 
-        A task that an open breaker does not admit comes back as skipped, and whatever flies
-        is let finish. What ``fn`` raises becomes the rollout's status and stands in ``Ran``.
+        A task that an open breaker does not admit is returned as skipped; running tasks
+        finish. An exception of ``fn`` becomes the rollout's status and is kept in ``Ran``.
 
         Arguments:
-            fn: runs one attempt: it points an agent at ``rollout.env``, and reports by
+            fn: runs one attempt: points an agent at ``rollout.env``, and either calls
                 ``rollout.finish`` or returns the rewards.
-            name: what a task is called; each has a name of its own.
-            concurrency: how many run at once, waiting for a retry included.
-            retry: run a transient failure again as the service advises, unless it asks for
-                more than ``max_wait_s`` seconds.
-            progress: a bar on standard error; by default where that is a terminal.
-            facts: hold for each rollout (model, upstream, …).
+            name: returns the unique name of a task.
+            concurrency: maximum number of tasks at once, including those waiting to retry.
+            retry: run transient failures again as the service advises, unless the wait is
+                longer than ``max_wait_s`` seconds.
+            progress: show a bar on standard error; by default if that is a terminal.
+            facts: apply to each rollout (model, upstream, …).
 
         Raises:
-            ServiceError: the service went away; nothing new was started since.
-            ValueError: two tasks share a name.
+            ServiceError: the service became unavailable; no further task was started.
+            ValueError: two tasks have the same name.
         """
         plan = planned_attempts(tasks, name)
         following = self._client.play(self._attempts())
@@ -149,15 +149,15 @@ class Batch(_Batch):
 
         with progress_table(len(plan), progress) as tell:
             with ThreadPoolExecutor(concurrency, "rollout") as pool:
-                flying = [pool.submit(one, task, given) for task, given in plan]
+                running = [pool.submit(one, task, given) for task, given in plan]
                 try:
-                    for landed in as_completed(flying):
-                        tell(landed.result())
+                    for finished in as_completed(running):
+                        tell(finished.result())
                 except BaseException:
                     stop.set()
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
-            results = tuple(landed.result() for landed in flying)
+            results = tuple(finished.result() for finished in running)
         return BatchRun(results=results, summary=self.summary())
 
 
@@ -177,7 +177,7 @@ def _attempt(
 
 
 class AsyncBatch(_Batch):
-    """Rollouts that belong together, for asyncio."""
+    """A named group of rollouts, for asyncio."""
 
     def __init__(self, client: AsyncPlayer, name: str, facts: LaneFacts) -> None:
         super().__init__(name, facts)
@@ -192,30 +192,30 @@ class AsyncBatch(_Batch):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Nothing is held open."""
+        """Do nothing: a batch holds no resources."""
 
     def rollout(self, task: str | None = None, **facts: Unpack[RunFacts]) -> AsyncRollout:
-        """One rollout of a task, to be entered by ``async with``."""
+        """Return a rollout of a task; enter it with ``async with``."""
         return AsyncRollout(self._client, self._rollout_facts(task, facts))
 
     async def summary(self) -> models.BatchSummary:
-        """Counts, tokens, cost, scores, and who should be run again."""
+        """Return counts, tokens, cost, scores, and the rollouts to run again."""
         return await self._client.play(endpoints.summary(self.name))
 
     async def check(self) -> models.Check:
-        """Whether the batch is a valid measurement."""
+        """Check whether the batch is a valid measurement."""
         return await self._client.play(endpoints.check(self.name))
 
     async def breaker(self) -> models.Breaker:
-        """The batch's breakers, lane by lane."""
+        """Return the batch's circuit breakers, lane by lane."""
         return await self._client.play(endpoints.breaker(self.name))
 
     async def reset_breaker(self, lane: str | None = None) -> models.Breaker:
-        """Let a canary into one open lane, or into each."""
+        """Allow one probe (half-open) in one open lane, or in all of them."""
         return await self._client.play(endpoints.reset_breaker(self.name, lane=lane))
 
     def events(self, *, after: int | None = None) -> AsyncIterator[Event]:
-        """What happens in the batch, from now on; without end."""
+        """Follow the batch's events from now on; never ends by itself."""
         return self._client.events(self.name, after=after)
 
     async def run(
@@ -230,7 +230,7 @@ class AsyncBatch(_Batch):
         progress: bool | None = None,
         **facts: Unpack[LaneFacts],
     ) -> BatchRun:
-        """Run every task once, and again where the service advises it, as ``Batch.run`` does."""
+        """Run every task once, and again where the service advises it, like ``Batch.run``."""
         plan = planned_attempts(tasks, name)
         following = await self._client.play(self._attempts())
         stop = asyncio.Event()
@@ -259,9 +259,9 @@ class AsyncBatch(_Batch):
                 return ran
 
         with progress_table(len(plan), progress) as tell:
-            flying = [asyncio.ensure_future(one(task, given)) for task, given in plan]
-            landed = await asyncio.gather(*flying, return_exceptions=True)
-        return BatchRun(results=tuple(_or_raise(landed)), summary=await self.summary())
+            running = [asyncio.ensure_future(one(task, given)) for task, given in plan]
+            finished = await asyncio.gather(*running, return_exceptions=True)
+        return BatchRun(results=tuple(_or_raise(finished)), summary=await self.summary())
 
 
 async def _attempt_async(
@@ -287,9 +287,9 @@ async def _unless(stop: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(stop.wait(), seconds)
 
 
-def _or_raise(landed: Iterable[Ran | BaseException | None]) -> Iterator[Ran]:
-    """The results; the first failure of the service instead, where there was one."""
-    found = list(landed)
+def _or_raise(finished: Iterable[Ran | BaseException | None]) -> Iterator[Ran]:
+    """Return the results, or raise the first error of the service."""
+    found = list(finished)
     for one in found:
         if isinstance(one, BaseException):
             raise one

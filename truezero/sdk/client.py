@@ -1,6 +1,6 @@
-"""Asks a truezero service over REST, for runners and for the command line.
+"""Sync and async clients of the REST API, for runners and for the command line.
 
-It never guesses: a service that does not answer is an error, not a healthy verdict.
+A service that does not answer is an error, never a healthy verdict.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ DEFAULT_URL = "http://127.0.0.1:8383"
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 _DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")  # whatever HTTP_PROXY says
-_STREAM_S = httpx.Timeout(10.0)  # a live stream gives a sign of life several times a second
+_STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a second
 _RECONNECT_S = 1.0
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Asks(Generic[P, T]):
-    """A method of both clients, out of one story: it waits in one and is awaited in the other."""
+class _Endpoint(Generic[P, T]):
+    """A method of both clients made of one generator: it blocks in one, is awaited in the other."""
 
     def __init__(self, story: Callable[P, Story[T]]) -> None:
         self._story = story
@@ -62,28 +62,28 @@ class _Asks(Generic[P, T]):
             return story
 
         @wraps(story)
-        def asked(*args: P.args, **kwargs: P.kwargs) -> Any:
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return client.play(story(*args, **kwargs))
 
-        return asked
+        return method
 
 
-class _Questions:
-    """What both clients can ask, and where."""
+class _BaseClient:
+    """Endpoints and connection settings that both clients share."""
 
-    greet = _Asks(endpoints.greet)
-    register = _Asks(endpoints.register)
-    report = _Asks(endpoints.report)
-    ended = _Asks(endpoints.ended)
-    verdict = _Asks(endpoints.verdict)
-    result = _Asks(endpoints.result)
-    exchanges = _Asks(endpoints.exchanges)
-    rollouts = _Asks(endpoints.rollouts)
-    summary = _Asks(endpoints.summary)
-    check = _Asks(endpoints.check)
-    breaker = _Asks(endpoints.breaker)
-    reset_breaker = _Asks(endpoints.reset_breaker)
-    fingerprints = _Asks(endpoints.fingerprints)
+    greet = _Endpoint(endpoints.greet)
+    register = _Endpoint(endpoints.register)
+    report = _Endpoint(endpoints.report)
+    ended = _Endpoint(endpoints.ended)
+    verdict = _Endpoint(endpoints.verdict)
+    result = _Endpoint(endpoints.result)
+    exchanges = _Endpoint(endpoints.exchanges)
+    rollouts = _Endpoint(endpoints.rollouts)
+    summary = _Endpoint(endpoints.summary)
+    check = _Endpoint(endpoints.check)
+    breaker = _Endpoint(endpoints.breaker)
+    reset_breaker = _Endpoint(endpoints.reset_breaker)
+    fingerprints = _Endpoint(endpoints.fingerprints)
 
     def __init__(self, url: str | None, token: str | None, timeout_s: float) -> None:
         self.url = (url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/")
@@ -96,24 +96,24 @@ class _Questions:
             "mounts": dict.fromkeys(_DIRECT),
         }
 
-    def _read(self, question: Request[T], response: httpx.Response) -> T:
+    def _read(self, request: Request[T], response: httpx.Response) -> T:
         if response.is_error:
             raise endpoints.refused(response.status_code, response.content, self.url)
-        return endpoints.read(question, response.content, self.url)
+        return endpoints.read(request, response.content, self.url)
 
     def _unreachable(self, error: httpx.HTTPError) -> ServiceError:
         return endpoints.unreachable(self.url, error)
 
 
-class Client(_Questions):
-    """A runner's connection to one service; threads may share it.
+class Client(_BaseClient):
+    """A client of one service; safe to share between threads.
 
-    Every method raises ``ServiceError`` where the service is not there, or refuses.
+    Every method raises ``ServiceError`` if the service is unreachable or rejects the request.
 
     Arguments:
         url: by default ``TRUEZERO_URL``, else the address ``truezero serve`` listens on.
-        token: by default ``TRUEZERO_ADMIN_TOKEN``; needed where the service has one.
-        timeout_s: how long one answer may take, in seconds.
+        token: by default ``TRUEZERO_ADMIN_TOKEN``; required if the service has one.
+        timeout_s: timeout of one request, in seconds.
         transport, sleep: for tests.
     """
 
@@ -146,15 +146,15 @@ class Client(_Questions):
         self._http.close()
 
     def batch(self, name: str, **facts: Unpack[LaneFacts]) -> Batch:
-        """A batch of rollouts; ``facts`` (model, upstream, …) hold for each of them."""
+        """Return a batch; ``facts`` (model, upstream, …) apply to each of its rollouts."""
         return Batch(self, name, facts)
 
     def events(
         self, batch: str, *, after: int | None = None, alive: bool = False
     ) -> Iterator[Event]:
-        """What happens in a batch, from now on or after an event's number; without end.
+        """Follow a batch's events from now on, or after an event's id; never ends by itself.
 
-        ``alive`` also yields the signs of life in between, several a second.
+        ``alive`` also yields heartbeats, several a second.
         """
         reader = Events(batch, after)
         while True:
@@ -167,7 +167,7 @@ class Client(_Questions):
             self._sleep(_RECONNECT_S)
 
     def export(self, *, batch: str | None = None) -> Iterator[str]:
-        """Everything that judging again takes, as JSON lines; of one batch, or of all."""
+        """Export what `truezero classify` needs, as JSON lines: one batch, or all."""
         try:
             with self._http.stream("GET", endpoints.EXPORT, params=_only(batch)) as response:
                 if response.is_error:
@@ -177,14 +177,14 @@ class Client(_Questions):
             raise self._unreachable(error) from error
 
     def play(self, story: Story[T], *, sleep: Callable[[float], object] | None = None) -> T:
-        """Play a story to its end; ``sleep`` takes seconds."""
+        """Run an endpoint's generator to its end; ``sleep`` takes seconds."""
         answer: Any = None
         while True:
             try:
                 step = story.send(answer)
             except StopIteration as end:
-                found: T = end.value
-                return found
+                value: T = end.value
+                return value
             answer = self._take(step, sleep or self._sleep)
 
     def _take(self, step: Step, sleep: Callable[[float], object]) -> Any:
@@ -196,10 +196,10 @@ class Client(_Questions):
             case Work():
                 return step.do()
 
-    def _send(self, question: Request[Any]) -> httpx.Response:
+    def _send(self, request: Request[Any]) -> httpx.Response:
         try:
             return self._http.request(
-                question.method, question.path, params=question.params, json=question.body
+                request.method, request.path, params=request.params, json=request.body
             )
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -215,8 +215,8 @@ class Client(_Questions):
                     yield event
 
 
-class AsyncClient(_Questions):
-    """The same for asyncio: what waits in ``Client`` is awaited here.
+class AsyncClient(_BaseClient):
+    """The same for asyncio: methods that block in ``Client`` are awaited here.
 
     Arguments: as for ``Client``; ``sleep`` is awaited.
     """
@@ -250,13 +250,13 @@ class AsyncClient(_Questions):
         await self._http.aclose()
 
     def batch(self, name: str, **facts: Unpack[LaneFacts]) -> AsyncBatch:
-        """A batch of rollouts; ``facts`` (model, upstream, …) hold for each of them."""
+        """Return a batch; ``facts`` (model, upstream, …) apply to each of its rollouts."""
         return AsyncBatch(self, name, facts)
 
     async def events(
         self, batch: str, *, after: int | None = None, alive: bool = False
     ) -> AsyncIterator[Event]:
-        """What happens in a batch, as ``Client.events`` tells it."""
+        """Follow a batch's events, like ``Client.events``."""
         reader = Events(batch, after)
         while True:
             try:
@@ -268,7 +268,7 @@ class AsyncClient(_Questions):
             await self._sleep(_RECONNECT_S)
 
     async def export(self, *, batch: str | None = None) -> AsyncIterator[str]:
-        """Everything that judging again takes, as ``Client.export`` gives it."""
+        """Export what `truezero classify` needs, like ``Client.export``."""
         try:
             async with self._http.stream("GET", endpoints.EXPORT, params=_only(batch)) as response:
                 if response.is_error:
@@ -281,14 +281,14 @@ class AsyncClient(_Questions):
     async def play(
         self, story: Story[T], *, sleep: Callable[[float], Awaitable[object]] | None = None
     ) -> T:
-        """Play a story to its end; ``sleep`` takes seconds."""
+        """Run an endpoint's generator to its end; ``sleep`` takes seconds."""
         answer: Any = None
         while True:
             try:
                 step = story.send(answer)
             except StopIteration as end:
-                found: T = end.value
-                return found
+                value: T = end.value
+                return value
             answer = await self._take(step, sleep or self._sleep)
 
     async def _take(self, step: Step, sleep: Callable[[float], Awaitable[object]]) -> Any:
@@ -300,10 +300,10 @@ class AsyncClient(_Questions):
             case Work():
                 return await step.do()
 
-    async def _send(self, question: Request[Any]) -> httpx.Response:
+    async def _send(self, request: Request[Any]) -> httpx.Response:
         try:
             return await self._http.request(
-                question.method, question.path, params=question.params, json=question.body
+                request.method, request.path, params=request.params, json=request.body
             )
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error

@@ -1,6 +1,6 @@
-"""What can be asked of a service: each question a request, and how its answer is read.
+"""The REST endpoints as generators of requests, shared by the sync and the async client.
 
-It opens no connection: the clients play these stories, one waiting, the other awaiting.
+Nothing here opens a connection: a client runs each generator and sends it the responses.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 EXPORT = "/rollouts/export"
-UNREACHABLE = "unreachable"  # nobody listens there
+UNREACHABLE = "unreachable"  # the connection was refused
 
-_LOST_AFTER = 5  # reconnections in a row without an event before a stream is given up
+_LOST_AFTER = 5  # failed reconnections in a row before a stream is given up
 
 
 class ServiceError(Exception):
-    """A service that is not there, or that refused; the sentence says which and why.
+    """The service cannot be reached, or rejected a request; the message says which and why.
 
-    ``status`` is the HTTP status, None where no answer came; ``code`` the problem's word.
+    ``status`` is the HTTP status, None without a response; ``code`` is the problem's code.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Generic[T]):
-    """One request, and how its answer is read."""
+    """A request, and how its response is read."""
 
     method: str
     path: str
@@ -61,7 +61,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Call the runner's own code; what it returns is awaited where the client is async."""
+    """Call the runner's own code; the async client awaits the result."""
 
     do: Callable[[], Any]
 
@@ -71,7 +71,7 @@ Story = Generator[Step, Any, T]
 
 
 class LaneFacts(TypedDict, total=False):
-    """What the rollouts of a batch often share."""
+    """Attributes that the rollouts of a batch often share."""
 
     model: str | None
     upstream: str | None
@@ -80,27 +80,27 @@ class LaneFacts(TypedDict, total=False):
 
 
 class RunFacts(LaneFacts, total=False):
-    """What tells one run of a task from another."""
+    """Attributes that distinguish one run of a task from another."""
 
     id: str | None
     attempt: int | None
 
 
 class RolloutFacts(RunFacts, total=False):
-    """What `POST /rollouts` can be told."""
+    """Attributes accepted by `POST /rollouts`."""
 
     batch: str | None
     task: str | None
 
 
 class DrillFacts(RolloutFacts, total=False):
-    """The same, with a failure to be played to the agent."""
+    """The same, with a failure to inject into the agent's calls."""
 
     fault: Mapping[str, Any] | None
 
 
 class OutcomeFacts(TypedDict, total=False):
-    """What `POST /rollouts/{id}/outcome` can be told; ``status`` is success by default."""
+    """Fields accepted by `POST /rollouts/{id}/outcome`; ``status`` is success by default."""
 
     status: models.ExecutionStatus
     termination_reason: models.TerminationReason | None
@@ -115,7 +115,7 @@ class OutcomeFacts(TypedDict, total=False):
 
 
 class RolloutFilters(TypedDict, total=False):
-    """What `GET /rollouts` can be narrowed by."""
+    """Filters of `GET /rollouts`."""
 
     batch: str
     task: str
@@ -124,16 +124,16 @@ class RolloutFilters(TypedDict, total=False):
     fingerprint: str
 
 
-# --- stories -------------------------------------------------------------------------------
+# --- endpoints -------------------------------------------------------------------------------
 
 
 def greet() -> Story[models.Alive]:
-    """See that a service is there and speaks as this client does.
+    """Check that the service is reachable and of a compatible version.
 
     Raises:
-        ServiceError: ``other_version`` where it is not of this client's release.
+        ServiceError: ``other_version`` if it is not of this client's release.
     """
-    alive = yield from _ask(models.Alive, "/healthz")
+    alive = yield from _get(models.Alive, "/healthz")
     ours = metadata.version("truezero")
     if _release(alive.version) != _release(ours):
         raise ServiceError(
@@ -145,38 +145,38 @@ def greet() -> Story[models.Alive]:
 
 
 def register(**facts: Unpack[DrillFacts]) -> Story[models.RolloutRegistered]:
-    """Announce a rollout."""
-    return (yield from _tell(models.RolloutRegistered, "/rollouts", facts))
+    """Register a rollout."""
+    return (yield from _post(models.RolloutRegistered, "/rollouts", facts))
 
 
-def report(rollout_id: str, **seen: Unpack[OutcomeFacts]) -> Story[models.Result]:
-    """Say what the runner saw; repeating it is harmless."""
-    body = {"status": "success", **seen}
-    return (yield from _tell(models.Result, f"{_rollout(rollout_id)}/outcome", body))
+def report(rollout_id: str, **outcome: Unpack[OutcomeFacts]) -> Story[models.Result]:
+    """Report what the runner observed; safe to repeat."""
+    body = {"status": "success", **outcome}
+    return (yield from _post(models.Result, f"{_rollout(rollout_id)}/outcome", body))
 
 
 def verdict(
     rollout_id: str, *, settled: bool = False, timeout_s: float = 10.0, policy: str | None = None
 ) -> Story[models.Verdict]:
     """Judge a rollout; ``settled`` waits up to ``timeout_s`` for its calls in flight."""
-    asked: dict[str, str | float] = {}
+    params: dict[str, str | float] = {}
     if settled:
-        asked = {"wait": "settled", "timeout_s": timeout_s}
+        params = {"wait": "settled", "timeout_s": timeout_s}
     if policy:
-        asked["policy"] = policy
-    return (yield from _ask(models.Verdict, f"{_rollout(rollout_id)}/verdict", asked))
+        params["policy"] = policy
+    return (yield from _get(models.Verdict, f"{_rollout(rollout_id)}/verdict", params))
 
 
 def result(rollout_id: str) -> Story[models.Result]:
-    """The record to store as ``result.json``."""
-    return (yield from _ask(models.Result, f"{_rollout(rollout_id)}/result"))
+    """Return the record to store as ``result.json``."""
+    return (yield from _get(models.Result, f"{_rollout(rollout_id)}/result"))
 
 
 def ended(
-    rollout_id: str, **seen: Unpack[OutcomeFacts]
+    rollout_id: str, **outcome: Unpack[OutcomeFacts]
 ) -> Story[tuple[models.Result, models.Verdict]]:
-    """Report a rollout whose agent is gone; its last calls are given time to end."""
-    made = yield from report(rollout_id, **seen)
+    """Report a rollout whose agent has exited, and wait for its last calls to end."""
+    made = yield from report(rollout_id, **outcome)
     judged = yield from verdict(rollout_id, settled=True)
     if (made.model_extra or {}).get("provisional") and not judged.provisional:
         made = yield from result(rollout_id)
@@ -184,60 +184,59 @@ def ended(
 
 
 def exchanges(rollout_id: str) -> Story[list[models.Exchange]]:
-    """Every call of a rollout, oldest first."""
-    found: list[models.Exchange] = []
+    """Return every call of a rollout, oldest first."""
+    calls: list[models.Exchange] = []
     after: str | None = None
     while True:
-        asked = _present(after=after)
         path = f"{_rollout(rollout_id)}/exchanges"
-        page = yield from _ask(models.ExchangePage, path, asked)
-        found += page.items
+        page = yield from _get(models.ExchangePage, path, _present(after=after))
+        calls += page.items
         after = page.next
         if after is None:
-            return found
+            return calls
 
 
 def rollouts(**filters: Unpack[RolloutFilters]) -> Story[list[models.RolloutItem]]:
-    """Every rollout that the filters let through, oldest first."""
-    found: list[models.RolloutItem] = []
+    """Return every rollout that matches the filters, oldest first."""
+    items: list[models.RolloutItem] = []
     after: str | None = None
     while True:
-        asked = _present(**filters, after=after, limit=1000)
-        page = yield from _ask(models.RolloutPage, "/rollouts", asked)
-        found += page.items
+        params = _present(**filters, after=after, limit=1000)
+        page = yield from _get(models.RolloutPage, "/rollouts", params)
+        items += page.items
         after = page.next
         if after is None:
-            return found
+            return items
 
 
 def summary(batch: str) -> Story[models.BatchSummary]:
-    """A batch: counts, tokens, cost, scores, and who should be run again."""
-    return (yield from _ask(models.BatchSummary, _batch(batch)))
+    """Return a batch's counts, tokens, cost, scores, and the rollouts to run again."""
+    return (yield from _get(models.BatchSummary, _batch(batch)))
 
 
 def check(batch: str) -> Story[models.Check]:
-    """Whether a batch is a valid measurement."""
-    return (yield from _ask(models.Check, f"{_batch(batch)}/check"))
+    """Check whether a batch is a valid measurement."""
+    return (yield from _get(models.Check, f"{_batch(batch)}/check"))
 
 
 def breaker(batch: str) -> Story[models.Breaker]:
-    """A batch's breakers, lane by lane."""
-    return (yield from _ask(models.Breaker, f"{_batch(batch)}/breaker"))
+    """Return the circuit breakers of a batch, lane by lane."""
+    return (yield from _get(models.Breaker, f"{_batch(batch)}/breaker"))
 
 
 def reset_breaker(batch: str, *, lane: str | None = None) -> Story[models.Breaker]:
-    """Let a canary into one open lane, or into each."""
+    """Allow one probe (half-open) in one open lane, or in all of them."""
     path = f"{_batch(batch)}/breaker/reset"
-    question = Request(
+    request = Request(
         method="POST", path=path, read=_reader(models.Breaker), params=_present(lane=lane)
     )
-    return (yield from _answer(question))
+    return (yield from _answer(request))
 
 
 def fingerprints() -> Story[list[models.Fingerprint]]:
-    """Which causes strike how many rollouts, across batches."""
-    found = yield from _ask(models.Fingerprints, "/fingerprints")
-    return found.items
+    """Return the causes of failures across batches, with the rollouts each affected."""
+    page = yield from _get(models.Fingerprints, "/fingerprints")
+    return page.items
 
 
 # --- live events ---------------------------------------------------------------------------
@@ -245,9 +244,9 @@ def fingerprints() -> Story[list[models.Fingerprint]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened in a batch; the kind ``alive`` says that nothing did.
+    """An event of a batch; the kind ``alive`` is a heartbeat.
 
-    ``id`` is where a later stream can go on.
+    ``id`` is where a later stream can resume.
     """
 
     id: int | None
@@ -256,7 +255,7 @@ class Event:
 
 
 class Events:
-    """Reads a batch's stream of events line by line, over as many connections as it takes."""
+    """Parses a batch's event stream line by line, across reconnections."""
 
     def __init__(self, batch: str, after: int | None) -> None:
         self.path = f"{_batch(batch)}/events"
@@ -266,11 +265,11 @@ class Events:
 
     @property
     def params(self) -> dict[str, str | float]:
-        """Where the next connection goes on."""
+        """The position at which the next connection resumes."""
         return _present(after=self._after)
 
     def line(self, line: str) -> Event | None:
-        """Take one line; an event where it completes one."""
+        """Take one line; return an event if it completes one."""
         if line.startswith(":"):
             self._lost = 0
             return Event(id=self._after, kind="alive", data={})
@@ -288,10 +287,10 @@ class Events:
         )
 
     def lost(self, url: str, error: Exception) -> None:
-        """A connection broke.
+        """Note that a connection broke.
 
         Raises:
-            ServiceError: it was not the first in a row.
+            ServiceError: too many in a row broke without an event.
         """
         self._lost += 1
         self._fields = {}
@@ -299,65 +298,63 @@ class Events:
             raise unreachable(url, error) from error
 
 
-# --- answers -------------------------------------------------------------------------------
+# --- responses -------------------------------------------------------------------------------
 
 
 def unreachable(url: str, error: Exception) -> ServiceError:
-    """No answer came."""
-    nobody = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    """Return the error for a request without a response."""
+    refused = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
     return ServiceError(
-        f"no truezero service answers at {url} ({type(error).__name__}): "
+        f"cannot reach a truezero service at {url} ({type(error).__name__}): "
         "start one with `truezero serve`, or set TRUEZERO_URL",
-        code=UNREACHABLE if nobody else "no_answer",
+        code=UNREACHABLE if refused else "no_answer",
     )
 
 
 def refused(status: int, body: bytes, url: str) -> ServiceError:
-    """What a service says where it says no."""
+    """Return the error that a service reported."""
     try:
         problem = models.Problem.model_validate_json(body)
     except ValueError:
-        return ServiceError(
-            f"what answers at {url} is no truezero service (HTTP {status})", status=status
-        )
+        return ServiceError(f"{url} is not a truezero service (HTTP {status})", status=status)
     sentence = problem.detail
     if problem.code == "unauthorized":
-        sentence = f"{url} does not take this token: set TRUEZERO_ADMIN_TOKEN to the service's"
+        sentence = f"{url} rejected the token: set TRUEZERO_ADMIN_TOKEN to the service's"
     return ServiceError(sentence, status=problem.status, code=problem.code)
 
 
-def read(question: Request[T], body: bytes, url: str) -> T:
-    """The answer to a question.
+def read(request: Request[T], body: bytes, url: str) -> T:
+    """Parse the response to a request.
 
     Raises:
-        ServiceError: what came is no such answer.
+        ServiceError: the body is not a response to this request.
     """
     try:
-        found = json.loads(body)
+        payload = json.loads(body)
     except ValueError as error:
-        raise ServiceError(f"what answers at {url} is no truezero service") from error
+        raise ServiceError(f"{url} is not a truezero service") from error
     try:
-        return question.read(found)
+        return request.read(payload)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
         raise ServiceError(
-            f"the service at {url} answers {question.path} as this truezero "
-            f"{metadata.version('truezero')} does not know it ({where or 'the whole'}): "
-            "is it another version?",
+            f"the response of {url} to {request.path} does not match truezero "
+            f"{metadata.version('truezero')} ({where or 'whole body'}): "
+            "the service may be another version",
             code="other_version",
         ) from error
 
 
-def _answer(question: Request[T]) -> Story[T]:
-    found: T = yield question
-    return found
+def _answer(request: Request[T]) -> Story[T]:
+    payload: T = yield request
+    return payload
 
 
-def _ask(model: type[M], path: str, params: Mapping[str, str | float] | None = None) -> Story[M]:
+def _get(model: type[M], path: str, params: Mapping[str, str | float] | None = None) -> Story[M]:
     return _answer(Request(method="GET", path=path, read=_reader(model), params=params or {}))
 
 
-def _tell(model: type[M], path: str, body: Mapping[str, Any]) -> Story[M]:
+def _post(model: type[M], path: str, body: Mapping[str, Any]) -> Story[M]:
     return _answer(Request(method="POST", path=path, read=_reader(model), body=body))
 
 
@@ -365,8 +362,8 @@ def _reader(model: type[M]) -> Callable[[Any], M]:
     return partial(model.model_validate)
 
 
-def _present(**asked: Any) -> dict[str, str | float]:
-    return {name: value for name, value in asked.items() if value is not None}
+def _present(**params: Any) -> dict[str, str | float]:
+    return {name: value for name, value in params.items() if value is not None}
 
 
 def _rollout(rollout_id: str) -> str:
@@ -378,5 +375,5 @@ def _batch(batch: str) -> str:
 
 
 def _release(version: str) -> list[str]:
-    """What two sides must share to understand each other: before 1.0, the minor number too."""
+    """Return the part of a version that must match: before 1.0, the minor number too."""
     return version.split(".")[:2]

@@ -1,7 +1,4 @@
-"""An agent's loop, step by step, that knows why it stopped.
-
-It runs no agent and counts nothing but its own steps.
-"""
+"""A bounded agent loop that records why it stopped."""
 
 from __future__ import annotations
 
@@ -10,75 +7,75 @@ from typing import Any
 
 from truezero.models import TerminationReason
 
-Seen = Callable[[Any], object]
+Condition = Callable[[Any], object]
 
 
 class ExecutionLoop:
-    """At most so many steps, and the reason why there were no more.
+    """A loop of at most ``max_steps`` steps that records why it stopped.
 
-    Iterate over it, and put what each step came to into ``last``::
+    Iterate over it and store the result of each step in ``last``::
 
         loop = ExecutionLoop(20, agent_done=lambda answer: answer.finished)
         for step in loop:
             loop.last = agent.act()
         loop.termination_reason  # agent_stop, user_stop, max_steps
 
-    After each step the questions are asked of ``last``; the agent's comes first. A loop
-    that was left by ``break`` or by an exception stopped for a reason it does not know.
+    After each step ``agent_done`` and then ``user_satisfied`` are called with ``last``. If the
+    loop is left by ``break`` or an exception, the reason is ``unknown``.
 
     Arguments:
         max_steps: at least 1.
-        agent_done: whether the agent says that it has finished.
-        user_satisfied: whether the user, or who plays it, wants no more.
+        agent_done: returns whether the agent has finished.
+        user_satisfied: returns whether the user, real or simulated, is satisfied.
 
     Raises:
-        ValueError: there would be no step at all.
+        ValueError: ``max_steps`` is less than 1.
     """
 
     def __init__(
         self,
         max_steps: int,
         *,
-        agent_done: Seen | None = None,
-        user_satisfied: Seen | None = None,
+        agent_done: Condition | None = None,
+        user_satisfied: Condition | None = None,
     ) -> None:
         if max_steps < 1:
-            raise ValueError(f"max_steps: a loop has at least 1 step, not {max_steps}")
+            raise ValueError(f"max_steps: must be at least 1, not {max_steps}")
         self.max_steps = max_steps
         self.steps = 0
         self.last: Any = None
         self.termination_reason: TerminationReason = "unknown"
-        self._questions: tuple[tuple[TerminationReason, Seen | None], ...] = (
+        self._conditions: tuple[tuple[TerminationReason, Condition | None], ...] = (
             ("agent_stop", agent_done),
             ("user_stop", user_satisfied),
         )
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers of the steps, from 0; a second iteration goes on with the count."""
+        """Yield step numbers from 0; a second iteration continues the count."""
         self.termination_reason = "unknown"
         while self.steps < self.max_steps:
             number = self.steps
             self.steps += 1
             yield number
-            if reason := self._asked():
+            if reason := self._stop_reason():
                 self.termination_reason = reason
                 return
         self.termination_reason = "max_steps"
 
     def run(self, step: Callable[[int], Any]) -> Any:
-        """Call ``step`` with each number; returns what the last one returned."""
+        """Call ``step`` with each number; return the last result."""
         for number in self:
             self.last = step(number)
         return self.last
 
     async def arun(self, step: Callable[[int], Awaitable[Any]]) -> Any:
-        """Await ``step`` with each number; returns what the last one returned."""
+        """Await ``step`` with each number; return the last result."""
         for number in self:
             self.last = await step(number)
         return self.last
 
-    def _asked(self) -> TerminationReason | None:
-        for reason, question in self._questions:
-            if question is not None and question(self.last):
+    def _stop_reason(self) -> TerminationReason | None:
+        for reason, condition in self._conditions:
+            if condition is not None and condition(self.last):
                 return reason
         return None

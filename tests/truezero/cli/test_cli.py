@@ -190,6 +190,6 @@ def test_the_demo_tells_every_zero_apart(tmp_path: Path) -> None:
 def test_the_demos_table_is_for_people(tmp_path: Path) -> None:
     said = truezero("demo", "--keep", "kept.db", folder=tmp_path)
     assert said.returncode == 0, said.stderr
-    assert "5 of 6 zeros were no measurement" in said.stdout
+    assert "5 of 6 zeros were not measurements" in said.stdout
     assert "api_error [auth, permanent]: HTTP 401" in said.stdout
     assert (tmp_path / "kept.db").is_file()

@@ -52,7 +52,7 @@ def test_an_archive_goes_through_pipes(folder: Path) -> None:
     out = truezero("export", "--full", folder=folder)
     assert told(out) == (0, f"truezero: exported {HELD}\n")
     taken = truezero("import", "-", "--database", "o.db", folder=folder, given=out.stdout)
-    assert told(taken) == (0, f"truezero: imported {HELD}; {NONE} were there\n")
+    assert told(taken) == (0, f"truezero: imported {HELD}; already present: {NONE}\n")
     again = truezero("export", "--full", folder=folder, TRUEZERO_DATABASE_URL="o.db")
     assert again.stdout == out.stdout
 
@@ -77,7 +77,7 @@ def test_an_import_of_other_facts_exits_with_1_and_names_them(folder: Path) -> N
     code, said = told(truezero("import", "-", folder=folder, given=whole))
     assert code == 1
     assert "truezero: rollout 'é' already exists with different data (rollout: gaps)\n" in said
-    assert said.endswith("truezero: 1 were refused, and nothing of theirs was changed\n")
+    assert said.endswith("truezero: 1 rollouts were rejected and left unchanged\n")
 
 
 def test_a_copy_prints_each_table_and_exits_by_what_it_found(folder: Path) -> None:
@@ -97,15 +97,15 @@ def test_a_copy_prints_each_table_and_exits_by_what_it_found(folder: Path) -> No
 def test_a_backup_says_what_it_is(folder: Path) -> None:
     code, said = told(truezero("db", "backup", "kept.db", folder=folder))
     assert code == 0
-    assert said.startswith("truezero: kept.db is whole and sound: 0.")
-    assert "It holds secrets" in said
+    assert said.startswith("truezero: kept.db: integrity check passed, 0.")
+    assert "It contains secrets" in said
     assert contents(str(folder / "kept.db")) == contents(str(folder / "truezero.db"))
 
 
 SENTENCES = [
     (["export", "--full", "--database", "none.db"], 1, "no database at none.db"),
     (["export", "--full", "--format", "xml"], 2, "--format: 'xml' is not one of jsonl, parquet"),
-    (["export", "--full", "--format", "parquet"], 1, "Parquet is a folder of files: name it"),
+    (["export", "--full", "--format", "parquet"], 1, "--format parquet writes a folder: name it"),
     (["export", "--format", "parquet"], 2, "--format and --database require --full"),
     (["export", "--full", "--out", "no/where"], 1, "no/where.part: No such file"),
     (["export", "--full", "--database", "junk"], 1, "file is not a database"),

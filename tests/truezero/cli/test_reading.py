@@ -62,10 +62,10 @@ def test_a_batch_says_what_it_stands_on(url: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "not valid" in done.stdout
     assert "6, 0 pending, 1 skipped" in done.stdout
-    assert "0.500 over what was measured (2 scored, 2 scoreable of 6)" in done.stdout
+    assert "0.500 over measured tasks (2 scored, 2 scoreable of 6)" in done.stdout
     assert "2 auth:401" in done.stdout
     assert "breaker open on openai/gpt-5/key-" in done.stdout
-    assert "auth:401 ended 2 rollouts in a row" in done.stdout
+    assert "2 rollouts in a row failed with auth:401" in done.stdout
     assert "run again: " in done.stdout
 
 
@@ -104,7 +104,7 @@ def test_a_wrong_token_is_one_sentence(tmp_path: Path) -> None:
             done = truezero(*words, url=address, TRUEZERO_ADMIN_TOKEN="other")
             assert (done.returncode, done.stdout) == (1, ""), words
             assert len(done.stderr.splitlines()) == 1, words
-            assert "does not take this token: set TRUEZERO_ADMIN_TOKEN" in done.stderr, words
+            assert "rejected the token: set TRUEZERO_ADMIN_TOKEN" in done.stderr, words
 
 
 # --- export --------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def test_only_an_empty_prediction_without_a_model_goes(url: str, tmp_path: Path)
         ("the model's own failure counts", calling("sk-good", GAVE_UP), [""]),
         ("a patch", calling("sk-good", PATCH), ["diff"]),
         ("nobody asked a model", lambda _url: dict(EMPTY), []),
-        ("no agent was started", lambda _url: None, []),
+        ("the agent was not started", lambda _url: None, []),
     ]
     with Client(url) as client:
         for number, (case, agent, left) in enumerate(cases):

@@ -96,14 +96,14 @@ def one(client: Client, what: Plan) -> Drilled:
 
 def test_a_failure_that_is_swallowed_is_hidden(client: Client, agent: Path) -> None:
     got = one(client, plan(agent, "auth"))
-    assert (got.exit_code, got.hidden, got.conduct) == (0, True, "hid it")
+    assert (got.exit_code, got.hidden, got.conduct) == (0, True, "hid the failure")
     assert (got.verdict.health, got.verdict.subcategory) == ("api_error", "auth")
     assert (got.calls, got.struck, got.retries) == (1, 1, 0)
 
 
 def test_a_failure_that_is_told_is_not(client: Client, agent: Path) -> None:
     got = one(client, plan(agent, "quota", manner="loud"))
-    assert (got.exit_code, got.hidden, got.conduct) == (3, False, "said so")
+    assert (got.exit_code, got.hidden, got.conduct) == (3, False, "reported it")
     assert got.verdict.subcategory == "quota"
 
 
@@ -154,7 +154,7 @@ def test_an_agent_that_ends_before_the_failing_call_hid_nothing(
     client: Client, agent: Path
 ) -> None:
     got = one(client, plan(agent, "auth", calls=2, at_call=5))
-    assert (got.conduct, got.hidden) == ("never came to the failing call", False)
+    assert (got.conduct, got.hidden) == ("did not reach the failing call", False)
     assert got.verdict.health == "healthy"
 
 
@@ -172,7 +172,7 @@ def test_an_agent_that_goes_on_and_on_is_stopped_with_its_children(
     what = Plan(command=(sys.executable, "-c", nest), drills=("auth",), timeout_s=5)
     got = one(client, what)
     assert (got.stopped, got.hidden) == (True, False)
-    assert got.conduct == "went on until it was stopped"
+    assert got.conduct == "kept running until stopped"
     assert _ends(int(left.read_text()))
 
 
@@ -211,7 +211,7 @@ def test_an_agent_that_succeeds_in_the_end_got_over_it(
     passing = models.Fault(kind="overloaded", times=2)
     monkeypatch.setattr(drills, "DRILLS", {"passing": passing})
     got = one(client, plan(agent, "passing", tries=3))
-    assert (got.conduct, got.hidden, got.retries) == ("got over it", False, 2)
+    assert (got.conduct, got.hidden, got.retries) == ("recovered", False, 2)
     assert (got.verdict.health, got.verdict.recovered_requests) == ("healthy", 2)
 
 
@@ -245,7 +245,7 @@ def test_an_interrupted_drill_ends_the_agent(client: Client, tmp_path: Path, age
 def test_an_unknown_command_is_one_sentence(client: Client) -> None:
     what = Plan(command=("no-such-agent-anywhere",), drills=("auth",))
     before = {rollout.id for rollout in client.rollouts()}
-    with pytest.raises(DrillError, match="no-such-agent-anywhere: no such command") as caught:
+    with pytest.raises(DrillError, match="no-such-agent-anywhere: command not found") as caught:
         drills.run(what, client)
     assert caught.value.code == 127
     (rollout,) = (rollout for rollout in client.rollouts() if rollout.id not in before)
@@ -263,7 +263,7 @@ def test_a_file_that_cannot_be_run_is_one_sentence(client: Client, tmp_path: Pat
 def test_drills_are_chosen_by_name_in_the_tables_order() -> None:
     assert drills.chosen(None) == tuple(DRILLS)
     assert drills.chosen(["reset", "auth"]) == ("auth", "reset")
-    with pytest.raises(DrillError, match=r"'boredom' is no fault .* auth, quota"):
+    with pytest.raises(DrillError, match=r"unknown fault 'boredom'; choose from auth, quota"):
         drills.chosen(["auth", "boredom"])
 
 
@@ -276,7 +276,7 @@ def test_the_table_names_what_was_hidden(client: Client, agent: Path) -> None:
     console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
     drills.print_table(drilled, console)
     said = console.export_text()
-    assert "Hidden behind exit code 0: auth, empty." in said
+    assert "Failures hidden behind exit code 0: auth, empty." in said
     assert "api_error auth" in said
     assert "suspected_api_error empty_answers" in said
 
@@ -292,14 +292,14 @@ def test_the_command_drills_with_a_service_of_its_own(tmp_path: Path, agent: Pat
         assert provider.requests == []
     assert said.returncode == 0, said.stderr
     auth, truncation = json.loads(said.stdout)
-    assert (auth["conduct"], auth["verdict"]["subcategory"]) == ("hid it", "auth")
+    assert (auth["conduct"], auth["verdict"]["subcategory"]) == ("hid the failure", "auth")
     assert truncation["verdict"]["subcategory"] == "provider_error"
 
 
 def test_a_wrong_drill_is_one_sentence(tmp_path: Path, service: Service) -> None:
     for arguments, code, sentence in (
-        (("--fault", "boredom", "--", "true"), 2, "'boredom' is no fault"),
-        (("--fault", "auth", "--", "no-such-agent-anywhere"), 127, "no such command"),
+        (("--fault", "boredom", "--", "true"), 2, "unknown fault 'boredom'"),
+        (("--fault", "auth", "--", "no-such-agent-anywhere"), 127, "command not found"),
     ):
         url = str(service.http.base_url)
         said = truezero("drill", *arguments, folder=tmp_path, TRUEZERO_URL=url)

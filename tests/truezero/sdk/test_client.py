@@ -100,7 +100,7 @@ def test_a_problem_becomes_its_sentence() -> None:
 @pytest.mark.parametrize("status", [200, 404, 500])
 def test_something_else_at_that_address_is_named(status: int) -> None:
     respx.get(url__startswith=URL).respond(status, text="<html>hello</html>")
-    with Client(URL) as client, pytest.raises(ServiceError, match="is no truezero service"):
+    with Client(URL) as client, pytest.raises(ServiceError, match="is not a truezero service"):
         client.verdict("r")
 
 
@@ -191,7 +191,7 @@ def test_a_service_of_another_release_is_named(kind: str) -> None:
 @respx.mock
 def test_an_answer_of_another_form_is_taken_for_another_version(kind: str) -> None:
     respx.get(f"{URL}/rollouts/r/verdict").respond(json={**VERDICT, "health": "splendid"})
-    with pytest.raises(ServiceError, match=r"\(health\): is it another version\?"):
+    with pytest.raises(ServiceError, match=r"\(health\): the service may be another version"):
         ask(kind, "verdict", "r")
 
 
@@ -202,7 +202,7 @@ def test_a_token_that_is_wrong_is_said_to_be(kind: str) -> None:
         "type": "about:blank", "title": "no", "status": 401, "detail": "no", "code": "unauthorized",
     }  # fmt: skip
     respx.get(f"{URL}/batches/b").respond(401, json=problem)
-    with pytest.raises(ServiceError, match="does not take this token: set TRUEZERO_ADMIN_TOKEN"):
+    with pytest.raises(ServiceError, match="rejected the token: set TRUEZERO_ADMIN_TOKEN"):
         ask(kind, "summary", "b")
 
 

@@ -222,9 +222,9 @@ def test_the_command_says_what_went(database: Database) -> None:
     called(database, "new", now)
     trial = command(database.url, "--older-than", "60d", "--dry-run")
     assert trial.exit_code == 0, trial.stderr
-    assert "would forget 1 rollouts, 1 exchanges, 1 events" in trial.stderr
+    assert "would delete 1 rollouts, 1 exchanges, 1 events" in trial.stderr
     done = command(database.url, "--older-than", "60d")
-    assert "forgot 1 rollouts, 1 exchanges, 1 events" in done.stderr
+    assert "deleted 1 rollouts, 1 exchanges, 1 events" in done.stderr
     assert calls_of(database, "old") is None
     assert calls_of(database, "new") == ["new-0"]
 
@@ -233,4 +233,4 @@ def test_the_command_says_what_went(database: Database) -> None:
 def test_a_span_that_is_none_is_refused_in_words(span: str) -> None:
     done = command("t.db", f"--older-than={span}")
     assert done.exit_code == 1
-    assert "is no number of days or weeks" in done.stderr
+    assert "is not a number of days or weeks" in done.stderr
