@@ -1,7 +1,7 @@
-"""What holds for any bytes in the rooms without a socket: framings, tap, addressing, headers,
-usage that nobody asked for.
+"""Properties of any bytes in code without sockets.
 
-Each property takes what hypothesis, or a fuzzer that watches coverage, makes up.
+They cover framings, the observer, targets, headers and usage injection. Input comes from hypothesis
+or a coverage-guided fuzzer.
 """
 
 from __future__ import annotations

@@ -316,7 +316,7 @@ def _query() -> str:
 
 
 def inherited() -> dict[str, str]:
-    """This process's environment without settings of ours."""
+    """Return the environment of this process without settings of truezero."""
     kept = {name: v for name, v in os.environ.items() if not name.startswith("TRUEZERO_")}
     return {**kept, "PYTHONPATH": str(ROOT), "NO_PROXY": "127.0.0.1"}
 

@@ -1,5 +1,7 @@
-"""The promise of README's "What is kept, and what never": canaries go through everything that an
-agent and a provider can say, and are looked for in everything that is left behind."""
+"""No prompt, completion or key is stored or logged, as the README promises.
+
+Canaries are sent in every field of an agent and a provider, and searched for in all that is stored.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Every way in which a call can go: each row of the table of dialects, whole and streamed, fine
-and failing, with canaries wherever a text can stand.
+"""All kinds of calls: every route, streamed or not, healthy or failing, with canaries in each text.
 
-It sends nothing.
+It only builds them and sends nothing.
 """
 
 from __future__ import annotations
