@@ -10,7 +10,7 @@ import pytest
 from proxy.recording.spill import SpillFile
 from proxy.store.database import Database
 from tests.proxy.recording.memory_writer import ENDED
-from tests.proxy.store.test_database import FULL
+from tests.proxy.store.records import FULL
 
 
 @pytest.fixture
