@@ -83,8 +83,8 @@ class Calls:
             self._known.clear()
         new = {each.rollout_id: each.timing.started_at for each in (*batch.recorded, *begun)}
         return {
-            rollout: seen
-            for rollout, seen in new.items()
+            rollout: started_at
+            for rollout, started_at in new.items()
             if rollout not in self._known and rollout not in batch.gaps  # which make it themselves
         }
 

@@ -1,7 +1,4 @@
-"""Says that events were told, by whichever replica: PostgreSQL's LISTEN, in a thread of its own.
-
-It carries no event: who hears it looks into the table, as who hears nothing does by and by.
-"""
+"""PostgreSQL's LISTEN, in a thread of its own: calls listeners when any replica wrote events."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from proxy.store.commit import EVENTS_CHANNEL
 
 log = logging.getLogger("truezero.store")
 
-_LOOK_S = 1.0  # how often the thread looks whether it is still wanted
+_LOOK_S = 1.0  # how often the thread checks whether it is to stop
 _RETRY_S = 1.0
 
 

@@ -1,7 +1,4 @@
-"""A database with a row of every shape: each column null somewhere and told somewhere.
-
-It makes no claim; the tests of moving and keeping data do.
-"""
+"""A database with rows of every shape, each column null somewhere and set somewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ NAMES = ("", "A/b", "a", "a ", "a'\"\n", "é", "～", "😀")
 
 
 def fill(url: str, *, calls: int = 3) -> Database:
-    """Rollouts of every standing, each with calls; breakers, events, secrets, a call in flight."""
+    """Write rollouts in every state with calls, breakers, events, secrets, a call in flight."""
     database = Database(url)
     database.prepare()
     for secret in ("salt", "keyring"):
@@ -102,7 +99,7 @@ def _table(name: str) -> Table:
 
 
 def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, sorted by what it says."""
+    """Return every row of every table, sorted."""
     whole = url if "://" in url else f"sqlite:///{url}"
     engine = create_engine(make_url(whole))
     with engine.connect() as connection:
@@ -115,6 +112,6 @@ def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def run(file: Path, statement: str, *values: object) -> None:
-    """One statement on an SQLite file, behind everybody's back."""
+    """Run one statement on an SQLite file, past the store."""
     with closing(sqlite3.connect(file)) as raw, raw:
         raw.execute(statement, values)

@@ -195,8 +195,8 @@ def _old_calls(
 
 
 def _known(connection: Connection, ids: Iterable[str]) -> frozenset[str]:
-    found = select(rollouts.c.id).where(rollouts.c.id.in_(list(ids)))
-    return frozenset(connection.execute(found).scalars())
+    query = select(rollouts.c.id).where(rollouts.c.id.in_(list(ids)))
+    return frozenset(connection.execute(query).scalars())
 
 
 def _old_partitions(connection: Connection, before: float) -> list[str]:

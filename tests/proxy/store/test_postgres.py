@@ -35,7 +35,7 @@ PATIENCE_S = 60
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[Server]:
-    """A server that nobody else uses: it is stopped, and then said to have started lately."""
+    """Start a server of our own: it is stopped, and afterwards counts as just started."""
     server = Server(required())
     try:
         server.create(settled=False)
@@ -46,7 +46,7 @@ def postgres_server() -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def lately(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Sets for how many seconds after a start other services may hold calls: not at all."""
+    """Set for how many seconds after a start other services may hold calls: none by default."""
 
     def say(seconds: float) -> None:
         monkeypatch.setattr("proxy.control.loader.RESTART_GRACE_S", seconds)
@@ -71,7 +71,7 @@ def killed(server: Server) -> Iterator[None]:
 
 @contextlib.contextmanager
 def frozen(server: Server) -> Iterator[None]:
-    """It accepts what is sent and never answers, as a server behind a broken network."""
+    """Let it accept what is sent and never answer, as a server behind a broken network."""
     server.freeze()
     try:
         yield
@@ -113,7 +113,7 @@ def test_agents_are_served_and_nothing_is_lost(
 
 
 def decided(service: Service, rollout: str) -> dict[str, Any]:
-    """A verdict once all that was kept is written."""
+    """Wait for a verdict until all that was kept is written."""
     deadline = time.monotonic() + PATIENCE_S
     while (found := service.get(f"/rollouts/{rollout}/verdict"))["health"] == "undecided":
         assert time.monotonic() < deadline, "it stays undecided"
@@ -216,7 +216,7 @@ def database(postgres_url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def other(postgres_url: str) -> Iterator[Database]:
-    """The same database, as another replica has it."""
+    """Open the same database as another replica does."""
     opened = Database(postgres_url)
     yield opened
     opened.close()

@@ -54,7 +54,7 @@ def copy(source: str, target: str) -> list[TableComparison]:
 
 
 def dying_at(commit: int) -> Callable[[str, int], None]:
-    """What a copy is told with that dies at so many commits."""
+    """Return a progress callback that raises after so many commits."""
     left = itertools.count(commit - 1, -1)
 
     def told(_table: str, _rows: int) -> None:

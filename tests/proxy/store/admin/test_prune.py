@@ -40,7 +40,7 @@ def kept_url(postgres_server: postgres.Server) -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
-    """An empty one."""
+    """Return an empty database."""
     if request.param == "postgresql":
         url = str(request.getfixturevalue("kept_url"))
         empty(url, but=())
@@ -61,7 +61,7 @@ def opened_since_long(url: str) -> Database:
 
 
 def called(database: Database, rollout: str, *at: float, **facts: Any) -> None:
-    """A rollout announced and called first at the first of these times."""
+    """Register a rollout and record its calls, the first at the first of these times."""
     database.rollouts.register(Registration(id=rollout, **facts), now=at[0])
     calls = [
         replace(FULL, id=f"{rollout}-{n}", rollout_id=rollout, timing=Timing(started_at=when))
@@ -211,7 +211,7 @@ def test_services_write_meanwhile(database: Database) -> None:
 
 
 def command(url: str, *options: str) -> Result:
-    """What `truezero prune` did; the variable that it sets for its processes goes with it."""
+    """Run `truezero prune`, without the variable that it sets for its processes."""
     alone = CliRunner(env={"TRUEZERO_DATABASE_URL": url})
     return alone.invoke(app, ["prune", "--database", url, *options])
 

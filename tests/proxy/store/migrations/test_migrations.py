@@ -40,7 +40,7 @@ def test_each_schema_has_a_database_to_try() -> None:
 
 @pytest.fixture(params=EVER)
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A database as the version that had this schema left it."""
+    """Make a database as the version that had this schema left it."""
     return made(tmp_path / "old.db", str(request.param))
 
 
@@ -51,7 +51,7 @@ def made(file: Path, schema: str) -> Path:
 
 
 def held(file: Path, columns: dict[str, list[str]] | None = None) -> dict[str, Any]:
-    """The rows of every table, or of the given columns of the given tables."""
+    """Read the rows of every table, or of the given columns of the given tables."""
     with closing(sqlite3.connect(file)) as raw:
         if columns is None:
             tables = raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -98,7 +98,7 @@ def test_a_new_file_is_what_all_migrations_make(tmp_path: Path) -> None:
 
 
 def statements(file: Path) -> dict[str, str]:
-    """What made each table and index, in one line."""
+    """Return the SQL of each table and index, in one line."""
     with closing(sqlite3.connect(file)) as raw:
         made_by = raw.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         return {name: " ".join(sql.split()) for name, sql in made_by}
@@ -167,7 +167,7 @@ def test_postgresql_of_an_earlier_schema_keeps_every_row_it_held(
 
 
 def typed(file: Path) -> dict[str, list[dict[str, Any]]]:
-    """The rows of every table, with truths as truths."""
+    """Return the rows of every table, flags as bool."""
     engine = create_engine(f"sqlite:///{file}")
     tables = MetaData()
     tables.reflect(engine)
@@ -180,7 +180,7 @@ def typed(file: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def build(engine: Engine, schema: str) -> None:
-    """The tables as the version that had this schema made them, numbers as they then were."""
+    """Create the tables as the version that had this schema did, with its integer types."""
     config = Config()
     config.set_main_option("script_location", str(VERSIONS.parent))
     with engine.begin() as connection:
