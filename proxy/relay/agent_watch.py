@@ -16,7 +16,7 @@ from proxy.inbound.asgi import (
 )
 from proxy.inbound.responses import send_response
 from proxy.relay.context import AgentLeft, CallLimits
-from proxy.relay.progress import CallProgress, CallState
+from proxy.relay.progress import CallProgress, RelayState
 
 
 def agent_connection(scope: Scope, receive: Receive, send: Send) -> AgentConnection:
@@ -99,14 +99,14 @@ class AgentWatch:
     def _on_left(self) -> None:
         task, limits, progress = self._task, self._limits, self._progress
         if task is None:
-            progress.state = CallState.LEFT
+            progress.state = RelayState.LEFT
         elif limits.drain_s and not progress.left_complete():
-            progress.state = CallState.DRAINING
+            progress.state = RelayState.DRAINING
             self._drain_to = progress.received + limits.drain_bytes
             self.send = self._send_nowhere
             self._enough = asyncio.get_running_loop().call_later(limits.drain_s, task.cancel)
         else:
-            progress.state = CallState.LEFT
+            progress.state = RelayState.LEFT
             task.cancel()
 
     async def _send_nowhere(self, _message: Message) -> None:

@@ -19,7 +19,7 @@ from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.context import AgentLeft, BodyTooLarge, CallLimits, RelayContext
 from proxy.relay.download import Download
-from proxy.relay.progress import CallProgress, CallState
+from proxy.relay.progress import CallProgress, RelayState
 from proxy.relay.upload import Upload
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
@@ -45,7 +45,7 @@ _WITHOUT_CREDENTIALS = {
 class ProxiedCall:
     """One call in flight, from the request's first part to the response's last.
 
-    Its states are `CallState`; what it consists of: `Upload`, `Download`, `AgentWatch`.
+    Its states are `RelayState`; what it consists of: `Upload`, `Download`, `AgentWatch`.
     """
 
     _usage_added = False  # the usage was asked for, and the agent had not
@@ -100,7 +100,7 @@ class ProxiedCall:
         except errors.UpstreamTimeout as error:
             return Ending.TIMED_OUT, self._unreachable(504, "upstream_timeout", error)
         except errors.UpstreamError as error:
-            if self._progress.state is CallState.TOO_LARGE:
+            if self._progress.state is RelayState.TOO_LARGE:
                 return Ending.LEFT_BY_AGENT, body_too_large(self._context.limits)
             if self._progress.left:
                 return Ending.LEFT_BY_AGENT, None
@@ -190,16 +190,16 @@ class ProxiedCall:
     async def _begin(self, status: int, headers: dress.Pairs) -> None:
         start = {"type": "http.response.start", "status": status, "headers": headers}
         await self._watch.send(start)
-        if self._progress.state is CallState.WAITING:
-            self._progress.state = CallState.RESPONDING
+        if self._progress.state is RelayState.WAITING:
+            self._progress.state = RelayState.RESPONDING
 
     # the end
 
     async def _close(self, ending: Ending, refusal: Refusal | None) -> None:
         state, send = self._progress.state, self._watch.send
-        if state is CallState.LEFT or state is CallState.DRAINING:
+        if state is RelayState.LEFT or state is RelayState.DRAINING:
             return
-        if refusal is not None and state is not CallState.RESPONDING:
+        if refusal is not None and state is not RelayState.RESPONDING:
             await send_refusal(refusal, send)
         elif ending is Ending.COMPLETE:
             if self._whole is not None:

@@ -12,7 +12,7 @@ from proxy.capture.observer import CallObserver
 from proxy.relay.context import RelayContext
 
 
-class CallState(Enum):
+class RelayState(Enum):
     """The states of a call; the last three are final for its agent."""
 
     WAITING = "no response yet; the request may still be arriving"
@@ -29,7 +29,7 @@ class CallProgress:
     knows better than the response does.
     """
 
-    state = CallState.WAITING
+    state = RelayState.WAITING
     received = 0
     cause: Cause | None = None
     _as_left: Exchange | None = None
@@ -45,7 +45,7 @@ class CallProgress:
     @property
     def left(self) -> bool:
         """Whether the agent hung up."""
-        return self.state is CallState.LEFT or self.state is CallState.DRAINING
+        return self.state is RelayState.LEFT or self.state is RelayState.DRAINING
 
     @property
     def recorded(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from proxy.inbound.asgi import Receive
 from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.context import AgentLeft, BodyTooLarge
-from proxy.relay.progress import CallProgress, CallState
+from proxy.relay.progress import CallProgress, RelayState
 
 
 class Upload:
@@ -41,14 +41,14 @@ class Upload:
         """
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            self._progress.state = CallState.LEFT
+            self._progress.state = RelayState.LEFT
             raise AgentLeft
         part: bytes = message.get("body", b"")
         if part:
             self._progress.observer.on_request_body(part)
             self._size += len(part)
             if self._size > self._limit:
-                self._progress.state = CallState.TOO_LARGE
+                self._progress.state = RelayState.TOO_LARGE
                 raise BodyTooLarge
         self.arriving = message.get("more_body", False)
         if not self.arriving:

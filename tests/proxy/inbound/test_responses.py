@@ -1,0 +1,27 @@
+"""Complete responses as ASGI messages."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from proxy.inbound.asgi import Message
+from proxy.inbound.responses import HTTP, WEBSOCKET, send_refusal
+from proxy.routing.errors import Refusal
+
+
+@pytest.mark.parametrize("to", [HTTP, WEBSOCKET])
+async def test_a_refusal_is_a_problem_document(to: str) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await send_refusal(Refusal(418, "teapot", "no coffee"), send, to=to)
+    start, body = sent
+    assert (start["type"], body["type"]) == (f"{to}.response.start", f"{to}.response.body")
+    assert start["status"] == 418
+    assert (b"x-truezero-refusal", b"teapot") in start["headers"]
+    assert json.loads(body["body"])["detail"] == "no coffee"
+    assert not body["more_body"]
