@@ -13,7 +13,6 @@ import pytest
 from tests.house import FILE_LINES, Measure, figures, measures, read
 
 OFFENDERS: Mapping[tuple[str, str], int] = {
-    ("classes of one name", "CallState"): 2,
     ("classes of one name", "Events"): 2,
 }
 

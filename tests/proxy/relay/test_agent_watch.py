@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from proxy.inbound.asgi import AGENT_CONNECTION, Message
+from proxy.inbound.asgi import AGENT_CONNECTION, Message, Scope
 from proxy.relay.agent_watch import MessageConnection, agent_connection
 from proxy.relay.context import AgentLeft, CallLimits
 from proxy.relay.progress import RelayState
@@ -19,9 +19,10 @@ async def nowhere(_message: Message) -> None:
 
 def test_the_servers_extension_is_used_where_there_is_one() -> None:
     agent = Agent()
-    scope = {"extensions": {AGENT_CONNECTION: agent}}
+    scope: Scope = {"extensions": {AGENT_CONNECTION: agent}}
     assert agent_connection(scope, receiving(), nowhere) is agent
-    for without in ({}, {"extensions": {}}, {"extensions": None}):
+    others: list[Scope] = [{}, {"extensions": {}}, {"extensions": None}]
+    for without in others:
         assert isinstance(agent_connection(without, receiving(), nowhere), MessageConnection)
 
 

@@ -1,0 +1,38 @@
+"""Which dialect answers for an API, and that each can word every failure."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from proxy.relay.faults.dialects import CHAT, VOICES, voice, wants_usage
+from proxy.relay.faults.script import FaultedRequest
+from truezero.models import FaultKind
+
+WITHOUT_ERROR = {"truncation", "empty", "hang", "reset"}  # played on the connection, or a 200
+
+
+def test_an_unlisted_api_is_answered_as_chat() -> None:
+    assert voice("opaque") is CHAT
+    assert voice("anthropic.messages") is VOICES["anthropic.messages"]
+
+
+@pytest.mark.parametrize("api", VOICES)
+def test_every_dialect_words_every_error(api: str) -> None:
+    errors = voice(api).errors("some-model")
+    assert set(errors) >= set(get_args(FaultKind)) - WITHOUT_ERROR
+    assert "some-model" in str(errors["model_not_found"].body)
+
+
+@pytest.mark.parametrize("api", VOICES)
+def test_a_whole_answer_holds_its_text(api: str) -> None:
+    request = FaultedRequest(model="m", streamed=False)
+    assert "spoken" in str(voice(api).whole(request, "spoken"))
+    assert "spoken" not in str(voice(api).whole(request, ""))
+
+
+def test_usage_is_asked_for_in_the_streams_options() -> None:
+    assert wants_usage({"stream_options": {"include_usage": True}})
+    assert not wants_usage({"stream_options": {"include_usage": "yes"}})
+    assert not wants_usage({})

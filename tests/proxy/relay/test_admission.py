@@ -1,0 +1,105 @@
+"""What a rollout's key opens: looked up, kept for a second, and open while the database is away."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.relay.admission import Access, AccessState, AccessUnknownError
+from proxy.routing.errors import Refusal
+from proxy.routing.target import Addresses, Target
+from tests.fakes.relaying import KEYRING, Book, make_context
+from truezero.models import Fault
+
+
+class Database:
+    """Access states by rollout, and how often they were read."""
+
+    def __init__(self, state: AccessState | None = None) -> None:
+        self.state, self.reads, self.calls, self.away = state, 0, 0, False
+        self.now = 100.0
+
+    def look_up(self, _rollout_id: str) -> AccessState | None:
+        self.reads += 1
+        if self.away:
+            raise AccessUnknownError
+        return self.state
+
+    def count(self, _rollout_id: str) -> int:
+        self.calls += 1
+        return self.calls
+
+    def access(self) -> Access:
+        return Access(
+            look_up=self.look_up, count=self.count, wall=lambda: self.now, clock=lambda: self.now
+        )
+
+
+def target(upstream: str = "openai", *, proven: bool = True) -> Target:
+    context = make_context("http://provider", Book())
+    rollout = f"r1~{KEYRING.secret_of('r1')}" if proven else "r1"
+    path = f"/r/{rollout}/{upstream}/v1/chat/completions".encode()
+    return Addresses(context.upstreams, KEYRING).read(path, b"", [])
+
+
+async def test_a_state_is_read_once_a_second() -> None:
+    database = Database()
+    access = database.access()
+    for _ in range(3):
+        await access.admit(target())
+    assert database.reads == 1
+    database.now += 1.0
+    await access.admit(target())
+    assert database.reads == 2
+
+
+async def test_a_rollouts_end_closes_its_key() -> None:
+    access = Database(AccessState(ends_at=100.0)).access()
+    with pytest.raises(Refusal) as caught:
+        await access.admit(target())
+    assert (caught.value.status, caught.value.code) == (403, "rollout_ended")
+    await access.admit(target(proven=False))  # shows no key
+
+
+async def test_a_key_opens_only_its_upstream() -> None:
+    access = Database(AccessState(upstream="openai")).access()
+    await access.admit(target())
+    with pytest.raises(Refusal) as caught:
+        await access.admit(target("anthropic"))
+    assert caught.value.code == "upstream_not_allowed"
+
+
+async def test_agents_are_admitted_while_the_database_is_away() -> None:
+    database = Database(AccessState(ends_at=0.0))
+    database.away = True
+    await database.access().admit(target())
+
+
+async def test_what_was_known_holds_while_the_database_is_away() -> None:
+    database = Database(AccessState(ends_at=0.0))
+    access = database.access()
+    with pytest.raises(Refusal):
+        await access.admit(target())
+    database.away = True
+    database.now += 2.0
+    with pytest.raises(Refusal):
+        await access.admit(target())
+
+
+async def test_a_changed_rollout_is_read_again_and_watched() -> None:
+    database = Database()
+    access = database.access()
+    assert not access.concerns(target(proven=False))
+    await access.admit(target())
+    access.changed("r1")
+    await access.admit(target())
+    assert database.reads == 2
+    assert access.concerns(target(proven=False))
+
+
+async def test_a_drilled_rollouts_calls_are_counted() -> None:
+    database = Database(AccessState(fault=Fault(kind="rate_limit")))
+    access = database.access()
+    assert await access.drilled(target())
+    assert await access.next_fault(target(), "POST") == "rate_limit"
+    assert await access.next_fault(target(), "GET") is None  # no inference
+    assert database.calls == 1

@@ -1,0 +1,87 @@
+"""The two directions of a socket, and who is told of its end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+
+from proxy.capture.websocket import WebSocketCapture
+from proxy.inbound.asgi import WEBSOCKET_DRAIN, Message
+from proxy.relay.pumps import MessagePumps
+from proxy.relay.websocket_record import WebSocketRecord
+from proxy.routing.target import Addresses
+from tests.fakes.relaying import KEYRING, Book, make_context
+
+
+class Provider:
+    """A provider's socket that says nothing."""
+
+    def __init__(self) -> None:
+        self.sent: list[str | bytes] = []
+        self.closed: tuple[int | None, str] | None = None
+
+    async def send(self, message: str | bytes) -> None:
+        self.sent.append(message)
+
+    async def recv(self) -> str:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    async def close(self, code: int | None, reason: str) -> None:
+        self.closed = (code, reason)
+
+
+async def pumped(*messages: Message) -> tuple[Provider, list[Message]]:
+    """What a provider and an agent get when these messages come from the agent."""
+    provider: Any = Provider()
+    sent: list[Message] = []
+    coming = list(messages)
+
+    async def receive() -> Message:
+        return coming.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    context = make_context("http://provider", Book())
+    target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/openai/else", b"", [])
+    record = WebSocketRecord(context, target, [])
+    capture = WebSocketCapture(
+        None,
+        new_call=lambda: record.new_call("WEBSOCKET"),
+        salt=b"salt",
+        headers=[],
+        model=None,
+    )
+    await MessagePumps(
+        cast(ClientConnection, provider), receive, send, capture, record, context.clock
+    ).run()
+    return provider, sent
+
+
+@pytest.mark.parametrize(("code", "sent"), [(4001, 4001), (1005, None)])
+async def test_an_agents_messages_and_its_close_frame_reach_the_provider(
+    code: int, sent: int | None
+) -> None:
+    provider, to_agent = await pumped(
+        {"type": "websocket.receive", "text": "one"},
+        {"type": "websocket.receive", "bytes": b"two", "text": None},
+        {"type": "websocket.disconnect", "code": code, "reason": "done"},
+    )
+    assert provider.sent == ["one", b"two"]
+    assert provider.closed == (sent, "done")
+    assert to_agent == []
+
+
+async def test_a_lost_agent_closes_nothing_politely() -> None:
+    provider, to_agent = await pumped({"type": "websocket.disconnect", "code": 1005})
+    assert (provider.closed, to_agent) == (None, [])
+
+
+async def test_a_socket_without_a_call_ends_when_the_server_stops() -> None:
+    provider, to_agent = await pumped({"type": WEBSOCKET_DRAIN})
+    assert [(each["type"], each["code"]) for each in to_agent] == [("websocket.close", 1001)]
+    assert provider.closed == (1001, "")
