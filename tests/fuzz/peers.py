@@ -24,7 +24,7 @@ from proxy.outbound.errors import UpstreamError
 from proxy.outbound.http1 import Http1Transport
 from tests.fakes.relaying import Relaying, relaying
 from tests.fuzz.pure import cut, places
-from tests.proxy.outbound.client import ask
+from tests.proxy.outbound.client import fetch
 
 PATIENCE_S: Final = 60.0
 
@@ -116,9 +116,9 @@ async def heard(transport: Http1Transport, babbler: Babbler, method: str, says: 
     """Whatever comes, it is an answer or an UpstreamError, soon; and the next call is its own."""
     babbler.says = [says]
     with contextlib.suppress(UpstreamError):
-        await asyncio.wait_for(ask(transport, babbler.url, method), PATIENCE_S)
+        await asyncio.wait_for(fetch(transport, babbler.url, method), PATIENCE_S)
     babbler.says = []
-    got = await asyncio.wait_for(ask(transport, babbler.url), PATIENCE_S)
+    got = await asyncio.wait_for(fetch(transport, babbler.url), PATIENCE_S)
     assert (got.status, got.body) == (200, b"ok")
 
 

@@ -1,4 +1,4 @@
-"""One request through a transport, and what came of it."""
+"""Helpers of the transports' tests: send one request and read its response."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\n\r\n"
 PATIENCE_S = 60
 
 
-class Got(NamedTuple):
-    """An answer that was read to its end."""
+class Received(NamedTuple):
+    """A response that was read to its end."""
 
     status: int
     headers: Pairs
@@ -67,10 +67,10 @@ def request(
     )
 
 
-async def ask(transport: UpstreamTransport, url: str, *args: Any, **more: Any) -> Got:
+async def fetch(transport: UpstreamTransport, url: str, *args: Any, **more: Any) -> Received:
     response = await transport.send(request(url, *args, **more))
     try:
-        return Got(response.status, response.headers, await read(response))
+        return Received(response.status, response.headers, await read(response))
     finally:
         await response.aclose()
 
@@ -79,16 +79,16 @@ async def read(response: UpstreamResponse) -> bytes:
     return b"".join([chunk async for chunk in response.body])
 
 
-async def useless_at_rest(transport: Http1Transport) -> None:
-    """Return once no connection at rest is of any use."""
+async def until_idle_useless(transport: Http1Transport) -> None:
+    """Return once no idle connection is open."""
     (origin,) = transport._origins.values()
     async with asyncio.timeout(PATIENCE_S):
         while not all(connection.closed for connection in origin.pool._idle):
             await asyncio.sleep(0.005)
 
 
-async def at_rest(transport: Http1Transport) -> None:
-    """Return once a connection is at rest."""
+async def until_idle(transport: Http1Transport) -> None:
+    """Return once a connection is idle."""
     (origin,) = transport._origins.values()
     async with asyncio.timeout(PATIENCE_S):
         while not origin.pool._idle:
@@ -96,8 +96,8 @@ async def at_rest(transport: Http1Transport) -> None:
 
 
 @contextlib.contextmanager
-def full() -> Iterator[int]:
-    """A port whose queue is full: whoever connects there hears nothing."""
+def full_backlog() -> Iterator[int]:
+    """A port whose backlog is full: connections to it are never accepted."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(8):

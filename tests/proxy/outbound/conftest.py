@@ -1,4 +1,4 @@
-"""Shared by the HTTP/1.1 client's tests: both event loops, a certificate, no proxies around."""
+"""Fixtures of the outbound tests: both event loops, a certificate, no forward proxies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The service's own credentials at Bedrock and Vertex: put in, renewed, refused.
+"""The proxy's own credentials for Bedrock and Vertex: added, renewed, refused.
 
 The signature is checked by a reading of AWS's description of our own, not by the signing library.
 """

@@ -14,19 +14,19 @@ from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Stay, playing
 from tests.proxy.outbound.client import (
     HI,
-    ask,
-    full,
+    fetch,
+    full_backlog,
 )
 
 
 async def test_nobody_there_is_a_connect_error(transport: Http1Transport) -> None:
     with pytest.raises(errors.ConnectError):
-        await ask(transport, f"http://127.0.0.1:{closed_port()}/")
+        await fetch(transport, f"http://127.0.0.1:{closed_port()}/")
 
 
 async def test_no_such_name_is_a_connect_error(transport: Http1Transport) -> None:
     with pytest.raises(errors.ConnectError):
-        await ask(transport, "http://nobody.invalid/")
+        await fetch(transport, "http://nobody.invalid/")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -38,14 +38,14 @@ async def test_a_name_is_reached_in_whichever_family_answers(
 
     monkeypatch.setattr(dial, "_addresses", both)
     async with playing([HI, Stay()], host=host) as server:
-        assert (await ask(transport, f"http://two.test:{server.port}/")).body == b"hi"
+        assert (await fetch(transport, f"http://two.test:{server.port}/")).body == b"hi"
 
 
 async def test_an_address_that_hangs_costs_a_quarter_of_a_second(
     transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with playing([HI, Stay()]) as server:
-        with full() as hanging:
+        with full_backlog() as hanging:
 
             async def both(_: str, __: int) -> list[dial.Address]:
                 there = ("127.0.0.1", hanging), ("127.0.0.1", server.port)
@@ -53,7 +53,7 @@ async def test_an_address_that_hangs_costs_a_quarter_of_a_second(
 
             monkeypatch.setattr(dial, "_addresses", both)
             began = time.monotonic()
-            assert (await ask(transport, "http://two.test/")).body == b"hi"
+            assert (await fetch(transport, "http://two.test/")).body == b"hi"
             assert time.monotonic() - began > 0.2
     assert dial._HEAD_START_S == 0.25
 
@@ -66,7 +66,7 @@ async def test_where_no_address_answers_the_last_error_counts(
 
     monkeypatch.setattr(dial, "_addresses", both)
     with pytest.raises(errors.ConnectError):
-        await ask(transport, "http://two.test/")
+        await fetch(transport, "http://two.test/")
 
 
 async def test_who_asks_for_a_name_at_the_same_time_shares_the_look_up(
@@ -83,8 +83,8 @@ async def test_who_asks_for_a_name_at_the_same_time_shares_the_look_up(
     monkeypatch.setattr(dial, "_addresses", counted)
     async with playing([HI]) as server:
         url = f"http://name.test:{server.port}/"
-        hasty = asyncio.create_task(ask(transport, url))
-        calls = [asyncio.create_task(ask(transport, url)) for _ in range(20)]
+        hasty = asyncio.create_task(fetch(transport, url))
+        calls = [asyncio.create_task(fetch(transport, url)) for _ in range(20)]
         await asyncio.sleep(0)
         hasty.cancel()
         assert {got.body for got in await asyncio.gather(*calls)} == {b"hi"}

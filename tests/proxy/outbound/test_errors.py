@@ -1,4 +1,4 @@
-"""Kinds of failure: the relay tells three apart, and each one is an `UpstreamError`."""
+"""Kinds of failure: unreachable, timed out, anything else; each is an `UpstreamError`."""
 
 from __future__ import annotations
 

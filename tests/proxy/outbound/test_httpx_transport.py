@@ -15,7 +15,7 @@ from proxy.outbound.httpx_transport import HttpxTransport
 from proxy.outbound.transport import Timeouts
 from tests.fakes import answers, caller
 from tests.fakes.relaying import relaying
-from tests.proxy.outbound.client import Got, Parts, ask, request
+from tests.proxy.outbound.client import Parts, Received, fetch, request
 
 URL = "http://provider.test/v1/models?a=%2F"
 CHAT = "/v1/chat/completions"
@@ -38,8 +38,8 @@ def mocked(
 async def test_a_mock_transport_answers() -> None:
     heard: list[httpx.Request] = []
     answer = httpx.Response(418, headers=[("X-A", "1"), ("x-a", "2")], content=b"tea")
-    got = await ask(mocked(answer, heard), URL, "POST", b"{}")
-    assert got == Got(418, [(b"X-A", b"1"), (b"x-a", b"2"), (b"Content-Length", b"3")], b"tea")
+    got = await fetch(mocked(answer, heard), URL, "POST", b"{}")
+    assert got == Received(418, [(b"X-A", b"1"), (b"x-a", b"2"), (b"Content-Length", b"3")], b"tea")
     (asked,) = heard
     assert (asked.method, str(asked.url), asked.content) == ("POST", URL, b"{}")
     assert asked.headers.raw == [(b"host", b"provider.test"), (b"content-length", b"2")]
@@ -49,7 +49,7 @@ async def test_a_mock_transport_answers() -> None:
 async def test_respx_answers() -> None:
     route = respx.get(URL).respond(json={"data": []})
     transport = HttpxTransport(httpx.AsyncHTTPTransport())
-    got = await ask(transport, URL)
+    got = await fetch(transport, URL)
     assert (got.status, json.loads(got.body)) == (200, {"data": []})
     assert route.call_count == 1
     await transport.aclose()
@@ -57,14 +57,14 @@ async def test_respx_answers() -> None:
 
 async def test_the_target_is_sent_as_it_is() -> None:
     heard: list[httpx.Request] = []
-    await ask(mocked(httpx.Response(200), heard), "http://h/", target=b"//a%2fb/../c?")
+    await fetch(mocked(httpx.Response(200), heard), "http://h/", target=b"//a%2fb/../c?")
     assert heard[0].extensions["target"] == b"//a%2fb/../c?"
 
 
 async def test_timeouts_are_handed_on() -> None:
     heard: list[httpx.Request] = []
     timeouts = Timeouts(connect_s=1.0, read_s=2.0, write_s=3.0)
-    await ask(mocked(httpx.Response(200), heard), URL, timeouts=timeouts)
+    await fetch(mocked(httpx.Response(200), heard), URL, timeouts=timeouts)
     expected = {"connect": 1.0, "read": 2.0, "write": 3.0, "pool": 1.0}
     assert heard[0].extensions["timeout"] == expected
 
@@ -72,8 +72,8 @@ async def test_timeouts_are_handed_on() -> None:
 async def test_a_body_still_arriving_is_chunked_unless_its_length_is_known() -> None:
     heard: list[httpx.Request] = []
     transport = mocked(httpx.Response(200), heard)
-    await ask(transport, URL, "POST", Parts(b"ab", b"c"), [])
-    await ask(transport, URL, "POST", Parts(b"ab", b"c"), [(b"Content-Length", b"3")])
+    await fetch(transport, URL, "POST", Parts(b"ab", b"c"), [])
+    await fetch(transport, URL, "POST", Parts(b"ab", b"c"), [(b"Content-Length", b"3")])
     assert [each.content for each in heard] == [b"abc", b"abc"]
     assert [each.headers.raw for each in heard] == [
         [(b"transfer-encoding", b"chunked")],
@@ -104,7 +104,7 @@ async def test_their_errors_become_our_own(
     theirs: type[httpx.HTTPError], own: type[errors.UpstreamError]
 ) -> None:
     with pytest.raises(errors.UpstreamError, match="went wrong") as caught:
-        await ask(mocked(theirs("went wrong")), URL)
+        await fetch(mocked(theirs("went wrong")), URL)
     assert type(caught.value) is own
 
 

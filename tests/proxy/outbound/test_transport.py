@@ -1,4 +1,4 @@
-"""The interface to providers: both implementations keep it, and its nouns say no more than sent."""
+"""The transport interface and its implementations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from proxy.outbound.transport import (
 from proxy.relay.context import CallLimits
 from proxy.relay.faults.injector import FaultInjector
 from tests.fakes.provider import Answer, Provider
-from tests.proxy.outbound.client import ask
+from tests.proxy.outbound.client import fetch
 
 IMPLEMENTATIONS: dict[str, Callable[[], UpstreamTransport]] = {
     "http1": Http1Transport,
@@ -48,7 +48,7 @@ async def test_each_transport_sends_what_it_is_given(name: str) -> None:
     headers = [(b"host", b"h"), (b"X-A", b"1"), (b"x-a", b"2"), (b"content-length", b"2")]
     transport = IMPLEMENTATIONS[name]()
     with Provider(lambda _: Answer(headers=(("X-B", "1"), ("x-b", "2")), body=(b"{}",))) as there:
-        got = await ask(transport, there.url + "/a%2Fb?c", "PUT", b"hi", headers)
+        got = await fetch(transport, there.url + "/a%2Fb?c", "PUT", b"hi", headers)
         (seen,) = there.requests
         await transport.aclose()
     assert (seen.method, seen.target, seen.body) == ("PUT", "/a%2Fb?c", b"hi")
@@ -63,7 +63,7 @@ async def test_each_transport_sends_what_it_is_given(name: str) -> None:
 
 
 async def test_a_fault_needs_no_provider() -> None:
-    got = await ask(IMPLEMENTATIONS["fault"](), "http://nobody.invalid/v1/models")
+    got = await fetch(IMPLEMENTATIONS["fault"](), "http://nobody.invalid/v1/models")
     assert got.status == 401
 
 

@@ -1,4 +1,4 @@
-"""Opening WebSockets to providers: what is sent, and how each way of failing is told."""
+"""Opening WebSockets to providers: what is sent, and the error of each failure."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.proxy.outbound.client import (
     HI,
     PATIENCE_S,
     UNTIL_CLOSED,
-    ask,
+    fetch,
     read,
     request,
 )
@@ -25,7 +25,7 @@ async def test_leaving_early_cuts_the_connection(transport: Http1Transport) -> N
     async with playing([UNTIL_CLOSED + b"some", Silence(30)], [HI, Stay()]) as server:
         response = await transport.send(request(server.url()))
         await response.aclose()
-        assert (await ask(transport, server.url())).body == b"hi"
+        assert (await fetch(transport, server.url())).body == b"hi"
         assert server.connections == 2
 
 
@@ -56,7 +56,7 @@ async def test_cancelling_cuts_the_connection(transport: Http1Transport) -> None
 
     async with serving(handler) as port:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(ask(transport, f"http://127.0.0.1:{port}/"), 0.5)
+            await asyncio.wait_for(fetch(transport, f"http://127.0.0.1:{port}/"), 0.5)
         await asyncio.wait_for(gone.wait(), PATIENCE_S)
 
 
@@ -75,16 +75,16 @@ async def test_a_stale_connection_is_replaced_in_silence(
     transport: Http1Transport, end: list[Reset]
 ) -> None:
     async with playing([HI, Stay()], [*end], [HI, Stay()]) as server:
-        await ask(transport, server.url())
-        assert (await ask(transport, server.url(), "POST", b"again")).body == b"hi"
+        await fetch(transport, server.url())
+        assert (await fetch(transport, server.url(), "POST", b"again")).body == b"hi"
         assert server.bodies == [b"", b"again", b"again"]
 
 
 async def test_it_is_replaced_once_and_by_a_new_connection(transport: Http1Transport) -> None:
     async with playing([Silence(0.05), HI, Stay()], [Silence(0.05), HI, Stay()], []) as server:
-        await asyncio.gather(ask(transport, server.url()), ask(transport, server.url()))
+        await asyncio.gather(fetch(transport, server.url()), fetch(transport, server.url()))
         with pytest.raises(errors.RemoteProtocolError):
-            await ask(transport, server.url())
+            await fetch(transport, server.url())
         assert server.connections == 3
         assert len(server.heads) == 4
 
@@ -92,21 +92,21 @@ async def test_it_is_replaced_once_and_by_a_new_connection(transport: Http1Trans
 async def test_a_new_connection_that_dies_is_not_replaced(transport: Http1Transport) -> None:
     async with playing([]) as server:
         with pytest.raises(errors.RemoteProtocolError):
-            await ask(transport, server.url())
+            await fetch(transport, server.url())
         assert len(server.heads) == 1
 
 
 async def test_after_the_first_byte_nothing_is_repeated(transport: Http1Transport) -> None:
     async with playing([HI, Stay()], [b"H"], [HI, Stay()]) as server:
-        await ask(transport, server.url())
+        await fetch(transport, server.url())
         with pytest.raises(errors.RemoteProtocolError):
-            await ask(transport, server.url())
+            await fetch(transport, server.url())
         assert len(server.heads) == 2
 
 
 async def test_after_a_timeout_nothing_is_repeated(transport: Http1Transport) -> None:
     async with playing([HI, Stay()], [Silence(30)], [HI, Stay()]) as server:
-        await ask(transport, server.url())
+        await fetch(transport, server.url())
         with pytest.raises(errors.ReadTimeout):
-            await ask(transport, server.url(), timeouts=Timeouts(read_s=0.05))
+            await fetch(transport, server.url(), timeouts=Timeouts(read_s=0.05))
         assert len(server.heads) == 2

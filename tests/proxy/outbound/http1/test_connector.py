@@ -19,8 +19,8 @@ from tests.fakes.sockets import Heard, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
     HI,
     UNTIL_CLOSED,
-    ask,
-    full,
+    fetch,
+    full_backlog,
     read,
     request,
 )
@@ -28,19 +28,19 @@ from tests.proxy.outbound.conftest import Certificate
 
 
 async def test_a_connection_that_nobody_accepts_times_out(transport: Http1Transport) -> None:
-    with full() as port, pytest.raises(errors.ConnectTimeout):
-        await ask(transport, f"http://127.0.0.1:{port}/", timeouts=Timeouts(connect_s=0.1))
+    with full_backlog() as port, pytest.raises(errors.ConnectTimeout):
+        await fetch(transport, f"http://127.0.0.1:{port}/", timeouts=Timeouts(connect_s=0.1))
 
 
 @pytest.mark.parametrize("url", ["ftp://h/", "ws://h/"])
 async def test_other_schemes_are_refused(transport: Http1Transport, url: str) -> None:
     with pytest.raises(errors.UnsupportedProtocol):
-        await ask(transport, url)
+        await fetch(transport, url)
 
 
 async def test_ipv6(transport: Http1Transport) -> None:
     async with playing([HI, Stay()], host="::1") as server:
-        assert (await ask(transport, server.url())).body == b"hi"
+        assert (await fetch(transport, server.url())).body == b"hi"
         assert server.heads[0].startswith(b"GET / HTTP/1.1\r\nhost: [::1]:")
 
 
@@ -52,7 +52,7 @@ async def test_tls(certificate: Certificate) -> None:
         for host in ("localhost", "127.0.0.1"):
             for _ in range(3):
                 url = f"https://{host}:{server.port}/"
-                assert (await ask(transport, url, "POST", bytes(300_000))).body == b"hi"
+                assert (await fetch(transport, url, "POST", bytes(300_000))).body == b"hi"
         assert server.connections == 2
 
 
@@ -61,7 +61,7 @@ async def test_a_body_over_tls_that_ends_with_the_connection(certificate: Certif
         Http1Transport(verify=certificate.trusted()) as transport,
         playing([UNTIL_CLOSED + b"to the end"], tls=certificate.served()) as server,
     ):
-        assert (await ask(transport, server.url(scheme="https"))).body == b"to the end"
+        assert (await fetch(transport, server.url(scheme="https"))).body == b"to the end"
 
 
 async def test_a_large_answer_over_tls_is_held_back_and_whole(certificate: Certificate) -> None:
@@ -80,7 +80,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 ) -> None:
     async with playing([HI], tls=certificate.served()) as server:
         with pytest.raises(errors.ConnectError):
-            await ask(transport, server.url(scheme="https"))
+            await fetch(transport, server.url(scheme="https"))
         assert not server.heads
 
 
@@ -96,7 +96,7 @@ async def test_a_certificate_for_another_name_is_refused(
         playing([HI], tls=certificate.served()) as server,
     ):
         with pytest.raises(errors.ConnectError):
-            await ask(transport, f"https://other.test:{server.port}/")
+            await fetch(transport, f"https://other.test:{server.port}/")
         assert not server.heads
 
 
@@ -105,7 +105,7 @@ async def test_verification_can_be_switched_off(certificate: Certificate) -> Non
         Http1Transport(verify=False) as transport,
         playing([HI], tls=certificate.served()) as server,
     ):
-        assert (await ask(transport, server.url(scheme="https"))).body == b"hi"
+        assert (await fetch(transport, server.url(scheme="https"))).body == b"hi"
 
 
 async def test_only_http_1_1_is_offered(certificate: Certificate) -> None:
@@ -120,7 +120,7 @@ async def test_only_http_1_1_is_offered(certificate: Certificate) -> None:
         writer.write(HI)
 
     async with Http1Transport(verify=False) as transport, serving(handler, tls=context) as port:
-        await ask(transport, f"https://127.0.0.1:{port}/")
+        await fetch(transport, f"https://127.0.0.1:{port}/")
     assert chosen == ["http/1.1"]
 
 
@@ -133,7 +133,7 @@ async def test_a_server_without_tls_is_a_connect_error(transport: Http1Transport
 
         async with serving(plain) as server.port:
             with pytest.raises(errors.ConnectError):
-                await ask(transport, server.url(scheme="https"))
+                await fetch(transport, server.url(scheme="https"))
 
 
 @dataclass
@@ -177,7 +177,7 @@ async def test_https_goes_through_a_tunnel(
     ):
         monkeypatch.setenv("HTTPS_PROXY", f"http://me:p%40ss@127.0.0.1:{proxy.port}")
         for _ in range(2):
-            got = await ask(transport, f"https://localhost:{server.port}/")
+            got = await fetch(transport, f"https://localhost:{server.port}/")
             assert got.body == b"hi"
     authority = b"localhost:%d" % server.port
     (head,) = proxy.heads
@@ -196,7 +196,7 @@ async def test_a_proxy_that_refuses_is_a_proxy_error(
     async with tunnelling(answer) as proxy:
         monkeypatch.setenv("https_proxy", f"127.0.0.1:{proxy.port}")
         with pytest.raises(errors.ForwardProxyError):
-            await ask(transport, "https://provider.test/")
+            await fetch(transport, "https://provider.test/")
 
 
 async def test_plain_http_goes_to_a_proxy_with_the_whole_url(
@@ -204,7 +204,7 @@ async def test_plain_http_goes_to_a_proxy_with_the_whole_url(
 ) -> None:
     async with playing([HI, Stay()]) as proxy:
         monkeypatch.setenv("http_proxy", f"http://me:pw@127.0.0.1:{proxy.port}/")
-        assert (await ask(transport, "http://provider.test/v1/x?y=1")).body == b"hi"
+        assert (await fetch(transport, "http://provider.test/v1/x?y=1")).body == b"hi"
     assert proxy.heads[0].startswith(b"GET http://provider.test/v1/x?y=1 HTTP/1.1\r\n")
     assert b"\r\nproxy-authorization: Basic bWU6cHc=\r\n" in proxy.heads[0]
 
@@ -216,7 +216,7 @@ async def test_no_proxy_is_respected(
     async with playing([HI, Stay()]) as server:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port()}")
         monkeypatch.setenv("no_proxy", spared.format(port=server.port))
-        assert (await ask(transport, server.url())).body == b"hi"
+        assert (await fetch(transport, server.url())).body == b"hi"
 
 
 async def test_a_proxy_that_is_not_there_is_a_connect_error(
@@ -224,7 +224,7 @@ async def test_a_proxy_that_is_not_there_is_a_connect_error(
 ) -> None:
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{closed_port()}")
     with pytest.raises(errors.ConnectError):
-        await ask(transport, "https://provider.test/")
+        await fetch(transport, "https://provider.test/")
 
 
 @pytest.mark.parametrize("named", ["socks5://127.0.0.1:1", "https://127.0.0.1:1"])
@@ -233,4 +233,4 @@ async def test_proxies_of_another_kind_are_refused(
 ) -> None:
     monkeypatch.setenv("https_proxy", named)
     with pytest.raises(errors.ForwardProxyError):
-        await ask(transport, "https://provider.test/")
+        await fetch(transport, "https://provider.test/")

@@ -16,8 +16,8 @@ from tests.fakes.sockets import Heard, Reset, Silence, Stay, hear, playing, serv
 from tests.proxy.outbound.client import (
     HI,
     Parts,
-    ask,
-    useless_at_rest,
+    fetch,
+    until_idle_useless,
 )
 
 
@@ -34,9 +34,9 @@ async def test_the_connection_used_last_is_used_first(transport: Http1Transport)
 
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/"
-        first, last = await asyncio.gather(ask(transport, url), ask(transport, url))
+        first, last = await asyncio.gather(fetch(transport, url), fetch(transport, url))
         assert {first.body, last.body} == {b"0", b"1"}
-        assert (await ask(transport, url)).body == b"1"
+        assert (await fetch(transport, url)).body == b"1"
 
 
 @pytest.mark.parametrize("rest", [[], [Reset()], [b"HTTP/1.1 408 Timeout\r\n\r\n", Stay()]])
@@ -44,10 +44,10 @@ async def test_a_connection_that_ended_or_spoke_at_rest_is_not_used(
     transport: Http1Transport, rest: list[Reset | bytes | Stay]
 ) -> None:
     async with playing([HI, Silence(0.03), *rest], [HI, Stay()]) as server:
-        await ask(transport, server.url())
-        await useless_at_rest(transport)
+        await fetch(transport, server.url())
+        await until_idle_useless(transport)
         never_repeated = Parts(b"one", b"two")
-        assert (await ask(transport, server.url(), "POST", never_repeated)).body == b"hi"
+        assert (await fetch(transport, server.url(), "POST", never_repeated)).body == b"hi"
         assert server.connections == 2
         assert len(server.heads) == 2
 

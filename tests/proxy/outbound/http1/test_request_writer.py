@@ -16,8 +16,8 @@ from tests.proxy.outbound.client import (
     HI,
     PATIENCE_S,
     Parts,
-    ask,
-    at_rest,
+    fetch,
+    until_idle,
 )
 
 
@@ -39,9 +39,9 @@ async def test_a_body_still_arriving_is_sent_again_from_its_start(
 
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/"
-        await ask(transport, url)
+        await fetch(transport, url)
         body = Parts(b"one", b"two", b"three", apart_s=0.05)
-        assert (await ask(transport, url, "POST", body)).body == b"hi"
+        assert (await fetch(transport, url, "POST", body)).body == b"hi"
         assert seen == [b"", b"onetwothree"]
 
 
@@ -58,9 +58,9 @@ async def test_a_body_too_large_to_be_kept_is_not_sent_again(transport: Http1Tra
 
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/"
-        await ask(transport, url)
+        await fetch(transport, url)
         with pytest.raises((errors.WriteError, errors.ReadError)):
-            await ask(transport, url, "POST", Parts(*[bytes(1_000_000)] * 6, apart_s=0.02))
+            await fetch(transport, url, "POST", Parts(*[bytes(1_000_000)] * 6, apart_s=0.02))
         assert connections == 1
 
 
@@ -70,8 +70,8 @@ async def test_a_body_is_sent_while_it_arrives(
 ) -> None:
     async with playing([HI, Stay()]) as server:
         parts = Parts(b"abc", b"", b"def", b"ghi", apart_s=0.01)
-        await ask(transport, server.url(), "POST", parts, headers)
-        await ask(transport, server.url())
+        await fetch(transport, server.url(), "POST", parts, headers)
+        await fetch(transport, server.url())
         assert server.bodies == [b"abcdefghi", b""]
         assert server.connections == 1
 
@@ -82,10 +82,10 @@ async def test_a_body_of_another_length_than_its_head_says_poisons_no_connection
 ) -> None:
     async with playing([HI, Stay()]) as server:
         with pytest.raises(errors.LocalProtocolError):
-            await ask(
+            await fetch(
                 transport, server.url(), "POST", Parts(b"a", b"bc"), [(b"content-length", length)]
             )
-        assert (await ask(transport, server.url())).body == b"hi"
+        assert (await fetch(transport, server.url())).body == b"hi"
         assert server.connections == 2
 
 
@@ -113,12 +113,12 @@ async def test_what_follows_a_whole_body_harms_nobody_else(transport: Http1Trans
     async with serving(handler) as port, asyncio.timeout(PATIENCE_S):
         url = f"http://127.0.0.1:{port}/"
         first = asyncio.create_task(
-            ask(transport, url, "POST", TooLong(), [(b"content-length", b"2")])
+            fetch(transport, url, "POST", TooLong(), [(b"content-length", b"2")])
         )
         while not transport._origins:
             await asyncio.sleep(0.005)
-        await at_rest(transport)
-        second = asyncio.create_task(ask(transport, url))
+        await until_idle(transport)
+        second = asyncio.create_task(fetch(transport, url))
         with pytest.raises(errors.LocalProtocolError):
             await first
         first_over.set()
@@ -140,10 +140,10 @@ async def test_an_early_answer_stops_the_sending(transport: Http1Transport) -> N
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/"
         parts = Parts(*[b"part"] * 1000, apart_s=0.1)
-        got = await ask(transport, url, "POST", parts)
+        got = await fetch(transport, url, "POST", parts)
         assert (got.status, got.body) == (413, b"no")
         assert parts.taken < 1000
-        await ask(transport, url)
+        await fetch(transport, url)
         assert connections == 2
     task = asyncio.current_task()
     assert task is not None
@@ -162,7 +162,7 @@ async def test_an_early_answer_does_not_wait_for_a_body_in_memory(
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/"
         for timeouts in (NO_TIMEOUTS, Timeouts(write_s=PATIENCE_S)):
-            got = await ask(transport, url, "POST", bytes(20_000_000), timeouts=timeouts)
+            got = await fetch(transport, url, "POST", bytes(20_000_000), timeouts=timeouts)
             assert got.body == b"hi"
 
 
@@ -173,7 +173,7 @@ async def test_a_server_that_leaves_stops_the_sending(transport: Http1Transport)
     async with serving(handler) as port:
         parts = Parts(b"one", b"two", apart_s=PATIENCE_S)
         with pytest.raises((errors.WriteError, errors.RemoteProtocolError)):
-            await ask(transport, f"http://127.0.0.1:{port}/", "POST", parts)
+            await fetch(transport, f"http://127.0.0.1:{port}/", "POST", parts)
         assert parts.taken == 1
 
 
@@ -185,15 +185,15 @@ async def test_an_error_of_the_body_itself_comes_through(transport: Http1Transpo
 
     async with playing([HI, Stay()]) as server:
         with pytest.raises(KeyError, match="mine"):
-            await ask(transport, server.url(), "POST", Failing())
-        assert (await ask(transport, server.url())).body == b"hi"
+            await fetch(transport, server.url(), "POST", Failing())
+        assert (await fetch(transport, server.url())).body == b"hi"
         assert server.connections == 2
 
 
 async def test_cancelling_while_sending_is_no_early_answer(transport: Http1Transport) -> None:
     async with playing([HI, Stay()]) as server:
         asking = asyncio.create_task(
-            ask(transport, server.url(), "POST", Parts(*[b"part"] * 100, apart_s=0.1))
+            fetch(transport, server.url(), "POST", Parts(*[b"part"] * 100, apart_s=0.1))
         )
         await asyncio.sleep(0.05)
         asking.cancel()
@@ -217,7 +217,7 @@ async def test_a_request_that_nobody_takes_times_out(transport: Http1Transport) 
     async with deaf() as url:
         for body in (bytes(30_000_000), Parts(*[bytes(1_000_000)] * 30)):
             with pytest.raises(errors.WriteTimeout):
-                await ask(transport, url, "POST", body, timeouts=Timeouts(write_s=0.2))
+                await fetch(transport, url, "POST", body, timeouts=Timeouts(write_s=0.2))
 
 
 async def test_an_upload_is_held_back_while_nobody_takes_it(transport: Http1Transport) -> None:
@@ -233,5 +233,5 @@ async def test_an_upload_is_held_back_while_nobody_takes_it(transport: Http1Tran
 
     async with deaf() as url:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(ask(transport, url, "POST", Endless()), 0.5)
+            await asyncio.wait_for(fetch(transport, url, "POST", Endless()), 0.5)
     assert taken < 20_000_000

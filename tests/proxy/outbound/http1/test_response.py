@@ -14,17 +14,17 @@ from tests.proxy.outbound.client import (
     HI,
     PATIENCE_S,
     UNTIL_CLOSED,
-    ask,
-    at_rest,
+    fetch,
     read,
     request,
+    until_idle,
 )
 
 
 async def test_silence_before_the_head_times_out(transport: Http1Transport) -> None:
     async with playing([Silence(30)]) as server:
         with pytest.raises(errors.ReadTimeout):
-            await ask(transport, server.url(), timeouts=Timeouts(read_s=0.05))
+            await fetch(transport, server.url(), timeouts=Timeouts(read_s=0.05))
 
 
 async def test_silence_within_a_body_times_out_and_slowness_does_not(
@@ -35,9 +35,9 @@ async def test_silence_within_a_body_times_out_and_slowness_does_not(
         slow += [Silence(0.05), b"x"]
     async with playing(slow, [*slow, Silence(30)]) as server:
         timeouts = Timeouts(read_s=0.8)
-        assert (await ask(transport, server.url(), timeouts=timeouts)).body == b"x" * 18
+        assert (await fetch(transport, server.url(), timeouts=timeouts)).body == b"x" * 18
         with pytest.raises(errors.ReadTimeout):
-            await ask(transport, server.url(), timeouts=timeouts)
+            await fetch(transport, server.url(), timeouts=timeouts)
 
 
 async def test_a_reader_that_takes_its_time_is_no_silence(transport: Http1Transport) -> None:
@@ -108,8 +108,8 @@ async def test_a_connection_held_back_to_its_end_is_used_again(transport: Http1T
     said = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
     async with playing([said, Stay()]) as server:
         unread = await transport.send(request(server.url()))
-        await at_rest(transport)
+        await until_idle(transport)
         timeouts = Timeouts(read_s=PATIENCE_S)
-        assert len((await ask(transport, server.url(), timeouts=timeouts)).body) == size
+        assert len((await fetch(transport, server.url(), timeouts=timeouts)).body) == size
         assert len(await read(unread)) == size
         assert server.connections == 1

@@ -1,4 +1,4 @@
-"""Answers as bare bytes, whole and byte by byte: read right, or refused with the right error."""
+"""Responses as raw bytes, whole and byte by byte: parsed, or refused with the right error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport
 from proxy.routing.headers import Pairs
 from tests.fakes.sockets import Reset, Silence, Stay, Step, playing
-from tests.proxy.outbound.client import Got, ask, read, request
+from tests.proxy.outbound.client import Received, fetch, read, request
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -155,8 +155,8 @@ CASES = {
 async def test_an_answer_is_read_right(transport: Http1Transport, name: str) -> None:
     case = CASES[name]
     async with playing([case.said, *case.end]) as server:
-        got = await ask(transport, server.url(), case.method)
-    assert got == Got(case.status, case.headers, case.body)
+        got = await fetch(transport, server.url(), case.method)
+    assert got == Received(case.status, case.headers, case.body)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -166,8 +166,8 @@ async def test_an_answer_is_read_right_byte_by_byte(transport: Http1Transport, n
     for byte in case.said:
         slowly += [bytes([byte]), Silence(0)]
     async with playing([*slowly, *case.end]) as server:
-        got = await ask(transport, server.url(), case.method)
-    assert got == Got(case.status, case.headers, case.body)
+        got = await fetch(transport, server.url(), case.method)
+    assert got == Received(case.status, case.headers, case.body)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -176,8 +176,8 @@ async def test_a_connection_is_used_again_only_where_it_is_clean(
 ) -> None:
     case = CASES[name]
     async with playing([case.said, *case.end], [_length(b"next"), Stay()]) as server:
-        await ask(transport, server.url(), case.method)
-        assert (await ask(transport, server.url())).body == b"next"
+        await fetch(transport, server.url(), case.method)
+        assert (await fetch(transport, server.url())).body == b"next"
         assert server.connections == (1 if case.stays else 2)
 
 
@@ -213,7 +213,7 @@ BROKEN: dict[str, tuple[Step, ...]] = {
 async def test_a_broken_head_is_a_protocol_error(transport: Http1Transport, name: str) -> None:
     async with playing(BROKEN[name]) as server:
         with pytest.raises(errors.RemoteProtocolError):
-            await ask(transport, server.url())
+            await fetch(transport, server.url())
         assert server.connections == 1
 
 
@@ -247,13 +247,13 @@ async def test_what_came_of_a_broken_body_is_delivered_before_the_error(
 async def test_a_reset_is_a_read_error(transport: Http1Transport, said: bytes) -> None:
     async with playing([said, Silence(0.05), Reset()]) as server:
         with pytest.raises(errors.ReadError):
-            await ask(transport, server.url())
+            await fetch(transport, server.url())
 
 
 async def test_an_answer_larger_than_a_read_arrives_whole(transport: Http1Transport) -> None:
     body = bytes(range(256)) * 20_000
     async with playing([_length(body), Stay()]) as server:
-        assert (await ask(transport, server.url())).body == body
+        assert (await fetch(transport, server.url())).body == body
 
 
 async def test_parts_that_came_together_are_read_together(transport: Http1Transport) -> None:

@@ -1,4 +1,4 @@
-"""Requests as bytes: kept as they were dressed, framed where they must be, never smuggling."""
+"""Requests as bytes: headers unchanged, bodies framed, nothing smuggled."""
 
 from __future__ import annotations
 

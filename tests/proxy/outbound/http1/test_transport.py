@@ -12,7 +12,7 @@ from tests.fakes.sockets import Heard, Silence, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
     HI,
     UNTIL_CLOSED,
-    ask,
+    fetch,
     read,
     request,
 )
@@ -23,7 +23,7 @@ async def test_one_connection_serves_one_question_after_the_other(
 ) -> None:
     async with playing([HI, Stay()]) as server:
         for _ in range(5):
-            assert (await ask(transport, server.url())).body == b"hi"
+            assert (await fetch(transport, server.url())).body == b"hi"
         assert server.connections == 1
 
 
@@ -43,7 +43,7 @@ async def test_questions_at_the_same_time_have_connections_of_their_own(
 
     async with serving(handler) as port:
         url = f"http://127.0.0.1:{port}/"
-        answers = await asyncio.gather(*(ask(transport, url) for _ in range(100)))
+        answers = await asyncio.gather(*(fetch(transport, url) for _ in range(100)))
         assert {answer.body for answer in answers} == {b"hi"}
         assert connections == 100
 
@@ -53,21 +53,21 @@ async def test_the_connection_is_free_before_its_answer_was_read(
 ) -> None:
     async with playing([HI, Stay()]) as server:
         unread = await transport.send(request(server.url()))
-        assert (await ask(transport, server.url())).body == b"hi"
+        assert (await fetch(transport, server.url())).body == b"hi"
         assert await read(unread) == b"hi"
         assert server.connections == 1
 
 
 async def test_origins_share_nothing(transport: Http1Transport) -> None:
     async with playing([HI, Stay()]) as one, playing([HI, Stay()]) as other:
-        await ask(transport, one.url())
-        await ask(transport, other.url())
+        await fetch(transport, one.url())
+        await fetch(transport, other.url())
         assert (one.connections, other.connections) == (1, 1)
 
 
 async def test_the_end_of_the_transport_ends_every_call(transport: Http1Transport) -> None:
     async with playing([HI, Stay()], [UNTIL_CLOSED + b"some", Silence(30)]) as server:
-        await ask(transport, server.url())
+        await fetch(transport, server.url())
         running = await transport.send(request(server.url()))
         await transport.aclose()
         with pytest.raises(errors.ReadError):
