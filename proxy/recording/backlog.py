@@ -131,8 +131,7 @@ class Backlog:
             self._kept_open.discard(exchange.id)
 
     def _lose(self, exchange: Exchange) -> None:
-        gap = self._gaps.get(exchange.rollout_id, Gap(0, exchange.timing.started_at))
-        self._gaps[exchange.rollout_id] = Gap(gap.count + 1, gap.since)
+        add_gap(self._gaps, exchange)
         self.gaps_counted += 1
 
     def _oldest(self) -> list[Exchange]:
@@ -148,3 +147,9 @@ class Backlog:
         self._kept.clear()
         self._kept_open.clear()
         self.active = False
+
+
+def add_gap(gaps: dict[str, Gap], exchange: Exchange) -> None:
+    """Count an exchange that cannot be written in the gap of its rollout."""
+    gap = gaps.get(exchange.rollout_id, Gap(0, exchange.timing.started_at))
+    gaps[exchange.rollout_id] = Gap(gap.count + 1, gap.since)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from dataclasses import replace
 
 from classifier.records import Ending, Exchange
-from proxy.recording.backlog import BATCH, Backlog
+from proxy.recording.backlog import BATCH, Backlog, add_gap
 from proxy.recording.pending import PendingWrites
 from proxy.recording.ports import SpillStore, Writer
 from proxy.store.errors import DatabaseUnavailable, RowRejected, StoreError
-from proxy.store.types import CommitBatch
+from proxy.store.types import CommitBatch, Gap
 
 log = logging.getLogger("truezero.recorder")
 
@@ -115,7 +116,7 @@ def recover(writer: Writer, spill: SpillStore, *, worker: str) -> int:
         try:
             writer.write(batch, worker=worker)
         except RowRejected:
-            _write_singly(writer, batch, worker=worker)
+            _write_gaps(writer, _write_singly(writer, batch, worker=worker), worker=worker)
         spill.taken()
         count += len(group)
     return count
@@ -133,6 +134,15 @@ def _write_singly(writer: Writer, batch: CommitBatch, *, worker: str) -> list[Ex
             log.error("cannot write an exchange: %s", error.kind)
             rejected += single.recorded
     return rejected
+
+
+def _write_gaps(writer: Writer, lost: list[Exchange], *, worker: str) -> None:
+    gaps: dict[str, Gap] = {}
+    for exchange in lost:
+        add_gap(gaps, exchange)
+    for rollout_id, gap in gaps.items():
+        with contextlib.suppress(RowRejected):  # it was the rollout's id that was rejected
+            writer.write(CommitBatch(gaps={rollout_id: gap}), worker=worker)
 
 
 def _kind(error: Exception) -> str:

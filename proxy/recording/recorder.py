@@ -46,7 +46,7 @@ class Recorder:
         self._queue: SimpleQueue[PendingWrites | None] = SimpleQueue()
         self._queued = self._taken = 0  # exchanges, over the life of the process
         self._loop: asyncio.AbstractEventLoop  # from `start` on
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._recording = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def add_observer(self, observer: FlushObserver) -> None:
         """Call ``observer`` after each flush, in the recorder's thread.
@@ -58,7 +58,7 @@ class Recorder:
     def start(self) -> None:
         """Start the thread; the futures belong to the running loop."""
         self._loop = asyncio.get_running_loop()
-        self._thread.start()
+        self._recording.start()
 
     async def stop(self, timeout_s: float = 10.0) -> None:
         """Write what is queued and stop; what cannot be written stays in the spill."""
@@ -68,7 +68,7 @@ class Recorder:
         await asyncio.to_thread(self._join, timeout_s)
 
     def _join(self, timeout_s: float) -> None:
-        self._thread.join(timeout_s)
+        self._recording.join(timeout_s)
         self._writer.stop(timeout_s)
         if lost := self._backlog.close():
             log.error("%d exchanges could not be written and are lost", lost)

@@ -170,3 +170,15 @@ async def test_calls_that_end_while_others_are_written_back_keep_their_order(
     assert [each.response_bytes for each in found[1].exchanges] == [7] * 2000
     assert recorder.missing("r") == 0
     assert not list(tmp_path.glob("*.spill"))
+
+
+def test_a_row_rejected_from_a_dead_processs_spill_is_counted_as_a_gap(database: Database) -> None:
+    """Its verdict would otherwise call the rollout complete."""
+    spill = spilling(database)
+    huge = replace(ENDED, id="huge", usage=replace(ENDED.usage, input_tokens=2**63))
+    assert spill.keep([ENDED, huge])
+    spill.close()
+    assert recovered(database) == {"x": Ending.COMPLETE}
+    loaded = database.rollouts.load("r")
+    assert loaded is not None
+    assert loaded[1].gaps == 1
