@@ -186,7 +186,7 @@ class Exchange:
 
 
 class ExecutionStatus(StrEnum):
-    """Did the infrastructure work?"""
+    """Whether the infrastructure worked."""
 
     SUCCESS = "success"
     AGENT_ERROR = "agent_error"
@@ -199,7 +199,7 @@ class ExecutionStatus(StrEnum):
 
 
 class TerminationReason(StrEnum):
-    """Why did the loop stop? Only asked where the status is success."""
+    """Why the agent's loop stopped, where the status is success."""
 
     AGENT_STOP = "agent_stop"
     USER_STOP = "user_stop"

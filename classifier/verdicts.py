@@ -35,7 +35,7 @@ class Subcategory(StrEnum):
 
 
 class Health(StrEnum):
-    """Could the model be reached?"""
+    """Whether the model could be reached."""
 
     HEALTHY = "healthy"
     API_ERROR = "api_error"

@@ -64,7 +64,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A labelled answer beside what the tap and the table made of it."""
+    """A labelled answer beside what the observer and the table made of it."""
 
     row: Labelled
     cause: Cause | None
@@ -162,14 +162,14 @@ def usage_headers(row: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
 
 
 def heard_usage(row: Mapping[str, Any], size: int = 1 << 24) -> Exchange:
-    """What a tap makes of a healthy answer, fed in pieces of so many bytes."""
+    """What a observer makes of a healthy answer, fed in pieces of so many bytes."""
     packed = row["body_encoding"] == "base64"
     body = base64.b64decode(row["body"]) if packed else row["body"].encode()
-    tap = _tap(row["id"], row["provider"], row["path"].partition("?")[0].encode())
-    tap.on_response_head(200, usage_headers(row), 0.1)
+    observer = _observer(row["id"], row["provider"], row["path"].partition("?")[0].encode())
+    observer.on_response_head(200, usage_headers(row), 0.1)
     for start in range(0, len(body), size):
-        tap.on_response_body(body[start : start + size], 0.2)
-    return tap.finish(Ending.COMPLETE, 0.3)
+        observer.on_response_body(body[start : start + size], 0.2)
+    return observer.finish(Ending.COMPLETE, 0.3)
 
 
 def score_usage(rows: Iterable[Mapping[str, Any]], size: int = 1 << 24) -> Usages:
@@ -257,16 +257,16 @@ def _labelled(line: dict[str, object]) -> Labelled:
 
 
 def _heard(row: Labelled) -> Exchange:
-    """What a tap makes of the answer: the way every relayed answer goes."""
+    """What a observer makes of the answer: the way every relayed answer goes."""
     method = "GET" if row.api == "models.list" else "POST"
-    tap = _tap(row.id, row.provider, path_of(row).encode(), method)
-    tap.on_request_body(b'{"model": "m", "stream": true}')
-    tap.on_response_head(row.status, row.headers, 0.1)
-    tap.on_response_body(row.body, 0.2)
-    return tap.finish(Ending.COMPLETE, 0.3)
+    observer = _observer(row.id, row.provider, path_of(row).encode(), method)
+    observer.on_request_body(b'{"model": "m", "stream": true}')
+    observer.on_response_head(row.status, row.headers, 0.1)
+    observer.on_response_body(row.body, 0.2)
+    return observer.finish(Ending.COMPLETE, 0.3)
 
 
-def _tap(name: str, upstream: str, path: bytes, method: str = "POST") -> CallObserver:
+def _observer(name: str, upstream: str, path: bytes, method: str = "POST") -> CallObserver:
     call = Call(
         id=name,
         rollout_id="corpus",

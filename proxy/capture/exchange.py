@@ -18,7 +18,7 @@ _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_
 
 
 def opened_exchange(request: CapturedRequest, api: str) -> Exchange:
-    """The exchange of a call in flight: ``ending`` is None."""
+    """Build the exchange of a call in flight: ``ending`` is None."""
     call, route = request.call, request.route
     model, streamed, has_tools = request.body.fields()
     return Exchange(
@@ -53,7 +53,7 @@ def finished_exchange(
     size: int,
     unreadable: str | None,
 ) -> Exchange:
-    """The exchange of a call that ended.
+    """Build the exchange of a call that ended.
 
     Arguments:
         result: what the response said, as ``response.end()`` returned it.

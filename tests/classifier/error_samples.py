@@ -47,7 +47,7 @@ class Sample:
         return self.gives.transient if self.transient is None else self.transient
 
     def answer(self) -> Answer:
-        """The answer, as the tap would put it together."""
+        """Build the answer as the observer does."""
         text = self.body if isinstance(self.body, str) else None
         error = read_error(self.body, event=self.event) if text is None else read_text_error(text)
         return Answer(

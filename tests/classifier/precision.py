@@ -40,7 +40,7 @@ def by_seed(rollout: RolloutRecord) -> bool:
 
 
 def by_status(rollout: RolloutRecord) -> bool:
-    """What one gets from an access log: every answer to the agent was an error."""
+    """Guess from an access log: every answer to the agent was an error."""
     statuses = [
         x.status
         for x in rollout.exchanges

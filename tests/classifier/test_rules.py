@@ -227,7 +227,7 @@ SEQUENCES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 
 
 def crowded(text: str, seed: int) -> RolloutRecord:
-    """The same calls, but overlapping: starts and durations are drawn anew."""
+    """Make the same calls overlap: starts and durations are drawn anew."""
     drawn = random.Random(seed)
     placed = tuple(
         replace(

@@ -9,7 +9,7 @@ from tests.classifier.truth import TABLE, Row
 
 
 def told(verdict: Verdict) -> str:
-    """A verdict as the table writes it."""
+    """Write a verdict as the table does."""
     if verdict.health.unhealthy:
         return f"{verdict.rule} {verdict.fingerprint}"
     return verdict.health.value

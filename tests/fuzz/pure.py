@@ -32,7 +32,7 @@ from proxy.wire.unreadable import Unreadable
 from proxy.wire.usage_request import UsageFilter, with_usage
 from tests.fakes.answers import CODERS
 from tests.privacy.ways import PATHS
-from tests.proxy.wire.hearing import tapped
+from tests.proxy.wire.observing import observing
 from tests.proxy.wire.samples import SAMPLES
 
 LIMIT: Final = 4096
@@ -99,13 +99,13 @@ def encodings(coding: int, pieces: list[bytes], times: int, at: list[int], *, tr
     assert undo is None or not true or undone == plain
 
 
-def tap(
+def observer(
     path: int, type_: int, coding: int, status: int, pieces: list[bytes], at: list[int]
 ) -> None:
-    """The tap follows any answer or says that it cannot; nothing unforeseen happens in it."""
+    """The observer follows any answer or says that it cannot; nothing unforeseen happens in it."""
     headers = {"content-encoding": _CODINGS[coding]} if _CODINGS[coding] else {}
     body = b"".join(pieces)
-    ear = tapped(
+    ear = observing(
         PATHS[path], status=status, type_=_TYPES[type_], headers=headers, request=body,
         limits=ObserverLimits(line_bytes=LIMIT, body_bytes=LIMIT, inflate_bytes=LIMIT),
     )  # fmt: skip
@@ -174,16 +174,16 @@ def unasked(chunks: list[dict[str, Any]], null_at: list[int], usage: Any, at: li
     done = b"data: [DONE]\n\n"
     stripper = UsageFilter()
     stream = b"".join((*told, last, done))
-    heard = b"".join(stripper.feed(piece) for piece in cut(stream, at)) + stripper.flush()
-    assert heard == b"".join((*direct, done))
+    observed = b"".join(stripper.feed(piece) for piece in cut(stream, at)) + stripper.flush()
+    assert observed == b"".join((*direct, done))
 
 
 def stripping(pieces: list[bytes], at: list[int]) -> None:
     """Any other stream passes as it is, as far as it says nothing of usage."""
     body = b"".join(pieces)
     stripper = UsageFilter()
-    heard = b"".join(stripper.feed(piece) for piece in cut(body, at)) + stripper.flush()
-    assert heard == body or b'"usage"' in body
+    observed = b"".join(stripper.feed(piece) for piece in cut(body, at)) + stripper.flush()
+    assert observed == body or b'"usage"' in body
 
 
 def _event(data: bytes) -> bytes:
@@ -248,7 +248,7 @@ PROPERTIES: Final[dict[str, tuple[Callable[..., None], dict[str, st.SearchStrate
     "encodings": (encodings, {
         "coding": st.integers(0, len(_CODINGS) - 1), "pieces": said,
         "times": st.sampled_from((1, 2, 400)), "at": places, "true": st.booleans()}),
-    "tap": (tap, {
+    "observer": (observer, {
         "path": st.integers(0, len(PATHS) - 1), "type_": st.integers(0, len(_TYPES) - 1),
         "coding": st.integers(0, len(_CODINGS) - 1),
         "status": st.sampled_from((200, 400, 429, 500)), "pieces": said, "at": places}),

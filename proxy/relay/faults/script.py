@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Pairs = list[tuple[bytes, bytes]]
 Body = dict[str, Any]
 WORDS = ("Let", " me", " look", " at", " this")
 WAIT_S = 2  # what a rate limit asks an agent to wait

@@ -9,7 +9,7 @@ import zstandard
 
 from classifier.records import Ending
 from proxy.capture.observer import CallObserver, ObserverLimits
-from tests.proxy.wire.hearing import SALT, call, head, heard
+from tests.proxy.wire.observing import SALT, call, head, observed
 from tests.proxy.wire.samples import (
     SSE,
     A,
@@ -29,7 +29,7 @@ USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
 def test_the_request_says_model_stream_and_tools() -> None:
     request = dump({"model": "m", "stream": True, "tools": [{"name": "f"}]})
-    exchange = heard(DELTA, type_=SSE, request=request)
+    exchange = observed(DELTA, type_=SSE, request=request)
     assert (exchange.model, exchange.streamed, exchange.has_tools) == ("m", True, True)
     assert exchange.request_bytes == len(request)
 
@@ -38,49 +38,49 @@ def test_the_request_says_model_stream_and_tools() -> None:
 def test_a_packed_request_is_read_too(encoding: str) -> None:
     request = dump({"model": "m", "stream": False, "tools": []})
     packed = gzip.compress(request) if encoding == "gzip" else zstandard.compress(request)
-    tap = CallObserver(call(content_encoding=encoding), salt=SALT)
-    tap.on_request_body(packed[:9])
-    tap.on_request_body(packed[9:])
-    exchange = tap.finish(Ending.NEVER_CONNECTED, 101.0)
+    observer = CallObserver(call(content_encoding=encoding), salt=SALT)
+    observer.on_request_body(packed[:9])
+    observer.on_request_body(packed[9:])
+    exchange = observer.finish(Ending.NEVER_CONNECTED, 101.0)
     assert (exchange.model, exchange.request_bytes) == ("m", len(packed))
 
 
 def test_a_request_in_an_unknown_encoding_is_unknown() -> None:
-    tap = CallObserver(call(content_encoding="lz4"), salt=SALT)
-    tap.on_request_body(b"\x00\x01")
-    assert tap.finish(Ending.NEVER_CONNECTED, 101.0).model is None
+    observer = CallObserver(call(content_encoding="lz4"), salt=SALT)
+    observer.on_request_body(b"\x00\x01")
+    assert observer.finish(Ending.NEVER_CONNECTED, 101.0).model is None
 
 
 def test_a_request_over_its_budget_is_counted_and_not_read() -> None:
-    tap = CallObserver(call(), salt=SALT, limits=ObserverLimits(request_bytes=100))
+    observer = CallObserver(call(), salt=SALT, limits=ObserverLimits(request_bytes=100))
     for _ in range(3):
-        tap.on_request_body(dump({"model": "m", "pad": "x" * 40}))
-    exchange = tap.finish(Ending.NEVER_CONNECTED, 101.0)
+        observer.on_request_body(dump({"model": "m", "pad": "x" * 40}))
+    exchange = observer.finish(Ending.NEVER_CONNECTED, 101.0)
     assert (exchange.model, exchange.has_tools, exchange.deaf) == (None, None, None)
     assert exchange.request_bytes > 100
 
 
 def test_a_head_that_comes_before_the_request_s_end_loses_nothing() -> None:
     request = dump({"model": "m", "messages": ["x" * 100]})
-    tap = CallObserver(call(), salt=SALT)
-    tap.on_request_body(request[:50])
-    tap.on_response_head(413, head("text/plain"), 100.1)
-    tap.on_request_body(request[50:])
-    assert tap.finish(Ending.COMPLETE, 101.0).model == "m"
+    observer = CallObserver(call(), salt=SALT)
+    observer.on_request_body(request[:50])
+    observer.on_response_head(413, head("text/plain"), 100.1)
+    observer.on_request_body(request[50:])
+    assert observer.finish(Ending.COMPLETE, 101.0).model == "m"
 
 
 def test_the_path_s_model_is_the_one_that_was_asked_for() -> None:
-    exchange = heard(b"{}", "/openai/deployments/d-1/chat/completions",
+    exchange = observed(b"{}", "/openai/deployments/d-1/chat/completions",
                      request=dump({"model": "other"}))  # fmt: skip
     assert exchange.model == "d-1"
 
 
 def failed(request: bytes, path: str = "/v1/messages", salt: bytes = SALT, cut: int = 5) -> str:
-    tap = CallObserver(call(path), salt=salt)
-    tap.on_request_body(request[:cut])
-    tap.on_request_body(request[cut:])
-    tap.on_response_head(429, head("application/json"), 100.2)
-    digest = tap.finish(Ending.COMPLETE, 101.0).request_digest
+    observer = CallObserver(call(path), salt=salt)
+    observer.on_request_body(request[:cut])
+    observer.on_request_body(request[cut:])
+    observer.on_response_head(429, head("application/json"), 100.2)
+    digest = observer.finish(Ending.COMPLETE, 101.0).request_digest
     assert digest is not None
     return digest
 
@@ -97,21 +97,21 @@ def test_equal_requests_have_equal_digests_and_others_do_not() -> None:
 
 def test_a_repeated_call_has_its_digest_also_when_it_succeeds() -> None:
     body = dump({"model": "m", "stream": True})
-    tap = CallObserver(call("/v1/messages", x_stainless_retry_count="2"), salt=SALT)
-    tap.on_request_body(body)
-    tap.on_response_head(200, head(SSE), 100.2)
-    tap.on_response_body(messages(A, text(0, "Yes"), end=A), 100.3)
-    exchange = tap.finish(Ending.COMPLETE, 101.0)
+    observer = CallObserver(call("/v1/messages", x_stainless_retry_count="2"), salt=SALT)
+    observer.on_request_body(body)
+    observer.on_response_head(200, head(SSE), 100.2)
+    observer.on_response_body(messages(A, text(0, "Yes"), end=A), 100.3)
+    exchange = observer.finish(Ending.COMPLETE, 101.0)
     assert exchange.cause is None
     assert exchange.sdk_retry == 2
     assert exchange.request_digest == failed(body)
 
 
 def test_a_first_call_that_succeeds_needs_no_digest() -> None:
-    assert heard(chat(USAGE), request=b"{}").request_digest is None
+    assert observed(chat(USAGE), request=b"{}").request_digest is None
 
 
 @pytest.mark.parametrize(("value", "retry"), [("0", 0), ("3", 3), ("x", None), ("99999", None)])
 def test_the_sdk_s_retry_count_is_read(value: str, retry: int | None) -> None:
-    tap = CallObserver(call(x_stainless_retry_count=value), salt=SALT)
-    assert tap.opened().sdk_retry == retry
+    observer = CallObserver(call(x_stainless_retry_count=value), salt=SALT)
+    assert observer.opened().sdk_retry == retry

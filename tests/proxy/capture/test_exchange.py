@@ -7,7 +7,7 @@ import pytest
 from classifier.records import Ending, Kind, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver
-from tests.proxy.wire.hearing import SALT, call, tapped
+from tests.proxy.wire.observing import SALT, call, observing
 from tests.proxy.wire.samples import (
     EVENTS,
     chunk,
@@ -25,17 +25,17 @@ def test_an_opened_exchange_is_in_flight() -> None:
 
 def test_an_opened_exchange_names_the_model_once_the_request_is_whole() -> None:
     request = dump({"model": "m", "messages": []})
-    tap = CallObserver(call(), salt=SALT)
-    tap.on_request_body(request[:-1])
-    assert tap.opened().model is None
-    tap.on_request_body(request[-1:])
-    assert tap.opened().model == "m"
+    observer = CallObserver(call(), salt=SALT)
+    observer.on_request_body(request[:-1])
+    assert observer.opened().model is None
+    observer.on_request_body(request[-1:])
+    assert observer.opened().model == "m"
 
 
 def test_a_call_that_never_connected_has_no_status_and_a_cause() -> None:
-    tap = CallObserver(call(), salt=SALT)
-    tap.on_request_body(dump({"model": "m", "stream": True}))
-    exchange = tap.finish(Ending.NEVER_CONNECTED, 103.0)
+    observer = CallObserver(call(), salt=SALT)
+    observer.on_request_body(dump({"model": "m", "stream": True}))
+    exchange = observer.finish(Ending.NEVER_CONNECTED, 103.0)
     assert (exchange.status, exchange.model, exchange.streamed) == (None, "m", True)
     assert exchange.cause is not None
     assert exchange.cause.subcategory is Subcategory.PROVIDER_ERROR
@@ -44,11 +44,11 @@ def test_a_call_that_never_connected_has_no_status_and_a_cause() -> None:
 
 
 def test_counts_from_headers_are_told_alike_each_time() -> None:
-    tap = tapped("/model/m/invoke-with-response-stream", type_=EVENTS,
+    observer = observing("/model/m/invoke-with-response-stream", type_=EVENTS,
                  headers={"x-amzn-bedrock-input-token-count": "15",
                           "x-litellm-response-cost": "nan"})  # fmt: skip
-    tap.on_response_body(chunk({"outputText": "a", "completionReason": "FINISH"}), 101.0)
-    usages = [tap.finish(Ending.COMPLETE, 102.0).usage for _ in range(2)]
+    observer.on_response_body(chunk({"outputText": "a", "completionReason": "FINISH"}), 101.0)
+    usages = [observer.finish(Ending.COMPLETE, 102.0).usage for _ in range(2)]
     assert usages[0] == usages[1]
     assert (usages[0].input_tokens, usages[0].source) == (15, UsageSource.HEADER)
     assert usages[0].cost_usd is None
@@ -61,8 +61,8 @@ TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 def test_a_traceparent_is_kept_as_sent_where_it_has_one_s_length(
     sent: str, kept: str | None
 ) -> None:
-    tap = CallObserver(call(traceparent=sent), salt=SALT)
-    assert tap.finish(Ending.COMPLETE, 101.0).traceparent == kept
+    observer = CallObserver(call(traceparent=sent), salt=SALT)
+    assert observer.finish(Ending.COMPLETE, 101.0).traceparent == kept
 
 
 def test_every_field_of_the_call_reaches_the_exchange() -> None:

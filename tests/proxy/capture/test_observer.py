@@ -16,7 +16,7 @@ from proxy.capture.observer import CallObserver, ObserverLimits
 from proxy.wire.dialect import Dialect
 from proxy.wire.payloads import PayloadReader
 from proxy.wire.response import ResponseReader
-from tests.proxy.wire.hearing import SALT, call, heard, tapped
+from tests.proxy.wire.observing import SALT, call, observed, observing
 from tests.proxy.wire.samples import (
     EVENTS,
     NDJSON,
@@ -81,85 +81,87 @@ USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 def test_feed_tells_the_terminal_event_once(
     path: str, type_: str, before: bytes, terminal: bytes
 ) -> None:
-    tap = tapped(path, type_=type_)
-    assert tap.on_response_body(before, 101.0) is False
-    assert tap.on_response_body(terminal[:-1], 101.1) is False
-    assert tap.on_response_body(terminal[-1:], 101.2) is True
-    assert tap.on_response_body(b"\n", 101.3) is False
+    observer = observing(path, type_=type_)
+    assert observer.on_response_body(before, 101.0) is False
+    assert observer.on_response_body(terminal[:-1], 101.1) is False
+    assert observer.on_response_body(terminal[-1:], 101.2) is True
+    assert observer.on_response_body(b"\n", 101.3) is False
 
 
 def test_gemini_has_no_terminal_event() -> None:
-    tap = tapped(STREAM_GENERATE, type_=SSE)
+    observer = observing(STREAM_GENERATE, type_=SSE)
     assert (
-        tap.on_response_body(sse(gemini({"promptTokenCount": 1}, {"text": "a"}), done=False), 101.0)
+        observer.on_response_body(
+            sse(gemini({"promptTokenCount": 1}, {"text": "a"}), done=False), 101.0
+        )
         is False
     )
 
 
 @pytest.mark.parametrize("ending", [Ending.CUT_UPSTREAM, Ending.LEFT_BY_AGENT, Ending.TIMED_OUT])
 def test_an_answer_whose_terminal_event_came_is_complete_whatever_followed(ending: Ending) -> None:
-    exchange = heard(sse(delta(content="Yes"), delta("stop"), last(U)), type_=SSE, ending=ending)
+    exchange = observed(sse(delta(content="Yes"), delta("stop"), last(U)), type_=SSE, ending=ending)
     assert (exchange.ending, exchange.cause) == (Ending.COMPLETE, None)
     assert exchange.usage.source is UsageSource.PROVIDER
 
 
 def test_a_whole_json_body_is_cut_where_its_reader_waits_for_more() -> None:
     """A content-length that promised more: every client raises, whatever it had read."""
-    exchange = heard(chat(USAGE), ending=Ending.CUT_UPSTREAM)
+    exchange = observed(chat(USAGE), ending=Ending.CUT_UPSTREAM)
     assert exchange.ending is Ending.CUT_UPSTREAM
     assert exchange.failed
-    assert heard(chat(USAGE), ending=Ending.LEFT_BY_AGENT).ending is Ending.COMPLETE
+    assert observed(chat(USAGE), ending=Ending.LEFT_BY_AGENT).ending is Ending.COMPLETE
 
 
 def test_a_whole_json_array_is_complete_though_the_transport_broke() -> None:
     body = b"[" + dump(gemini({"promptTokenCount": 1}, {"text": "a"})) + b"]"
-    assert heard(body, STREAM_GENERATE, ending=Ending.CUT_UPSTREAM).ending is Ending.COMPLETE
-    cut = heard(body[:-1], STREAM_GENERATE, ending=Ending.CUT_UPSTREAM)
+    assert observed(body, STREAM_GENERATE, ending=Ending.CUT_UPSTREAM).ending is Ending.COMPLETE
+    cut = observed(body[:-1], STREAM_GENERATE, ending=Ending.CUT_UPSTREAM)
     assert cut.ending is Ending.CUT_UPSTREAM
     assert cut.failed
 
 
 def test_a_model_asked_in_an_unknown_shape_is_neither_empty_nor_truncated() -> None:
-    exchange = heard(dump({"generated_text": "Yes"}), "/generate")
+    exchange = observed(dump({"generated_text": "Yes"}), "/generate")
     assert (exchange.kind, exchange.api) == (Kind.INFERENCE, "opaque")
     assert (exchange.cause, exchange.output_seen, exchange.tool_calls) == (None, None, None)
     assert exchange.usage.source is UsageSource.ABSENT
-    assert heard(dump(LIMITED), "/generate", status=429).failed
+    assert observed(dump(LIMITED), "/generate", status=429).failed
 
 
 def test_a_stream_cut_before_its_end_is_the_provider_s_failure() -> None:
-    exchange = heard(DELTA, type_=SSE, ending=Ending.CUT_UPSTREAM)
+    exchange = observed(DELTA, type_=SSE, ending=Ending.CUT_UPSTREAM)
     assert exchange.ending is Ending.CUT_UPSTREAM
     assert exchange.cause is not None
     assert exchange.output_seen is True
 
 
 def test_finishing_twice_tells_what_came_in_between() -> None:
-    tap = tapped(type_=SSE)
-    tap.on_response_body(sse(delta(content="Yes"), delta("stop")), 101.0)
-    first = tap.finish(Ending.COMPLETE, 101.5)
-    assert first == tap.finish(Ending.COMPLETE, 101.5)
-    tap.on_response_body(sse(last(U), done=False), 101.7)
-    second = tap.finish(Ending.COMPLETE, 102.0)
+    observer = observing(type_=SSE)
+    observer.on_response_body(sse(delta(content="Yes"), delta("stop")), 101.0)
+    first = observer.finish(Ending.COMPLETE, 101.5)
+    assert first == observer.finish(Ending.COMPLETE, 101.5)
+    observer.on_response_body(sse(last(U), done=False), 101.7)
+    second = observer.finish(Ending.COMPLETE, 102.0)
     assert (first.usage.input_tokens, second.usage.input_tokens) == (None, 12)
     assert second.response_bytes > first.response_bytes
 
 
 def test_finishing_in_the_middle_of_an_event_disturbs_nothing() -> None:
     sample = next(one for one in SAMPLES if one.name == "stream-tool-calls")
-    tap = tapped(type_=SSE)
+    observer = observing(type_=SSE)
     for place in range(len(sample.body)):
-        tap.on_response_body(sample.body[place : place + 1], 101.0)
-        tap.finish(Ending.COMPLETE, 101.0)
-    exchange = tap.finish(Ending.COMPLETE, 102.0)
+        observer.on_response_body(sample.body[place : place + 1], 101.0)
+        observer.finish(Ending.COMPLETE, 101.0)
+    exchange = observer.finish(Ending.COMPLETE, 102.0)
     assert (exchange.tool_calls, exchange.usage.output_tokens) == (2, 5)
 
 
 def test_an_unended_last_line_is_told_each_time_and_counted_once() -> None:
     told = {"message": {"tool_calls": [{"function": {"name": "f"}}]}, "done": True}
-    tap = tapped("/api/chat", type_=NDJSON)
-    tap.on_response_body(dump(told), 101.0)
-    assert [tap.finish(Ending.COMPLETE, 101.5).tool_calls for _ in range(3)] == [1, 1, 1]
+    observer = observing("/api/chat", type_=NDJSON)
+    observer.on_response_body(dump(told), 101.0)
+    assert [observer.finish(Ending.COMPLETE, 101.5).tool_calls for _ in range(3)] == [1, 1, 1]
 
 
 # -- what is wrong with an answer whose status says all is well ----------------------------
@@ -180,7 +182,7 @@ def test_an_unended_last_line_is_told_each_time_and_counted_once() -> None:
 def test_a_clean_end_without_finish_reason_or_terminal_event_is_truncated(
     body: bytes, type_: str, path: str
 ) -> None:
-    exchange = heard(body, path, type_=type_)
+    exchange = observed(body, path, type_=type_)
     assert exchange.ending is Ending.COMPLETE
     assert exchange.cause is not None
     assert exchange.cause.reason == "truncated"
@@ -188,16 +190,16 @@ def test_a_clean_end_without_finish_reason_or_terminal_event_is_truncated(
 
 def test_a_missing_done_alone_proves_nothing() -> None:
     body = sse(delta(content="Yes"), delta("stop"), done=False)
-    assert heard(body, type_=SSE).cause is None
+    assert observed(body, type_=SSE).cause is None
 
 
 def test_a_whole_body_without_a_finish_reason_is_no_truncated_one() -> None:
-    assert heard(chat(USAGE, finish=None)).cause is None
+    assert observed(chat(USAGE, finish=None)).cause is None
 
 
 @pytest.mark.parametrize("body", [b"", b" \n\n  \n"])
 def test_an_empty_body_is_a_failure(body: bytes) -> None:
-    exchange = heard(body)
+    exchange = observed(body)
     assert exchange.cause is not None
     assert exchange.cause.rule.endswith(Flaw.EMPTY_BODY)
     assert exchange.output_seen is None
@@ -205,7 +207,7 @@ def test_an_empty_body_is_a_failure(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"<!DOCTYPE html><p>", b"\n <html lang=en>", b"<HTML><body>"])
 def test_an_html_page_is_a_failure(body: bytes) -> None:
-    exchange = heard(body, type_="text/html")
+    exchange = observed(body, type_="text/html")
     assert exchange.cause is not None
     assert exchange.cause.rule.endswith(Flaw.HTML_BODY)
 
@@ -214,9 +216,9 @@ def test_an_html_page_is_a_failure(body: bytes) -> None:
     ("method", "path"), [("HEAD", "/"), ("GET", "/v1/models"), ("POST", "/v1/embeddings")]
 )
 def test_only_an_inference_can_be_empty(method: str, path: str) -> None:
-    tap = CallObserver(call(path, method=method), salt=SALT)
-    tap.on_response_head(200, [], 100.1)
-    assert tap.finish(Ending.COMPLETE, 101.0).cause is None
+    observer = CallObserver(call(path, method=method), salt=SALT)
+    observer.on_response_head(200, [], 100.1)
+    assert observer.finish(Ending.COMPLETE, 101.0).cause is None
 
 
 # -- errors inside a 200, and outside ------------------------------------------------------
@@ -273,7 +275,7 @@ LIMITED = {"error": {"message": "slow down", "type": "requests", "code": "rate_l
 )  # fmt: skip
 def test_an_error_inside_a_200_is_a_failure(body: bytes, type_: str, path: str) -> None:
     for pieces in ([body], [body[i : i + 1] for i in range(len(body))], _events(body)):
-        exchange = heard(pieces, path, type_=type_)
+        exchange = observed(pieces, path, type_=type_)
         assert exchange.status == 200
         assert exchange.cause is not None
         assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
@@ -291,7 +293,7 @@ def test_an_error_inside_a_200_is_a_failure(body: bytes, type_: str, path: str) 
 def test_errors_in_a_provider_s_own_envelope_are_found(
     body: bytes, path: str, subcategory: Subcategory
 ) -> None:
-    exchange = heard(body, path, type_=SSE if body.startswith(b"event") else "application/json")
+    exchange = observed(body, path, type_=SSE if body.startswith(b"event") else "application/json")
     assert exchange.cause is not None
     assert exchange.cause.subcategory is subcategory
 
@@ -299,11 +301,11 @@ def test_errors_in_a_provider_s_own_envelope_are_found(
 def test_a_base_resp_that_says_all_is_well_is_no_error() -> None:
     body = dump({"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}],
                  "base_resp": {"status_code": 0, "status_msg": ""}})  # fmt: skip
-    assert heard(body).cause is None
+    assert observed(body).cause is None
 
 
 def test_an_error_whose_status_is_in_the_head_keeps_its_wait_and_says_no_output() -> None:
-    exchange = heard(dump(LIMITED), status=429, headers={"retry-after": "7"},
+    exchange = observed(dump(LIMITED), status=429, headers={"retry-after": "7"},
                      request=dump({"model": "m", "stream": True}))  # fmt: skip
     assert exchange.cause is not None
     assert exchange.cause.retry_after_s == 7.0
@@ -312,7 +314,7 @@ def test_an_error_whose_status_is_in_the_head_keeps_its_wait_and_says_no_output(
 
 
 def test_an_error_in_an_encoded_body_is_read() -> None:
-    exchange = heard(gzip.compress(dump(LIMITED)), status=429,
+    exchange = observed(gzip.compress(dump(LIMITED)), status=429,
                      headers={"content-encoding": "gzip"})  # fmt: skip
     assert exchange.cause is not None
     assert exchange.cause.rule != "status.429"
@@ -320,30 +322,30 @@ def test_an_error_in_an_encoded_body_is_read() -> None:
 
 @pytest.mark.parametrize("body", [b'"Rate limit reached for requests"', b"[]", b"null", b"3"])
 def test_any_json_may_be_an_error_s_body(body: bytes) -> None:
-    exchange = heard(body, status=429)
+    exchange = observed(body, status=429)
     assert exchange.deaf is None
     assert exchange.cause is not None
     assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
 
 
 def test_a_plain_text_error_is_read() -> None:
-    exchange = heard(b"model not found, try pulling it first", "/api/chat", status=404,
+    exchange = observed(b"model not found, try pulling it first", "/api/chat", status=404,
                      type_="text/plain")  # fmt: skip
     assert exchange.cause is not None
 
 
 def test_half_an_error_body_is_not_read_as_a_sentence() -> None:
     body = dump({"error": {"message": "You exceeded your current quota", "code": None}})[:-2]
-    exchange = heard(body, status=500, ending=Ending.CUT_UPSTREAM)
+    exchange = observed(body, status=500, ending=Ending.CUT_UPSTREAM)
     assert exchange.cause is not None
     assert exchange.cause.subcategory is Subcategory.PROVIDER_ERROR
 
 
 def test_an_agent_that_leaves_makes_no_provider_failure_unless_nothing_had_come_for_long() -> None:
     def left(at: float) -> bool:
-        tap = tapped(type_=SSE)
-        tap.on_response_body(DELTA, 101.0)
-        return tap.finish(Ending.LEFT_BY_AGENT, at).failed
+        observer = observing(type_=SSE)
+        observer.on_response_body(DELTA, 101.0)
+        return observer.finish(Ending.LEFT_BY_AGENT, at).failed
 
     assert left(130.0) is False
     assert left(162.0) is True
@@ -353,39 +355,39 @@ def test_an_agent_that_leaves_makes_no_provider_failure_unless_nothing_had_come_
 
 
 def test_first_byte_and_first_token_are_told_apart() -> None:
-    tap = tapped("/v1/messages", type_=SSE)
-    tap.on_response_body(named({"type": "message_start", "message": {"usage": A}}), 101.0)
-    tap.on_response_body(named({"type": "ping"}), 102.0)
-    tap.on_response_body(named(text(0, "Yes")), 104.0)
-    tap.on_response_body(named(text(0, " and"), {"type": "message_stop"}), 105.0)
-    timing = tap.finish(Ending.COMPLETE, 106.0).timing
+    observer = observing("/v1/messages", type_=SSE)
+    observer.on_response_body(named({"type": "message_start", "message": {"usage": A}}), 101.0)
+    observer.on_response_body(named({"type": "ping"}), 102.0)
+    observer.on_response_body(named(text(0, "Yes")), 104.0)
+    observer.on_response_body(named(text(0, " and"), {"type": "message_stop"}), 105.0)
+    timing = observer.finish(Ending.COMPLETE, 106.0).timing
     assert timing.first_byte_s == pytest.approx(0.5)
     assert timing.first_token_s == pytest.approx(4.0)
     assert timing.duration_s == pytest.approx(6.0)
 
 
 def test_a_body_that_is_no_stream_has_no_first_token() -> None:
-    exchange = heard(chat(USAGE), request=dump({"stream": True}))
+    exchange = observed(chat(USAGE), request=dump({"stream": True}))
     assert exchange.timing.first_token_s is None
     assert exchange.streamed is False
 
 
 def test_every_chunk_is_counted_whatever_is_understood() -> None:
     body = sse(*(delta(content="word") for _ in range(50)), delta("stop"))
-    assert heard(body, type_=SSE).response_bytes == len(body)
+    assert observed(body, type_=SSE).response_bytes == len(body)
 
 
 def test_a_skimmed_stream_says_what_a_read_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shortcut for events that tell nothing must lose nothing: compare with none."""
     streams = [one for one in SAMPLES if one.type == SSE]
-    skimmed = [heard(_events(one.body), one.path, type_=SSE) for one in streams]
+    skimmed = [observed(_events(one.body), one.path, type_=SSE) for one in streams]
     monkeypatch.setattr(ResponseReader, "_skimming", lambda _: None)
     monkeypatch.setattr(PayloadReader, "is_worth_parsing", lambda *_: True)
-    assert [heard(_events(one.body), one.path, type_=SSE) for one in streams] == skimmed
+    assert [observed(_events(one.body), one.path, type_=SSE) for one in streams] == skimmed
 
 
 def _events(body: bytes) -> list[bytes]:
-    """The body in pieces that each end with an event, as providers flush them."""
+    """Cut a body into pieces that each end with an event, as providers flush them."""
     return [piece for piece in re.split(rb"(?<=\n\n)", body) if piece]
 
 
@@ -393,12 +395,12 @@ def _events(body: bytes) -> list[bytes]:
 
 
 def test_an_sse_line_of_ten_megabytes_is_survived() -> None:
-    tap = tapped(type_=SSE)
-    tap.on_response_body(b"data: ", 101.0)
+    observer = observing(type_=SSE)
+    observer.on_response_body(b"data: ", 101.0)
     for _ in range(160):
-        tap.on_response_body(b"x" * 65_536, 101.0)
-    tap.on_response_body(b"\n\n" + sse(delta(content="Yes"), delta("stop"), last(U)), 102.0)
-    exchange = tap.finish(Ending.COMPLETE, 103.0)
+        observer.on_response_body(b"x" * 65_536, 101.0)
+    observer.on_response_body(b"\n\n" + sse(delta(content="Yes"), delta("stop"), last(U)), 102.0)
+    exchange = observer.finish(Ending.COMPLETE, 103.0)
     assert (exchange.deaf, exchange.usage.input_tokens) == (None, 12)
 
 
@@ -414,10 +416,10 @@ def test_an_sse_line_of_ten_megabytes_is_survived() -> None:
 def test_past_its_budget_the_tap_goes_deaf_says_why_and_goes_on_counting(
     body: bytes, type_: str, limits: ObserverLimits, why: str
 ) -> None:
-    tap = tapped(type_=type_, limits=limits)
-    assert tap.on_response_body(body, 101.0) is False
-    assert tap.on_response_body(b"data: [DONE]\n\n", 102.0) is False
-    exchange = tap.finish(Ending.COMPLETE, 103.0)
+    observer = observing(type_=type_, limits=limits)
+    assert observer.on_response_body(body, 101.0) is False
+    assert observer.on_response_body(b"data: [DONE]\n\n", 102.0) is False
+    exchange = observer.finish(Ending.COMPLETE, 103.0)
     assert exchange.deaf is not None
     assert why in exchange.deaf
     assert exchange.response_bytes == len(body) + 14
@@ -425,19 +427,19 @@ def test_past_its_budget_the_tap_goes_deaf_says_why_and_goes_on_counting(
 
 
 def test_an_encoding_nobody_knows_makes_it_deaf_not_blind_to_the_status() -> None:
-    exchange = heard(b"\x01\x02", status=429, headers={"content-encoding": "lz4"})
+    exchange = observed(b"\x01\x02", status=429, headers={"content-encoding": "lz4"})
     assert exchange.deaf == "the content encoding is unknown"
     assert exchange.cause is not None
     assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
 
 
 def test_what_was_heard_before_it_went_deaf_is_kept() -> None:
-    tap = tapped("/v1/messages", type_=SSE, limits=ObserverLimits(line_bytes=500))
-    tap.on_response_body(
+    observer = observing("/v1/messages", type_=SSE, limits=ObserverLimits(line_bytes=500))
+    observer.on_response_body(
         named({"type": "message_start", "message": {"usage": A}}, text(0, "Yes")), 101.0
     )
-    tap.on_response_body(b"data: " + b"x" * 600, 102.0)
-    exchange = tap.finish(Ending.COMPLETE, 103.0)
+    observer.on_response_body(b"data: " + b"x" * 600, 102.0)
+    exchange = observer.finish(Ending.COMPLETE, 103.0)
     assert exchange.deaf is not None
     assert (exchange.output_seen, exchange.usage.input_tokens) == (True, 20)
     assert exchange.usage.source is UsageSource.PARTIAL
@@ -450,11 +452,11 @@ def test_an_unexpected_error_of_ours_makes_it_deaf_and_is_named_without_content(
     def broken(*_: object) -> None:
         raise KeyError("prompt text")
 
-    tap = tapped(type_=SSE if where == "feed" else "application/json")
+    observer = observing(type_=SSE if where == "feed" else "application/json")
     unreadable = Dialect(name="x", read=broken, totals=_no_totals)
-    monkeypatch.setattr(tap._response.payloads, "dialect", unreadable)
-    assert tap.on_response_body(DELTA if where == "feed" else chat(USAGE), 101.0) is False
-    exchange = tap.finish(Ending.COMPLETE, 102.0)
+    monkeypatch.setattr(observer._response.payloads, "dialect", unreadable)
+    assert observer.on_response_body(DELTA if where == "feed" else chat(USAGE), 101.0) is False
+    exchange = observer.finish(Ending.COMPLETE, 102.0)
     assert exchange.deaf is not None
     assert "KeyError" in exchange.deaf
     assert "prompt" not in exchange.deaf
@@ -466,11 +468,11 @@ def test_a_failed_call_that_could_not_be_read_is_failed_all_the_same(
     def broken(*_: object) -> None:
         raise KeyError
 
-    tap = tapped(status=503)
-    tap.on_response_body(dump(LIMITED), 101.0)
+    observer = observing(status=503)
+    observer.on_response_body(dump(LIMITED), 101.0)
     unreadable = Dialect(name="x", read=broken, totals=_no_totals)
-    monkeypatch.setattr(tap._response.payloads, "dialect", unreadable)
-    exchange = tap.finish(Ending.COMPLETE, 102.0)
+    monkeypatch.setattr(observer._response.payloads, "dialect", unreadable)
+    exchange = observer.finish(Ending.COMPLETE, 102.0)
     assert exchange.deaf is not None
     assert exchange.cause is not None
     assert exchange.cause.rule.startswith("status.")
@@ -503,7 +505,7 @@ def test_random_bytes_raise_nothing(
     encoding: str | None,
 ) -> None:
     headers = {"content-encoding": encoding} if encoding else {}
-    exchange = heard(pieces, path, type_=type_, status=status, ending=ending, headers=headers)
+    exchange = observed(pieces, path, type_=type_, status=status, ending=ending, headers=headers)
     assert exchange.response_bytes == sum(map(len, pieces))
     assert exchange.usage.source in (UsageSource.ABSENT, UsageSource.PARTIAL)
 
@@ -515,7 +517,7 @@ def test_samples_with_random_damage_raise_nothing() -> None:
             body = bytearray(sample.body)
             for _ in range(chance.randint(1, 4)):
                 body[chance.randrange(len(body))] = chance.randrange(256)
-            exchange = heard(bytes(body), sample.path, type_=sample.type)
+            exchange = observed(bytes(body), sample.path, type_=sample.type)
             assert exchange.deaf is None or "while" not in exchange.deaf, sample.name
 
 
@@ -541,7 +543,7 @@ def test_any_json_of_the_wrong_types_is_read_without_an_error(
     path: str, type_: str, value: object
 ) -> None:
     body = dump(value)
-    exchange = heard(sse(body) if type_ == SSE else body, path, type_=type_)
+    exchange = observed(sse(body) if type_ == SSE else body, path, type_=type_)
     assert exchange.deaf is None
 
 
@@ -550,7 +552,7 @@ def test_no_text_of_request_or_answer_is_in_the_exchange() -> None:
     said = sse(delta(content=secret), delta(tool_calls=[{"index": 0, "id": "1", "function": {
         "name": "f", "arguments": secret}}]),
         {"error": {"message": secret, "code": "rate_limit_exceeded"}})  # fmt: skip
-    exchange = heard(said, type_=SSE, request=dump({"model": "m", "messages": [secret]}))
+    exchange = observed(said, type_=SSE, request=dump({"model": "m", "messages": [secret]}))
     assert exchange.failed
     assert all(secret not in repr(getattr(exchange, field.name)) for field in fields(exchange))
 
@@ -560,7 +562,7 @@ def test_a_call_leaves_nothing_for_the_garbage_collector(sample: Sample) -> None
     """Each collection would hold every stream up, and half of a call's garbage looks like this."""
 
     def played() -> None:
-        heard(sample.body, sample.path, type_=sample.type, headers=sample.headers)
+        observed(sample.body, sample.path, type_=sample.type, headers=sample.headers)
 
     played()  # what is cached is cached
     gc.disable()

@@ -23,7 +23,7 @@ ASKING = {"openai": {"include_usage": True}}
 
 
 def unasked(stream: Answer) -> Answer:
-    """The same stream as OpenAI gives it to a caller who did not ask for usage."""
+    """Return the stream as OpenAI sends it to a caller who did not request usage."""
     kept = []
     for event in stream.content.split(b"\n\n")[:-1]:
         data = event.removeprefix(b"data: ")
@@ -40,7 +40,7 @@ UNASKED = unasked(ASKED)
 
 
 def as_openai(asked: Answer = ASKED, otherwise: Answer = UNASKED) -> object:
-    """A provider that adds usage where it is asked for, and only there."""
+    """Run a provider that adds usage where it is requested, and only there."""
 
     def answer(request: Request) -> Answer:
         body = request.body
@@ -69,7 +69,7 @@ def relay(provider: Provider) -> Iterator[Relaying]:
 
 
 def raw(url: str, **more: object) -> tuple[httpx.Response, bytes]:
-    """An answer and its body's bytes as they came."""
+    """Return a response and its body's bytes as they came."""
     with caller.stream("POST", url, **({"json": STREAM} | more)) as answer:  # type: ignore[arg-type]
         return answer, b"".join(answer.iter_raw())
 

@@ -138,7 +138,7 @@ def test_nothing_in_the_built_in_table_is_there() -> None:
 def led_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, **settings: str
 ) -> Iterator[Service]:
-    """A service with an upstream whose name, not whose URL, leads to the guarded place.
+    """Run a service with an upstream whose name, not whose URL, leads to a blocked address.
 
     Once it has started this machine stands for that place, so that what comes there is seen.
     """

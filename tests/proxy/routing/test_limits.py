@@ -178,7 +178,7 @@ def test_every_ending_gives_its_place_back(
 
 
 def eventually_served(relay: Relaying) -> bool:
-    """The agent has its last byte a moment before its call is over here."""
+    """Wait for the end of a call: the agent has its last byte a moment before."""
     with caller.Client() as http:
         deadline = time.monotonic() + caller.PATIENCE_S
         while time.monotonic() < deadline:

@@ -24,7 +24,7 @@ def _elsewhere() -> Iterator[Provider]:
 
 @pytest.fixture
 def elsewhere(_elsewhere: Provider) -> Iterator[Provider]:
-    """An origin that nobody listed, and that must stay unasked."""
+    """Run an origin that is not listed, and that must get no request."""
     yield _elsewhere
     assert _elsewhere.connections == 0
 

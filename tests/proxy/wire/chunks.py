@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
-    """The data cut at the places, empty pieces included."""
+    """Cut the data at the places, empty pieces included."""
     marks = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
     return [data[a:b] for a, b in pairwise(marks)] or [data]
 

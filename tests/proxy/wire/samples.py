@@ -82,7 +82,7 @@ def event(kind: str, payload: object) -> bytes:
 
 
 def chunk(native: object) -> bytes:
-    """A chunk of InvokeModelWithResponseStream."""
+    """Make a chunk of InvokeModelWithResponseStream."""
     return event("chunk", {"bytes": base64.b64encode(dump(native)).decode()})
 
 

@@ -7,7 +7,7 @@ import pytest
 from classifier.records import Exchange
 from proxy.wire import dialect, routes
 from proxy.wire.dialect import Reading, model_name, word
-from tests.proxy.wire.hearing import heard
+from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import chat, dump
 
 PROMPT = "Summarise the merger, code word zebra"
@@ -57,10 +57,10 @@ def test_a_text_is_not_remembered_as_names_are() -> None:
 
 
 def said() -> Exchange:
-    """A call whose request, answer and headers speak where they should name."""
+    """Observe a call whose request, answer and headers have texts in place of names."""
     answer = chat(None, finish=PROMPT).replace(b"m-1", PROMPT.encode())
     asked = dump({"model": PROMPT, "messages": []})
-    return heard(answer, headers={"x-request-id": PROMPT}, request=asked)
+    return observed(answer, headers={"x-request-id": PROMPT}, request=asked)
 
 
 def test_a_prompt_where_a_name_belongs_is_not_kept() -> None:

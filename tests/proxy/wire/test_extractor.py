@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 
-from tests.proxy.wire.hearing import heard
+from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import JSON, SAMPLES, Sample
 
 # The API as we name it → the library's provider and flavour of the same shape.
@@ -57,7 +57,7 @@ def cases() -> list[Case]:
     for sample in SAMPLES:
         stated = sample.type == JSON and sample.usage_from == "provider" and not sample.headers
         if stated and None not in sample.totals:
-            api = heard(sample.body, sample.path, type_=sample.type).api
+            api = observed(sample.body, sample.path, type_=sample.type).api
             if api in FLAVOURS:
                 found.append(Case(sample, *FLAVOURS[api]))
     return found

@@ -1,4 +1,4 @@
-"""Every documented fact about usage, heard whole, byte by byte, and cut at every place."""
+"""Every documented fact about usage, observed whole, byte by byte, and cut at every place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from classifier.records import Ending, Exchange, Usage
-from tests.proxy.wire.hearing import heard
+from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import SAMPLES, Sample
 
 FIELDS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
@@ -17,7 +17,7 @@ every_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sam
 
 
 def hear(sample: Sample, pieces: list[bytes], ending: Ending = Ending.COMPLETE) -> Exchange:
-    return heard(pieces, sample.path, type_=sample.type, headers=sample.headers, ending=ending)
+    return observed(pieces, sample.path, type_=sample.type, headers=sample.headers, ending=ending)
 
 
 def test_there_are_at_least_eighty_samples_each_with_its_own_name_and_a_source() -> None:

@@ -1,4 +1,4 @@
-"""Usage as the ear reads it, against labelled answers of real providers where they are at hand."""
+"""Usage as the observer reads it, against labelled answers of real providers, if present."""
 
 from __future__ import annotations
 

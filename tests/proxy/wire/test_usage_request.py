@@ -79,7 +79,7 @@ def stripped(pieces: list[bytes], *, nulls: bool = True) -> bytes:
 
 
 def asked_and_unasked(end: bytes = b"\n") -> tuple[bytes, bytes]:
-    """The same stream with usage asked for, and without."""
+    """Return the same stream with usage requested, and without."""
     chunks = [delta(role="assistant", content=""), delta(content='say "usage":null, twice'),
               delta(content="é" * 9) | {"obfuscation": "xY"}, delta("stop")]  # fmt: skip
     with_nulls = [

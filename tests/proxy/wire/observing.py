@@ -1,4 +1,4 @@
-"""How the tests of the ear let a tap hear one answer."""
+"""Observe one response, for the tests of capture and wire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SALT = b"a salt of the tests"
 
 
 def call(path: str = "/v1/chat/completions", *, method: str = "POST", **headers: str) -> Call:
-    """A call that began at 100.0 s of the monotonic clock; ``_`` in a header reads ``-``."""
+    """Make a call that began at 100.0 s of the monotonic clock; ``_`` in a header reads ``-``."""
     return Call(
         id="x1",
         rollout_id="r1",
@@ -32,7 +32,7 @@ def head(type_: str | None, headers: Mapping[str, str] | None = None) -> list[tu
     return [(key.encode(), value.encode()) for key, value in pairs.items()]
 
 
-def tapped(
+def observing(
     path: str = "/v1/chat/completions",
     *,
     status: int = 200,
@@ -41,15 +41,15 @@ def tapped(
     request: bytes = b"",
     limits: ObserverLimits | None = None,
 ) -> CallObserver:
-    """A tap that has heard the request, and at 100.5 s the answer's head."""
-    tap = CallObserver(call(path), salt=SALT, limits=limits or ObserverLimits())
+    """Return an observer that has the request and, at 100.5 s, the response head."""
+    observer = CallObserver(call(path), salt=SALT, limits=limits or ObserverLimits())
     if request:
-        tap.on_request_body(request)
-    tap.on_response_head(status, head(type_, headers), 100.5)
-    return tap
+        observer.on_request_body(request)
+    observer.on_response_head(status, head(type_, headers), 100.5)
+    return observer
 
 
-def heard(
+def observed(
     body: bytes | Iterable[bytes],
     path: str = "/v1/chat/completions",
     *,
@@ -59,8 +59,8 @@ def heard(
     headers: Mapping[str, str] | None = None,
     request: bytes = b"",
 ) -> Exchange:
-    """The exchange of one answer, its pieces all heard at 101.0 s, ended at 102.0 s."""
-    tap = tapped(path, status=status, type_=type_, headers=headers, request=request)
+    """Return the exchange of one response: its pieces came at 101.0 s, its end at 102.0 s."""
+    observer = observing(path, status=status, type_=type_, headers=headers, request=request)
     for piece in [body] if isinstance(body, bytes) else body:
-        tap.on_response_body(piece, 101.0)
-    return tap.finish(ending, 102.0)
+        observer.on_response_body(piece, 101.0)
+    return observer.finish(ending, 102.0)
