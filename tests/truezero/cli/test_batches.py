@@ -17,8 +17,7 @@ import pytest
 
 from tests import forked
 from tests.truezero.driving import call, service
-from truezero import Client, Event, Rollout, models
-from truezero.cli import output
+from truezero import Client, Rollout
 
 
 @pytest.fixture(scope="module")
@@ -183,33 +182,3 @@ def watching(client: Client, *words: str) -> Iterator[tuple[Rollout, forked.Proc
             failing.join()
             process.kill()
             process.wait(60)
-
-
-def test_a_live_table_follows_the_events_without_asking_for_each(
-    url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now, asked = [0.0], [0]
-    with Client(url) as client:
-
-        def standing() -> tuple[models.BatchSummary, models.Breaker]:
-            asked[0] += 1
-            return client.summary("clean"), client.breaker("clean")
-
-        with output.live_batch(standing, clock=lambda: now[0]) as follow:
-            follow(event("exchange_failed"))
-            follow(event("verdict_given"))
-            assert asked == [1], "a second has not gone by"
-            now[0] = 1.5
-            follow(event("alive"))
-            assert asked == [2], "there was news"
-            now[0] = 3.0
-            follow(event("alive"))
-            assert asked == [2], "there was none"
-    said = capsys.readouterr().out
-    assert "valid" in said
-    assert "verdict given · r[1] · api_error · auth:401" in said
-
-
-def event(kind: str) -> Event:
-    data = {"rollout_id": "r[1]", "health": "api_error", "fingerprint": "auth:401"}
-    return Event(id=1, kind=kind, data=data)

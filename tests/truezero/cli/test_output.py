@@ -1,0 +1,82 @@
+"""Tables and lines for people: what they say of a verdict, a batch and an event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.truezero.models.test_batches import EMPTY
+from tests.truezero.sdk.test_client import VERDICT
+from truezero import Event, models
+from truezero.cli import output
+
+
+def verdict(**fields: Any) -> models.Verdict:
+    return models.Verdict.model_validate({**VERDICT, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({}, "a/b: healthy (1 calls)"),
+        ({"recovered_requests": 1}, "a/b: healthy (1 failed call, recovered) (1 calls)"),
+        ({"recovered_requests": 2}, "a/b: healthy (2 failed calls, recovered) (1 calls)"),
+        (
+            {"total_tokens": 5, "input_tokens": 3, "output_tokens": 2, "cost_usd": 0.5},
+            "a/b: healthy (1 calls, 3 in, 2 out, $0.5000)",
+        ),
+        (
+            {"health": "api_error", "error": "api_error [auth]: HTTP 401"},
+            "a/b: api_error [auth]: HTTP 401 (1 calls)",
+        ),
+        ({"health": "undecided", "rule": "gaps"}, "a/b: undecided (gaps) (1 calls)"),
+    ],
+)
+def test_a_verdict_is_one_plain_line(fields: dict[str, Any], line: str) -> None:
+    assert output.verdict_line(verdict(**fields)) == line
+
+
+def test_the_runners_error_explains_what_was_not_judged() -> None:
+    line = output.verdict_line(verdict(health="not_judged"), "setup broke")
+    assert line == "a/b: not_judged: setup broke (1 calls)"
+
+
+def test_markup_in_an_error_is_text() -> None:
+    line = output.headline(verdict(health="api_error", error="api_error [auth]: HTTP 401"))
+    assert line == "[red]api_error[/red] \\[auth]: HTTP 401"
+
+
+def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_check(models.Check(batch="b[1]", valid=False, lines=["t: [no] model"]))
+    assert capsys.readouterr().out == "t: [no] model\nb[1]: not a valid measurement\n"
+
+
+def test_a_live_table_follows_the_events_without_asking_for_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    now, loaded = [0.0], [0]
+
+    def load() -> tuple[models.BatchSummary, models.Breaker]:
+        loaded[0] += 1
+        summary = models.BatchSummary.model_validate({**EMPTY, "valid": True})
+        return summary, models.Breaker(batch="b", threshold=0, lanes=[])
+
+    with output.live_batch(load, clock=lambda: now[0]) as follow:
+        follow(event("exchange_failed"))
+        follow(event("verdict_given"))
+        assert loaded == [1], "a second has not gone by"
+        now[0] = 1.5
+        follow(event("alive"))
+        assert loaded == [2], "there was news"
+        now[0] = 3.0
+        follow(event("alive"))
+        assert loaded == [2], "there was none"
+    printed = capsys.readouterr().out
+    assert "valid" in printed
+    assert "verdict given · r[1] · api_error · auth:401" in printed
+
+
+def event(kind: str) -> Event:
+    data = {"rollout_id": "r[1]", "health": "api_error", "fingerprint": "auth:401"}
+    return Event(id=1, kind=kind, data=data)

@@ -1,0 +1,68 @@
+"""Commands on one rollout: judge it, judge an export offline, run the demo."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.fakes.provider import closed_port
+from tests.truezero.cli.test_cli import truezero
+
+
+def test_a_verdict_from_a_service_that_is_not_there(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{closed_port()}"
+    said = truezero("verdict", "r1", "--url", url, folder=tmp_path)
+    assert said.returncode == 1
+    assert url in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_an_export_is_judged_offline(tmp_path: Path) -> None:
+    call = {
+        "id": "x1", "rollout_id": "r1", "upstream": "openai", "api": "openai.chat",
+        "started_at": 1.0, "status": 401, "ending": "complete", "subcategory": "auth",
+        "transient": False, "rule": "status.401",
+    }  # fmt: skip
+    (tmp_path / "export.jsonl").write_text(json.dumps(call) + "\n", encoding="utf-8")
+    said = truezero("classify", "export.jsonl", folder=tmp_path)
+    assert said.returncode == 0, said.stderr
+    verdict = json.loads(said.stdout)
+    assert (verdict["rollout_id"], verdict["fingerprint"]) == ("r1", "auth:401")
+    (tmp_path / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    bad = truezero("classify", "bad.jsonl", folder=tmp_path)
+    assert bad.returncode == 2
+    assert "line 1" in bad.stderr
+
+
+def test_the_demo_tells_every_zero_apart(tmp_path: Path) -> None:
+    said = truezero("demo", "--json", folder=tmp_path)
+    assert said.returncode == 0, said.stderr
+    runs = {run["scene"]: run for run in json.loads(said.stdout)}
+    found = {
+        name: (run["verdict"]["health"], run["verdict"]["subcategory"])
+        for name, run in runs.items()
+    }
+    assert found == {
+        "solved": ("healthy", None),
+        "honest-zero": ("healthy", None),
+        "dead-key": ("api_error", "auth"),
+        "empty-account": ("api_error", "quota"),
+        "unknown-model": ("api_error", "model_not_found"),
+        "rate-limited": ("healthy", None),
+        "outage": ("api_error", "provider_error"),
+        "silent": ("suspected_api_error", None),
+    }
+    assert runs["honest-zero"]["result"]["rewards"] == {"reward": 0.0}
+    assert runs["dead-key"]["reported_reward"] == 0.0
+    assert runs["dead-key"]["result"]["rewards"] is None
+    assert runs["rate-limited"]["verdict"]["recovered_requests"] == 1
+    assert runs["outage"]["verdict"]["retry"]["eligible"] is True
+    assert not list(tmp_path.iterdir()), "the demo leaves nothing behind"
+
+
+def test_the_demos_table_is_for_people(tmp_path: Path) -> None:
+    said = truezero("demo", "--keep", "kept.db", folder=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "5 of 6 zeros were not measurements" in said.stdout
+    assert "api_error [auth, permanent]: HTTP 401" in said.stdout
+    assert (tmp_path / "kept.db").is_file()

@@ -1,0 +1,65 @@
+"""`truezero serve` and `db upgrade`: what cannot start is one sentence and an exit code."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.truezero.cli.test_cli import truezero
+
+
+def test_an_unwritable_database_is_one_sentence(tmp_path: Path) -> None:
+    where = str(tmp_path / "no" / "folder" / "t.db")
+    for command in (["serve", "--port", "0"], ["db", "upgrade"]):
+        said = truezero(*command, "--database", where, folder=tmp_path)
+        assert said.returncode == 1
+        assert said.stdout == ""
+        assert len(said.stderr.strip().splitlines()) == 1
+        assert where in said.stderr
+
+
+def test_a_file_that_is_no_database_is_one_sentence(tmp_path: Path) -> None:
+    junk = tmp_path / "junk.db"
+    junk.write_bytes(b"this is no database file, however one looks at it" * 100)
+    said = truezero("serve", "--port", "0", "--database", str(junk), folder=tmp_path)
+    assert said.returncode == 1
+    assert len(said.stderr.strip().splitlines()) == 1
+    assert "not a database" in said.stderr
+
+
+def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = truezero("serve", "--port", port, folder=tmp_path)
+    assert said.returncode == 1
+    assert len(said.stderr.strip().splitlines()) == 1
+    assert port in said.stderr
+    assert "in use" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"TRUEZERO_PROT": "1"}, "TRUEZERO_PROT"),
+        ({"TRUEZERO_WORKERS": "many"}, "TRUEZERO_WORKERS"),
+        ({"TRUEZERO_HOST": "0.0.0.0"}, "TRUEZERO_ADMIN_TOKEN"),
+        ({"TRUEZERO_UPSTREAM_DOCS": "https://x.example"}, "docs"),
+    ],
+)
+def test_a_bad_setting_is_one_sentence_and_exit_2(
+    tmp_path: Path, environment: dict[str, str], said: str
+) -> None:
+    got = truezero("serve", "--port", "0", folder=tmp_path, **environment)
+    assert got.returncode == 2
+    assert len(got.stderr.strip().splitlines()) == 1
+    assert said in got.stderr
+
+
+def test_upgrading_twice_changes_nothing(tmp_path: Path) -> None:
+    first = truezero("db", "upgrade", "--database", "t.db", folder=tmp_path)
+    second = truezero("db", "upgrade", "--database", "t.db", folder=tmp_path)
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert first.stdout.startswith("schema empty → ")
+    assert "→" not in second.stdout

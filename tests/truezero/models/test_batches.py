@@ -1,0 +1,46 @@
+"""Models of a batch: unknown values are null, and fields are the documented ones."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from truezero.models.batches import BatchSummary, Breaker, RetryItem
+
+EMPTY = {
+    "batch": "b", "rollouts": 0, "pending": 0, "skipped": 0, "health": {}, "subcategory": {},
+    "fingerprint": {}, "summaries": [], "input_tokens": None, "output_tokens": None,
+    "total_tokens": None, "cost_usd": None, "total": 0, "scoreable": 0, "scored": 0,
+    "coverage": None, "score_all": None, "score_effective": None, "score_worst": None,
+    "score_best": None, "score_first": None, "score_retried": None, "retried": 0,
+    "retried_after_score": [], "valid": False, "retry": [],
+}  # fmt: skip
+
+
+def test_what_is_unknown_of_a_batch_is_null() -> None:
+    summary = BatchSummary.model_validate(EMPTY)
+    assert summary.model_dump() == EMPTY
+    assert summary.score_all is None
+
+
+def test_no_field_of_a_summary_may_be_missing() -> None:
+    for field in EMPTY:
+        with pytest.raises(ValidationError, match=field):
+            BatchSummary.model_validate({name: EMPTY[name] for name in EMPTY if name != field})
+
+
+def test_a_rollout_to_run_again_carries_the_advice() -> None:
+    item = RetryItem(
+        eligible=True, after_s=2.0, reason="transient", rollout_id="r", task="t", attempt=None
+    )
+    assert (item.after_s, item.attempt) == (2.0, None)
+
+
+def test_a_breaker_is_in_one_of_three_phases() -> None:
+    lane: dict[str, object] = {
+        "lane": "openai/gpt-5/key-1", "phase": "half_open", "fingerprint": None, "streak": 0,
+        "threshold": 5, "opened_at": None, "retry_at": None, "tripped_by": [], "canary": None,
+    }  # fmt: skip
+    assert Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": [lane]}).lanes
+    with pytest.raises(ValidationError, match="phase"):
+        Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": [{**lane, "phase": "ajar"}]})

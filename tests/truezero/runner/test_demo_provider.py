@@ -1,0 +1,66 @@
+"""The demo's provider: each account answers as its state demands, in both dialects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from truezero.runner.demo_provider import ACCOUNTS, Account, DemoProvider, failure
+
+FUNDED = "sk-demo-funded"
+
+
+def ask(url: str, dialect: str, key: str, model: str = "demo-large", **more: Any) -> httpx.Response:
+    path, header = {
+        "openai": ("/v1/chat/completions", {"authorization": f"Bearer {key}"}),
+        "anthropic": ("/v1/messages", {"x-api-key": key}),
+    }[dialect]
+    messages = [{"role": "user", "content": "What is 17 * 23?"}]
+    body = {"model": model, "messages": messages, **more}
+    return httpx.post(url + path, json=body, headers=header, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("key", "model", "openai", "anthropic"),
+    [
+        ("sk-revoked", "demo-large", 401, 401),
+        ("sk-demo-empty", "demo-large", 429, 400),
+        ("sk-demo-outage", "demo-large", 503, 529),
+        (FUNDED, "demo-huge", 404, 404),
+        (FUNDED, "demo-small", 200, 200),
+    ],
+)
+def test_each_dialect_fails_with_its_own_status(
+    key: str, model: str, openai: int, anthropic: int
+) -> None:
+    with DemoProvider() as provider:
+        assert ask(provider.url, "openai", key, model).status_code == openai
+        assert ask(provider.url, "anthropic", key, model).status_code == anthropic
+
+
+def test_a_rate_limit_says_how_long_and_admits_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ACCOUNTS, "sk-slow", Account(per_window=1, window_s=3600))
+    with DemoProvider() as provider:
+        assert ask(provider.url, "openai", "sk-slow").status_code == 200
+        limited = ask(provider.url, "openai", "sk-slow")
+    assert limited.status_code == 429
+    assert 0 < float(limited.headers["retry-after"]) <= 3600
+    account = Account(per_window=1, window_s=10)
+    assert [account.wait_s(now) for now in (0.0, 4.0, 10.5)] == [0.0, 6.0, 0.0]
+
+
+def test_nothing_stands_between_a_funded_key_and_its_model() -> None:
+    assert failure(FUNDED, "demo-large") is None
+    assert failure("sk-revoked", "demo-huge") == ("auth", None)
+
+
+def test_a_product_goes_to_the_calculator_in_both_dialects() -> None:
+    with DemoProvider() as provider:
+        chat = ask(provider.url, "openai", FUNDED).json()["choices"][0]
+        message = ask(provider.url, "anthropic", FUNDED).json()
+        stream = ask(provider.url, "openai", FUNDED, stream=True).text
+    assert chat["finish_reason"] == "tool_calls"
+    assert message["content"][0]["input"] == {"expression": "17 * 23"}
+    assert stream.endswith("data: [DONE]\n\n")

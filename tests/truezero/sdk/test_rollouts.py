@@ -1,0 +1,54 @@
+"""What an exception inside a rollout's block is reported as; the rest is in test_batches."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+import truezero
+from truezero.sdk.endpoints import OutcomeFacts
+from truezero.sdk.rollouts import Rollout, SyncPlayer, outcome_of
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (truezero.AgentError("why"), {"status": "agent_error", "error": "why"}),
+        (truezero.AgentError(), {"status": "agent_error", "error": "AgentError"}),
+        (
+            truezero.SetupFailed("no image"),
+            {"status": "setup_failed", "error": "no image", "prompts_executed": 0},
+        ),
+        (TimeoutError("sk-secret"), {"status": "task_timeout", "error": "TimeoutError"}),
+        (
+            subprocess.TimeoutExpired("cmd", 1),
+            {"status": "task_timeout", "error": "TimeoutExpired"},
+        ),
+        (
+            KeyError("a prompt"),
+            {"status": "unknown_execution_error", "error": "KeyError"},
+        ),
+    ],
+)
+def test_an_exception_is_reported_by_status_and_never_by_a_foreign_message(
+    error: Exception, outcome: OutcomeFacts
+) -> None:
+    assert outcome_of(error) == outcome
+
+
+class Unused:
+    """A client that nothing may be asked of."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(name)
+
+
+def test_a_rollout_knows_nothing_before_it_starts_and_no_result_before_it_ends() -> None:
+    client: SyncPlayer = Unused()  # type: ignore[assignment]
+    rollout = Rollout(client, {"task": "t", "attempt": 2})
+    assert (rollout.task, rollout.attempt, rollout.finished) == ("t", 2, False)
+    with pytest.raises(RuntimeError, match="has not started"):
+        _ = rollout.id
+    with pytest.raises(RuntimeError, match="has not finished"):
+        _ = rollout.verdict
