@@ -181,8 +181,10 @@ def summarised(rounds: Rounds) -> dict[str, dict[str, object]]:
 
 
 def value(found: Mapping[str, object], kind: str, name: str) -> float | None:
-    """Return a median (``medians``) of one row, or a comparison (``compared``, and that of what is
-    ``compiled``); None where unknown."""
+    """Return one figure of a row; None if unknown.
+
+    ``kind`` is ``medians``, ``compared``, or the comparison of what is ``compiled``.
+    """
     known = found[kind]
     assert isinstance(known, Mapping)
     number = known.get(name)

@@ -74,7 +74,7 @@ class RequestParser:
         return False
 
     def upgrade_request(self) -> bytes:
-        """The head of the WebSocket's upgrade request, written out again."""
+        """Serialize the head of the WebSocket's upgrade request."""
         first = b"%b %b HTTP/1.1" % (self._parser.get_method(), self._url)
         return b"\r\n".join((first, *map(b": ".join, self._headers or ()), b"", b""))
 

@@ -29,7 +29,7 @@ class ResponseFraming:
         self.keep_alive = keep_alive
 
     def head(self, status: int, headers: Pairs) -> bytes:
-        """The head, up to the empty line.
+        """Serialize the head, up to the empty line.
 
         Raises:
             RuntimeError: a header holds a line break.
@@ -53,7 +53,7 @@ class ResponseFraming:
         return STATUS_LINE[status] + head
 
     def part(self, body: bytes, more_body: bool) -> bytes:
-        """A part of the body, as it is written.
+        """Frame a part of the body.
 
         Raises:
             RuntimeError: the body is longer than its content-length, or ends before it.

@@ -20,7 +20,7 @@ from proxy.relay.progress import CallProgress, RelayState
 
 
 def agent_connection(scope: Scope, receive: Receive, send: Send) -> AgentConnection:
-    """The server's extension where it has one, else ASGI messages."""
+    """Return the server's extension if it has one, else a connection over ASGI messages."""
     extensions = scope.get("extensions")
     connection: AgentConnection | None = extensions and extensions.get(AGENT_CONNECTION)
     return connection or MessageConnection(receive, send)

@@ -240,7 +240,7 @@ def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool
 
 
 def _usage_stripper(status: int, headers: dress.Pairs) -> usage_injection.UsageStripper | None:
-    """What takes the usage out again that the agent did not ask for."""
+    """Return the stripper of usage that the agent did not ask for."""
     if usage_injection.is_plain(status, headers):
         return None
     try:

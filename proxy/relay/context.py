@@ -45,7 +45,7 @@ class Signer(Protocol):
     async def sign(
         self, *, upstream: Upstream, method: str, target: bytes, headers: dress.Pairs, body: bytes
     ) -> dress.Pairs:
-        """The headers to send; raises a Refusal where there is no credential."""
+        """Return the headers to send; raise a Refusal without a credential."""
         ...
 
 

@@ -89,16 +89,16 @@ class HandshakeCall:
         return self.api is not None and self.api.falls_back
 
     def opened(self, headers: dress.Pairs, at: float) -> Exchange:
-        """The provider switched protocols."""
+        """Record that the provider switched protocols."""
         self._observer.on_response_head(101, headers, at)
         return self._observer.finish(Ending.COMPLETE, at)
 
     def left(self, at: float) -> Exchange:
-        """The agent left before an answer."""
+        """Record that the agent left before an answer."""
         return self._observer.finish(Ending.LEFT_BY_AGENT, at)
 
     def refused(self, refused: UpgradeRefusedError, at: float) -> Exchange:
-        """The provider answered with something else."""
+        """Record that the provider answered with something else."""
         headers = [(name.lower(), value) for name, value in refused.headers]
         self._observer.on_response_head(refused.status, headers, at)
         self._observer.on_response_body(refused.body, at)
@@ -221,7 +221,7 @@ class UpstreamHandshake:
 
 
 def _model(query: bytes) -> str | None:
-    """The model that a realtime upgrade names; Azure calls it a deployment."""
+    """Return the model that a realtime upgrade names; Azure calls it a deployment."""
     parameters = parse_qs(query.decode("ascii", "replace"))
     models = parameters.get("model") or parameters.get("deployment")
     return model_name(models[0]) if models else None

@@ -55,7 +55,7 @@ class Relay:
     def _drill(
         self, fault: FaultKind, target: Target, scope: Scope, receive: Receive, send: Send
     ) -> ProxiedCall:
-        """The call with a failure in its provider's place; everything else stays the same."""
+        """Build the call with a failure in its provider's place; all else stays the same."""
         injector = FaultInjector(
             fault, method=scope["method"], path=target.path, query=target.query
         )

@@ -92,6 +92,6 @@ class CallProgress:
 
 
 def _ended_as(as_left: Exchange, exchange: Exchange) -> Exchange:
-    """What was read after the agent left, of a call that ended for it when it did."""
+    """Combine what was read after the agent left with the ending at that moment."""
     timing = replace(exchange.timing, duration_s=as_left.timing.duration_s)
     return replace(exchange, ending=as_left.ending, cause=as_left.cause, timing=timing)

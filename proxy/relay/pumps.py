@@ -136,7 +136,7 @@ class MessagePumps:
 
 
 async def _until_over(ways: Iterable[asyncio.Future[SocketEnd | None]]) -> SocketEnd:
-    """The first end that either way knows of; a way whose far side is gone knows of none."""
+    """Return the first end that a direction reports; one whose far side is gone reports none."""
     running = set(ways)
     while running:
         _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)

@@ -60,7 +60,7 @@ class Upload:
         return b"".join([part async for part in self.after(first)])
 
     def after(self, first: bytes) -> Upload:
-        """The whole body part by part, beginning with what was received of it."""
+        """Return the body part by part, beginning with what was received of it."""
         self._first = first
         return self
 

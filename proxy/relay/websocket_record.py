@@ -29,7 +29,7 @@ class WebSocketRecord:
         self._committed: asyncio.Future[None] | None = None
 
     def new_call(self, method: str) -> Call:
-        """A call that begins now."""
+        """Build a call that begins now."""
         context, target = self._context, self._target
         return Call(
             id=context.new_id(),

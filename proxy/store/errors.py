@@ -29,7 +29,7 @@ class RowRejected(StoreError):
 
 
 class UnusableDatabase(StoreError):
-    """This version cannot use the database: a later one wrote it, or a copy did not finish."""
+    """A database that this version cannot use: a later one wrote it, or a copy is unfinished."""
 
 
 class BadUrl(StoreError):

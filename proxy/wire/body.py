@@ -58,7 +58,7 @@ def _read_no_json(
 
 
 def truncation(reading: Reading, payloads: PayloadReader) -> Flaw | None:
-    """Return the flaw of events without an end; None where an end or an error came."""
+    """Return the flaw of events without an end; None if an end or an error came."""
     if reading.ended or reading.finish_reason is not None or payloads.error is not None:
         return None
     # Payloads of a shape that the dialect does not know may well be complete.

@@ -201,7 +201,7 @@ class ResponseReader:
     # -- the end -----------------------------------------------------------------------
 
     def _last_events(self) -> Reading:
-        """Return a copy of the reading with the unfinished end; ``reading`` itself stays."""
+        """Return a copy of the reading with the unfinished end; ``reading`` is not changed."""
         remains = self._feeder.remains() if self._feeder is not None else []
         payloads = self.payloads
         if not remains and payloads.repeated is None:

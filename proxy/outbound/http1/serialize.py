@@ -57,8 +57,10 @@ class UploadFraming:
         return b""
 
     def check(self, sent: int, *, complete: bool = False) -> None:
-        """Refuse a body that is not as long as its content-length: the provider would misread
-        what follows it on the connection."""
+        """Reject a body that is not as long as its content-length.
+
+        The provider would misread what follows it on the connection.
+        """
         if self.length is not None and (sent > self.length or (complete and sent < self.length)):
             raise errors.LocalProtocolError("the body is not as long as its content-length")
 

@@ -65,7 +65,7 @@ def _message(asked: FaultedRequest, content: list[Body], stop: str | None) -> Bo
 
 
 def anthropic_begun(asked: FaultedRequest) -> list[bytes]:
-    """The events of a stream that has begun to answer."""
+    """Return the events of a stream that has begun to answer."""
     nothing = {"type": "text", "text": ""}
     deltas = [{"type": "text_delta", "text": word} for word in WORDS]
     return [
@@ -76,12 +76,12 @@ def anthropic_begun(asked: FaultedRequest) -> list[bytes]:
 
 
 def anthropic_breaking(asked: FaultedRequest) -> bytes:
-    """The event that breaks a stream with an error."""
+    """Return the event that breaks a stream with an error."""
     return named_event("error", error=anthropic_errors(asked.model)["stream_error"].body["error"])
 
 
 def anthropic_silence(asked: FaultedRequest) -> list[bytes]:
-    """A whole stream without any output."""
+    """Return a complete stream without any output."""
     ended = {"stop_reason": "end_turn", "stop_sequence": None}
     return [
         named_event("message_start", message=_message(asked, [], None)),
@@ -91,6 +91,6 @@ def anthropic_silence(asked: FaultedRequest) -> list[bytes]:
 
 
 def anthropic_whole(asked: FaultedRequest, text: str) -> Body:
-    """A whole answer with this text."""
+    """Return a complete answer with this text."""
     content = [{"type": "text", "text": text}] if text else []
     return _message(asked, content, "end_turn")

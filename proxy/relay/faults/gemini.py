@@ -83,22 +83,22 @@ def _gemini_framed(
 
 
 def gemini_begun(asked: FaultedRequest) -> list[bytes]:
-    """The events of a stream that has begun to answer."""
+    """Return the events of a stream that has begun to answer."""
     bodies = [_candidate(asked, word, None) for word in WORDS]
     return _gemini_framed(asked, bodies, begins=True, ends=False)
 
 
 def gemini_breaking(asked: FaultedRequest) -> bytes:
-    """The event that breaks a stream with an error."""
+    """Return the event that breaks a stream with an error."""
     body = gemini_errors(asked.model)["stream_error"].body
     return b"".join(_gemini_framed(asked, [body], begins=False, ends=True))
 
 
 def gemini_silence(asked: FaultedRequest) -> list[bytes]:
-    """A whole stream without any output."""
+    """Return a complete stream without any output."""
     return _gemini_framed(asked, [_candidate(asked, "", "STOP")], begins=True, ends=True)
 
 
 def gemini_whole(asked: FaultedRequest, text: str) -> Body:
-    """A whole answer with this text."""
+    """Return a complete answer with this text."""
     return _candidate(asked, text, "STOP")

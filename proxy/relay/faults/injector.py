@@ -89,19 +89,19 @@ class _Stage:
         return self.voice.errors(self.asked.model)[self.kind]
 
     def body(self, status: int, payload: object, headers: Mapping[str, str]) -> UpstreamResponse:
-        """A whole JSON answer."""
+        """Return a complete JSON answer."""
         content = json.dumps(payload).encode()
         stated = {"content-length": str(len(content)), **headers}
         return self._response(status, _JSON, stated, _Events([content]))
 
     def half(self, payload: object) -> UpstreamResponse:
-        """A JSON answer that promises its whole length and is cut in the middle."""
+        """Return a JSON answer that is truncated below its content-length."""
         content = json.dumps(payload).encode()
         events = _Events([content[: len(content) // 2]], cut=True)
         return self._response(200, _JSON, {"content-length": str(len(content))}, events)
 
     def events(self, events: Sequence[bytes], *, cut: bool = False) -> UpstreamResponse:
-        """A stream, whole or cut."""
+        """Return a stream, complete or truncated."""
         kind = _SSE if self.asked.framed else _JSON
         return self._response(200, kind, {}, _Events(events, cut=cut))
 
@@ -144,7 +144,7 @@ async def _refuse(stage: _Stage) -> UpstreamResponse:
 
 
 async def _break(stage: _Stage) -> UpstreamResponse:
-    """An error inside a 200, after the first words where a stream was asked for."""
+    """Return an error inside a 200, after the first words if the request streams."""
     if not stage.asked.streamed:
         return await _refuse(stage)
     return stage.events([*stage.voice.begun(stage.asked), stage.voice.breaking(stage.asked)])
@@ -157,7 +157,7 @@ async def _truncate(stage: _Stage) -> UpstreamResponse:
 
 
 async def _say_nothing(stage: _Stage) -> UpstreamResponse:
-    """A complete answer, correct in every way, with nothing in it."""
+    """Return a complete, valid answer without content."""
     if stage.asked.streamed:
         return stage.events(stage.voice.silence(stage.asked))
     return stage.body(200, stage.voice.whole(stage.asked, ""), {})

@@ -83,18 +83,18 @@ def _chat_chunk(asked: FaultedRequest, delta: Body | None, finish: str | None = 
 
 
 def chat_begun(asked: FaultedRequest) -> list[bytes]:
-    """The events of a stream that has begun to answer."""
+    """Return the events of a stream that has begun to answer."""
     start = _chat_chunk(asked, {"role": "assistant", "content": ""})
     return [start, *(_chat_chunk(asked, {"content": word}) for word in WORDS)]
 
 
 def chat_breaking(asked: FaultedRequest) -> bytes:
-    """The event that breaks a stream with an error."""
+    """Return the event that breaks a stream with an error."""
     return data_event(chat_errors(asked.model)["stream_error"].body)
 
 
 def chat_silence(asked: FaultedRequest) -> list[bytes]:
-    """A whole stream without any output."""
+    """Return a complete stream without any output."""
     return [
         _chat_chunk(asked, {"role": "assistant", "content": ""}),
         _chat_chunk(asked, {}, "stop"),
@@ -104,7 +104,7 @@ def chat_silence(asked: FaultedRequest) -> list[bytes]:
 
 
 def chat_whole(asked: FaultedRequest, text: str) -> Body:
-    """A whole answer with this text."""
+    """Return a complete answer with this text."""
     message = {"role": "assistant", "content": text, "refusal": None}
     return {
         "id": f"chatcmpl-{DRILL_ID}",
@@ -167,7 +167,7 @@ def _numbered(*events: tuple[str, Body], start: int = 0) -> list[bytes]:
 
 
 def responses_begun(asked: FaultedRequest) -> list[bytes]:
-    """The events of a stream that has begun to answer."""
+    """Return the events of a stream that has begun to answer."""
     at = {"item_id": f"msg_{DRILL_ID}", "output_index": 0, "content_index": 0}
     nothing = {"type": "output_text", "text": "", "annotations": []}
     return _numbered(
@@ -180,14 +180,14 @@ def responses_begun(asked: FaultedRequest) -> list[bytes]:
 
 
 def responses_breaking(asked: FaultedRequest) -> bytes:
-    """The event that breaks a stream with an error."""
+    """Return the event that breaks a stream with an error."""
     error = {"code": "server_error", "message": "The model had an error. Please try again."}
     failed = {"response": _response(asked, "failed", error=error)}
     return _numbered(("response.failed", failed), start=4 + len(WORDS))[0]
 
 
 def responses_silence(asked: FaultedRequest) -> list[bytes]:
-    """A whole stream without any output."""
+    """Return a complete stream without any output."""
     return _numbered(
         ("response.created", {"response": _response(asked, "in_progress")}),
         ("response.completed", {"response": _response(asked, "completed")}),
@@ -195,5 +195,5 @@ def responses_silence(asked: FaultedRequest) -> list[bytes]:
 
 
 def responses_whole(asked: FaultedRequest, text: str) -> Body:
-    """A whole answer with this text."""
+    """Return a complete answer with this text."""
     return _response(asked, "completed", text)

@@ -56,11 +56,11 @@ class ErrorScript:
 
 
 def data_event(payload: object) -> bytes:
-    """A server-sent event with a JSON payload."""
+    """Encode a server-sent event with a JSON payload."""
     return b"data: " + json.dumps(payload).encode() + b"\n\n"
 
 
 def named_event(name: str, **payload: object) -> bytes:
-    """A server-sent event whose name is also the payload's type."""
+    """Encode a server-sent event whose name is also the payload's type."""
     body = json.dumps({"type": name, **payload}).encode()
     return b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
