@@ -78,6 +78,11 @@ class CallObserver:
         """Whether the request body, as far as it came, asks for a stream."""
         return self._request.body.fields()[1] is True
 
+    @property
+    def is_error(self) -> bool:
+        """Whether the response's status says that the call failed."""
+        return (self._head.status or 0) >= 400
+
     def opened(self) -> Exchange:
         """Return the exchange of the call in flight: ``ending`` is None."""
         return opened_exchange(self._request, self._response.payloads.api)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries
-from proxy.store.events import Events
+from proxy.store.events import EventLog
 from proxy.store.types import Row
 
 _POLL_S = 0.3
@@ -35,7 +35,7 @@ class EventStream:
     """
 
     def __init__(
-        self, *, queries: Queries, events: Events, judge: Judge, leaving: Callable[[], bool]
+        self, *, queries: Queries, events: EventLog, judge: Judge, leaving: Callable[[], bool]
     ) -> None:
         self._queries = queries
         self._stored = events

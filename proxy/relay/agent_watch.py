@@ -18,6 +18,11 @@ from proxy.inbound.responses import send_response
 from proxy.relay.context import AgentLeft, CallLimits
 from proxy.relay.progress import CallProgress, RelayState
 
+# An error's body is short and costs nothing; it tells an empty account from a rate limit, which
+# its status alone does not. Agents that raise by the status hang up before they have read it.
+_ERROR_DRAIN_S = 5.0
+_ERROR_DRAIN_BYTES = 64 * 1024
+
 
 def agent_connection(scope: Scope, receive: Receive, send: Send) -> AgentConnection:
     """Return the server's extension if it has one, else a connection over ASGI messages."""
@@ -97,17 +102,25 @@ class AgentWatch:
         return self._progress.left
 
     def _on_left(self) -> None:
-        task, limits, progress = self._task, self._limits, self._progress
+        task, progress = self._task, self._progress
+        seconds, size = self._drain_limits()
         if task is None:
             progress.state = RelayState.LEFT
-        elif limits.drain_s and not progress.left_complete():
+        elif seconds and not progress.left_complete():
             progress.state = RelayState.DRAINING
-            self._drain_to = progress.received + limits.drain_bytes
+            self._drain_to = progress.received + size
             self.send = self._send_nowhere
-            self._enough = asyncio.get_running_loop().call_later(limits.drain_s, task.cancel)
+            self._enough = asyncio.get_running_loop().call_later(seconds, task.cancel)
         else:
             progress.state = RelayState.LEFT
             task.cancel()
+
+    def _drain_limits(self) -> tuple[float, int]:
+        """How much of the response is read on without its agent: seconds and bytes."""
+        limits = self._limits
+        if limits.drain_s or not self._progress.observer.is_error:
+            return limits.drain_s, limits.drain_bytes
+        return _ERROR_DRAIN_S, _ERROR_DRAIN_BYTES
 
     async def _send_nowhere(self, _message: Message) -> None:
         if self._progress.recorded or self._progress.received > self._drain_to:

@@ -18,7 +18,7 @@ class RelayState(Enum):
     WAITING = "no response yet; the request may still be arriving"
     RESPONDING = "the agent has the response's head"
     TOO_LARGE = "the request outgrew its limit on the way"
-    DRAINING = "the agent left; the response is read on for its usage"
+    DRAINING = "the agent left; the response is read on for its usage or its error"
     LEFT = "the agent left"
 
 
@@ -92,6 +92,10 @@ class CallProgress:
 
 
 def _ended_as(as_left: Exchange, exchange: Exchange) -> Exchange:
-    """Combine what was read after the agent left with the ending at that moment."""
+    """Combine what was read after the agent left with the ending at that moment.
+
+    An error's body says why the call failed, however much of it the agent had.
+    """
     timing = replace(exchange.timing, duration_s=as_left.timing.duration_s)
-    return replace(exchange, ending=as_left.ending, cause=as_left.cause, timing=timing)
+    cause = exchange.cause if (exchange.status or 0) >= 400 else as_left.cause
+    return replace(exchange, ending=as_left.ending, cause=cause, timing=timing)

@@ -19,7 +19,7 @@ from proxy.store.calls import Calls
 from proxy.store.connections import Connections
 from proxy.store.deployment import Deployment
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
-from proxy.store.events import Events
+from proxy.store.events import EventLog
 from proxy.store.partitions import Partitions
 from proxy.store.rollouts import Rollouts
 from proxy.store.tables import server
@@ -57,7 +57,7 @@ class Database:
         self.rollouts = Rollouts(connections)
         self.verdicts = Verdicts(connections)
         self.breakers = Breakers(connections)
-        self.events = Events(connections)
+        self.events = EventLog(connections)
         self.workers = Workers(connections)
         self.deployment = Deployment(connections)
 

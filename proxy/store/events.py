@@ -18,7 +18,7 @@ from proxy.store.tables import events, rollouts
 from proxy.store.types import Row, as_json
 
 
-class Events:
+class EventLog:
     """Reads events by batch and subscribes to new ones."""
 
     def __init__(self, connections: Connections) -> None:

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tracemalloc
 import zlib
@@ -28,10 +29,11 @@ import httpx
 import pytest
 
 from classifier.records import Ending
+from classifier.verdicts import Subcategory
 from proxy.relay.context import CallLimits
 from tests.fakes import answers, caller
 from tests.fakes.certificates import Authority
-from tests.fakes.provider import Answer, Cut, Hang, Pause, Provider, Script, closed_port
+from tests.fakes.provider import Answer, Cut, Hang, Pause, Provider, Script, Wait, closed_port
 from tests.fakes.relaying import relaying
 from tests.proxy.api.test_routes import Service, serving
 
@@ -539,6 +541,18 @@ def test_draining_ends_when_its_time_is_over() -> None:
     assert exchange.timing.duration_s <= over - drain_s - began, (
         "it ended for the agent when the agent left"
     )
+
+
+def test_an_error_is_read_to_its_end_although_its_agent_raised_by_the_status() -> None:
+    quota, raised = b'{"error": {"message": "no", "code": "insufficient_quota"}}', threading.Event()
+    late = Answer(status=429, body=(Wait(raised), quota))
+    with Provider(late) as provider, relaying(provider.url) as relay:
+        with caller.stream("POST", relay.base() + CHAT, content=PLAIN) as answer:
+            assert answer.status_code == 429
+        raised.set()
+        cause = relay.book.only.cause
+    assert cause is not None
+    assert cause.subcategory is Subcategory.QUOTA
 
 
 def test_an_agent_that_had_the_terminal_event_left_nothing() -> None:
