@@ -1,4 +1,7 @@
-"""Errors, broken streams and empty answers of Anthropic's Messages API."""
+"""Errors, broken streams and empty answers of Anthropic's Messages API.
+
+After docs.claude.com/en/api/errors and the types of anthropic-sdk-python: types/raw_*_event.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +54,12 @@ def anthropic_errors(model: str) -> Mapping[str, ErrorAnswer]:
     }  # fmt: skip
 
 
-def _message(asked: FaultedRequest, content: list[Body], stop: str | None) -> Body:
+def _message(request: FaultedRequest, content: list[Body], stop: str | None) -> Body:
     return {
         "id": f"msg_{DRILL_ID}",
         "type": "message",
         "role": "assistant",
-        "model": asked.model,
+        "model": request.model,
         "content": content,
         "stop_reason": stop,
         "stop_sequence": None,
@@ -64,33 +67,33 @@ def _message(asked: FaultedRequest, content: list[Body], stop: str | None) -> Bo
     }
 
 
-def anthropic_begun(asked: FaultedRequest) -> list[bytes]:
+def anthropic_begun(request: FaultedRequest) -> list[bytes]:
     """Return the events of a stream that has begun to answer."""
     nothing = {"type": "text", "text": ""}
     deltas = [{"type": "text_delta", "text": word} for word in WORDS]
     return [
-        named_event("message_start", message=_message(asked, [], None)),
+        named_event("message_start", message=_message(request, [], None)),
         named_event("content_block_start", index=0, content_block=nothing),
         *(named_event("content_block_delta", index=0, delta=delta) for delta in deltas),
     ]
 
 
-def anthropic_breaking(asked: FaultedRequest) -> bytes:
+def anthropic_breaking(request: FaultedRequest) -> bytes:
     """Return the event that breaks a stream with an error."""
-    return named_event("error", error=anthropic_errors(asked.model)["stream_error"].body["error"])
+    return named_event("error", error=anthropic_errors(request.model)["stream_error"].body["error"])
 
 
-def anthropic_silence(asked: FaultedRequest) -> list[bytes]:
+def anthropic_silence(request: FaultedRequest) -> list[bytes]:
     """Return a complete stream without any output."""
     ended = {"stop_reason": "end_turn", "stop_sequence": None}
     return [
-        named_event("message_start", message=_message(asked, [], None)),
+        named_event("message_start", message=_message(request, [], None)),
         named_event("message_delta", delta=ended, usage={"output_tokens": 0}),
         named_event("message_stop"),
     ]
 
 
-def anthropic_whole(asked: FaultedRequest, text: str) -> Body:
+def anthropic_whole(request: FaultedRequest, text: str) -> Body:
     """Return a complete answer with this text."""
     content = [{"type": "text", "text": text}] if text else []
-    return _message(asked, content, "end_turn")
+    return _message(request, content, "end_turn")

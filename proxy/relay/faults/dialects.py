@@ -36,20 +36,6 @@ from proxy.relay.faults.openai import (
 from proxy.relay.faults.script import ErrorScript
 from proxy.wire.dialect import Payload, part
 
-# --- OpenAI: platform.openai.com/docs/guides/error-codes; openai-python types/chat -----------
-
-
-# --- OpenAI responses: openai-python types/responses; an unknown model is 400 there ----------
-
-
-# --- Anthropic: docs.claude.com/en/api/errors; anthropic-sdk-python types/raw_*data_event --------
-
-
-# --- Gemini: ai.google.dev/gemini-api/docs/troubleshooting; google.rpc error details ---------
-
-
-# --- who speaks how -------------------------------------------------------------------------
-
 CHAT = ErrorScript(
     errors=chat_errors,
     begun=chat_begun,
@@ -57,7 +43,7 @@ CHAT = ErrorScript(
     silence=chat_silence,
     whole=chat_whole,
 )
-VOICES: Mapping[str, ErrorScript] = {
+SCRIPTS: Mapping[str, ErrorScript] = {
     "openai.chat": CHAT,
     "openai.responses": ErrorScript(
         errors=responses_errors,
@@ -86,9 +72,9 @@ VOICES: Mapping[str, ErrorScript] = {
 }
 
 
-def voice(api: str) -> ErrorScript:
-    """How an API words its troubles; one that is not listed is answered as OpenAI's chat."""
-    return VOICES.get(api, CHAT)
+def script_for(api: str) -> ErrorScript:
+    """Return an API's error script; one that is not listed is answered as OpenAI's chat."""
+    return SCRIPTS.get(api, CHAT)
 
 
 def wants_usage(body: Payload) -> bool:

@@ -1,4 +1,7 @@
-"""Errors, broken streams and empty answers of the Gemini API."""
+"""Errors, broken streams and empty answers of the Gemini API.
+
+After ai.google.dev/gemini-api/docs/troubleshooting and the error details of google.rpc.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def gemini_errors(model: str) -> Mapping[str, ErrorAnswer]:
     }  # fmt: skip
 
 
-def _candidate(asked: FaultedRequest, text: str, finish: str | None) -> Body:
+def _candidate(request: FaultedRequest, text: str, finish: str | None) -> Body:
     candidate: Body = {
         "content": {"parts": [{"text": text}] if text else [], "role": "model"},
         "index": 0,
@@ -66,39 +69,39 @@ def _candidate(asked: FaultedRequest, text: str, finish: str | None) -> Body:
     return {
         "candidates": [candidate],
         "usageMetadata": {"promptTokenCount": 1, "totalTokenCount": 1},
-        "modelVersion": asked.model,
+        "modelVersion": request.model,
         "responseId": DRILL_ID,
     }
 
 
 def _gemini_framed(
-    asked: FaultedRequest, bodies: Sequence[Body], *, begins: bool, ends: bool
+    request: FaultedRequest, bodies: Sequence[Body], *, begins: bool, ends: bool
 ) -> list[bytes]:
     """Events, or the members of one JSON array that opens and closes with them."""
-    if asked.framed:
+    if request.framed:
         return [b"data: " + json.dumps(body).encode() + b"\r\n\r\n" for body in bodies]
     texts = [json.dumps(body).encode() for body in bodies]
     pieces = [(b"[" if begins and not n else b",\r\n") + text for n, text in enumerate(texts)]
     return [*pieces, b"]"] if ends else pieces
 
 
-def gemini_begun(asked: FaultedRequest) -> list[bytes]:
+def gemini_begun(request: FaultedRequest) -> list[bytes]:
     """Return the events of a stream that has begun to answer."""
-    bodies = [_candidate(asked, word, None) for word in WORDS]
-    return _gemini_framed(asked, bodies, begins=True, ends=False)
+    bodies = [_candidate(request, word, None) for word in WORDS]
+    return _gemini_framed(request, bodies, begins=True, ends=False)
 
 
-def gemini_breaking(asked: FaultedRequest) -> bytes:
+def gemini_breaking(request: FaultedRequest) -> bytes:
     """Return the event that breaks a stream with an error."""
-    body = gemini_errors(asked.model)["stream_error"].body
-    return b"".join(_gemini_framed(asked, [body], begins=False, ends=True))
+    body = gemini_errors(request.model)["stream_error"].body
+    return b"".join(_gemini_framed(request, [body], begins=False, ends=True))
 
 
-def gemini_silence(asked: FaultedRequest) -> list[bytes]:
+def gemini_silence(request: FaultedRequest) -> list[bytes]:
     """Return a complete stream without any output."""
-    return _gemini_framed(asked, [_candidate(asked, "", "STOP")], begins=True, ends=True)
+    return _gemini_framed(request, [_candidate(request, "", "STOP")], begins=True, ends=True)
 
 
-def gemini_whole(asked: FaultedRequest, text: str) -> Body:
+def gemini_whole(request: FaultedRequest, text: str) -> Body:
     """Return a complete answer with this text."""
-    return _candidate(asked, text, "STOP")
+    return _candidate(request, text, "STOP")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 import orjson
@@ -15,7 +16,7 @@ import orjson
 from proxy.inbound.asgi import AgentConnection, Message, Send
 from proxy.outbound import errors
 from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
-from proxy.relay.faults.dialects import voice, wants_usage
+from proxy.relay.faults.dialects import script_for, wants_usage
 from proxy.relay.faults.script import WORDS, ErrorAnswer, ErrorScript, FaultedRequest
 from proxy.routing import headers as dress
 from proxy.wire import routes
@@ -57,14 +58,18 @@ class FaultInjector:
         body = request.body
         if not isinstance(body, bytes):
             body = b"".join([part async for part in body])
-        asked = self._asked(_read(body, request.headers))
-        play = _PLAYS.get(self._kind, _refuse)
-        return await play(_Stage(self._kind, voice(self._route.api), asked, request))
+        call = _FaultedCall(
+            kind=self._kind,
+            script=script_for(self._route.api),
+            request=self._faulted_request(_read(body, request.headers)),
+            read_timeout_s=request.timeouts.read_s,
+        )
+        return await _PLAYS.get(self._kind, _refuse)(call)
 
     async def aclose(self) -> None:
         """Do nothing: there is no connection."""
 
-    def _asked(self, body: Payload) -> FaultedRequest:
+    def _faulted_request(self, body: Payload) -> FaultedRequest:
         named = self._route.model or body.get("model")
         return FaultedRequest(
             model=named if isinstance(named, str) else "unknown",
@@ -74,19 +79,21 @@ class FaultInjector:
         )
 
 
-class _Stage:
-    """One call to be failed: who speaks, and what was asked."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FaultedCall:
+    """One call to be failed: its fault, its dialect's script, and what it asks for.
 
-    __slots__ = ("asked", "kind", "request", "voice")
+    ``read_timeout_s``: how long the call waits for a byte; None is for ever.
+    """
 
-    def __init__(
-        self, kind: FaultKind, voice: ErrorScript, asked: FaultedRequest, request: UpstreamRequest
-    ) -> None:
-        self.kind, self.voice, self.asked, self.request = kind, voice, asked, request
+    kind: FaultKind
+    script: ErrorScript
+    request: FaultedRequest
+    read_timeout_s: float | None
 
     @property
     def failure(self) -> ErrorAnswer:
-        return self.voice.errors(self.asked.model)[self.kind]
+        return self.script.errors(self.request.model)[self.kind]
 
     def body(self, status: int, payload: object, headers: Mapping[str, str]) -> UpstreamResponse:
         """Return a complete JSON answer."""
@@ -102,7 +109,7 @@ class _Stage:
 
     def events(self, events: Sequence[bytes], *, cut: bool = False) -> UpstreamResponse:
         """Return a stream, complete or truncated."""
-        kind = _SSE if self.asked.framed else _JSON
+        kind = _SSE if self.request.framed else _JSON
         return self._response(200, kind, {}, _Events(events, cut=cut))
 
     def _response(
@@ -138,33 +145,33 @@ class _Events:
         """Do nothing: there is no connection."""
 
 
-async def _refuse(stage: _Stage) -> UpstreamResponse:
-    failure = stage.failure
-    return stage.body(failure.status, failure.body, failure.headers)
+async def _refuse(call: _FaultedCall) -> UpstreamResponse:
+    failure = call.failure
+    return call.body(failure.status, failure.body, failure.headers)
 
 
-async def _break(stage: _Stage) -> UpstreamResponse:
+async def _break(call: _FaultedCall) -> UpstreamResponse:
     """Return an error inside a 200, after the first words if the request streams."""
-    if not stage.asked.streamed:
-        return await _refuse(stage)
-    return stage.events([*stage.voice.begun(stage.asked), stage.voice.breaking(stage.asked)])
+    if not call.request.streamed:
+        return await _refuse(call)
+    return call.events([*call.script.begun(call.request), call.script.breaking(call.request)])
 
 
-async def _truncate(stage: _Stage) -> UpstreamResponse:
-    if stage.asked.streamed:
-        return stage.events(stage.voice.begun(stage.asked), cut=True)
-    return stage.half(stage.voice.whole(stage.asked, "".join(WORDS)))
+async def _truncate(call: _FaultedCall) -> UpstreamResponse:
+    if call.request.streamed:
+        return call.events(call.script.begun(call.request), cut=True)
+    return call.half(call.script.whole(call.request, "".join(WORDS)))
 
 
-async def _say_nothing(stage: _Stage) -> UpstreamResponse:
+async def _say_nothing(call: _FaultedCall) -> UpstreamResponse:
     """Return a complete, valid answer without content."""
-    if stage.asked.streamed:
-        return stage.events(stage.voice.silence(stage.asked))
-    return stage.body(200, stage.voice.whole(stage.asked, ""), {})
+    if call.request.streamed:
+        return call.events(call.script.silence(call.request))
+    return call.body(200, call.script.whole(call.request, ""), {})
 
 
-async def _hang(stage: _Stage) -> NoReturn:
-    limit = stage.request.timeouts.read_s
+async def _hang(call: _FaultedCall) -> NoReturn:
+    limit = call.read_timeout_s
     try:
         async with asyncio.timeout(limit):
             await asyncio.Event().wait()
@@ -173,11 +180,11 @@ async def _hang(stage: _Stage) -> NoReturn:
     raise AssertionError("an event that nobody sets was set")
 
 
-async def _reset(_stage: _Stage) -> NoReturn:
+async def _reset(_stage: _FaultedCall) -> NoReturn:
     raise errors.ReadError("connection reset by peer")
 
 
-_PLAYS: Mapping[FaultKind, Callable[[_Stage], Awaitable[UpstreamResponse]]] = {
+_PLAYS: Mapping[FaultKind, Callable[[_FaultedCall], Awaitable[UpstreamResponse]]] = {
     "stream_error": _break,
     "truncation": _truncate,
     "empty": _say_nothing,
@@ -190,10 +197,10 @@ def _read(body: bytes, headers: dress.Pairs) -> Payload:
     encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
     try:
         undo = decoder(encodings, _REQUEST_LIMIT)
-        found = orjson.loads(undo.feed(body) if undo else body)
+        payload = orjson.loads(undo.feed(body) if undo else body)
     except (Unreadable, orjson.JSONDecodeError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return payload if isinstance(payload, dict) else {}
 
 
 def resetting(agent: AgentConnection, send: Send) -> Send:

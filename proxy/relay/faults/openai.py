@@ -1,4 +1,8 @@
-"""Errors, broken streams and empty answers of OpenAI's Chat Completions and Responses APIs."""
+"""Errors, broken streams and empty answers of OpenAI's Chat Completions and Responses APIs.
+
+After platform.openai.com/docs/guides/error-codes and the types of openai-python: types/chat,
+types/responses. An unknown model is a 400 in the Responses API.
+"""
 
 from __future__ import annotations
 
@@ -68,49 +72,49 @@ def chat_errors(model: str) -> Mapping[str, ErrorAnswer]:
     return _openai_errors(model, unknown_model=404)
 
 
-def _chat_chunk(asked: FaultedRequest, delta: Body | None, finish: str | None = None) -> bytes:
+def _chat_chunk(request: FaultedRequest, delta: Body | None, finish: str | None = None) -> bytes:
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
     chunk = {
         "id": f"chatcmpl-{DRILL_ID}",
         "object": "chat.completion.chunk",
         "created": CREATED_AT,
-        "model": asked.model,
+        "model": request.model,
         "choices": [] if delta is None else [choice],
     }
-    if asked.usage:
+    if request.usage:
         chunk["usage"] = NO_OUTPUT_USAGE if delta is None else None
     return data_event(chunk)
 
 
-def chat_begun(asked: FaultedRequest) -> list[bytes]:
+def chat_begun(request: FaultedRequest) -> list[bytes]:
     """Return the events of a stream that has begun to answer."""
-    start = _chat_chunk(asked, {"role": "assistant", "content": ""})
-    return [start, *(_chat_chunk(asked, {"content": word}) for word in WORDS)]
+    start = _chat_chunk(request, {"role": "assistant", "content": ""})
+    return [start, *(_chat_chunk(request, {"content": word}) for word in WORDS)]
 
 
-def chat_breaking(asked: FaultedRequest) -> bytes:
+def chat_breaking(request: FaultedRequest) -> bytes:
     """Return the event that breaks a stream with an error."""
-    return data_event(chat_errors(asked.model)["stream_error"].body)
+    return data_event(chat_errors(request.model)["stream_error"].body)
 
 
-def chat_silence(asked: FaultedRequest) -> list[bytes]:
+def chat_silence(request: FaultedRequest) -> list[bytes]:
     """Return a complete stream without any output."""
     return [
-        _chat_chunk(asked, {"role": "assistant", "content": ""}),
-        _chat_chunk(asked, {}, "stop"),
-        *([_chat_chunk(asked, None)] if asked.usage else []),
+        _chat_chunk(request, {"role": "assistant", "content": ""}),
+        _chat_chunk(request, {}, "stop"),
+        *([_chat_chunk(request, None)] if request.usage else []),
         b"data: [DONE]\n\n",
     ]
 
 
-def chat_whole(asked: FaultedRequest, text: str) -> Body:
+def chat_whole(request: FaultedRequest, text: str) -> Body:
     """Return a complete answer with this text."""
     message = {"role": "assistant", "content": text, "refusal": None}
     return {
         "id": f"chatcmpl-{DRILL_ID}",
         "object": "chat.completion",
         "created": CREATED_AT,
-        "model": asked.model,
+        "model": request.model,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
         "usage": NO_OUTPUT_USAGE,
     }
@@ -121,7 +125,7 @@ def responses_errors(model: str) -> Mapping[str, ErrorAnswer]:
     return _openai_errors(model, unknown_model=400)
 
 
-def _response(asked: FaultedRequest, status: str, text: str = "", **more: object) -> Body:
+def _response(request: FaultedRequest, status: str, text: str = "", **more: object) -> Body:
     done = status == "completed"
     usage = {
         "input_tokens": 1,
@@ -137,7 +141,7 @@ def _response(asked: FaultedRequest, status: str, text: str = "", **more: object
         "status": status,
         "error": None,
         "incomplete_details": None,
-        "model": asked.model,
+        "model": request.model,
         "output": [_item("completed", text)] if text else [],
         "parallel_tool_calls": True,
         "tool_choice": "auto",
@@ -148,8 +152,8 @@ def _response(asked: FaultedRequest, status: str, text: str = "", **more: object
 
 
 def _item(status: str, text: str) -> Body:
-    said = {"type": "output_text", "text": text, "annotations": []}
-    content = [said] if text else []
+    text_part = {"type": "output_text", "text": text, "annotations": []}
+    content = [text_part] if text else []
     return {
         "id": f"msg_{DRILL_ID}",
         "type": "message",
@@ -166,34 +170,34 @@ def _numbered(*events: tuple[str, Body], start: int = 0) -> list[bytes]:
     ]
 
 
-def responses_begun(asked: FaultedRequest) -> list[bytes]:
+def responses_begun(request: FaultedRequest) -> list[bytes]:
     """Return the events of a stream that has begun to answer."""
     at = {"item_id": f"msg_{DRILL_ID}", "output_index": 0, "content_index": 0}
     nothing = {"type": "output_text", "text": "", "annotations": []}
     return _numbered(
-        ("response.created", {"response": _response(asked, "in_progress")}),
-        ("response.in_progress", {"response": _response(asked, "in_progress")}),
+        ("response.created", {"response": _response(request, "in_progress")}),
+        ("response.in_progress", {"response": _response(request, "in_progress")}),
         ("response.output_item.added", {"output_index": 0, "item": _item("in_progress", "")}),
         ("response.content_part.added", {**at, "part": nothing}),
         *(("response.output_text.delta", {**at, "delta": word, "logprobs": []}) for word in WORDS),
     )
 
 
-def responses_breaking(asked: FaultedRequest) -> bytes:
+def responses_breaking(request: FaultedRequest) -> bytes:
     """Return the event that breaks a stream with an error."""
     error = {"code": "server_error", "message": "The model had an error. Please try again."}
-    failed = {"response": _response(asked, "failed", error=error)}
+    failed = {"response": _response(request, "failed", error=error)}
     return _numbered(("response.failed", failed), start=4 + len(WORDS))[0]
 
 
-def responses_silence(asked: FaultedRequest) -> list[bytes]:
+def responses_silence(request: FaultedRequest) -> list[bytes]:
     """Return a complete stream without any output."""
     return _numbered(
-        ("response.created", {"response": _response(asked, "in_progress")}),
-        ("response.completed", {"response": _response(asked, "completed")}),
+        ("response.created", {"response": _response(request, "in_progress")}),
+        ("response.completed", {"response": _response(request, "completed")}),
     )
 
 
-def responses_whole(asked: FaultedRequest, text: str) -> Body:
+def responses_whole(request: FaultedRequest, text: str) -> Body:
     """Return a complete answer with this text."""
-    return _response(asked, "completed", text)
+    return _response(request, "completed", text)

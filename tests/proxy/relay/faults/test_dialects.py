@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from proxy.relay.faults.dialects import CHAT, VOICES, voice, wants_usage
+from proxy.relay.faults.dialects import CHAT, SCRIPTS, script_for, wants_usage
 from proxy.relay.faults.script import FaultedRequest
 from truezero.models import FaultKind
 
@@ -14,22 +14,22 @@ WITHOUT_ERROR = {"truncation", "empty", "hang", "reset"}  # played on the connec
 
 
 def test_an_unlisted_api_is_answered_as_chat() -> None:
-    assert voice("opaque") is CHAT
-    assert voice("anthropic.messages") is VOICES["anthropic.messages"]
+    assert script_for("opaque") is CHAT
+    assert script_for("anthropic.messages") is SCRIPTS["anthropic.messages"]
 
 
-@pytest.mark.parametrize("api", VOICES)
+@pytest.mark.parametrize("api", SCRIPTS)
 def test_every_dialect_words_every_error(api: str) -> None:
-    errors = voice(api).errors("some-model")
+    errors = script_for(api).errors("some-model")
     assert set(errors) >= set(get_args(FaultKind)) - WITHOUT_ERROR
     assert "some-model" in str(errors["model_not_found"].body)
 
 
-@pytest.mark.parametrize("api", VOICES)
+@pytest.mark.parametrize("api", SCRIPTS)
 def test_a_whole_answer_holds_its_text(api: str) -> None:
     request = FaultedRequest(model="m", streamed=False)
-    assert "spoken" in str(voice(api).whole(request, "spoken"))
-    assert "spoken" not in str(voice(api).whole(request, ""))
+    assert "spoken" in str(script_for(api).whole(request, "spoken"))
+    assert "spoken" not in str(script_for(api).whole(request, ""))
 
 
 def test_usage_is_asked_for_in_the_streams_options() -> None:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from proxy.relay.faults.dialects import VOICES
+from proxy.relay.faults.dialects import SCRIPTS
 from proxy.relay.faults.script import WAIT_S
 from tests.fakes import caller
 from tests.fakes.answers import Api
@@ -395,9 +395,9 @@ def test_a_reset_agent_finds_its_call_recorded(house: Service) -> None:
         assert len(exchanges(house, registered)) == number
 
 
-@pytest.mark.parametrize("api", VOICES)
-def test_every_voice_has_words_for_every_refusal(api: str) -> None:
-    assert set(VOICES[api].errors("m")) == {*REFUSALS, "stream_error"}
+@pytest.mark.parametrize("api", SCRIPTS)
+def test_every_script_has_words_for_every_refusal(api: str) -> None:
+    assert set(SCRIPTS[api].errors("m")) == {*REFUSALS, "stream_error"}
 
 
 def test_every_kind_is_tested_here() -> None:
@@ -409,7 +409,7 @@ def test_the_page_on_drills_states_the_statuses() -> None:
     table = page.partition("<!-- statuses -->\n")[2].partition("<!-- /statuses -->")[0]
     rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
     spoken = ("openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent")
-    errors = [VOICES[api].errors("m") for api in spoken]
+    errors = [SCRIPTS[api].errors("m") for api in spoken]
     assert rows == [
         [kind, *(str(said[kind].status) for said in errors)] for kind in (*REFUSALS, "stream_error")
     ]
