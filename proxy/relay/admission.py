@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("truezero")
 
 TTL_S = 1.0  # in which every process sees that a key was revoked
-_PATIENCE_S = 2.0  # for a database that does not answer: agents are served all the same
-_MOST = 100_000  # rollouts remembered; a bound, not a policy
+_LOOKUP_TIMEOUT_S = 2.0  # for a database that does not answer: agents are served all the same
+_STATES_LIMIT = 100_000  # rollouts remembered; a bound, not a policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState:
-    """How one rollout stands.
+    """One rollout's access, and its fault, as they are stored.
 
     ``ends_at``: from when its key and secret open nothing, in epoch seconds. ``upstream``:
     the only one they open; None is any. ``fault``: what its agent is drilled with.
@@ -40,18 +40,18 @@ class AccessState:
 
 
 class AccessUnknownError(Exception):
-    """The database could not be asked."""
+    """The database did not answer."""
 
 
 OPEN_ACCESS = AccessState()
 
 
 class Access:
-    """Every rollout's standing, as one process sees it.
+    """Every rollout's access state, as one process knows it.
 
     Arguments:
-        look_up: a rollout's standing as it is stored, None where it is unknown; asked in
-            threads; raises AwayError.
+        look_up: a rollout's state as it is stored, None where it is unknown; called in
+            threads; raises AccessUnknownError.
         count: counts one more call of a drilled rollout, in every process; likewise.
         wall: seconds since the epoch.
         clock: monotonic seconds.
@@ -71,13 +71,13 @@ class Access:
         self._wall = wall
         self._clock = clock
         self._ttl_s = ttl_s
-        self._seen: dict[str, tuple[float, AccessState]] = {}
-        self._asking: dict[str, asyncio.Task[AccessState]] = {}
+        self._states: dict[str, tuple[float, AccessState]] = {}
+        self._lookups: dict[str, asyncio.Task[AccessState]] = {}
         self._watched: set[str] = set()
 
     def changed(self, rollout_id: str) -> None:
         """Forget what is known of a rollout, and look at its unproven calls too."""
-        self._seen.pop(rollout_id, None)
+        self._states.pop(rollout_id, None)
         self._watched.add(rollout_id)
 
     def watch(self, drilled: Iterable[str]) -> None:
@@ -96,18 +96,18 @@ class Access:
         """
         if not target.proven:
             return
-        standing = await self._of(target.rollout_id)
-        if standing.ends_at is not None and standing.ends_at <= self._wall():
+        state = await self._state(target.rollout_id)
+        if state.ends_at is not None and state.ends_at <= self._wall():
             raise Refusal(
                 403,
                 "rollout_ended",
                 "this rollout has ended: its key and its base_url open nothing any more",
             )
-        if standing.upstream not in (None, target.upstream.name):
+        if state.upstream not in (None, target.upstream.name):
             raise Refusal(
                 403,
                 "upstream_not_allowed",
-                f"this rollout was registered for the upstream {standing.upstream!r} and its key "
+                f"this rollout was registered for the upstream {state.upstream!r} and its key "
                 "opens no other",
             )
 
@@ -115,7 +115,7 @@ class Access:
         """Count a call of a drilled agent; what befalls it, if anything does."""
         if target.role != AGENT or routes.route(method, target.path).kind is not Kind.INFERENCE:
             return None
-        fault = (await self._of(target.rollout_id)).fault
+        fault = (await self._state(target.rollout_id)).fault
         if fault is None:
             return None
         try:
@@ -126,30 +126,30 @@ class Access:
 
     async def drilled(self, target: Target) -> bool:
         """Whether failures are to be played to this rollout's agent."""
-        return (await self._of(target.rollout_id)).fault is not None
+        return (await self._state(target.rollout_id)).fault is not None
 
-    async def _of(self, rollout_id: str) -> AccessState:
-        known = self._seen.get(rollout_id)
-        if known is not None and self._clock() - known[0] < self._ttl_s:
-            return known[1]
-        task = self._asking.get(rollout_id)
+    async def _state(self, rollout_id: str) -> AccessState:
+        cached = self._states.get(rollout_id)
+        if cached is not None and self._clock() - cached[0] < self._ttl_s:
+            return cached[1]
+        task = self._lookups.get(rollout_id)
         if task is None:
-            task = asyncio.create_task(self._ask(rollout_id))
-            self._asking[rollout_id] = task
-            task.add_done_callback(lambda _done: self._asking.pop(rollout_id, None))
+            task = asyncio.create_task(self._fetch(rollout_id))
+            self._lookups[rollout_id] = task
+            task.add_done_callback(lambda _done: self._lookups.pop(rollout_id, None))
         return await asyncio.shield(task)
 
-    async def _ask(self, rollout_id: str) -> AccessState:
-        """Ask the database; while it is away, what was known last stands."""
+    async def _fetch(self, rollout_id: str) -> AccessState:
+        """Read the state from the database; while it is away, the last known one holds."""
         before = self._clock()
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                found = await asyncio.to_thread(self._look_up, rollout_id)
+            async with asyncio.timeout(_LOOKUP_TIMEOUT_S):
+                stored = await asyncio.to_thread(self._look_up, rollout_id)
         except (AccessUnknownError, TimeoutError) as error:
-            log.warning("a rollout's standing cannot be looked up: %s", type(error).__name__)
-            return self._seen.get(rollout_id, (before, OPEN_ACCESS))[1]
-        if len(self._seen) > _MOST:
-            self._seen.clear()
-        standing = found or OPEN_ACCESS
-        self._seen[rollout_id] = (before, standing)
-        return standing
+            log.warning("a rollout's access state cannot be looked up: %s", type(error).__name__)
+            return self._states.get(rollout_id, (before, OPEN_ACCESS))[1]
+        if len(self._states) > _STATES_LIMIT:
+            self._states.clear()
+        state = stored or OPEN_ACCESS
+        self._states[rollout_id] = (before, state)
+        return state

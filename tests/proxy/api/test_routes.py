@@ -71,7 +71,7 @@ class Service:
             time.sleep(0.005)
         empty(self.database)
         self.app._database.calls.forget_rollouts()
-        self.app._access._seen.clear()
+        self.app._access._states.clear()
         self.app.control_plane().services.batches._summaries.clear()
         self.provider.requests.clear()
         self.provider.plays(answers.healthy)
