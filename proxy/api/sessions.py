@@ -69,8 +69,8 @@ class Sessions:
     def _name(self, session: str) -> str:
         return self._seal(b"name", session)[:32]
 
-    def _seal(self, what: bytes, text: str) -> str:
-        return hmac.digest(self.key, what + b"\0" + text.encode(), hashlib.sha256).hex()
+    def _seal(self, purpose: bytes, text: str) -> str:
+        return hmac.digest(self.key, purpose + b"\0" + text.encode(), hashlib.sha256).hex()
 
 
 def _end(session: str) -> int:

@@ -116,8 +116,8 @@ class WebSocketCapture:
         self._api = api
         self._new_call = new_call
         self._salt = salt
-        kept = [pair for pair in headers if pair[0] not in (b"content-type", b"content-encoding")]
-        self._headers: Headers = (*kept, *_SSE)
+        pairs = [pair for pair in headers if pair[0] not in (b"content-type", b"content-encoding")]
+        self._headers: Headers = (*pairs, *_SSE)
         self._session = _Session(model)
         self._calls: list[_OpenCall] = []
         self._finished: deque[str] = deque(maxlen=64)  # response ids; late events name them

@@ -175,7 +175,7 @@ class Dashboard:
 
         def read() -> Awaitable[page_queries.RolloutQuery]:
             return self._queries.read(
-                page_queries.found,
+                page_queries.list_rollouts,
                 filters,
                 search=search,
                 offset=(number - 1) * ROLLOUTS,

@@ -44,7 +44,7 @@ def upstream_healths(
     for call in calls:
         by_name[call["upstream"]].append(call)
     ranked = sorted(by_name.items(), key=lambda item: (-len(item[1]), item[0]))
-    return [_health(name, upstreams.get(name), of_it) for name, of_it in ranked]
+    return [_health(name, upstreams.get(name), group) for name, group in ranked]
 
 
 def _health(name: str, upstream: Upstream | None, calls: Sequence[Facts]) -> UpstreamHealth:

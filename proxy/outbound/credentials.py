@@ -100,16 +100,16 @@ class AwsSigner:
 
     def _signed(self, host: str, method: str, url: str, headers: Pairs, body: bytes) -> Pairs:
         credentials, region = self._frozen_credentials(), self._region(host)
-        kept = [pair for pair in headers if pair[0] not in SIGNATURE_HEADERS]
+        unsigned_headers = [pair for pair in headers if pair[0] not in SIGNATURE_HEADERS]
         request = import_module("botocore.awsrequest").AWSRequest(method, url, data=body)
-        for name, value in kept:
+        for name, value in unsigned_headers:
             if name in (b"host", b"content-type") or name.startswith(b"x-amz"):
                 request.headers.add_header(name.decode("latin-1"), value.decode("latin-1"))
         auth = import_module("botocore.auth").SigV4Auth(credentials, _SERVICE, region)
         auth.add_auth(request)
         added = {name.lower(): value for name, value in request.headers.items()}
         signature = [name.decode() for name in sorted(SIGNATURE_HEADERS) if name.decode() in added]
-        return kept + [(name.encode(), added[name].encode()) for name in signature]
+        return unsigned_headers + [(name.encode(), added[name].encode()) for name in signature]
 
     def _frozen_credentials(self) -> Any:
         """Return the current credentials; botocore renews them before they expire."""

@@ -33,8 +33,8 @@ class Backlog:
         self._spilled = 0
         self._in_memory: deque[Exchange] = deque()  # newer than those in the spill
         self._gaps: dict[str, Gap] = {}  # by rollout, not yet in the database
-        self._kept: Counter[str] = Counter()  # calls kept, by rollout
-        self._kept_open: set[str] = set()  # those of them that have not ended
+        self._call_counts: Counter[str] = Counter()  # calls kept, by rollout
+        self._open_ids: set[str] = set()  # those of them that have not ended
 
     def __len__(self) -> int:
         return self._spilled + len(self._in_memory)
@@ -47,7 +47,7 @@ class Backlog:
     def missing(self, rollout_id: str) -> int:
         """Return how many calls of a rollout were served but are not in the database."""
         gap = self._gaps.get(rollout_id)
-        return self._kept[rollout_id] + (gap.count if gap else 0)
+        return self._call_counts[rollout_id] + (gap.count if gap else 0)
 
     def activate(self, exchanges: Sequence[Exchange]) -> None:
         """Keep the exchanges of the first commit that failed."""
@@ -123,12 +123,12 @@ class Backlog:
                 self._lose(exchange)
 
     def _count(self, exchange: Exchange) -> None:
-        if exchange.id not in self._kept_open:
-            self._kept[exchange.rollout_id] += 1
+        if exchange.id not in self._open_ids:
+            self._call_counts[exchange.rollout_id] += 1
         if exchange.ending is None:
-            self._kept_open.add(exchange.id)
+            self._open_ids.add(exchange.id)
         else:
-            self._kept_open.discard(exchange.id)
+            self._open_ids.discard(exchange.id)
 
     def _lose(self, exchange: Exchange) -> None:
         add_gap(self._gaps, exchange)
@@ -144,8 +144,8 @@ class Backlog:
     def _deactivate(self) -> None:
         if self._spill is not None:
             self._spill.close()
-        self._kept.clear()
-        self._kept_open.clear()
+        self._call_counts.clear()
+        self._open_ids.clear()
         self.active = False
 
 

@@ -129,15 +129,15 @@ class ProxiedCall:
             signer = None
         upload = Upload(self._receive, self._progress, self._watch, context.limits.body_bytes)
         body = await upload.receive()
-        asks = (upload.arriving or observer.asked_to_stream()) and usage_injection.may_inject(
+        adds_usage = (upload.arriving or observer.asked_to_stream()) and usage_injection.may_inject(
             upstream, method, target.path, headers
         )
         self._progress.open(self._call.id)
-        if upload.arriving and (asks or (signer is not None and signer.whole_body)):
+        if upload.arriving and (adds_usage or (signer is not None and signer.whole_body)):
             body = await upload.whole(body)
-        if asks and observer.asked_to_stream() and (asking := with_usage(body)) is not None:
+        if adds_usage and observer.asked_to_stream() and (new_body := with_usage(body)) is not None:
             self._usage_added = True
-            body, headers = asking, dress.with_length(headers, len(asking))
+            body, headers = new_body, dress.with_length(headers, len(new_body))
         if signer is not None:
             headers = await signer.sign(
                 upstream=upstream, method=method, target=forwarded, headers=headers, body=body

@@ -207,8 +207,8 @@ class UpstreamHandshake:
         if self._call.falls_back and refused.status in NO_SOCKET:
             raise use_http(self._target.upstream.name, refused.status, self._call.id)
         headers = dress.for_agent(refused.headers, self._call.id)
-        kept = [pair for pair in headers if pair[0] != b"content-length"]
-        await send_response(send, refused.status, kept, refused.body, to=WEBSOCKET)
+        passed_headers = [pair for pair in headers if pair[0] != b"content-length"]
+        await send_response(send, refused.status, passed_headers, refused.body, to=WEBSOCKET)
 
     def _unopened(self, unreachable: WebSocketUnreachableError) -> Refusal:
         name = self._target.upstream.name

@@ -219,11 +219,11 @@ def _upstream(path: bytes, upstreams: Mapping[str, Upstream]) -> tuple[Upstream,
     upstream = upstreams.get(name)
     if upstream is None:
         known = ", ".join(sorted(upstreams))
-        shown = name if name.isascii() and name.isprintable() else "that"
+        display_name = name if name.isascii() and name.isprintable() else "that"
         raise Refusal(
             404,
             "unknown_upstream",
-            f"{shown[:64]!r} is not an upstream; known upstreams: {known}",
+            f"{display_name[:64]!r} is not an upstream; known upstreams: {known}",
         )
     if upstream.url is None:
         variable = f"TRUEZERO_UPSTREAM_{name.upper().replace('-', '_')}"

@@ -75,7 +75,7 @@ def in_flight(connection: Connection, batch: str | None = None) -> int:
     return connection.scalar(query) or 0
 
 
-def found(
+def list_rollouts(
     connection: Connection,
     filters: Mapping[str, str],
     *,

@@ -304,6 +304,6 @@ def open_exchange_of(row: RowMapping) -> Exchange:
 
 def lost_row(row: RowMapping) -> dict[str, Any]:
     """Return a row of `open_calls` as columns of `exchanges`, its ending `lost`."""
-    kept = {name: value for name, value in row.items() if name != "worker"}
+    columns = {name: value for name, value in row.items() if name != "worker"}
     unknown = {"request_bytes": 0, "response_bytes": 0, "injected": False}
-    return {**kept, **unknown, "ending": "lost", "usage_source": "absent"}
+    return {**columns, **unknown, "ending": "lost", "usage_source": "absent"}

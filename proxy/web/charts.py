@@ -37,18 +37,18 @@ class Bar:
     label: str
 
 
-def bar(counts: Iterable[tuple[Badge, int]], what: str) -> Bar:
+def bar(counts: Iterable[tuple[Badge, int]], noun: str) -> Bar:
     """Lay counts out as a bar; small ones are widened to stay visible."""
-    shown = [(badge, count) for badge, count in counts if count]
-    total = sum(count for _, count in shown)
-    wide = [max(_MIN_WIDTH, 100 * count / total) for _, count in shown]
-    scale = 100 / sum(wide) if wide else 1
+    nonzero = [(badge, count) for badge, count in counts if count]
+    total = sum(count for _, count in nonzero)
+    widths = [max(_MIN_WIDTH, 100 * count / total) for _, count in nonzero]
+    scale = 100 / sum(widths) if widths else 1
     segments, x = [], 0.0
-    for (badge, count), width in zip(shown, wide, strict=True):
+    for (badge, count), width in zip(nonzero, widths, strict=True):
         segments.append(Segment(badge=badge, count=count, x=x, width=width * scale))
         x += width * scale
-    parts = ", ".join(f"{count:,} {badge.label}" for badge, count in shown)
-    return Bar(segments=segments, total=total, label=f"{format.plural(total, what)}: {parts}")
+    parts = ", ".join(f"{count:,} {badge.label}" for badge, count in nonzero)
+    return Bar(segments=segments, total=total, label=f"{format.plural(total, noun)}: {parts}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,10 +182,10 @@ _PROVED: Mapping[str, str] = {
 
 
 def _failed(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
-    proved = _PROVED.get(verdict["rule"], "The provider failed this rollout")
+    statement = _PROVED.get(verdict["rule"], "The provider failed this rollout")
     cause = (verdict["subcategory"] or "").replace("_", " ")
-    what = (verdict["error"] or "").partition(": ")[2] or verdict["fingerprint"]
-    return f"{proved} ({cause}: {what}), so its score does not count."
+    detail = (verdict["error"] or "").partition(": ")[2] or verdict["fingerprint"]
+    return f"{statement} ({cause}: {detail}), so its score does not count."
 
 
 def _suspected(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:

@@ -115,16 +115,16 @@ class UsageFilter:
         return held
 
     def _events(self, chunk: bytes, unsearched: int) -> list[bytes]:
-        kept = []
+        events = []
         start = 0
         for end in _event_ends(chunk, unsearched):
-            kept.append(self._event(chunk[start:end]))
+            events.append(self._event(chunk[start:end]))
             start = end
         self._held = chunk[start:]
         if len(self._held) > _HELD_LIMIT:
             self._passed = self._held[1 - _END_BYTES :]
-            kept.append(self.flush())
-        return kept
+            events.append(self.flush())
+        return events
 
     def _pass(self, before: bytes, chunk: bytes) -> bytes:
         """Forward an event too long to be held up to its end, and go on behind it."""

@@ -69,10 +69,10 @@ class RequestWriter:
         may_repeat: bool,
     ) -> None:
         """Send a body as it arrives, after the parts that an earlier attempt has sent."""
-        again, upload.kept = upload.kept or [], [] if may_repeat else None
+        sent_parts, upload.replay = upload.replay or [], [] if may_repeat else None
         self._transport.write(head)
         sent = 0
-        for part in again:
+        for part in sent_parts:
             sent += self._write_part(upload, exchange, part, sent)
         async for part in upload.source:
             upload.remember(part)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from proxy.outbound import errors
 from proxy.outbound.transport import UpstreamRequest
 
-# A body that may have to be sent a second time (see `UploadFraming.kept`) is kept up to this size.
-_KEPT_BYTES = 4 * 1024 * 1024
+# A body that may have to be sent again (see `UploadFraming.replay`) is kept up to this size.
+_REPLAY_LIMIT = 4 * 1024 * 1024
 
 _LENGTH = b"\r\ncontent-length:"
 _CODING = b"\r\ntransfer-encoding:"
@@ -23,23 +23,23 @@ _EXPECT_A_BODY = frozenset({"POST", "PUT", "PATCH"})
 class UploadFraming:
     """A body that is still arriving while it is sent.
 
-    ``kept``: the parts sent so far, for as long as they may have to be sent again on another
+    ``replay``: the parts sent so far, for as long as they may have to be sent again on another
     connection; None once that is over.
     """
 
     def __init__(self, stream: AsyncIterable[bytes], length: int | None) -> None:
         self.source: AsyncIterator[bytes] = aiter(stream)
         self.length = length
-        self.kept: list[bytes] | None = []
-        self._kept_bytes = 0
+        self.replay: list[bytes] | None = []
+        self._replay_bytes = 0
 
     def remember(self, part: bytes) -> None:
         """Keep a part, unless too much has been kept already."""
-        if self.kept is not None:
-            self.kept.append(part)
-            self._kept_bytes += len(part)
-            if self._kept_bytes > _KEPT_BYTES:
-                self.kept = None
+        if self.replay is not None:
+            self.replay.append(part)
+            self._replay_bytes += len(part)
+            if self._replay_bytes > _REPLAY_LIMIT:
+                self.replay = None
 
     def framed(self, part: bytes) -> bytes:
         """Return the part as it is sent."""
@@ -76,7 +76,7 @@ class SerializedRequest(NamedTuple):
     @property
     def repeatable(self) -> bool:
         """Whether it could be sent again from the start."""
-        return self.upload is None or self.upload.kept is not None
+        return self.upload is None or self.upload.replay is not None
 
 
 def compose(

@@ -95,8 +95,8 @@ class _Pruning:
 
     def run(self) -> None:
         """Delete rollouts first, so that none is judged on a part of its calls."""
-        kept = self._database.read(_active_batches, self._before)
-        for ids in self._due(kept):
+        active_batches = self._database.read(_active_batches, self._before)
+        for ids in self._due(active_batches):
             self._count(exchanges=self._database.read(_calls_of, ids), rollouts=len(ids))
             if not self._dry_run:
                 self._step(_delete_rollouts, ids, self._before)
@@ -113,11 +113,11 @@ class _Pruning:
             self._count(events=deleted)
         self._step(_delete_breakers)
 
-    def _due(self, kept: frozenset[str]) -> Iterator[list[str]]:
+    def _due(self, active_batches: frozenset[str]) -> Iterator[list[str]]:
         after = (0.0, "")
         while page := self._database.read(_old_rollouts, self._before, after):
             after = page[-1][:2]
-            if ids := [name for _, name, batch in page if batch not in kept]:
+            if ids := [name for _, name, batch in page if batch not in active_batches]:
                 yield ids
 
     def _delete_orphans(self) -> None:

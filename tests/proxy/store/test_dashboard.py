@@ -38,7 +38,7 @@ def test_batches_come_newest_first_with_their_span(filled: Database) -> None:
 
 def test_a_search_takes_its_text_literally_and_in_any_case(filled: Database) -> None:
     def ids(filters: dict[str, str], search: str | None = None) -> list[str]:
-        page = filled.read(dashboard.found, filters, search=search)
+        page = filled.read(dashboard.list_rollouts, filters, search=search)
         assert page.total == len(page.rows)
         return [row["id"] for row in page.rows]
 

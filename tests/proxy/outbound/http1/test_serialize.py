@@ -99,7 +99,7 @@ def test_a_target_that_ends_its_line_is_refused(target: bytes) -> None:
 def test_what_was_sent_is_kept_up_to_a_bound() -> None:
     upload = UploadFraming(Parts(), None)
     upload.remember(b"x" * 4 * 1024 * 1024)
-    assert upload.kept is not None
+    assert upload.replay is not None
     upload.remember(b"x")
-    assert upload.kept is None
+    assert upload.replay is None
     assert not SerializedRequest(b"", b"", upload, False).repeatable
