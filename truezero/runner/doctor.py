@@ -210,23 +210,23 @@ def _ready(client: Client, transport: httpx.BaseTransport | None) -> DoctorCheck
             answer = http.get(f"{client.url}/readyz")
             ready = models.Ready.model_validate(answer.json())
         except (httpx.HTTPError, ValueError) as error:
-            told = f"no valid response from /readyz ({type(error).__name__})"
-            return DoctorCheck(name="ready", health="failed", told=told)
+            detail = f"no valid response from /readyz ({type(error).__name__})"
+            return DoctorCheck(name="ready", health="failed", told=detail)
     if ready.status == "ready":
-        told = "calls are recorded"
+        detail = "calls are recorded"
         if ready.gaps:
-            told += f"; calls not recorded since start: {ready.gaps}"
-        return DoctorCheck(name="ready", health="ok", told=told)
+            detail += f"; calls not recorded since start: {ready.gaps}"
+        return DoctorCheck(name="ready", health="ok", told=detail)
     missing = "database" if not ready.database else "recorder"
-    told = f"the {missing} is unavailable, so verdicts are undecided: see the service's log"
-    return DoctorCheck(name="ready", health="failed", told=told)
+    detail = f"the {missing} is unavailable, so verdicts are undecided: see the service's log"
+    return DoctorCheck(name="ready", health="failed", told=detail)
 
 
 def _token(error: ServiceError) -> DoctorCheck:
-    told = str(error)
+    detail = str(error)
     if error.status == 401:
-        told = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
-    return DoctorCheck(name="token", health="failed", told=told)
+        detail = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
+    return DoctorCheck(name="token", health="failed", told=detail)
 
 
 def _base_urls(
@@ -236,8 +236,8 @@ def _base_urls(
     names = [name for name in environment if name.endswith(("_BASE_URL", "_API_BASE"))]
     given = sorted(name for name in names if environment[name])
     if not given:
-        told = "no base URL variable is set; `truezero run` sets them"
-        yield DoctorCheck(name="base URLs", health="skipped", told=told)
+        detail = "no base URL variable is set; `truezero run` sets them"
+        yield DoctorCheck(name="base URLs", health="skipped", told=detail)
     for name in given:
         yield _base_url(name, environment[name], service, http)
 
@@ -249,11 +249,11 @@ def _base_url(name: str, url: str, service: str, http: httpx.Client) -> DoctorCh
         answer = http.get(f"{origin}/healthz")
         models.Alive.model_validate(answer.json())
     except httpx.HTTPError as error:
-        told = f"cannot reach {origin} ({type(error).__name__})"
-        return DoctorCheck(name=name, health="failed", told=told)
+        detail = f"cannot reach {origin} ({type(error).__name__})"
+        return DoctorCheck(name=name, health="failed", told=detail)
     except ValueError:
-        told = f"{origin} is not a truezero service: calls bypass the proxy and are not recorded"
-        return DoctorCheck(name=name, health="failed", told=told)
+        detail = f"{origin} is not a truezero service: calls bypass the proxy and are not recorded"
+        return DoctorCheck(name=name, health="failed", told=detail)
     other = "" if origin == service else f" (not {service})"
     return DoctorCheck(name=name, health="ok", told=f"points at the service at {origin}{other}")
 
@@ -288,12 +288,12 @@ def _upstreams(
     named = dict.fromkeys((*wanted.upstreams, *(upstream for upstream, _ in wanted.models)))
     keyed = [one for one in rollout.base_urls if _key(_provider(one), environment)]
     if not (named or keyed):
-        told = "no API key in the environment; use --upstream to check keys held by the service"
-        yield DoctorCheck(name="keys", health="skipped", told=told)
+        detail = "no API key in the environment; use --upstream to check keys held by the service"
+        yield DoctorCheck(name="keys", health="skipped", told=detail)
     for upstream in dict.fromkeys((*named, *keyed)):
         if upstream not in rollout.base_urls:
-            told = "unknown upstream, or its address is not configured"
-            yield DoctorCheck(name=upstream, health="failed", told=told)
+            detail = "unknown upstream, or its address is not configured"
+            yield DoctorCheck(name=upstream, health="failed", told=detail)
             continue
         probe = _probe(upstream, rollout, environment, http)
         yield from _check_upstream(
@@ -356,14 +356,14 @@ def _explain(answer: httpx.Response, probe: _Probe) -> str:
     refusal = answer.headers.get("x-truezero-refusal")
     if refusal is not None:
         return f"rejected by the proxy ({refusal}): {answer.json().get('detail', '')}"
-    told = _STATUS.get(answer.status_code, "unexpected response of the provider")
+    detail = _STATUS.get(answer.status_code, "unexpected response of the provider")
     if answer.status_code in (401, 403) and probe.held:
         variable = f"TRUEZERO_KEY_{probe.upstream.upper().replace('-', '_')}"
-        told = (
+        detail = (
             f"no valid key in the environment ({' or '.join(probe.provider.keys)}) nor in the "
             f"service ({variable})"
         )
-    return f"HTTP {answer.status_code}: {told}"
+    return f"HTTP {answer.status_code}: {detail}"
 
 
 _STATUS: Mapping[int, str] = {
@@ -407,8 +407,8 @@ def _model(probe: _Probe, model: str, there: frozenset[str]) -> DoctorCheck:
         if answer.status_code == 200:
             return DoctorCheck(name=name, health="ok", told="the model exists (alias)")
     elif not there:
-        told = "the provider's list of models is public: use --ask to check access"
-        return DoctorCheck(name=name, health="skipped", told=told)
+        detail = "the provider's list of models is public: use --ask to check access"
+        return DoctorCheck(name=name, health="skipped", told=detail)
     near = [one for one in sorted(there) if model.lower() in one.lower()][:3]
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return DoctorCheck(name=name, health="failed", told=f"the account has no such model{hint}")
