@@ -66,9 +66,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_ELSEWHERE.get(name, 'sdk.rollouts')}")
-    found = getattr(module, name)
-    globals()[name] = found  # asked for once
-    return found
+    attribute = getattr(module, name)
+    globals()[name] = attribute  # asked for once
+    return attribute
 
 
 def __dir__() -> list[str]:

@@ -214,13 +214,13 @@ def failed_attempt() -> OutcomeFacts:
 
 def rewards_of(scores: Mapping[str, Any]) -> dict[str, float] | None:
     """Inspect's scores as numbers, a dict's as ``scorer/key``; None where there is none."""
-    found = {
+    rewards = {
         name: number
         for scorer, score in scores.items()
         for name, value in _values(scorer, score.value)
         if (number := _number(value)) is not None
     }
-    return found or None
+    return rewards or None
 
 
 def _values(scorer: str, value: object) -> list[tuple[str, object]]:

@@ -102,18 +102,18 @@ def planned_attempts(tasks: Iterable[Task], name: Callable[[Task], str]) -> list
         ValueError: two tasks have the same name, so their attempts would be mixed up.
     """
     plan = [(name(task), task) for task in tasks]
-    seen: set[str] = set()
+    names: set[str] = set()
     for named, _ in plan:
-        if named in seen:
+        if named in names:
             raise ValueError(f"tasks: duplicate name {named!r}; pass name= to make names unique")
-        seen.add(named)
+        names.add(named)
     return plan
 
 
 @contextmanager
-def progress_table(total: int, shown: bool | None) -> Iterator[Callable[[Ran], None]]:
-    """Show a progress bar; by default (``shown`` is None) only on a terminal."""
-    if not (sys.stderr.isatty() if shown is None else shown):
+def progress_table(total: int, enabled: bool | None) -> Iterator[Callable[[Ran], None]]:
+    """Show a progress bar; by default (``enabled`` is None) only on a terminal."""
+    if not (sys.stderr.isatty() if enabled is None else enabled):
         yield lambda _ran: None
         return
     from rich.console import Console  # noqa: PLC0415  only loaded where it is drawn
@@ -127,7 +127,7 @@ def progress_table(total: int, shown: bool | None) -> Iterator[Callable[[Ran], N
         def tell(ran: Ran) -> None:
             health = "skipped" if ran.verdict is None else ran.verdict.health
             counts[health] = counts.get(health, 0) + 1
-            shown = ", ".join(f"{count} {name}" for name, count in counts.items())
-            progress.update(bar, advance=1, description=shown)
+            description = ", ".join(f"{count} {name}" for name, count in counts.items())
+            progress.update(bar, advance=1, description=description)
 
         yield tell

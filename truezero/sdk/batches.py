@@ -289,11 +289,11 @@ async def _unless(stop: asyncio.Event, seconds: float) -> None:
 
 def _or_raise(finished: Iterable[Ran | BaseException | None]) -> Iterator[Ran]:
     """Return the results, or raise the first error of the service."""
-    found = list(finished)
-    for one in found:
+    results = list(finished)
+    for one in results:
         if isinstance(one, BaseException):
             raise one
-    return (one for one in found if isinstance(one, Ran))
+    return (one for one in results if isinstance(one, Ran))
 
 
 # --- progress ------------------------------------------------------------------------------

@@ -42,6 +42,6 @@ def test_tasks_keep_their_order_and_need_names_of_their_own() -> None:
 
 
 def test_no_bar_is_drawn_where_none_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_table(1, shown=False):
+    with progress_table(1, enabled=False):
         pass
     assert capsys.readouterr() == ("", "")
