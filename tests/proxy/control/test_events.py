@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -30,8 +31,9 @@ def events_of(
     fields: dict[str, str] = {}
     with service.http.stream("GET", f"/batches/{batch}/events", params=params) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
-        live = False
+        live, deadline = False, time.monotonic() + 60
         for line in answer.iter_lines():
+            assert time.monotonic() < deadline, f"after 60 s only {received} came"
             if line == ": alive" and not live:
                 live = True
                 when_live()
