@@ -63,6 +63,7 @@ async def test_calls_are_in_flight_until_they_end() -> None:
         assert recorder.in_flight == 1
 
 
+@pytest.mark.reaches_in
 async def test_a_call_waits_as_long_as_its_commit_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     began = threading.Event()
 
