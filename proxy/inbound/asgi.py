@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+from proxy.routing.headers import Pairs
+
 Scope = dict[str, Any]
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Pairs = list[tuple[bytes, bytes]]
 Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
 AGENT_CONNECTION = "truezero.connection"

@@ -19,12 +19,13 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
-from proxy.inbound.asgi import Application, Pairs, Scope
+from proxy.inbound.asgi import Application, Scope
 from proxy.inbound.flow_control import FlowControl
 from proxy.inbound.request_cycle import RequestCycle
 from proxy.inbound.request_parser import RequestParser
 from proxy.inbound.response_framing import CONTENT_LENGTH
 from proxy.routing.errors import Refusal, problem
+from proxy.routing.headers import Pairs
 from proxy.routing.target import CACHED_BYTES
 
 HEAD_LIMIT = 64 * 1024  # bytes of one request's head, give or take one read

@@ -7,9 +7,10 @@ import logging
 from collections.abc import Callable
 from typing import Any, cast
 
-from proxy.inbound.asgi import AGENT_CONNECTION, Application, Message, Pairs, Scope
+from proxy.inbound.asgi import AGENT_CONNECTION, Application, Message, Scope
 from proxy.inbound.flow_control import FlowControl, wait_for_wake, wake_all
 from proxy.inbound.response_framing import CONNECTION, CONTENT_LENGTH, ResponseFraming
+from proxy.routing.headers import Pairs
 
 _log = logging.getLogger("uvicorn.error")
 

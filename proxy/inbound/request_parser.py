@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import httptools
 
-from proxy.inbound.asgi import Pairs
 from proxy.inbound.response_framing import CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING
+from proxy.routing.headers import Pairs
 
 _FRAMING = frozenset({CONTENT_LENGTH, TRANSFER_ENCODING})
 

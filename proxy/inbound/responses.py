@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from proxy.inbound.asgi import Pairs, Send
+from proxy.inbound.asgi import Send
 from proxy.routing.errors import Refusal, problem
+from proxy.routing.headers import Pairs
 
 HTTP = "http"
 WEBSOCKET = "websocket.http"  # the extension "Websocket Denial Response"

@@ -9,7 +9,6 @@ from proxy.inbound.asgi import (
     AGENT_CONNECTION,
     AgentConnection,
     Message,
-    Pairs,
     Receive,
     Scope,
     Send,
@@ -17,6 +16,7 @@ from proxy.inbound.asgi import (
 from proxy.inbound.responses import send_response
 from proxy.relay.context import AgentLeft, CallLimits
 from proxy.relay.progress import CallProgress, RelayState
+from proxy.routing.headers import Pairs
 
 # An error's body is short and costs nothing; it tells an empty account from a rate limit, which
 # its status alone does not. Agents that raise by the status hang up before they have read it.

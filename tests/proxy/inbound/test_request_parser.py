@@ -5,8 +5,8 @@ from __future__ import annotations
 import httptools
 import pytest
 
-from proxy.inbound.asgi import Pairs
 from proxy.inbound.request_parser import RequestParser
+from proxy.routing.headers import Pairs
 
 POST = b"POST /a?b HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Trailer: 1\r\n\r\n"
