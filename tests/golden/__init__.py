@@ -1,7 +1,8 @@
 """Golden files: the REST answers, command line, metrics, OpenAPI and tables that users rely on.
 
 Each subject has two files: its structure, and the sentences in it, so that rewording a sentence
-changes only the second. ``UPDATE_GOLDEN=1 pytest tests/test_golden.py`` rewrites them.
+changes only the second. ``UPDATE_GOLDEN=1 pytest tests/test_golden.py`` rewrites them,
+except ``seed_0_1_0.jsonl``, the first release's verdicts (see ``test_seed_policy.py``).
 """
 
 from __future__ import annotations
