@@ -61,6 +61,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         upstreams=parts.upstreams,
         policy=settings.policy,
         proof_required=settings.admin_token is not None,
+        registration_required=settings.require_registration,
         new_id=parts.new_id,
         wall=time.time,
         changed=parts.changed,

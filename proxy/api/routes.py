@@ -118,7 +118,10 @@ def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:
     async def outcome(
         rollout_id: Annotated[str, ROLLOUT_ID], request: models.OutcomeRequest
     ) -> dict[str, Any]:
-        """Report a rollout's outcome and return its result. Idempotent."""
+        """Report a rollout's outcome and return its result; register it if it is unknown.
+
+        Idempotent: the same outcome again has the same answer, a different one is 409.
+        """
         return await services.rollouts.report(rollout_id, request)
 
     @routes.get(

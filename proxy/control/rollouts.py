@@ -15,12 +15,14 @@ from proxy.control.pricing import PriceTable
 from proxy.control.queries import PAGE, Queries, unknown_rollout
 from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
+from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
 from proxy.store.database import Database
-from proxy.store.types import Registration, Row, as_json
+from proxy.store.types import Registration, Reported, Row, as_json
 from truezero import models
 
 _REMEMBERED = 100_000  # registered rollouts that are not looked up again
+_ATTRIBUTES = {"batch", "task", "attempt", "model"}  # of a registration, that an outcome states
 
 
 class RolloutService:
@@ -29,6 +31,7 @@ class RolloutService:
     Arguments:
         prices: what calls cost where the provider did not say.
         proof_required: base URLs carry the rollout's secret.
+        registration_required: an outcome registers no rollout.
         new_id: makes ids for rollouts registered without one.
         wall: seconds since the epoch.
         changed: called with a rollout whose key's validity or drill has changed.
@@ -44,6 +47,7 @@ class RolloutService:
         upstreams: Mapping[str, Upstream],
         prices: PriceTable,
         proof_required: bool,
+        registration_required: bool,
         new_id: Callable[[], str],
         wall: Callable[[], float],
         changed: Callable[[str], None],
@@ -55,6 +59,7 @@ class RolloutService:
         self._upstreams = upstreams
         self._prices = prices
         self._proof_required = proof_required
+        self._registration_required = registration_required
         self._new_id = new_id
         self._wall = wall
         self._changed = changed
@@ -84,11 +89,7 @@ class RolloutService:
             admit=lambda states: breakers.admit(record, states, now=now),
         )
         if registered.conflict:
-            raise Refusal(
-                409,
-                "rollout_exists",
-                f"rollout {rollout_id!r} already exists with different attributes",
-            )
+            raise _other_attributes(rollout_id)
         drilled = request.fault is not None
         if drilled:
             self._changed(rollout_id)
@@ -137,20 +138,23 @@ class RolloutService:
     async def report(self, rollout_id: str, request: models.OutcomeRequest) -> dict[str, Any]:
         """Store the outcome a runner reports and return the rollout's result.
 
+        An unknown rollout is registered: its agent may have made no call.
+
         Raises:
-            Refusal: 404 for an unknown rollout, 409 if it has a different outcome.
+            Refusal: 404 for an unknown rollout where registration is required, 409 if it has a
+                different outcome or other attributes, 422 for an id that no rollout can have.
         """
-        outcome = as_json(request.model_dump())
-        stored = await self._queries.run(
-            self._database.rollouts.report, rollout_id, outcome, now=self._wall()
+        outcome = as_json(request.model_dump(exclude=_ATTRIBUTES))
+        reported = await self._queries.run(
+            self._database.rollouts.report,
+            _nameable(rollout_id),
+            outcome,
+            now=self._wall(),
+            attributes=request.model_dump(include=_ATTRIBUTES, exclude_none=True),
+            registers=not self._registration_required,
         )
-        if stored is None:
-            raise unknown_rollout(rollout_id)
         self._changed(rollout_id)
-        if stored != outcome:
-            raise Refusal(
-                409, "outcome_exists", f"rollout {rollout_id!r} already has a different outcome"
-            )
+        _check_reported(rollout_id, reported, outcome)
         return await self._judge.result(rollout_id)
 
     async def exchanges(
@@ -218,6 +222,35 @@ class RolloutService:
             for name, upstream in self._upstreams.items()
             if upstream.url is not None
         }
+
+
+def _nameable(rollout_id: str) -> str:
+    """Return the id if an agent's calls could have it.
+
+    Raises:
+        Refusal: 422 otherwise.
+    """
+    try:
+        return checked_rollout(rollout_id)
+    except Refusal as refusal:
+        raise Refusal(422, "invalid", refusal.detail) from None
+
+
+def _check_reported(rollout_id: str, reported: Reported, outcome: str) -> None:
+    if reported.outcome is None:
+        raise unknown_rollout(rollout_id)
+    if reported.conflict:
+        raise _other_attributes(rollout_id)
+    if reported.outcome != outcome:
+        raise Refusal(
+            409, "outcome_exists", f"rollout {rollout_id!r} already has a different outcome"
+        )
+
+
+def _other_attributes(rollout_id: str) -> Refusal:
+    return Refusal(
+        409, "rollout_exists", f"rollout {rollout_id!r} already exists with different attributes"
+    )
 
 
 def _env(urls: Mapping[str, str], upstreams: Mapping[str, Upstream]) -> dict[str, str]:

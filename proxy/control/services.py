@@ -46,6 +46,7 @@ def compose(
     proof_required: bool,
     new_id: Callable[[], str],
     wall: Callable[[], float],
+    registration_required: bool = False,
     changed: Callable[[str], None] = lambda _rollout_id: None,
     leaving: Callable[[], bool] = lambda: False,
 ) -> ControlServices:
@@ -56,6 +57,7 @@ def compose(
         proof_required: base URLs carry the rollout's secret.
         new_id: makes ids for rollouts registered without one.
         wall: seconds since the epoch.
+        registration_required: an outcome registers no rollout.
         changed: called with a rollout whose key's validity or drill has changed.
         leaving: whether the process is about to end, and streams with it.
     """
@@ -67,7 +69,8 @@ def compose(
     )  # fmt: skip
     rollouts = RolloutService(
         queries=queries, database=database, judge=judge, keyring=keyring, upstreams=upstreams,
-        prices=prices, proof_required=proof_required, new_id=new_id, wall=wall, changed=changed,
+        prices=prices, proof_required=proof_required,
+        registration_required=registration_required, new_id=new_id, wall=wall, changed=changed,
     )  # fmt: skip
     batches = BatchService(
         queries=queries, database=database, judge=judge, policy=policy, wall=wall

@@ -14,7 +14,7 @@ from proxy.store.connections import Connections
 from proxy.store.locks import Lock, hold
 from proxy.store.statements import add
 from proxy.store.tables import rollouts, verdicts
-from proxy.store.types import Admit, Registered, Registration, Row
+from proxy.store.types import Admit, Registered, Registration, Reported, Row
 
 JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
 FILTERS: Mapping[str, ColumnElement[Any]] = {  # contract §2's names
@@ -53,30 +53,44 @@ class Rollouts:
                 if not added and any(row[name] != value for name, value in attributes.items()):
                     return Registered(conflict=True)
             else:
-                _update(connection, registration.id, registered=True, **attributes)
-                connection.execute(  # its verdict is outdated: attributes changed
-                    update(verdicts)
-                    .where(verdicts.c.rollout_id == registration.id)
-                    .values(calls=-1)
-                )
+                _fill_in(connection, registration.id, attributes)
             skipped = _admission(connection, registration, admit)
             _update(connection, registration.id, skipped=skipped)
         return Registered(skipped=skipped)
 
-    def report(self, rollout_id: str, outcome: str, *, now: float) -> str | None:
+    def report(
+        self,
+        rollout_id: str,
+        outcome: str,
+        *,
+        now: float,
+        attributes: Mapping[str, Any] | None = None,
+        registers: bool = False,
+    ) -> Reported:
         """Store a rollout's outcome, once.
 
-        Returns:
-            The outcome that stands now (JSON text), or None where no such rollout is known.
+        Arguments:
+            attributes: those of its registration that the report states, as columns; they fill
+                in a rollout that only its own traffic created.
+            registers: register a rollout that is unknown.
         """
+        attributes = attributes or {}
         with self._connections.writing() as connection:
             row = _row(connection, rollout_id, changing=True)
+            if row is None and registers:
+                fresh = {"id": rollout_id, "registered": True, "created_at": now, **attributes}
+                add(connection, rollouts, fresh)  # or its first call does, in another process
+                row = _row(connection, rollout_id, changing=True)
             if row is None:
-                return None
-            if row["outcome"] is not None:
-                return str(row["outcome"])
-            _update(connection, rollout_id, outcome=outcome, outcome_at=now)
-        return outcome
+                return Reported()
+            standing = row["outcome"]
+            if any(row[name] != value for name, value in attributes.items()):
+                if row["registered"] or standing is not None:
+                    return Reported(outcome=standing or outcome, conflict=True)
+                _fill_in(connection, rollout_id, attributes)
+            if standing is None:
+                _update(connection, rollout_id, outcome=outcome, outcome_at=now)
+        return Reported(outcome=standing or outcome)
 
     def is_registered(self, rollout_id: str) -> bool:
         """Whether a runner registered this rollout."""
@@ -180,6 +194,12 @@ def _row(connection: Connection, rollout_id: str, *, changing: bool = False) -> 
 
 def _update(connection: Connection, rollout_id: str, **values: Any) -> None:
     connection.execute(update(rollouts).where(rollouts.c.id == rollout_id).values(**values))
+
+
+def _fill_in(connection: Connection, rollout_id: str, attributes: Mapping[str, Any]) -> None:
+    """Register a rollout that exists, with these attributes; its verdict is then outdated."""
+    _update(connection, rollout_id, registered=True, **attributes)
+    connection.execute(update(verdicts).where(verdicts.c.rollout_id == rollout_id).values(calls=-1))
 
 
 def _admission(

@@ -63,6 +63,18 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The result of a report.
+
+    ``outcome`` is the one that stands now (JSON text), None where no such rollout is known.
+    ``conflict``: the rollout has other attributes than the report says.
+    """
+
+    outcome: str | None = None
+    conflict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCounts:
     """Counts over the whole store: rollouts by health, open and half-open breakers by phase."""
 

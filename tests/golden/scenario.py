@@ -355,6 +355,7 @@ class Scenario:
     def _strict(self) -> None:
         ask = self.player
         self._call("new")
+        ask.post("/rollouts/new/outcome", ZERO, title="an outcome where registration is required")
         ask.post("/rollouts", {"id": "new"})
         ask.post("/rollouts", {"id": "newer"}, title="registered too fast")
         self._call("new")

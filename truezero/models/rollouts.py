@@ -81,8 +81,16 @@ class RolloutRegistered(BaseModel):
 
 
 class OutcomeRequest(StrictRequest):
-    """`POST /rollouts/{id}/outcome`: what the runner observed; null where it did not count."""
+    """`POST /rollouts/{id}/outcome`: what the runner observed; null where it did not count.
 
+    A rollout that was not registered is registered with `batch`, `task`, `attempt` and `model`,
+    also one that made no call; of a registered one they must be the same, or left out.
+    """
+
+    batch: Name = None
+    task: Name = None
+    attempt: Count = None
+    model: Name = None
     status: ExecutionStatus
     termination_reason: TerminationReason | None = None
     prompts_executed: Count = None

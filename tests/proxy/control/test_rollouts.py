@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+from urllib.parse import quote
 
+import httpx
 import pytest
 
+from proxy.store.database import Database
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import Service, problem
@@ -100,6 +105,8 @@ def test_registration_can_be_required(services: Services) -> None:
     service = services(REQUIRE_REGISTRATION="1")
     problem(service.call("new"), 401, "unregistered_rollout")
     problem(service.http.get("/rollouts/new/verdict"), 404, "unknown_rollout")
+    problem(report(service, "new", batch="b"), 404, "unknown_rollout")
+    assert service.get("/rollouts")["items"] == []
     service.http.post("/rollouts", json={"id": "new"})
     assert service.call("new").status_code == 200
 
@@ -107,5 +114,90 @@ def test_registration_can_be_required(services: Services) -> None:
 def test_an_unknown_rollout_is_a_problem(service: Service) -> None:
     for path in ("verdict", "result", "exchanges"):
         problem(service.http.get(f"/rollouts/nobody/{path}"), 404, "unknown_rollout")
-    seen = {"status": "success"}
-    problem(service.http.post("/rollouts/nobody/outcome", json=seen), 404, "unknown_rollout")
+
+
+# --- outcomes of rollouts that nobody registered ---------------------------------------------
+
+
+def report(service: Service, rollout: str, **said: Any) -> httpx.Response:
+    zero = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0}}
+    return service.http.post(f"/rollouts/{quote(rollout, safe='')}/outcome", json=zero | said)
+
+
+def listed(service: Service, name: str) -> dict[str, Any]:
+    (item,) = (each for each in service.get("/rollouts")["items"] if each["id"] == name)
+    return {key: item[key] for key in ("batch", "task", "attempt", "model", "registered")}
+
+
+NAMED: dict[str, Any] = {"batch": "b", "task": "t", "attempt": 1, "model": "gpt-5"}
+
+
+def test_an_outcome_registers_a_rollout_that_made_no_call_and_finds_it(service: Service) -> None:
+    result = report(service, "a/b", **NAMED).json()
+    assert (result["error_category"], result["rewards"]) == ("suspected_api_error", None)
+    assert result["suspected_api_error_info"] is not None
+    assert listed(service, "a/b") == {**NAMED, "registered": True}
+    verdict = service.get("/rollouts/a%2Fb/verdict")
+    assert (verdict["rule"], verdict["batch"]) == ("zero_signal", "b")
+    assert (verdict["provisional"], verdict["scoreable"]) == (False, "no")
+    summary = service.get("/batches/b")
+    assert (summary["total"], summary["health"]) == (1, {"suspected_api_error": 1})
+    assert not service.get("/batches/b/check")["valid"]
+    assert report(service, "a/b", **NAMED).json() == result
+    assert report(service, "a/b").json() == result  # what it leaves out does not differ
+
+
+def test_an_outcome_may_register_without_a_batch(service: Service) -> None:
+    assert report(service, "r1").json()["error_category"] == "suspected_api_error"
+    nothing = dict.fromkeys(NAMED)
+    assert listed(service, "r1") == {**nothing, "registered": True}
+
+
+def test_outcomes_of_unregistered_rollouts_open_the_breaker_once_each(service: Service) -> None:
+    for name in ("r1", "r2", "r2", "r3", "r3", "r4"):
+        assert report(service, name, batch="b", model="gpt-5").status_code == 200
+    (lane,) = service.get("/batches/b/breaker")["lanes"]
+    assert (lane["phase"], lane["streak"]) == ("closed", 4)
+    report(service, "r5", batch="b", model="gpt-5")
+    (lane,) = service.get("/batches/b/breaker")["lanes"]
+    assert (lane["phase"], lane["tripped_by"]) == ("open", ["r1", "r2", "r3", "r4", "r5"])
+
+
+def test_the_verdict_on_an_outcome_that_registers_is_an_event_of_its_batch(
+    service: Service,
+) -> None:
+    for _ in range(2):
+        report(service, "r1", batch="b")
+    with closing(Database(service.database)) as database:
+        events, _ = database.events.of_batch("b", after=0)
+    assert [(event["kind"], event["rollout_id"]) for event in events] == [("verdict_given", "r1")]
+
+
+def test_an_outcome_fills_in_a_rollout_that_only_its_calls_created(service: Service) -> None:
+    service.call()
+    assert report(service, "r1", **NAMED).json()["rewards"] == {"reward": 0.0}
+    assert listed(service, "r1") == {**NAMED, "registered": True}
+    assert service.get("/batches/b")["health"] == {"healthy": 1}
+
+
+def test_an_outcome_cannot_say_otherwise_than_the_registration(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "r1", "batch": "b", "task": "t"})
+    problem(report(service, "r1", batch="c"), 409, "rollout_exists")
+    problem(service.http.get("/rollouts/r1/result"), 409, "no_outcome")
+    assert report(service, "r1", batch="b").status_code == 200
+    problem(report(service, "r1", task="u"), 409, "rollout_exists")
+    problem(report(service, "r1", batch="b", rewards={"reward": 1}), 409, "outcome_exists")
+
+
+def test_an_outcome_that_stands_keeps_the_batch_it_was_judged_in(service: Service) -> None:
+    service.call()
+    assert report(service, "r1").status_code == 200
+    problem(report(service, "r1", batch="b"), 409, "rollout_exists")
+    assert listed(service, "r1")["batch"] is None
+
+
+def test_an_outcome_of_an_id_that_no_rollout_can_have_is_a_problem(service: Service) -> None:
+    for name in ("x" * 201, "a\tb", "a\0b"):
+        problem(report(service, name), 422, "invalid")
+    assert service.get("/rollouts")["items"] == []
+    assert report(service, "x" * 200).status_code == 200

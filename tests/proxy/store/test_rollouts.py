@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch, Registration
+from proxy.store.types import CommitBatch, Registration, Reported
 from tests.proxy.store.records import FULL
+
+PATIENCE_S = 60.0
 
 
 def test_a_rollout_is_created_by_its_first_exchange(database: Database) -> None:
@@ -30,10 +38,84 @@ def test_registering_twice_is_harmless_with_the_same_facts_only(database: Databa
 
 
 def test_the_first_outcome_stands(database: Database) -> None:
-    assert database.rollouts.report("r1", "{}", now=1.0) is None
+    assert database.rollouts.report("r1", "{}", now=1.0) == Reported()
     database.rollouts.register(Registration(id="r1"), now=1.0)
-    assert database.rollouts.report("r1", '{"a":1}', now=1.0) == '{"a":1}'
-    assert database.rollouts.report("r1", '{"a":2}', now=2.0) == '{"a":1}'
+    assert database.rollouts.report("r1", '{"a":1}', now=1.0) == Reported(outcome='{"a":1}')
+    assert database.rollouts.report("r1", '{"a":2}', now=2.0) == Reported(outcome='{"a":1}')
+
+
+def race(*works: Callable[[], object]) -> list[object]:
+    """Begin them at the same moment, each in a thread of its own; returns what they return."""
+    start = threading.Barrier(len(works))
+
+    def run(work: Callable[[], object]) -> object:
+        start.wait(PATIENCE_S)
+        return work()
+
+    with ThreadPoolExecutor(len(works)) as threads:
+        return list(threads.map(run, works))
+
+
+def test_an_outcome_and_the_first_call_at_the_same_time_make_one_rollout(
+    database: Database,
+) -> None:
+    others = [Database(database.url) for _ in range(2)]
+    for number in range(8):
+        name = f"r{number}"
+        call = replace(FULL, id=name, rollout_id=name)
+        attributes = {"batch": "b"}
+        said, again = (
+            partial(
+                each.rollouts.report, name, "{}", now=2.0, attributes=attributes, registers=True
+            )
+            for each in (database, others[0])
+        )
+        write = partial(others[1].calls.write, CommitBatch(recorded=[call]), worker="w")
+        assert race(said, again, write) == [Reported(outcome="{}"), Reported(outcome="{}"), None]
+        found = database.rollouts.load(name)
+        assert found is not None
+        assert (found[0]["registered"], found[0]["outcome"]) == (True, "{}")
+        assert (found[1].batch, len(found[1].exchanges)) == ("b", 1)
+    for other in others:
+        other.close()
+
+
+def test_of_two_outcomes_at_the_same_time_one_stands_whole(database: Database) -> None:
+    other = Database(database.url)
+    for number in range(8):
+        name = f"r{number}"
+        told = [
+            partial(
+                each.rollouts.report, name, f'"{batch}"', now=1.0,
+                attributes={"batch": batch}, registers=True,
+            )
+            for each, batch in ((database, "b"), (other, "c"))
+        ]  # fmt: skip
+        first, second = race(*told)
+        row = database.rollouts.row(name)
+        assert row is not None
+        assert (row["batch"], row["outcome"]) in {("b", '"b"'), ("c", '"c"')}
+        lost = Reported(outcome=row["outcome"], conflict=True)
+        stood = Reported(outcome=row["outcome"])
+        assert [first, second] == ([stood, lost] if row["batch"] == "b" else [lost, stood])
+    other.close()
+
+
+def test_an_outcome_fills_in_what_traffic_created_and_nothing_else(database: Database) -> None:
+    def reported(batch: str, outcome: str = "{}") -> Reported:
+        return database.rollouts.report("r1", outcome, now=2.0, attributes={"batch": batch})
+
+    assert reported("b") == Reported()
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    assert reported("b") == Reported(outcome="{}")
+    assert database.rollouts.is_registered("r1")
+    assert reported("c") == Reported(outcome="{}", conflict=True)
+    database.rollouts.register(Registration(id="r2", batch="b"), now=1.0)
+    conflict = database.rollouts.report("r2", "{}", now=2.0, attributes={"task": "t"})
+    assert conflict.conflict
+    row = database.rollouts.row("r2")
+    assert row is not None
+    assert (row["outcome"], row["task"]) == (None, None)
 
 
 def test_a_revocation_is_never_postponed(database: Database) -> None:
