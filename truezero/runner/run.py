@@ -121,7 +121,9 @@ def run(job: Job, client: Client) -> Report:
         )
     with equipped(job.command, rollout, client.url) as equipment:
         ended, outcome = _run_command(equipment, job, client, rollout.id)
-    result, verdict = client.ended(rollout.id, **outcome)
+    # What it was registered with, for a service that no longer knows it.
+    named: OutcomeFacts = {"batch": job.batch, "task": job.task, "model": job.model, **outcome}
+    result, verdict = client.ended(rollout.id, **named)
     return Report(
         rollout_id=rollout.id, agent=equipment.agent, ended=ended, result=result, verdict=verdict
     )

@@ -100,8 +100,15 @@ class DrillFacts(RolloutFacts, total=False):
 
 
 class OutcomeFacts(TypedDict, total=False):
-    """Fields accepted by `POST /rollouts/{id}/outcome`; ``status`` is success by default."""
+    """Fields accepted by `POST /rollouts/{id}/outcome`; ``status`` is success by default.
 
+    ``batch``, ``task``, ``attempt`` and ``model`` register a rollout that was not registered.
+    """
+
+    batch: str | None
+    task: str | None
+    attempt: int | None
+    model: str | None
     status: models.ExecutionStatus
     termination_reason: models.TerminationReason | None
     prompts_executed: int | None

@@ -182,7 +182,8 @@ class _Rollout:
         self._registered = registered
 
     def _finish(self, outcome: OutcomeFacts) -> Story[models.Result]:
-        facts: OutcomeFacts = {**self._counted(outcome.get("status", "success")), **outcome}
+        counted = self._counted(outcome.get("status", "success"))
+        facts: OutcomeFacts = {**self._named, **counted, **outcome}
         self._ended = yield from endpoints.ended(self.id, **facts)
         return self._ended[0]
 
@@ -194,6 +195,16 @@ class _Rollout:
             yield from self._finish({})
         elif isinstance(error, Exception):
             yield from self._finish(outcome_of(error))
+
+    @property
+    def _named(self) -> OutcomeFacts:
+        """Return what it was registered with, for a service that no longer knows it."""
+        return {
+            "batch": self._facts.get("batch"),
+            "task": self._facts.get("task"),
+            "attempt": self._facts.get("attempt"),
+            "model": self._facts.get("model"),
+        }
 
     def _counted(self, status: models.ExecutionStatus) -> OutcomeFacts:
         """Return what the loop counted."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import pytest
+import respx
 
-from tests.truezero.sdk.test_client import VERDICT
+from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
 from truezero import models
-from truezero.runner.run import ProcessResult, Report, job_of, record
+from truezero.runner.run import Job, ProcessResult, Report, job_of, record, run
+from truezero.sdk.client import Client
 
 
 def report(health: str, transient: bool | None, code: int | None) -> Report:
@@ -58,3 +61,16 @@ def test_what_a_breaker_held_is_permanent() -> None:
 def test_the_dashes_before_a_command_are_no_part_of_it() -> None:
     assert job_of(["--", "agent", "--", "x"]).command == ("agent", "--", "x")
     assert job_of(["agent", "--json"]).command == ("agent", "--json")
+
+
+@respx.mock
+def test_what_the_rollout_was_registered_with_is_reported_with_its_outcome() -> None:
+    respx.post(f"{URL}/rollouts").respond(201, json=REGISTERED)
+    reported = respx.post(f"{URL}/rollouts/r/outcome").respond(json=RESULT)
+    respx.get(url__startswith=f"{URL}/rollouts/r/verdict").respond(json=VERDICT)
+    job = Job(command=("/nowhere/agent",), batch="b", task="t", model="m")
+    with Client(URL) as client:
+        assert run(job, client).ended.agent_code == 127
+    body = json.loads(reported.calls.last.request.content)
+    assert (body["batch"], body["task"], body["model"]) == ("b", "t", "m")
+    assert (body["status"], body["error"]) == ("setup_failed", "agent: command not found")

@@ -29,6 +29,15 @@ VERDICT: dict[str, object] = {
     "evidence": [], "classifier": "1",
 }  # fmt: skip
 
+REGISTERED: dict[str, object] = {
+    "id": "r", "key": "tz-key", "admitted": True, "error": None, "base_urls": {}, "env": {},
+}  # fmt: skip
+RESULT: dict[str, object] = {
+    "rollout_id": "r", "status": "success", "termination_reason": None, "rewards": None,
+    "eval": None, "error": None, "error_category": None, "api_error_info": None,
+    "suspected_api_error_info": None,
+}  # fmt: skip
+
 
 def exchange(number: int) -> dict[str, object]:
     unknown = (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 
 import pytest
+import respx
 
 import truezero
+from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
 from truezero.sdk.endpoints import OutcomeFacts
 from truezero.sdk.rollouts import Rollout, SyncPlayer, outcome_of
 
@@ -52,3 +55,21 @@ def test_a_rollout_knows_nothing_before_it_starts_and_no_result_before_it_ends()
         _ = rollout.id
     with pytest.raises(RuntimeError, match="has not finished"):
         _ = rollout.verdict
+
+
+@respx.mock
+def test_what_a_rollout_was_registered_with_is_reported_with_its_outcome() -> None:
+    respx.post(f"{URL}/rollouts").respond(201, json=REGISTERED)
+    reported = respx.post(f"{URL}/rollouts/r/outcome").respond(json=RESULT)
+    respx.get(url__startswith=f"{URL}/rollouts/r/verdict").respond(json=VERDICT)
+    with truezero.Client(URL) as client:
+        batch = client.batch("b", model="m")
+        with batch.rollout("t", attempt=2) as rollout:
+            rollout.finish(rewards=1.0)
+    body = json.loads(reported.calls.last.request.content)
+    assert {name: body[name] for name in ("batch", "task", "attempt", "model")} == {
+        "batch": "b",
+        "task": "t",
+        "attempt": 2,
+        "model": "m",
+    }
