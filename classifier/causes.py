@@ -22,7 +22,8 @@ _STATUS_ONLY: Final = {
     408: Subcategory.PROVIDER_ERROR,
     429: Subcategory.RATE_LIMIT,
 }
-_ANSWERING: Final = frozenset((Kind.INFERENCE, Kind.EMBEDDING))
+_ANSWERING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.EMBEDDING))
+_GENERATING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION))
 
 
 def status_only(status: int) -> Subcategory | None:
@@ -40,9 +41,9 @@ def classify(answer: Answer, *, stall_s: float = 60.0) -> Cause | None:
     """Classify a failed call; None when the provider did not fail it.
 
     A status from 400 on is a cause for every kind of call; an error inside a 200 only for
-    inference and embeddings, a flaw only for inference. A redirect is no failure:
-    the client follows it, and the next call is classified by itself. LOST is left to the
-    rollout's rules.
+    inference, its continuations and embeddings, a flaw only for the first two. A redirect is
+    no failure: the client follows it, and the next call is classified by itself. LOST is left
+    to the rollout's rules.
 
     Args:
         answer: the evidence of one call.
@@ -69,7 +70,7 @@ def _failure_without_error(answer: Answer, stall_s: float) -> CauseRow | None:
         return NO_ANSWER
     if answer.ending is not Ending.COMPLETE:
         return ENDINGS[answer.ending]
-    if answer.flaw is not None and answer.kind is Kind.INFERENCE:
+    if answer.flaw is not None and answer.kind in _GENERATING:
         return FLAWS[answer.flaw]
     return None
 

@@ -23,9 +23,14 @@ class Ending(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a call was for; only inference counts in a verdict."""
+    """What a call was for; only inference counts in a verdict.
+
+    A continuation belongs to the call that began its response, and counts with it.
+    """
 
     INFERENCE = "inference"
+    CONTINUATION = "continuation"  # GET /responses/{id}: fetches or cancels what a POST began
+    ACTIVITY = "activity"  # images, audio, video, batches, files: no tokens are read of them
     EMBEDDING = "embedding"
     PROBE = "probe"  # HEAD /, /models, count_tokens
     OTHER = "other"
@@ -166,6 +171,7 @@ class Exchange:
     finish_reason: str | None = None
     tool_calls: int | None = None  # calls the answer asked for; None when it could not be read
     output_seen: bool | None = None  # any text, reasoning or tool call; None when unreadable
+    content_seen: bool | None = None  # the same without reasoning; None when unreadable
     has_tools: bool | None = None  # the request offered tools
     cause: Cause | None = None  # None: no failure of the provider
     provider_request_id: str | None = None
@@ -173,6 +179,8 @@ class Exchange:
     response_bytes: int = 0
     request_digest: str | None = None  # salted; equal digests are the same request
     sdk_retry: int | None = None  # x-stainless-retry-count
+    response_digest: str | None = None  # salted, of the response's id (OpenAI Responses API)
+    pending: bool | None = None  # that response is queued or in progress; None elsewhere
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None
     injected: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -62,6 +63,11 @@ class CapturedRequest:
         """Return a salted digest by which a repeated request is known again."""
         line = self.call.method.encode() + b" " + self.call.path + b"\n"
         return self.body.digest(self._salt, line)
+
+    def salted(self, name: str) -> str:
+        """Return a salted 8-byte digest of a name."""
+        named = name.encode("utf-8", "replace")
+        return hashlib.blake2b(named, key=self._salt[:64], digest_size=8).hexdigest()
 
 
 def _retry_count(value: bytes | None) -> int | None:

@@ -63,6 +63,7 @@ def finished_exchange(
     call, route = request.call, request.route
     model, streamed, has_tools = request.body.fields()
     reading, complete, _ = result
+    response_id = route.continues or reading.response_id
     payloads = response.payloads
     # Whether the response was understood to where it went: no output then means none.
     understood = unreadable is None and (
@@ -94,6 +95,7 @@ def finished_exchange(
         finish_reason=reading.finish_reason,
         tool_calls=len(reading.calls) if understood else None,
         output_seen=reading.output if understood or reading.output else None,
+        content_seen=reading.content if understood or reading.content else None,
         has_tools=has_tools,
         cause=cause,
         provider_request_id=head.request_id,
@@ -101,6 +103,8 @@ def finished_exchange(
         response_bytes=size,
         request_digest=None if succeeded else request.digest(),
         sdk_retry=request.sdk_retry,
+        response_digest=None if response_id is None else request.salted(response_id),
+        pending=reading.pending,
         attribution=call.attribution,
         key_digest=call.key_digest,
         injected=call.injected,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from classifier.causes import classify
-from classifier.records import Answer, Cause, Ending, Exchange, Flaw, Kind, Timing
+from classifier.records import Answer, Cause, Ending, Exchange, Flaw, Timing
 from proxy.capture.call import Call, CapturedRequest
 from proxy.capture.exchange import finished_exchange, opened_exchange
 from proxy.capture.response_head import NO_HEAD, ResponseHead, request_id
@@ -169,9 +169,9 @@ class CallObserver:
         if success and flaw is None and response.payloads.error is None:
             return self._exchange(ending, at, result, None)
         # A flaw counts only where status and ending are good.
-        inference = self._request.route.kind is Kind.INFERENCE
-        counts = success and self._unreadable is None and inference
-        return self._exchange(ending, at, result, self._cause(ending, at, flaw if counts else None))
+        if not success or self._unreadable is not None:
+            flaw = None
+        return self._exchange(ending, at, result, self._cause(ending, at, flaw))
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
         payloads, request, head = self._response.payloads, self._request, self._head

@@ -129,6 +129,9 @@ exchanges = Table(
     Column("key_digest", _text(16)),
     Column("injected", Boolean, nullable=False),
     Column("deaf", _text(64)),
+    Column("content_seen", Boolean),
+    Column("response_digest", _text(32)),
+    Column("pending", Boolean),
     Index("exchanges_started", "started_at"),
     sqlite_with_rowid=False,
 )
@@ -236,7 +239,8 @@ def exchange_row(e: Exchange) -> tuple[Any, ...]:
         *((c.subcategory._value_, c.reason, c.transient, c.rule, c.code, c.retry_after_s)
           if c else (None,) * 6),
         e.provider_request_id, e.request_bytes, e.response_bytes, e.request_digest, e.sdk_retry,
-        e.attribution._value_, e.key_digest, e.injected, e.deaf,
+        e.attribution._value_, e.key_digest, e.injected, e.deaf, e.content_seen,
+        e.response_digest, e.pending,
     )  # fmt: skip
 
 
@@ -257,7 +261,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         total_tokens, input_total, output_total, usage_source, cost_usd, finish_reason,
         tool_calls, output_seen, has_tools, subcategory, reason, transient, rule, error_code,
         retry_after_s, provider_request_id, request_bytes, response_bytes, request_digest,
-        sdk_retry, attribution, key_digest, injected, deaf,
+        sdk_retry, attribution, key_digest, injected, deaf, content_seen, response_digest, pending,
     ) = row  # fmt: skip
     cause = None
     if subcategory:
@@ -279,9 +283,10 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
             reasoning_tokens, total_tokens, input_total, output_total, _SOURCES[usage_source],
             cost_usd,
         ),
-        finish_reason, tool_calls, _FLAGS[output_seen], _FLAGS[has_tools], cause,
-        provider_request_id, request_bytes, response_bytes, request_digest, sdk_retry,
-        _ATTRIBUTIONS[attribution], key_digest, bool(injected), deaf,
+        finish_reason, tool_calls, _FLAGS[output_seen], _FLAGS[content_seen], _FLAGS[has_tools],
+        cause, provider_request_id, request_bytes, response_bytes, request_digest, sdk_retry,
+        response_digest, _FLAGS[pending], _ATTRIBUTIONS[attribution], key_digest, bool(injected),
+        deaf,
     )  # fmt: skip
 
 

@@ -32,13 +32,17 @@ class Reading:
     The six token fields are the provider's own numbers. ``input_beside`` are input
     tokens that ``input_tokens`` leaves out (Gemini's tool use). ``input_total`` and
     ``output_total`` are set only where a provider states them and not their parts.
-    ``calls`` names each tool call once. ``understood`` is true once a payload had the
-    dialect's shape, ``ended`` once its terminal event came.
+    ``output`` is true once anything was generated, reasoning included; ``content`` once that
+    was more than reasoning: a text, a refusal, a tool call. ``calls`` names each tool call once.
+    ``understood`` is true once a payload had the dialect's shape, ``ended`` once its terminal
+    event came. ``response_id`` names a response that can be fetched later, ``pending`` says
+    whether it was still queued or in progress.
     """
 
     model: str | None = None
     finish_reason: str | None = None
     output: bool = False
+    content: bool = False
     calls: Set[Hashable] = frozenset()
     understood: bool = False
     ended: bool = False
@@ -52,6 +56,8 @@ class Reading:
     input_total: int | None = None
     output_total: int | None = None
     cost_usd: float | None = None
+    response_id: str | None = None
+    pending: bool | None = None
 
     def take_model(self, model: object) -> None:
         """Take the first usable model name (Azure's first chunk has ``""``)."""
@@ -72,9 +78,14 @@ class Reading:
         if not isinstance(self.calls, set):
             self.calls = set(self.calls)
         self.calls.add(key)
-        self.output = True
+        self.output = self.content = True
 
-    def note_output(self, text: object) -> None:
+    def note_content(self, text: object) -> None:
+        """Note that there is content where the value is a non-empty text or list."""
+        if text and isinstance(text, _TEXT_OR_LIST):
+            self.output = self.content = True
+
+    def note_reasoning(self, text: object) -> None:
         """Note that there is output where the value is a non-empty text or list."""
         if text and isinstance(text, _TEXT_OR_LIST):
             self.output = True
@@ -92,11 +103,12 @@ class Dialect:
 
     ``read`` adds one JSON object to a reading: a whole body, or one stream event with the
     event's name. ``totals`` returns all input and all output tokens of a reading. ``relevant``
-    matches, in the raw bytes of an event, anything that ``read`` needs once output has been
-    seen; an event without a match is not parsed. Each of its branches must begin with a quote:
-    a quote inside a JSON string is escaped, so a quoted key in the bytes is a key. None: every
-    event is relevant. ``cumulative`` means that each event repeats all counts, so that the
-    newest is kept, unparsed, in case the stream is cut. ``known`` is false for a format that
+    matches, in the raw bytes of an event, anything that ``read`` needs once content has been
+    seen, and ``relevant_reasoning`` while only reasoning has; an event without a match is not
+    parsed. Each of their branches must begin with a quote: a quote inside a JSON string is
+    escaped, so a quoted key in the bytes is a key. None: every event is relevant.
+    ``cumulative`` means that each event repeats all counts, so that the newest is kept,
+    unparsed, in case the stream is cut. ``known`` is false for a format that
     cannot be read. ``done`` is the data of a terminal event that is no JSON. ``shape_keys`` are
     top-level keys of which any identifies this dialect.
     """
@@ -105,6 +117,7 @@ class Dialect:
     read: Read
     totals: Totals
     relevant: re.Pattern[bytes] | None = None
+    relevant_reasoning: re.Pattern[bytes] | None = None
     cumulative: bool = False
     known: bool = True
     done: bytes | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import orjson
 
 from classifier.records import ProviderError
@@ -37,10 +39,16 @@ class PayloadReader:
 
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
         """Whether an event can add to the reading: each can until output was seen."""
-        dialect = self.dialect
-        if dialect.relevant is None or not reading.output or data == dialect.done:
+        if not reading.output or data == self.dialect.done:
             return True
-        return dialect.relevant.search(data) is not None
+        relevant = self.relevant(reading)
+        return relevant is None or relevant.search(data) is not None
+
+    def relevant(self, reading: Reading) -> re.Pattern[bytes] | None:
+        """Return what matches the events that can add to the reading; None: all can."""
+        if reading.content:
+            return self.dialect.relevant
+        return self.dialect.relevant_reasoning if reading.output else None
 
     def read_event(self, reading: Reading, event: SseEvent) -> None:
         """Add a server-sent event to the reading."""

@@ -155,12 +155,13 @@ class ResponseReader:
             raise Unreadable(f"a body is over {self._limits.body_bytes} bytes")
 
     def _skimming(self) -> Callable[[bytes], object] | None:
-        dialect, feeder = self.payloads.dialect, self._feeder
-        if dialect.relevant is None or dialect.cumulative or not self.reading.output:
+        payloads, feeder = self.payloads, self._feeder
+        relevant = payloads.relevant(self.reading)
+        if relevant is None or payloads.dialect.cumulative:
             return None
         if self._decoder is not None or not isinstance(feeder, SseFeeder) or not feeder.at_rest:
             return None
-        return dialect.relevant.search
+        return relevant.search
 
     # -- payloads ----------------------------------------------------------------------
 

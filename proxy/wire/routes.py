@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from classifier.records import Kind
-from proxy.wire.dialect import Dialect, Payload, model_name
+from proxy.wire.dialect import NAME_LIMIT, Dialect, Payload, model_name
 from proxy.wire.dialects import (
     anthropic,
     bedrock,
@@ -30,6 +30,7 @@ UPGRADE: Final = "UPGRADE"  # the request that opens a WebSocket
 WEBSOCKET: Final = "WEBSOCKET"  # a call inside one
 
 _INFERENCE, _EMBEDDING, _PROBE, _OTHER = Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE, Kind.OTHER
+_CONTINUATION, _ACTIVITY = Kind.CONTINUATION, Kind.ACTIVITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class Route:
 
     ``model`` is named by the path at some providers. ``streams`` is True where the path
     alone asks for a stream. ``by_shape`` says that two dialects share the path, so that
-    the first payload decides.
+    the first payload decides. ``continues`` is the id of the response that the path names.
     """
 
     dialect: Dialect
@@ -47,6 +48,7 @@ class Route:
     model: str | None = None
     streams: bool = False
     by_shape: bool = False
+    continues: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,29 @@ _POSTS: Final = (
     _row("/responses/input_tokens", opaque.OPAQUE, "openai.input_tokens", _PROBE),
     _row("/(?:tokenize|detokenize)", opaque.OPAQUE, "tokenize", _PROBE),
     _row("/api/(?:show|event_logging/batch)", opaque.OPAQUE, "probe", _PROBE),
+    # What is generated without tokens that are read: platform.openai.com/docs/api-reference,
+    # docs.claude.com/en/api/creating-message-batches, docs.mistral.ai/api, ai.google.dev/api
+    # (batch mode, Imagen, Veo), docs.aws.amazon.com/bedrock/latest/APIReference.
+    _row("/images/(?:generations|edits|variations)", openai_lists.LISTS, "openai.images",
+         _ACTIVITY),
+    _row("/audio/(?:speech|transcriptions|translations)", opaque.OPAQUE, "openai.audio",
+         _ACTIVITY),
+    _row("/videos(?:/[^/]+/remix)?", opaque.OPAQUE, "openai.videos", _ACTIVITY),
+    _row("/messages/batches", opaque.OPAQUE, "anthropic.batches", _ACTIVITY),
+    _row("/batches|/batch/jobs", opaque.OPAQUE, "openai.batches", _ACTIVITY),
+    _row("/files|/uploads(?:/[^/]+/(?:parts|complete))?", opaque.OPAQUE, "openai.files",
+         _ACTIVITY),
+    _row("/ocr", opaque.OPAQUE, "mistral.ocr", _ACTIVITY),
+    _row(":batchGenerateContent|/models/(?:imagen|veo|lyria)[^/:]*:predict(?:LongRunning)?",
+         opaque.OPAQUE, "gemini.media", _ACTIVITY),
+    _row("/model-invocation-job|/async-invoke", opaque.OPAQUE, "bedrock.jobs", _ACTIVITY),
     # OpenAI and compatible APIs. platform.openai.com/docs/api-reference
     _row("/chat/completions", openai_chat.CHAT, "openai.chat"),
     _row("/completions", openai_chat.CHAT, "openai.completions"),
     _row("/responses", openai_responses.RESPONSES, "openai.responses"),
     _row("/responses/compact", openai_responses.RESPONSES, "openai.responses"),
+    _row("/responses/[^/]+/cancel", openai_responses.RESPONSES, "openai.responses",
+         _CONTINUATION),
     # Anthropic, also at Vertex. docs.claude.com/en/api/claude-on-vertex-ai
     _row("/messages", anthropic.MESSAGES, "anthropic.messages"),
     _row("/complete", anthropic.MESSAGES, "anthropic.complete"),
@@ -121,8 +141,15 @@ _POSTS: Final = (
     # generate, Workers AI, Snowflake, Replicate, OpenAI's assistants.
     _row("/generate(?:_stream)?|/completion|/infill|/ai/run/.+|inference:complete|/predictions"
          "|/threads/(?:[^/]+/)?runs", opaque.OPAQUE, "opaque"),
-    _row("/images/(?:generations|edits|variations)", openai_lists.LISTS, "openai.images", _OTHER),
 )  # fmt: skip
+
+_GETS: Final = (
+    _row("/responses/[^/]+", openai_responses.RESPONSES, "openai.responses", _CONTINUATION),
+    # What a batch or a job generated, once it is there.
+    _row("/files/[^/]+/content", opaque.OPAQUE, "openai.files", _ACTIVITY),
+    _row("/videos/[^/]+/content", opaque.OPAQUE, "openai.videos", _ACTIVITY),
+    _row("/messages/batches/[^/]+/results", opaque.OPAQUE, "anthropic.batches", _ACTIVITY),
+)
 
 # Over a WebSocket every message that requests a response is a call of its own: OpenAI's
 # WebSocket mode (developers.openai.com/api/docs/guides/websocket-mode) and realtime.
@@ -131,7 +158,7 @@ _SOCKETS: Final = (
     _row("/realtime", openai_realtime.REALTIME, "openai.realtime", streams=True),
 )
 
-_ROWS: Final = {"POST": _POSTS, WEBSOCKET: _SOCKETS}
+_ROWS: Final = {"POST": _POSTS, "GET": _GETS, WEBSOCKET: _SOCKETS}
 
 # Reading what is there: lists of models, health, what Claude Code asks at its start.
 _PROBES: Final = re.compile(
@@ -142,6 +169,7 @@ _PROBES: Final = re.compile(
 _MODELS: Final = re.compile(
     r"/models/([^/:]+):[a-zA-Z]+$|/deployments/([^/]+)/|/model/(.+)/[a-z-]+$|/engines/([^/]+)/"
 )
+_RESPONSE_ID: Final = re.compile(r"/responses/([^/]+)(?:/cancel)?$")
 _OPAQUE: Final = Route(dialect=opaque.OPAQUE, api="opaque", kind=_OTHER)
 _PROBED: Final = Route(dialect=opaque.OPAQUE, api="probe", kind=_PROBE)
 _UPGRADE: Final = Route(dialect=opaque.OPAQUE, api="websocket", kind=_PROBE)
@@ -166,12 +194,11 @@ def route(method: str, path: bytes) -> Route:
     if method == UPGRADE:
         return _UPGRADE
     text = re.sub("//+", "/", path.decode("latin-1")).rstrip("/")
-    if method not in _ROWS:
-        return _PROBED if _PROBES.search(text) else _OPAQUE
-    for row in _ROWS[method]:
+    for row in _ROWS.get(method, ()):
         if row.suffix.search(text):
             return _route(row, text)
-    return _OPAQUE
+    lists = method not in ("POST", WEBSOCKET) and _PROBES.search(text)
+    return _PROBED if lists else _OPAQUE
 
 
 def _route(row: _RouteRow, path: str) -> Route:
@@ -182,7 +209,13 @@ def _route(row: _RouteRow, path: str) -> Route:
         model=_model(path),
         streams=row.streams,
         by_shape=row.by_shape,
+        continues=_response_id(path) if row.kind is _CONTINUATION else None,
     )
+
+
+def _response_id(path: str) -> str | None:
+    match = _RESPONSE_ID.search(path)
+    return unquote(match[1])[:NAME_LIMIT] if match else None
 
 
 def _model(path: str) -> str | None:

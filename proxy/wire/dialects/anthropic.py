@@ -11,10 +11,17 @@ import re
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
 
-_RELEVANT = re.compile(rb'"(?:message_start|message_delta|message_stop|error|tool_use)"')
+_KEYS = rb"message_start|message_delta|message_stop|error|tool_use"
+_RELEVANT = re.compile(rb'"(?:' + _KEYS + rb')"')
+# Behind thinking: a text block and its deltas, and what the provider runs by itself.
+_AFTER_REASONING = re.compile(
+    rb'"(?:' + _KEYS + rb'|text|text_delta|completion|server_tool_use|mcp_tool_use)"'
+)
 # What the provider runs by itself is output, but no call that the agent was asked to make.
 _SERVED = ("server_tool_use", "mcp_tool_use")
-_TEXTS = ("text", "thinking", "data", "partial_json")  # of a content block or its delta
+# Of a content block or its delta; "data" is redacted thinking.
+_TEXTS = ("text", "partial_json")
+_REASONING = ("thinking", "data")
 _KINDS = frozenset(("message", "message_start", "content_block_start", "content_block_delta",
                     "content_block_stop", "message_delta", "message_stop", "ping",
                     "completion"))  # fmt: skip
@@ -60,13 +67,15 @@ def _block(reading: Reading, block: Payload, place: object) -> None:
     if block.get("type") == "tool_use":
         reading.add_tool_call(place if isinstance(place, int) else len(reading.calls))
     elif block.get("type") in _SERVED:
-        reading.output = True
+        reading.output = reading.content = True
     _texts(reading, block)
 
 
 def _texts(reading: Reading, block: Payload) -> None:
     for key in _TEXTS:
-        reading.note_output(block.get(key))
+        reading.note_content(block.get(key))
+    for key in _REASONING:
+        reading.note_reasoning(block.get(key))
 
 
 MESSAGES = Dialect(
@@ -74,5 +83,6 @@ MESSAGES = Dialect(
     read=_read,
     totals=usage.cache_beside,
     relevant=_RELEVANT,
+    relevant_reasoning=_AFTER_REASONING,
     shape_keys=frozenset(("stop_reason",)),
 )

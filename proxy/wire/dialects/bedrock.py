@@ -10,7 +10,7 @@ from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
 
 _CALLS = ("tool_use", "toolUse")
-_TEXTS = ("text", "thinking", "partial_json", "outputText", "generation", "completion")
+_TEXTS = ("text", "partial_json", "outputText", "generation", "completion")
 
 
 # -- Converse (botocore service-2.json ConverseResponse, ConverseStreamOutput) -------------
@@ -37,7 +37,7 @@ _STREAMED = frozenset(("messageStart", "contentBlockStart", "contentBlockDelta",
 
 
 def _piece(reading: Reading, piece: Payload, place: object) -> None:
-    reading.note_output(piece.get("text"))
+    reading.note_content(piece.get("text"))
     if piece.get("reasoningContent"):
         reading.output = True
     call = piece.get("toolUse")
@@ -112,9 +112,12 @@ def _native_texts(reading: Reading, holder: Payload) -> None:
     for key in _TEXTS:
         if key in holder:
             reading.understood = True
-            reading.note_output(holder[key])
+            reading.note_content(holder[key])
+    if "thinking" in holder:
+        reading.understood = True
+        reading.note_reasoning(holder["thinking"])
     message = part(holder.get("message"))
-    reading.note_output(message.get("content"))
+    reading.note_content(message.get("content"))
     for place, _ in enumerate(parts(message.get("tool_calls"))):
         reading.add_tool_call(place)
 
@@ -127,7 +130,7 @@ def _block(reading: Reading, block: Payload, place: object) -> None:
         reading.add_tool_call(place if isinstance(place, int) else len(reading.calls))
     else:
         _piece(reading, block, place)
-        reading.note_output(block.get("thinking"))
+        reading.note_reasoning(block.get("thinking"))
 
 
 CONVERSE = Dialect(name="bedrock.converse", read=_converse, totals=usage.cache_beside)

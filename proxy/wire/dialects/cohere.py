@@ -10,7 +10,9 @@ import re
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
-_RELEVANT = re.compile(rb'"(?:message-end|stream-end|tool-call-start|tool-calls-generation|error)"')
+_KEYS = rb'"(?:message-end|stream-end|tool-call-start|tool-calls-generation|error)"'
+_RELEVANT = re.compile(_KEYS)
+_AFTER_REASONING = re.compile(_KEYS + rb'|"(?:text|tool_plan)" ?: ?"[^"]')
 _ENDS = frozenset(("message-end", "stream-end"))
 _SHAPE = frozenset(("message", "text", "chat_history", "generation_id"))
 
@@ -28,9 +30,9 @@ def _event(reading: Reading, payload: Payload, kind: str) -> None:
     delta = part(payload.get("delta"))
     message = part(delta.get("message"))
     content = part(message.get("content"))
-    for text in (content.get("text"), content.get("thinking"), message.get("tool_plan"),
-                 payload.get("text")):  # fmt: skip
-        reading.note_output(text)
+    for text in (content.get("text"), message.get("tool_plan"), payload.get("text")):
+        reading.note_content(text)
+    reading.note_reasoning(content.get("thinking"))
     if kind == "tool-call-start":
         reading.add_tool_call(name(payload.get("index")) or len(reading.calls))
     elif kind == "tool-calls-generation":  # v1 states all calls at once
@@ -47,9 +49,10 @@ def _body(reading: Reading, payload: Payload) -> None:
     message = part(payload.get("message"))
     reading.understood = bool(message) or "text" in payload
     reading.take_finish_reason(payload.get("finish_reason"))
-    reading.note_output(payload.get("text"))
+    reading.note_content(payload.get("text"))
     for piece in parts(message.get("content")):
-        reading.note_output(piece.get("text") or piece.get("thinking"))
+        reading.note_content(piece.get("text"))
+        reading.note_reasoning(piece.get("thinking"))
     _calls(reading, payload)
     _calls(reading, message)
     _usage(reading, payload.get("usage") or payload.get("meta"))
@@ -71,7 +74,7 @@ def _usage(reading: Reading, counts: object) -> None:
 def _list(reading: Reading, payload: Payload, event: str | None) -> None:
     rows = payload.get("embeddings") or payload.get("results")
     if rows:
-        reading.understood = reading.output = True
+        reading.understood = reading.output = reading.content = True
     _usage(reading, payload.get("meta"))
 
 
@@ -80,6 +83,7 @@ CHAT = Dialect(
     read=_read,
     totals=usage.inclusive,
     relevant=_RELEVANT,
+    relevant_reasoning=_AFTER_REASONING,
     shape_keys=frozenset(("generation_id", "chat_history", "event_type")),
 )
 LISTS = Dialect(name="cohere.lists", read=_list, totals=usage.inclusive)

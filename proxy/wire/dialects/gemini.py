@@ -39,12 +39,13 @@ def _candidate(reading: Reading, candidate: Payload) -> None:
             reading.add_tool_call(len(reading.calls))
         elif any(piece.get(key) for key in _OUTPUTS):
             reading.output = True
+            reading.content |= piece.get("thought") is not True
 
 
 def _embed(reading: Reading, payload: Payload, event: str | None) -> None:
     vectors = payload.get("embeddings") or payload.get("embedding") or payload.get("predictions")
     if vectors:
-        reading.understood = reading.output = True
+        reading.understood = reading.output = reading.content = True
     usage.take(reading, usage.GEMINI, payload.get("usageMetadata"))
 
 

@@ -7,7 +7,9 @@ import re
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
 
-_RELEVANT = re.compile(rb'"done": ?true|"(?:error|tool_calls|done)" ?: ?[^f]')
+_KEYS = rb'"done": ?true|"(?:error|tool_calls|done)" ?: ?[^f]'
+_RELEVANT = re.compile(_KEYS)
+_AFTER_REASONING = re.compile(_KEYS + rb'|"(?:response|content)" ?: ?"[^"]')
 
 
 def _read(reading: Reading, payload: Payload, event: str | None) -> None:
@@ -16,9 +18,9 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     reading.understood = True
     reading.take_model(payload.get("model"))
     message = part(payload.get("message"))
-    for text in (payload.get("response"), payload.get("thinking"), message.get("content"),
-                 message.get("thinking")):  # fmt: skip
-        reading.note_output(text)
+    for holder, text in ((payload, "response"), (message, "content")):
+        reading.note_content(holder.get(text))
+        reading.note_reasoning(holder.get("thinking"))
     for _ in parts(message.get("tool_calls")):
         reading.add_tool_call(len(reading.calls))
     if payload["done"] is True:
@@ -29,10 +31,16 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
 
 def _embed(reading: Reading, payload: Payload, event: str | None) -> None:
     if payload.get("embeddings") or payload.get("embedding"):
-        reading.understood = reading.output = True
+        reading.understood = reading.output = reading.content = True
     reading.take_model(payload.get("model"))
     usage.take(reading, usage.OLLAMA, payload)
 
 
-CHAT = Dialect(name="ollama.chat", read=_read, totals=usage.inclusive, relevant=_RELEVANT)
+CHAT = Dialect(
+    name="ollama.chat",
+    read=_read,
+    totals=usage.inclusive,
+    relevant=_RELEVANT,
+    relevant_reasoning=_AFTER_REASONING,
+)
 EMBED = Dialect(name="ollama.embed", read=_embed, totals=usage.inclusive)

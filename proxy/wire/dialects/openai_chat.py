@@ -17,7 +17,13 @@ _RELEVANT = re.compile(
     rb'(?:(?:usage|errors?|x_groq|timings|base_resp|message)"(?:: ?[^n ]|\s+:)'
     rb'|(?:finish_reason|name)"(?:: ?"[^"]|\s+:))'
 )
-_TEXTS = ("content", "reasoning_content", "reasoning", "refusal", "thinking")
+# The same, and the first text, while there was only reasoning.
+_AFTER_REASONING = re.compile(
+    _RELEVANT.pattern.replace(b"[befmntux]", b"[abcefmnrtux]")
+    + rb'|"(?:content|refusal|text)"\s*:\s*(?:"[^"]|\[)|"audio"'
+)
+_REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
+_THOUGHTS = frozenset(("thinking", "redacted_thinking", "reasoning"))  # parts of a content list
 _CALLED = frozenset(("tool_calls", "function_call"))
 
 
@@ -52,26 +58,39 @@ def _choice(reading: Reading, choice: Payload) -> None:
         if isinstance(message, dict):
             _message(reading, message, choice.get("index"))
     if "text" in choice:
-        reading.note_output(choice["text"])
+        reading.note_content(choice["text"])
     if "usage" in choice:  # Moonshot's streams state it in the choice
         usage.take(reading, usage.OPENAI, choice["usage"])
 
 
 def _message(reading: Reading, message: Payload, choice: object) -> None:
-    if not reading.output:
+    if not reading.content:
         _note_output(reading, message)
     if not _CALLED.isdisjoint(message):
         _calls(reading, message, choice)
 
 
 def _note_output(reading: Reading, message: Payload) -> None:
-    for key in _TEXTS:
-        if message.get(key):
-            reading.note_output(message[key])
-            if reading.output:
-                return
+    content = message.get("content")
+    if content:
+        if isinstance(content, list):
+            _content_parts(reading, content)
+        else:
+            reading.note_content(content)
+    if reading.content:
+        return
+    reading.note_content(message.get("refusal"))
     if message.get("audio"):
-        reading.output = True
+        reading.output = reading.content = True
+    for key in _REASONING:
+        reading.note_reasoning(message.get(key))
+
+
+def _content_parts(reading: Reading, content: list[object]) -> None:
+    """Note a content list, in which Mistral has its thinking too (docs.mistral.ai, reasoning)."""
+    reading.output = True
+    thoughts = sum(piece.get("type") in _THOUGHTS for piece in parts(content))
+    reading.content |= thoughts < len(content)
 
 
 def _calls(reading: Reading, message: Payload, choice: object) -> None:
@@ -116,6 +135,7 @@ CHAT: Dialect = Dialect(
     read=_read,
     totals=usage.inclusive,
     relevant=_RELEVANT,
+    relevant_reasoning=_AFTER_REASONING,
     done=b"[DONE]",
     shape_keys=frozenset(("choices",)),
 )

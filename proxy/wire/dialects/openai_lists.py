@@ -9,7 +9,7 @@ from proxy.wire.dialect import Dialect, Payload, Reading
 def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     if isinstance(payload.get("data"), list):
         reading.understood = True
-        reading.note_output(payload["data"])
+        reading.note_content(payload["data"])
     reading.take_model(payload.get("model"))
     usage.take(reading, usage.OPENAI, payload.get("usage"))
     usage.cost(reading, payload.get("usage"))

@@ -34,7 +34,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     elif kind.startswith("response.output_item."):
         _item(reading, part(payload.get("item")))
     elif kind.endswith(".delta"):
-        reading.note_output(payload.get("delta"))
+        reading.note_content(payload.get("delta"))
 
 
 def _done(reading: Reading, response: Payload) -> None:
@@ -52,9 +52,9 @@ def _item(reading: Reading, item: Payload) -> None:
         # added, done and response.done report the same call
         reading.add_tool_call(name(item.get("call_id")) or name(item.get("id")) or "function_call")
     for piece in parts(item.get("content")):
-        reading.note_output(piece.get("text") or piece.get("transcript"))
+        reading.note_content(piece.get("text") or piece.get("transcript"))
         if piece.get("type") in _AUDIO:
-            reading.output = True
+            reading.output = reading.content = True
 
 
 REALTIME = Dialect(

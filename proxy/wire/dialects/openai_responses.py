@@ -12,10 +12,14 @@ from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 # openai-python: types/responses/response_stream_event.py
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
-_RELEVANT = re.compile(
+_KEYS = (
     rb'"(?:response\.(?:completed|incomplete|failed|output_item\.added|output_item\.done)'
     rb'|error)"'
 )
+_RELEVANT = re.compile(_KEYS)
+_AFTER_REASONING = re.compile(_KEYS + rb'|"response\.(?!reasoning)[a-z_.]+\.delta"')
+# developers.openai.com/api/docs/guides/background: until then `GET /responses/{id}` is repeated
+_UNFINISHED = frozenset(("queued", "in_progress"))
 # Items that ask the agent to do something; a web search or an MCP call was done already.
 _CALLS = frozenset(("function_call", "custom_tool_call", "computer_call", "local_shell_call",
                     "shell_call", "apply_patch_call"))  # fmt: skip
@@ -40,8 +44,10 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
 
 def _event(reading: Reading, payload: Payload, kind: str) -> None:
     reading.understood = True
-    if kind.endswith(".delta"):
-        reading.note_output(payload.get("delta"))
+    if kind.startswith("response.reasoning"):
+        reading.note_reasoning(payload.get("delta"))
+    elif kind.endswith(".delta"):
+        reading.note_content(payload.get("delta"))
     elif kind.startswith("response.output_item."):
         _item(reading, part(payload.get("item")))
 
@@ -53,8 +59,12 @@ def _snapshot(reading: Reading, response: Payload) -> None:
     usage.cost(reading, response.get("usage"))
     for item in parts(response.get("output")):
         _item(reading, item)
+    reading.response_id = name(response.get("id")) or reading.response_id
     status = name(response.get("status"))
-    if status not in (None, "in_progress", "queued"):
+    if status in _UNFINISHED:
+        reading.pending = True
+    elif status is not None:
+        reading.pending = False
         why = name(part(response.get("incomplete_details")).get("reason"))
         reading.take_finish_reason(f"{status}:{why}" if why else status)
 
@@ -67,10 +77,11 @@ def _item(reading: Reading, item: Payload) -> None:
         # added, done and the last snapshot report the same call; gateways leave ids out
         reading.add_tool_call(name(item.get("call_id")) or name(item.get("id")) or kind)
     elif kind.endswith("_call"):
-        reading.output = True
+        reading.output = reading.content = True
+    note = reading.note_reasoning if kind == "reasoning" else reading.note_content
     for key in ("content", "summary"):
         for piece in parts(item.get(key)):
-            reading.note_output(piece.get("text") or piece.get("refusal"))
+            note(piece.get("text") or piece.get("refusal"))
     if item.get("encrypted_content") and kind in _SAYS_NOTHING:
         reading.output = True
 
@@ -80,5 +91,6 @@ RESPONSES = Dialect(
     read=_read,
     totals=usage.inclusive,
     relevant=_RELEVANT,
+    relevant_reasoning=_AFTER_REASONING,
     shape_keys=frozenset(("output",)),
 )

@@ -7,16 +7,19 @@ import gzip
 import pytest
 import zstandard
 
-from classifier.records import Ending
+from classifier.records import Ending, Exchange, Kind
+from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver, ObserverLimits
 from tests.proxy.wire.observing import SALT, call, head, observed
 from tests.proxy.wire.samples import (
     SSE,
     A,
+    R,
     chat,
     delta,
     dump,
     messages,
+    response,
     sse,
     text,
 )  # fmt: skip
@@ -43,6 +46,49 @@ def test_a_packed_request_is_read_too(encoding: str) -> None:
     observer.on_request_body(packed[9:])
     exchange = observer.finish(Ending.NEVER_CONNECTED, 101.0)
     assert (exchange.model, exchange.request_bytes) == ("m", len(packed))
+
+
+RESPONSE = "/v1/responses/resp_1"
+
+
+def fetched(method: str, path: str, body: bytes, status: int = 200) -> Exchange:
+    observer = CallObserver(call(path, method=method), salt=SALT)
+    observer.on_response_head(status, head("application/json"), 100.5)
+    observer.on_response_body(body, 101.0)
+    return observer.finish(Ending.COMPLETE, 102.0)
+
+
+def test_a_response_in_the_background_is_pending_and_its_later_calls_are_known() -> None:
+    begun = fetched("POST", "/v1/responses", dump(response(None, status="queued", id="resp_1")))
+    assert (begun.pending, begun.finish_reason, begun.cause) == (True, None, None)
+    assert begun.content_seen is False
+    said = {"type": "message", "content": [{"type": "output_text", "text": "Yes"}]}
+    for answer, pending, finish in (
+        (response(None, status="in_progress", id="resp_1"), True, None),
+        (response(R, said, id="resp_1"), False, "completed"),
+        (response(None, status="cancelled", id="resp_1"), False, "cancelled"),
+    ):
+        later = fetched("GET", RESPONSE, dump(answer))
+        assert (later.kind, later.pending) == (Kind.CONTINUATION, pending)
+        assert (later.finish_reason, later.cause) == (finish, None)
+        assert later.response_digest == begun.response_digest is not None
+        assert "resp_1" not in repr(later)
+    other = fetched("GET", "/v1/responses/resp_2", dump(response(R, said, id="resp_2")))
+    assert other.response_digest not in (None, begun.response_digest)
+    assert fetched("POST", "/v1/chat/completions", chat(USAGE)).response_digest is None
+
+
+def test_a_response_that_failed_in_the_background_fails_the_call_that_fetches_it() -> None:
+    error = {"code": "rate_limit_exceeded", "message": "Rate limit reached"}
+    failed = fetched("GET", RESPONSE, dump(response(None, status="failed", error=error)))
+    gone = fetched("GET", RESPONSE, dump({"error": {"message": "No response found"}}), 404)
+    assert failed.cause is not None
+    assert failed.cause.subcategory is Subcategory.RATE_LIMIT
+    assert gone.cause is not None
+    assert gone.response_digest == failed.response_digest is not None
+    empty = fetched("GET", RESPONSE, b"")
+    assert empty.cause is not None
+    assert empty.cause.reason == "empty_body"
 
 
 def test_a_request_in_an_unknown_encoding_is_unknown() -> None:

@@ -25,14 +25,15 @@ FULL = Exchange(
         reasoning_tokens=5, total_tokens=6, input_total=7, output_total=8,
         source=UsageSource.PROVIDER, cost_usd=0.25,
     ),
-    finish_reason="stop", tool_calls=0, output_seen=False, has_tools=True,
+    finish_reason="stop", tool_calls=0, output_seen=False, content_seen=False,
+    has_tools=True,
     cause=Cause(
         subcategory=Subcategory.QUOTA, transient=False, rule="openai.quota", reason="plan",
         code="insufficient_quota", retry_after_s=2.5,
     ),
     provider_request_id="req_1", request_bytes=10, response_bytes=20, request_digest="ab",
-    sdk_retry=1, attribution=Attribution.HEADER, key_digest="key-00000000", injected=True,
-    deaf="line too long",
+    sdk_retry=1, response_digest="cd", pending=True, attribution=Attribution.HEADER,
+    key_digest="key-00000000", injected=True, deaf="line too long",
 )  # fmt: skip
 BARE = Exchange(
     id="x2", rollout_id="r1", upstream="u", api="opaque", timing=Timing(started_at=1001.0)

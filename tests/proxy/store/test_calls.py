@@ -28,9 +28,9 @@ def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:
     )
     full, bare = exchanges_of(database)
     assert full.usage.input_tokens == 0
-    assert full.output_seen is False
+    assert (full.output_seen, full.content_seen, full.pending) == (False, False, True)
     assert bare.usage == Usage()
-    assert bare.output_seen is None
+    assert (bare.output_seen, bare.content_seen, bare.pending) == (None, None, None)
     assert bare.streamed is None
 
 

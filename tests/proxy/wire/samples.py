@@ -24,7 +24,10 @@ NOTHING: Counts = (None,) * 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One answer: ``counts`` as the provider states them, ``totals`` normalised."""
+    """One answer: ``counts`` as the provider states them, ``totals`` normalised.
+
+    ``content``: whether it holds more than reasoning; None where it does as ``output`` says.
+    """
 
     name: str
     fact: str
@@ -39,6 +42,7 @@ class Sample:
     finish: str | None = None
     calls: int = 0
     output: bool = True
+    content: bool | None = None
     cost: float | None = None
     usage_from: str = "provider"
 
@@ -282,6 +286,7 @@ OPENAI_SAMPLES = (
         body=chat({"prompt_tokens": 5, "completion_tokens": 90, "total_tokens": 95},
                   finish="length", content="", reasoning_content="Let me see"),
         counts=(5, 90, None, None, None, 95), totals=(5, 90), model="m-1", finish="length",
+        content=False,
     ),
     Sample(
         name="chat-deepseek-cache", fact="prompt_cache_hit_tokens is the cached part",
@@ -787,7 +792,7 @@ ANTHROPIC_SAMPLES = (
                        "delta": {"type": "thinking_delta", "thinking": "hm"}},
                       end={"output_tokens": 9}, stop="max_tokens"),
         counts=(5, 9, None, None, None, None), totals=(5, 9), model="claude-x",
-        finish="max_tokens",
+        finish="max_tokens", content=False,
     ),
 )  # fmt: skip
 

@@ -15,12 +15,23 @@ def payloads(path: bytes = b"/v1/chat/completions") -> PayloadReader:
     return PayloadReader(routes.route("POST", path))
 
 
-def test_every_event_is_worth_parsing_until_output_was_seen() -> None:
+def test_every_event_is_worth_parsing_until_content_was_seen() -> None:
     one, text = payloads(), dump(delta(content="more"))
+    seen = Reading(output=True, content=True)
     assert one.is_worth_parsing(Reading(), text)
-    assert not one.is_worth_parsing(Reading(output=True), text)
-    assert one.is_worth_parsing(Reading(output=True), dump(delta("stop")))
-    assert one.is_worth_parsing(Reading(output=True), b"[DONE]")
+    assert not one.is_worth_parsing(seen, text)
+    assert one.is_worth_parsing(seen, dump(delta("stop")))
+    assert one.is_worth_parsing(seen, b"[DONE]")
+
+
+def test_behind_reasoning_the_first_text_is_worth_parsing_and_more_reasoning_is_not() -> None:
+    one, thought = payloads(), Reading(output=True)
+    more = {"content": None, "reasoning_content": 'so "content": "no" follows'}
+    assert not one.is_worth_parsing(thought, dump(delta(**more)))
+    assert not one.is_worth_parsing(thought, dump(delta(**more | {"content": ""})))
+    for content in ({"content": "a"}, {"content": [{"type": "text", "text": "a"}]},
+                    {"refusal": "a"}, {"audio": {"data": "a"}}):  # fmt: skip
+        assert one.is_worth_parsing(thought, dump(delta(**content)))
 
 
 def test_the_terminal_event_ends_the_reading() -> None:

@@ -87,12 +87,39 @@ def test_embeddings_are_no_inference(path: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/v1/responses"), ("GET", "/v1/responses/resp_1"), ("DELETE", "/v1/files/f"),
-     ("POST", "/v1/files"), ("POST", "/v1/messages/batches"), ("POST", "/v1/audio/speech"),
-     ("POST", "/v1/responses/r/cancel"), ("POST", "/v1/rerank")],
+    [("GET", "/v1/responses"), ("DELETE", "/v1/responses/resp_1"), ("DELETE", "/v1/files/f"),
+     ("GET", "/v1/responses/resp_1/input_items"), ("GET", "/v1/files"), ("GET", "/v1/files/f"),
+     ("GET", "/v1/batches/b"), ("POST", "/v1/moderations"), ("POST", "/v1/rerank")],
 )  # fmt: skip
 def test_all_else_is_other(method: str, path: str) -> None:
     assert routes.route(method, path.encode()).kind is Kind.OTHER
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v1/responses/resp_1"), ("GET", "/openai/v1/responses/resp_1/"),
+     ("POST", "/v1/responses/resp%5F1/cancel")],
+)  # fmt: skip
+def test_fetching_a_response_continues_the_call_that_began_it(method: str, path: str) -> None:
+    route = routes.route(method, path.encode())
+    assert (route.kind, route.api) == (Kind.CONTINUATION, "openai.responses")
+    assert route.continues == "resp_1"
+    assert routes.route("POST", b"/v1/responses").continues is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/images/generations"), ("POST", "/v1/audio/speech"),
+     ("POST", "/v1/audio/transcriptions"), ("POST", "/v1/videos"), ("POST", "/v1/batches"),
+     ("POST", "/v1/messages/batches"), ("POST", "/v1/batch/jobs"), ("POST", "/v1/files"),
+     ("POST", "/v1/uploads/u/complete"), ("POST", "/v1/ocr"), ("POST", "/async-invoke"),
+     ("POST", "/v1beta/models/g:batchGenerateContent"), ("POST", "/model-invocation-job"),
+     ("POST", "/v1beta/models/imagen-4:predict"), ("GET", "/v1/files/f/content"),
+     ("POST", "/v1beta/models/veo-3:predictLongRunning"),
+     ("GET", "/v1/messages/batches/b/results"), ("GET", "/v1/videos/v/content")],
+)  # fmt: skip
+def test_what_is_generated_without_tokens_is_activity(method: str, path: str) -> None:
+    assert routes.route(method, path.encode()).kind is Kind.ACTIVITY
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,12 @@ def test_what_the_answer_did_is_read(sample: Sample) -> None:
     assert exchange.cause is None
     assert exchange.deaf is None
     assert exchange.ending is Ending.COMPLETE
+    seen = (exchange.output_seen, exchange.content_seen)
     if sample.name == "stream-unknown-shape":
-        assert (exchange.tool_calls, exchange.output_seen) == (None, None)
+        assert (exchange.tool_calls, *seen) == (None, None, None)
     else:
-        assert (exchange.tool_calls, exchange.output_seen) == (sample.calls, sample.output)
+        content = sample.output if sample.content is None else sample.content
+        assert (exchange.tool_calls, *seen) == (sample.calls, sample.output, content)
 
 
 @every_sample
@@ -65,6 +67,7 @@ def test_an_answer_cut_anywhere_invents_nothing(sample: Sample) -> None:
         cut = hear(sample, [sample.body[:place]], Ending.CUT_UPSTREAM)
         assert cut.deaf is None
         assert (cut.output_seen or False) <= (whole.output_seen or False)
+        assert (cut.content_seen or False) <= (whole.content_seen or False)
         assert (cut.tool_calls or 0) <= (whole.tool_calls or 0)
         assert cut.finish_reason in (None, whole.finish_reason)
         assert {getattr(cut.usage, field) for field in FIELDS} <= stated | {None}

@@ -7,6 +7,7 @@ the one that it leads to by ``python -m tests.proxy.store.migrations.test_migrat
 from __future__ import annotations
 
 import io
+import re
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -97,11 +98,23 @@ def test_a_new_file_is_what_all_migrations_make(tmp_path: Path) -> None:
     assert Database(str(new)).prepare() == Database(str(migrated)).prepare() == (HEAD, HEAD)
 
 
-def statements(file: Path) -> dict[str, str]:
-    """Return the SQL of each table and index, in one line."""
+def statements(file: Path) -> dict[str, list[str]]:
+    """Return the SQL of each table and index by its parts, in order.
+
+    A column that a later migration added stands behind the key: SQLite appends its text. Where
+    columns stand is compared by `test_an_old_database_gets_the_tables_that_the_code_declares`.
+    """
     with closing(sqlite3.connect(file)) as raw:
         made_by = raw.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-        return {name: " ".join(sql.split()) for name, sql in made_by}
+        return {name: parts_of(sql) for name, sql in made_by}
+
+
+def parts_of(sql: str) -> list[str]:
+    """Return what stands before a statement's brackets, between their commas and behind them."""
+    before, _, rest = " ".join(sql.split()).partition("(")
+    inner, _, behind = rest.rpartition(")")
+    parts = re.split(r",\s*(?![^()]*\))", inner)
+    return [before.strip(), *sorted(part.strip() for part in parts), behind.strip()]
 
 
 def test_an_old_database_is_read_and_written_on(old: Path) -> None:

@@ -37,4 +37,12 @@ def test_reasoning_may_be_empty_unless_it_is_encrypted() -> None:
     RESPONSES.read(reading, response(None, item), None)
     assert not reading.output
     RESPONSES.read(reading, response(None, item | {"encrypted_content": "x"}), None)
-    assert reading.output
+    assert (reading.output, reading.content) == (True, False)
+
+
+def test_a_response_in_the_background_is_pending_until_its_status_says_otherwise() -> None:
+    reading = Reading()
+    for status, pending in (("queued", True), ("in_progress", True), ("completed", False)):
+        RESPONSES.read(reading, response(None, status=status, id="resp_1"), None)
+        assert (reading.pending, reading.response_id) == (pending, "resp_1")
+    assert reading.finish_reason == "completed"
