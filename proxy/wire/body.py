@@ -44,9 +44,8 @@ def _read_no_json(
         return reading, False, Flaw.EMPTY_BODY
     if _HTML.match(body):
         return reading, False, Flaw.HTML_BODY
-    lines = [parse_json(line) for line in body.split(b"\n") if line.strip()]
-    documents = [line for line in lines if isinstance(line, dict)]
-    if len(documents) == len(lines) > 1:
+    documents = _documents(body)
+    if len(documents) > 1:
         for document in documents:
             payloads.read(reading, document, None)
         return reading, reading.ended, truncation(reading, payloads)
@@ -55,6 +54,18 @@ def _read_no_json(
     if status >= 400:
         payloads.error = read_text_error(body[:_TEXT_BYTES].decode("utf-8", "replace"))
     return reading, False, None
+
+
+def _documents(body: bytes) -> list[dict[str, object]]:
+    """Return the objects of JSON lines; none where any line is something else."""
+    documents = []
+    for line in body.split(b"\n"):
+        document = parse_json(line) if line.strip() else {}
+        if not isinstance(document, dict):
+            return []
+        if line.strip():
+            documents.append(document)
+    return documents
 
 
 def truncation(reading: Reading, payloads: PayloadReader) -> Flaw | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Final, TypeGuard
 
 MESSAGE_CAP: Final = 2_000  # characters
@@ -19,9 +20,12 @@ _ANSWER_KEYS: Final = frozenset((
     "text", "results", "result", "response", "models", "input_tokens", "totalTokens",
 ))  # fmt: skip
 _SUCCESS: Final = frozenset((0, 200, "0", "200", "success", "Success", "OK", "ok"))
-_UNFINISHED: Final = frozenset(
-    ("ERROR", "TIMEOUT", "error")
-)  # cohere and openrouter finish reasons
+# Finish reasons of Cohere and OpenRouter.
+_UNFINISHED: Final = frozenset(("ERROR", "TIMEOUT", "error"))
+_BESIDE_RESPONSE: Final = ("code", "message", "error_type")  # its status is the response's
+_BESIDE: Final = (*_BESIDE_RESPONSE, "status")
+_LEVELS: Final = 8  # of objects in objects, until nothing was found that has content
+_MEMBERS: Final = 64  # of an object
 
 
 def error_nodes(body: Mapping[str, object], event: str | None) -> Iterator[object]:
@@ -40,7 +44,11 @@ def _at_error(body: Mapping[str, object], _event: str | None) -> Iterator[object
             yield dict(body)
     elif substantial(error):
         yield error
-        yield {k: body[k] for k in ("code", "message", "error_type", "status") if k in body}
+        beside = _BESIDE_RESPONSE if body.get("object") == "response" else _BESIDE
+        yield {k: body[k] for k in beside if k in body}
+
+
+_RESPONSES: Final = ("response", "realtime.response")
 
 
 def _at_failed_response(body: Mapping[str, object], event: str | None) -> Iterator[object]:
@@ -57,18 +65,20 @@ def _at_failed_response(body: Mapping[str, object], event: str | None) -> Iterat
     if isinstance(error := response.get("error") or detailed, dict) and substantial(error):
         yield error
     elif kind == "response.failed" or (
-        response.get("object") == "response" and response.get("status") == "failed"
+        response.get("object") in _RESPONSES and response.get("status") == "failed"
     ):
         yield {"type": "response.failed"}
 
 
 def _at_choice(body: Mapping[str, object], _event: str | None) -> Iterator[object]:
+    """OpenRouter: ``native_finish_reason`` is the provider's own word for its "error"."""
     choices = body.get("choices")
-    for choice in choices[:1] if isinstance(choices, list) else ():
+    for choice in choices[:ITEMS] if isinstance(choices, list) else ():
         if isinstance(choice, dict) and substantial(choice.get("error")):
             yield choice["error"]
         elif isinstance(choice, dict) and choice.get("finish_reason") == "error":
-            yield {"type": "finish_reason.error"}
+            native = choice.get("native_finish_reason")
+            yield {"type": "finish_reason.error", "reason": None if native == "error" else native}
 
 
 def _at_cohere_end(body: Mapping[str, object], _event: str | None) -> Iterator[object]:
@@ -149,13 +159,17 @@ def _has_message(body: Mapping[str, object]) -> bool:
     )
 
 
-def substantial(value: object) -> bool:
-    """Whether an ``error`` field has content: ``{"code": null, "message": ""}`` does not."""
-    if isinstance(value, dict):
-        return any(substantial(item) for item in value.values())
-    if isinstance(value, list):
-        return any(substantial(item) for item in value[:ITEMS])
-    return bool(value)
+def substantial(value: object, levels: int = _LEVELS) -> bool:
+    """Whether an ``error`` field has content: ``{"code": null, "message": ""}`` does not.
+
+    What lies deeper than so many levels is not looked for.
+    """
+    if not isinstance(value, dict | list):
+        return bool(value)
+    if levels == 0:
+        return False
+    inside = value[:ITEMS] if isinstance(value, list) else islice(value.values(), _MEMBERS)
+    return any(substantial(item, levels - 1) for item in inside)
 
 
 def is_exception(name: str | None) -> TypeGuard[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import replace
 
 import orjson
 
@@ -13,10 +15,14 @@ from proxy.wire.framing.sse import SseEvent
 from proxy.wire.provider_error import read_error, read_text_error
 
 # Where in a payload errors are found; the rest of a successful response is not searched.
-_ERROR_KEYS = frozenset(("error", "errors", "base_resp", "detail"))
+_ERROR_KEYS = frozenset(("error", "errors", "base_resp", "detail", "error_code", "error_msg"))
 _ERROR_TYPES = ("error", "response.failed")
 _UNFINISHED = ("error", "ERROR", "TIMEOUT")  # finish reasons that name a failure
-_ERROR_HOLDERS = _ERROR_KEYS | {"type", "finish_reason", "response", "delta"}
+_ERROR_HOLDERS = _ERROR_KEYS | {"type", "finish_reason", "response", "delta", "message"}
+# What servers write that is no strict JSON: raw control characters and halves of a character in
+# a string (a message cut short), and the numbers that JSON does not have (log-probabilities).
+_LOOSE = re.compile(rb"[\x00-\x1f]|\\u[dD][89a-fA-F]|NaN|Infinity")
+_LOOSE_BYTES = 262_144  # of such a document
 
 
 class PayloadReader:
@@ -62,7 +68,7 @@ class PayloadReader:
         payload = parse_json(data)
         if isinstance(payload, dict):
             self.read(reading, payload, event)
-        elif event == "error" and self.error is None:
+        elif event == "error" and self.error is None and not data.lstrip().startswith(b"{"):
             text = payload if isinstance(payload, str) else data.decode("utf-8", "replace")
             self.error = read_text_error(text)
 
@@ -80,7 +86,10 @@ class PayloadReader:
     def read_exception(self, name: str, body: bytes, message: str) -> None:
         """Take an AWS exception; ``message`` stands in for a body that is no JSON."""
         payload = parse_json(body) or {"message": message}
-        self.error = self.error or read_error(payload, event=name)
+        error = read_error(payload, event=name)
+        if error is not None and error.code is None and error.type is None:
+            error = replace(error, type=name)  # it is no exception's: "InternalFailure"
+        self.error = self.error or error
 
 
 def parse_json(data: bytes) -> object:
@@ -88,7 +97,17 @@ def parse_json(data: bytes) -> object:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
+        return _parse_loosely(data)
+
+
+def _parse_loosely(data: bytes) -> object:
+    if len(data) > _LOOSE_BYTES or not _LOOSE.search(data):
         return None
+    try:
+        value: object = json.loads(data, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return value
 
 
 def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
@@ -106,9 +125,16 @@ def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
 def _holds_error(payload: dict[str, object]) -> bool:
     if not _ERROR_KEYS.isdisjoint(payload) or payload.get("type") in _ERROR_TYPES:
         return True
-    if payload.get("finish_reason") in _UNFINISHED:
+    if payload.get("finish_reason") in _UNFINISHED or _is_bare_error(payload):
         return True
     response, delta = part(payload.get("response")), part(payload.get("delta"))
-    if response.get("error") or part(response.get("status_details")).get("error"):
+    if response.get("error") or response.get("status") == "failed":
         return True
     return bool(delta.get("error")) or delta.get("finish_reason") in _UNFINISHED
+
+
+def _is_bare_error(payload: dict[str, object]) -> bool:
+    """Whether the payload itself is the error: vLLM and Mistral, DashScope."""
+    if payload.get("object") == "error" or payload.get("status") == "error":
+        return True
+    return isinstance(payload.get("message"), str) and "code" in payload

@@ -29,9 +29,11 @@ from proxy.wire.retry_after import parse_duration, plausible_wait
 
 _NAME: Final = re.compile(r"[^\s]{1,120}")  # a code or type has no blanks; a sentence does
 _DEPTH: Final = 6  # errors wrapped in errors: gateways nest two or three deep
+_NODES: Final = 256  # objects, lists and texts that are looked into
 
 _STATUS_KEYS: Final = (
-    "status", "status_code", "statusCode", "http_status_code", "http_status", "originalStatusCode",
+    "status", "status_code", "statusCode", "StatusCode", "http_status_code", "http_status",
+    "originalStatusCode",
 )  # fmt: skip
 _WAIT_KEYS: Final = ("retryDelay", "retry_after", "retry_after_s", "retryAfter",
                      "retry_after_seconds")  # fmt: skip
@@ -54,9 +56,10 @@ class _ErrorFacts:
     retry_after_s: float | None = None
     messages: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    nodes_left: int = _NODES
 
     def add_message(self, text: str) -> None:
-        text = text.strip()
+        text = text.strip()[:MESSAGE_CAP]
         if text and text not in self.messages:
             self.messages.append(text)
 
@@ -147,8 +150,9 @@ def _bodies(payload: object) -> Iterator[Mapping[str, object]]:
 
 
 def _gather(node: object, facts: _ErrorFacts, depth: int) -> None:
-    if depth == 0:
+    if depth == 0 or facts.nodes_left == 0:
         return
+    facts.nodes_left -= 1
     if isinstance(node, str):
         _gather_text(node, facts, depth)
     elif isinstance(node, list):
@@ -198,7 +202,7 @@ def _gather_names(node: Mapping[str, object], facts: _ErrorFacts) -> None:
     if isinstance(reason := node.get("reason"), str) and _NAME.fullmatch(reason):
         facts.add_reason(reason)
     if isinstance(status := node.get("status"), str) and _NAME.fullmatch(status):
-        facts.add_reason("" if _status(status) else status)
+        facts.add_reason("" if _status(status) or status == "error" else status)
     param = node.get("param")
     facts.param = facts.param or (param if isinstance(param, str) else None) or _location(node)
 
@@ -225,8 +229,9 @@ def _gather_messages(node: Mapping[str, object], facts: _ErrorFacts, depth: int)
 
 def _qualify(node: object, facts: _ErrorFacts, depth: int) -> None:
     """Gather names around an error: Google ``details``, Azure ``innererror``, metadata."""
-    if depth <= 0:
+    if depth <= 0 or facts.nodes_left == 0:
         return
+    facts.nodes_left -= 1
     if isinstance(node, str):
         facts.add_message(node)
     elif isinstance(node, list):

@@ -11,6 +11,7 @@ from classifier.records import Flaw
 from proxy.wire import routes
 from proxy.wire.body import ReadResult, read_body, truncation
 from proxy.wire.dialect import Headers, Reading
+from proxy.wire.error_shapes import is_exception
 from proxy.wire.framing.encoding import Decoder, decoder
 from proxy.wire.framing.eventstream import EventStreamFeeder, EventStreamMessage
 from proxy.wire.framing.jsonarray import JsonArrayFeeder
@@ -193,9 +194,12 @@ class ResponseReader:
 
     def _take_message(self, message: EventStreamMessage) -> None:
         headers, payloads = message.headers, self.payloads
+        event = headers.get(":event-type")
         failure = headers.get(":exception-type") or headers.get(":error-code")
+        if failure is None and is_exception(event):
+            failure = event
         if failure is None:
-            payloads.read_document(self.reading, message.payload, headers.get(":event-type"))
+            payloads.read_document(self.reading, message.payload, event)
         else:
             payloads.read_exception(failure, message.payload, headers.get(":error-message", ""))
 

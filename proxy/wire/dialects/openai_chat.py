@@ -11,15 +11,16 @@ from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 
 # Once output was seen: counts, an error, a finish reason, or a tool call's name.
-# "message" is how an error field without an error object says it (llama.cpp).
+# "message" is how an error field without an error object says it (llama.cpp, vLLM).
 _RELEVANT = re.compile(
-    rb'"(?=[befmntux])'  # at which most quotes fail: half the time of a search
-    rb'(?:(?:usage|errors?|x_groq|timings|base_resp|message)"(?:: ?[^n ]|\s+:)'
+    rb'"(?=[bdefmntux])'  # at which most quotes fail: half the time of a search
+    rb'(?:(?:usage|errors?|error_(?:code|msg|message)|x_groq|timings|base_resp|message|detail)"'
+    rb"(?:: ?[^n ]|\s+:)"
     rb'|(?:finish_reason|name)"(?:: ?"[^"]|\s+:))'
 )
 # The same, and the first text, while there was only reasoning.
 _AFTER_REASONING = re.compile(
-    _RELEVANT.pattern.replace(b"[befmntux]", b"[abcefmnrtux]")
+    _RELEVANT.pattern.replace(b"[bdefmntux]", b"[abcdefmnrtux]")
     + rb'|"(?:content|refusal|text)"\s*:\s*(?:"[^"]|\[)|"audio"'
 )
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
