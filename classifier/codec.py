@@ -5,7 +5,7 @@ Decoding ignores unknown keys; what was encoded decodes to an equal value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from enum import Enum
 from operator import itemgetter
@@ -110,6 +110,12 @@ def _text(name: str, value: object) -> str:
     return value
 
 
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise CodecError(name, "is not a list")
+    return tuple(_text(f"{name}.{place}", each) for place, each in enumerate(value))
+
+
 def _count(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise CodecError(name, "is not a whole number")
@@ -193,6 +199,7 @@ _OUTCOME: Columns = {
 _ROLLOUT: Columns = {
     **_columns(_text, "id", "batch", "task", "model", "upstream", "usage_channel"),
     **_columns(_count, "attempt", "gaps"),
+    **_columns(_texts, "fallbacks"),
 }
 
 N = TypeVar("N", Usage, Timing, Cause, Exchange, Outcome, RolloutRecord)
@@ -251,7 +258,8 @@ def decode_outcome(source: Mapping[str, object]) -> Outcome:
 
 def encode_rollout(rollout: RolloutRecord) -> Json:
     """Encode a rollout without its exchanges and its outcome."""
-    return {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
+    encoded: Json = {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
+    return encoded | {"fallbacks": list(rollout.fallbacks)}
 
 
 def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:

@@ -236,7 +236,8 @@ class RolloutRecord:
     """Everything known of one rollout, as the classifier reads it.
 
     ``exchanges`` in order of their start; ``gaps`` counts calls that were served but
-    could not be recorded. ``outcome`` is None while the runner has not reported.
+    could not be recorded. ``outcome`` is None while the runner has not reported. An answer of
+    one of ``fallbacks``, which the runner declared beside ``model``, counts as reaching it.
     """
 
     id: str
@@ -249,3 +250,9 @@ class RolloutRecord:
     exchanges: tuple[Exchange, ...] = ()
     gaps: int = 0
     outcome: Outcome | None = None
+    fallbacks: tuple[str, ...] = ()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every name of the model under test that the runner registered, the main one first."""
+        return self.fallbacks if self.model is None else (self.model, *self.fallbacks)

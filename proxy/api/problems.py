@@ -74,7 +74,7 @@ def _field(error: Mapping[str, Any]) -> str:
     place, *inside = error["loc"]
     if error["type"] == "json_invalid" or not inside:
         return str(place)
-    return ".".join(str(part) for part in inside)
+    return ".".join(str(part) for part in inside if part != "")
 
 
 def _message(error: Mapping[str, Any]) -> str:

@@ -150,7 +150,7 @@ class RolloutService:
             _nameable(rollout_id),
             outcome,
             now=self._wall(),
-            attributes=request.model_dump(include=_ATTRIBUTES, exclude_none=True),
+            attributes=_attributes(request),
             registers=not self._registration_required,
         )
         self._changed(rollout_id)
@@ -205,7 +205,7 @@ class RolloutService:
             batch=request.batch,
             task=request.task,
             attempt=request.attempt,
-            model=request.model,
+            **_models(request.model),
             upstream=_known_upstream(request.upstream, self._upstreams),
             usage_channel=request.usage_channel,
             metadata=as_json(request.metadata) if request.metadata is not None else None,
@@ -222,6 +222,18 @@ class RolloutService:
             for name, upstream in self._upstreams.items()
             if upstream.url is not None
         }
+
+
+def _attributes(outcome: models.OutcomeRequest) -> dict[str, Any]:
+    """Return the attributes of a registration that an outcome states, as columns."""
+    stated = outcome.model_dump(include=_ATTRIBUTES, exclude_none=True)
+    return stated | _models(stated["model"]) if "model" in stated else stated
+
+
+def _models(named: str | list[str] | None) -> dict[str, str | None]:
+    """Return a registered model and its fallbacks as columns."""
+    names = list(dict.fromkeys([named] if isinstance(named, str) else named or []))
+    return {"model": names[0] if names else None, "fallbacks": "\n".join(names[1:]) or None}
 
 
 def _nameable(rollout_id: str) -> str:

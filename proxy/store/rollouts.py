@@ -119,6 +119,7 @@ class Rollouts:
             usage_channel=row["usage_channel"],
             exchanges=calls,
             gaps=row["gaps"],
+            fallbacks=tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else (),
         )
         return row, record
 

@@ -72,6 +72,7 @@ rollouts = Table(
     Column("revoked_at", Float),  # from when its key and secret are invalid, outcome or not
     Column("fault", Text),  # JSON, the fault to inject into its calls
     Column("fault_calls", Integer, nullable=False, server_default="0"),  # calls counted for it
+    Column("fallbacks", Text),  # further models that count as `model`, one a line
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_created", "created_at", "id"),

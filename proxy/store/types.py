@@ -36,7 +36,10 @@ class CommitBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A rollout as its runner registers it; ``metadata`` and ``fault`` are JSON text."""
+    """A rollout as its runner registers it.
+
+    ``metadata`` and ``fault`` are JSON text, ``fallbacks`` names of models, one a line.
+    """
 
     id: str
     batch: str | None = None
@@ -47,6 +50,7 @@ class Registration:
     usage_channel: str = "proxy"
     metadata: str | None = None
     fault: str | None = None
+    fallbacks: str | None = None
 
     @property
     def attributes(self) -> dict[str, Any]:

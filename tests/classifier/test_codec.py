@@ -331,8 +331,9 @@ def test_an_outcome_that_contradicts_itself_is_named(
 
 def test_a_rollout_reads_back_without_its_exchanges_and_outcome() -> None:
     written = RolloutRecord(
-        id="r1", batch="b", task="t", attempt=0, model="m", upstream="u", gaps=2
-    )
+        id="r1", batch="b", task="t", attempt=0, model="m", upstream="u", gaps=2,
+        fallbacks=("n", "o"),
+    )  # fmt: skip
     assert decode_rollout(encode_rollout(written)) == written
     full = rollout("200", outcome=outcome())
     assert decode_rollout(encode_rollout(full)) == RolloutRecord(id="r1", batch="b1", task="task-7")

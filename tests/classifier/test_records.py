@@ -6,13 +6,19 @@ from dataclasses import fields, replace
 
 from classifier.records import Cause, Usage
 from classifier.verdicts import Subcategory
-from tests.builders import exchange
+from tests.builders import exchange, rollout
 
 
 def test_a_call_failed_where_it_has_a_cause() -> None:
     cause = Cause(subcategory=Subcategory.AUTH, transient=False, rule="status.401")
     assert replace(exchange(200), cause=cause).failed
     assert not exchange(200).failed
+
+
+def test_a_rollouts_models_are_its_main_one_and_its_fallbacks() -> None:
+    assert rollout(model="a", fallbacks=("b", "c")).models == ("a", "b", "c")
+    assert rollout(model="a").models == ("a",)
+    assert rollout().models == ()
 
 
 def test_unknown_usage_is_none_and_never_zero() -> None:

@@ -70,6 +70,7 @@ def _registration(name: str, number: int) -> Registration:
     return Registration(
         id=name, batch=f"b{number % 3}", task="t", attempt=number, model="gpt-5",
         upstream="openai", metadata='{"z": 1, "a":"\\u00e9"}', fault='{"kind":"auth"}',
+        fallbacks="gpt-5-mini\no5",
     )  # fmt: skip
 
 

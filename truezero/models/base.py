@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 ExecutionStatus = Literal[
     "success",
@@ -50,5 +50,15 @@ def _encodable(text: str) -> str:
 PrintableText = AfterValidator(_printable)
 Name = Annotated[str | None, Field(min_length=1, max_length=200), PrintableText]
 Count = Annotated[int | None, Field(ge=0, le=2**53)]  # what every JSON reader keeps exactly
+_MODEL = Annotated[str, Field(min_length=1, max_length=200), PrintableText]
+_MODELS = Annotated[list[_MODEL], Field(min_length=1, max_length=16)]
+# A tag is part of the field's name in an error: none for a name, `model.list.0` in a list.
+ModelNames = (
+    Annotated[
+        Annotated[_MODEL, Tag("")] | Annotated[_MODELS, Tag("list")],
+        Discriminator(lambda value: "list" if isinstance(value, list) else ""),
+    ]
+    | None
+)
 JsonObject = Annotated[dict[str, Any] | None, AfterValidator(_plain_json)]
 Text = Annotated[str, AfterValidator(_encodable)]

@@ -11,6 +11,7 @@ from truezero.models.base import (
     ExecutionStatus,
     Health,
     JsonObject,
+    ModelNames,
     Name,
     PrintableText,
     StrictRequest,
@@ -54,13 +55,16 @@ class Fault(StrictRequest):
 
 
 class RolloutRequest(StrictRequest):
-    """`POST /rollouts`: register a rollout; the service generates a missing id."""
+    """`POST /rollouts`: register a rollout; the service generates a missing id.
+
+    A list of models is the one under test and its fallbacks: reaching any of them counts.
+    """
 
     id: Name = None
     batch: Name = None
     task: Name = None
     attempt: Count = None
-    model: Name = None
+    model: ModelNames = None
     upstream: Annotated[str | None, Field(min_length=1, max_length=64), PrintableText] = None
     usage_channel: Literal["proxy", "none"] = "proxy"
     metadata: JsonObject = None
@@ -90,7 +94,7 @@ class OutcomeRequest(StrictRequest):
     batch: Name = None
     task: Name = None
     attempt: Count = None
-    model: Name = None
+    model: ModelNames = None
     status: ExecutionStatus
     termination_reason: TerminationReason | None = None
     prompts_executed: Count = None

@@ -6,7 +6,7 @@ Nothing here opens a connection: a client runs each generator and sends it the r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -73,7 +73,7 @@ Story = Generator[Step, Any, T]
 class LaneFacts(TypedDict, total=False):
     """Attributes that the rollouts of a batch often share."""
 
-    model: str | None
+    model: str | Sequence[str] | None
     upstream: str | None
     usage_channel: Literal["proxy", "none"]
     metadata: dict[str, Any] | None
@@ -108,7 +108,7 @@ class OutcomeFacts(TypedDict, total=False):
     batch: str | None
     task: str | None
     attempt: int | None
-    model: str | None
+    model: str | Sequence[str] | None
     status: models.ExecutionStatus
     termination_reason: models.TerminationReason | None
     prompts_executed: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -49,6 +50,39 @@ def test_registering_again_needs_the_same_facts(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "r", "batch": "a"})
     assert service.http.post("/rollouts", json={"id": "r", "batch": "a"}).status_code == 201
     problem(service.http.post("/rollouts", json={"id": "r", "batch": "b"}), 409, "rollout_exists")
+
+
+def test_a_rollout_may_be_registered_with_fallbacks_of_its_model(service: Service) -> None:
+    asked = {"id": "r", "batch": "b", "model": ["gpt-5", "o5", "gpt-5"]}
+    for _ in range(2):
+        assert service.http.post("/rollouts", json=asked).status_code == 201
+    for other in ("gpt-5", ["o5", "gpt-5"], None):
+        again = service.http.post("/rollouts", json={**asked, "model": other})
+        problem(again, 409, "rollout_exists")
+    assert [item["model"] for item in service.get("/rollouts")["items"]] == ["gpt-5"]
+    (record,) = map(json.loads, service.http.get("/rollouts/export?batch=b").text.splitlines())
+    assert (record["model"], record["fallbacks"]) == ("gpt-5", ["o5"])
+    assert report(service, "r", model=["gpt-5", "o5"]).status_code == 200
+    problem(report(service, "r", model="gpt-5"), 409, "rollout_exists")
+
+
+def test_a_rollout_with_fallbacks_is_held_by_the_breaker_of_its_model(service: Service) -> None:
+    for number in range(5):
+        report(service, f"r{number}", batch="b", model=["gpt-5", "o5"])
+    (lane,) = service.get("/batches/b/breaker")["lanes"]
+    assert (lane["lane"], lane["phase"]) == ("-/gpt-5/-", "open")
+    for model, admitted in ((["gpt-5", "o4"], False), (["o5", "gpt-5"], True), ("gpt-5", False)):
+        answer = service.http.post("/rollouts", json={"batch": "b", "model": model})
+        assert answer.json()["admitted"] is admitted, model
+
+
+def test_names_of_models_that_cannot_be_are_named(service: Service) -> None:
+    for wrong, field in (
+        ([], "model.list"), ([""], "model.list.0"), (["m"] * 17, "model.list"), (5, "model"),
+        (["a\nb"], "model.list.0"), ("m" * 201, "model"),
+    ):  # fmt: skip
+        body = problem(service.http.post("/rollouts", json={"model": wrong}), 422, "invalid")
+        assert [each["field"] for each in body["errors"]] == [field]
 
 
 def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch, Registration, Reported
+from proxy.store.types import CommitBatch, Registered, Registration, Reported
 from tests.proxy.store.records import FULL
 
 PATIENCE_S = 60.0
@@ -29,6 +29,16 @@ def test_registration_fills_in_what_traffic_created(database: Database) -> None:
     found = database.rollouts.load("r1")
     assert found is not None
     assert (found[1].batch, found[1].model, len(found[1].exchanges)) == ("b", "m", 1)
+
+
+def test_fallbacks_are_part_of_what_a_rollout_was_registered_with(database: Database) -> None:
+    registration = Registration(id="r1", model="m", fallbacks="n\no p")
+    assert database.rollouts.register(registration, now=1.0) == Registered()
+    found = database.rollouts.load("r1")
+    assert found is not None
+    assert found[1].models == ("m", "n", "o p")
+    assert database.rollouts.register(registration, now=1.0) == Registered()
+    assert database.rollouts.register(replace(registration, fallbacks=None), now=1.0).conflict
 
 
 def test_registering_twice_is_harmless_with_the_same_facts_only(database: Database) -> None:

@@ -63,7 +63,7 @@ def test_what_a_rollout_was_registered_with_is_reported_with_its_outcome() -> No
     reported = respx.post(f"{URL}/rollouts/r/outcome").respond(json=RESULT)
     respx.get(url__startswith=f"{URL}/rollouts/r/verdict").respond(json=VERDICT)
     with truezero.Client(URL) as client:
-        batch = client.batch("b", model="m")
+        batch = client.batch("b", model=("m", "n"))
         with batch.rollout("t", attempt=2) as rollout:
             rollout.finish(rewards=1.0)
     body = json.loads(reported.calls.last.request.content)
@@ -71,5 +71,5 @@ def test_what_a_rollout_was_registered_with_is_reported_with_its_outcome() -> No
         "batch": "b",
         "task": "t",
         "attempt": 2,
-        "model": "m",
+        "model": ["m", "n"],
     }
