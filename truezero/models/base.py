@@ -50,6 +50,7 @@ def _encodable(text: str) -> str:
 PrintableText = AfterValidator(_printable)
 Name = Annotated[str | None, Field(min_length=1, max_length=200), PrintableText]
 Count = Annotated[int | None, Field(ge=0, le=2**53)]  # what every JSON reader keeps exactly
+Ordinal = Annotated[int | None, Field(ge=0, le=2**31 - 1)]  # what both databases hold
 _MODEL = Annotated[str, Field(min_length=1, max_length=200), PrintableText]
 _MODELS = Annotated[list[_MODEL], Field(min_length=1, max_length=16)]
 # A tag is part of the field's name in an error: none for a name, `model.list.0` in a list.

@@ -13,6 +13,7 @@ from truezero.models.base import (
     JsonObject,
     ModelNames,
     Name,
+    Ordinal,
     PrintableText,
     StrictRequest,
     Subcategory,
@@ -63,7 +64,7 @@ class RolloutRequest(StrictRequest):
     id: Name = None
     batch: Name = None
     task: Name = None
-    attempt: Count = None
+    attempt: Ordinal = None
     model: ModelNames = None
     upstream: Annotated[str | None, Field(min_length=1, max_length=64), PrintableText] = None
     usage_channel: Literal["proxy", "none"] = "proxy"
@@ -93,7 +94,7 @@ class OutcomeRequest(StrictRequest):
 
     batch: Name = None
     task: Name = None
-    attempt: Count = None
+    attempt: Ordinal = None
     model: ModelNames = None
     status: ExecutionStatus
     termination_reason: TerminationReason | None = None

@@ -59,6 +59,7 @@ def test_what_is_no_json_is_refused_by_name(service: Service, text: bytes) -> No
         ({"id": "a\nb"}, "id"),
         ({"batch": "\x00"}, "batch"),
         ({"attempt": -1}, "attempt"),
+        ({"attempt": 2**31}, "attempt"),
         ({"usage_channel": "both"}, "usage_channel"),
         ({"upstream": "nope"}, "upstream"),
         ({"metadata": [1]}, "metadata"),
