@@ -10,12 +10,21 @@ from classifier.logical_calls import (
     LogicalCall,
     calls_of,
     counted,
-    ended_at,
+    has_content,
     has_output,
-    main_calls,
+    with_continuations,
 )
-from classifier.policy import Policy
-from classifier.records import Exchange, ExecutionStatus, Outcome, RolloutRecord
+from classifier.main_lane import main_lane_of
+from classifier.policy import SEED, Policy
+from classifier.records import (
+    Ending,
+    Exchange,
+    ExecutionStatus,
+    Kind,
+    Outcome,
+    RolloutRecord,
+)
+from classifier.tails import Tail, tail_of
 
 # Statuses with which a runner says by itself that the agent did not run to its end.
 # evaluation_failed is not one: there the agent ran, and its verifier did not.
@@ -30,8 +39,9 @@ class Evidence:
     """The evidence of one rollout.
 
     ``exchanges``: every counted attempt by its end, ``failures`` those that failed;
-    ``calls``: the same as logical calls, ``main`` those to the model under test;
-    ``answers``: the answers of all that were answered.
+    ``calls``: the same as logical calls, ``main`` those to the model under test, which
+    registration names where ``bound``; ``unseen``: no call was to the registered model;
+    ``answers``: the answers of all that were answered; ``tail``: what was left failed.
     """
 
     rollout: RolloutRecord
@@ -39,24 +49,50 @@ class Evidence:
     exchanges: list[Exchange]
     calls: tuple[LogicalCall, ...]
     main: tuple[LogicalCall, ...]
+    bound: bool
+    unseen: bool
     failures: list[Exchange]
     answers: list[Exchange]
     states: frozenset[CallState]
+    tail: Tail
 
     @classmethod
     def of(cls, rollout: RolloutRecord, policy: Policy) -> Evidence:
         """Gather the evidence; the order in which records arrived makes no difference."""
-        exchanges = counted(rollout.exchanges)
-        calls = calls_of(exchanges)
+        if policy.name == SEED.name:
+            exchanges = counted(rollout.exchanges)
+            calls = calls_of(exchanges, settled=True)
+        else:
+            exchanges = with_continuations(rollout.exchanges)
+            calls = calls_of(exchanges, settled=rollout.outcome is not None)
+            if any(x.kind is Kind.CONTINUATION for x in exchanges):
+                read = {x.id for call in calls for x in call.attempts}
+                exchanges = [x for x in exchanges if x.id in read]
+        main = main_lane_of(calls, rollout)
         return cls(
             rollout=rollout,
             policy=policy,
             exchanges=exchanges,
             calls=calls,
-            main=main_calls(calls, rollout),
+            main=main.calls,
+            bound=main.bound,
+            unseen=main.unseen,
             failures=[x for x in exchanges if x.cause is not None],
             states=frozenset({call.state for call in calls}),
             answers=[call.last for call in calls if call.state is CallState.ANSWERED],
+            tail=tail_of(main.calls, calls),
+        )
+
+    @property
+    def activity(self) -> bool:
+        """Whether a call was answered of which no tokens are read: a picture, a batch, a file.
+
+        So is a background response that this rollout did not begin.
+        """
+        return any(
+            x.role == "agent" and _answered_unread(x)
+            for x in self.rollout.exchanges
+            if x.kind is Kind.ACTIVITY or x.kind is Kind.CONTINUATION
         )
 
     @property
@@ -93,33 +129,36 @@ def reported_activity(outcome: Outcome | None) -> bool:
     return outcome is not None and bool(outcome.total_tokens or outcome.tool_calls)
 
 
+def never_began(facts: Evidence) -> bool:
+    """Whether the agent called nothing, and the runner reports an error of its own.
+
+    A probe is no call: agents send one as they start.
+    """
+    if facts.calls or facts.exempt or facts.rollout.gaps or not reported_error(facts.outcome):
+        return False
+    if reported_activity(facts.outcome):
+        return False
+    return all(x.kind is Kind.PROBE for x in facts.rollout.exchanges if x.role == "agent")
+
+
 def any_output(calls: tuple[LogicalCall, ...]) -> bool:
     """Whether any output came, in a complete response or a partial one."""
     return any(has_output(attempt) for call in calls for attempt in call.attempts)
 
 
-def taken_over(facts: Evidence, since: float) -> list[LogicalCall]:
-    """Return answered calls to other models after ``since`` that may have done the work.
-
-    A call without tools beside a main model that has them is a side call (a title, a
-    routing decision), no continuation.
-    """
-    needs_tools = any(call.last.has_tools for call in facts.main)
-    main = {call.model for call in facts.main}
-    return [
-        call
-        for call in facts.calls
-        if call.state is CallState.ANSWERED
-        and call.model not in main
-        and (call.last.has_tools or not needs_tools)
-        and ended_at(call.last) > since
-    ]
+def _answered_unread(exchange: Exchange) -> bool:
+    whole = exchange.cause is None and exchange.ending is Ending.COMPLETE
+    if exchange.kind is Kind.CONTINUATION:
+        return whole and bool(has_content(exchange))
+    status = exchange.status
+    return whole and status is not None and status < 300 and exchange.response_bytes > 0
 
 
 def main_lane(facts: Evidence) -> str | None:
     """Return the main lane as last used, else the registration's."""
     if facts.main:
-        return str(Lane.of(facts.main[-1].last))
+        last = facts.main[-1]
+        return str(Lane.of(last.last if last.last.kind is Kind.INFERENCE else last.asked))
     rollout = facts.rollout
     if rollout.upstream is None and rollout.model is None:
         return None

@@ -1,14 +1,14 @@
-"""Group exchanges into logical calls, and find those to the model under test."""
+"""Group exchanges into logical calls, and say what became of each."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
+from functools import lru_cache
 from typing import NamedTuple
 
-from classifier.fingerprints import plain
-from classifier.records import Ending, Exchange, Kind, RolloutRecord
+from classifier.model_names import canonical
+from classifier.records import Ending, Exchange, Kind
 
 # Finish reasons of a refusal; a refusal is a response, never an API error.
 # OpenAI chat and Azure "content_filter", Anthropic "refusal" (messages API, stop_reason),
@@ -32,8 +32,11 @@ REFUSALS = frozenset(
     }
 )
 
-# A date or "latest" behind a model's name: gpt-5-2025-08-07, claude-…-20250514, …@latest.
-_DATED = re.compile(r"[-@:](\d{4}-?\d{2}-?\d{2}|\d{4}|latest)$")
+# Finish reasons of an answer cut short by its own limit: OpenAI chat "length", Responses
+# "max_output_tokens", Anthropic and Bedrock "max_tokens", Gemini and Cohere "MAX_TOKENS",
+# Mistral "model_length". Responses' snapshot has a status before it ("incomplete:…").
+_CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_length"))
+_CANCELLED = "cancelled"  # a background response that the agent took back
 
 
 class CallState(Enum):
@@ -41,23 +44,37 @@ class CallState(Enum):
 
     ANSWERED = auto()
     FAILED = auto()
-    UNANSWERED = auto()  # the agent hung up before any output; nobody's failure
+    UNANSWERED = auto()  # no output, and nobody's failure: the agent did not wait for it
     PENDING = auto()
     LOST = auto()
 
 
 class LogicalCall(NamedTuple):
-    """One logical call: an SDK's retries of one request are attempts of one call."""
+    """One logical call: an SDK's retries of one request are attempts of one call.
+
+    So are the requests that fetch a background response.
+    """
 
     attempts: tuple[Exchange, ...]
     failures: tuple[Exchange, ...]  # the attempts that failed, oldest first
     state: CallState
-    model: str | None  # plain name
+    model: str | None  # canonical name
+
+    @property
+    def asked(self) -> Exchange:
+        """The first attempt, which carried the request."""
+        return self.attempts[0]
 
     @property
     def last(self) -> Exchange:
         """The last attempt, which decides."""
         return self.attempts[-1]
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the agent gave it up before an answer; a redirect is not given up."""
+        status = self.last.status
+        return self.state is CallState.UNANSWERED and (status is None or status < 300)
 
 
 def ended_at(exchange: Exchange) -> float:
@@ -81,6 +98,12 @@ def counted(exchanges: Iterable[Exchange]) -> list[Exchange]:
     return sorted((x for x in exchanges if x.kind is inference and x.role == "agent"), key=_by_end)
 
 
+def with_continuations(exchanges: Iterable[Exchange]) -> list[Exchange]:
+    """Return the same and what fetches a background response."""
+    kinds = (Kind.INFERENCE, Kind.CONTINUATION)
+    return sorted((x for x in exchanges if x.kind in kinds and x.role == "agent"), key=_by_end)
+
+
 def output_tokens(exchange: Exchange) -> int | None:
     """Return all output tokens, reasoning included; None when unknown."""
     usage = exchange.usage
@@ -92,21 +115,47 @@ def has_output(exchange: Exchange) -> bool:
     return bool(exchange.output_seen or exchange.tool_calls or output_tokens(exchange))
 
 
+def has_content(exchange: Exchange) -> bool | None:
+    """Whether text or a tool call came, reasoning aside; None where that is not known."""
+    if exchange.tool_calls:
+        return True
+    return exchange.output_seen if exchange.content_seen is None else exchange.content_seen
+
+
+@lru_cache(maxsize=256)
+def _bare(finish_reason: str | None) -> str:
+    """Return a finish reason without case and without the status before it."""
+    return (finish_reason or "").casefold().rpartition(":")[2]
+
+
 def refused(exchange: Exchange) -> bool:
     """Whether the model refused, by the provider's finish reason."""
-    reason = exchange.finish_reason
-    return reason is not None and reason.casefold() in REFUSALS
+    return _bare(exchange.finish_reason) in REFUSALS
+
+
+def cut_short(exchange: Exchange) -> bool:
+    """Whether the answer reached its own limit of tokens."""
+    return _bare(exchange.finish_reason) in _CUT_SHORT
 
 
 def proven_empty(exchange: Exchange) -> bool:
-    """Whether a response is known to be empty; an unreadable one is not."""
-    if has_output(exchange) or refused(exchange):
+    """Whether a response is known to hold no text and no tool call.
+
+    Hidden reasoning is no answer (Gemini ends so with STOP); a refusal and an answer cut
+    short are. One that could not be read is not proven.
+    """
+    seen = has_content(exchange)
+    if seen or refused(exchange) or cut_short(exchange):
         return False
-    return exchange.output_seen is False or output_tokens(exchange) == 0
+    return seen is False or output_tokens(exchange) == 0
 
 
-def state_of(exchange: Exchange) -> CallState:
-    """Return the state of one attempt by itself."""
+def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
+    """Return the state of one attempt by itself.
+
+    A background response that is not there yet is pending; once the rollout is over
+    (``settled``), the agent did not wait for it.
+    """
     if exchange.cause is not None:
         return CallState.FAILED
     ending = exchange.ending
@@ -114,23 +163,40 @@ def state_of(exchange: Exchange) -> CallState:
         return CallState.PENDING
     if ending is Ending.LOST:
         return CallState.LOST
+    if exchange.pending:
+        return CallState.UNANSWERED if settled else CallState.PENDING
     whole = ending is Ending.COMPLETE and (exchange.status is None or exchange.status < 300)
+    if whole and exchange.kind is Kind.CONTINUATION and _bare(exchange.finish_reason) == _CANCELLED:
+        return CallState.UNANSWERED
     return CallState.ANSWERED if whole or has_output(exchange) else CallState.UNANSWERED
 
 
 def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
     groups: list[list[Exchange]] = []
     latest: dict[str, list[Exchange]] = {}
+    responses: dict[str | None, list[Exchange]] = {}
     for exchange in ordered:
+        if exchange.kind is Kind.CONTINUATION:
+            _continue(responses.get(exchange.response_digest), exchange)
+            continue
         digest = exchange.request_digest
         group = latest.get(digest) if digest and exchange.sdk_retry else None
         if group is not None and _retries(exchange, group[-1]):
             group.append(exchange)
-            continue
-        groups.append([exchange])
+        else:
+            group = [exchange]
+            groups.append(group)
         if digest:
-            latest[digest] = groups[-1]
+            latest[digest] = group
+        if exchange.response_digest:
+            responses[exchange.response_digest] = group
     return groups
+
+
+def _continue(group: list[Exchange] | None, fetch: Exchange) -> None:
+    """Add what fetched a response to its call; reading an answer again is nothing new."""
+    if group is not None and state_of(group[-1]) is not CallState.ANSWERED:
+        group.append(fetch)
 
 
 def _retries(exchange: Exchange, earlier: Exchange) -> bool:
@@ -139,64 +205,24 @@ def _retries(exchange: Exchange, earlier: Exchange) -> bool:
     )
 
 
-def _call(attempts: list[Exchange]) -> LogicalCall:
+def _call(attempts: Sequence[Exchange], *, settled: bool) -> LogicalCall:
     last = attempts[-1]
-    state = state_of(last)
+    state = state_of(last, settled=settled)
     failures = tuple([x for x in attempts if x.cause is not None])
-    if state is CallState.UNANSWERED and failures:
+    if state is CallState.UNANSWERED and failures and not last.pending:
         state = CallState.FAILED
-    return LogicalCall(tuple(attempts), failures, state, plain(last.model))
+    return LogicalCall(tuple(attempts), failures, state, canonical(attempts[0].model))
 
 
-def calls_of(ordered: Sequence[Exchange]) -> tuple[LogicalCall, ...]:
+def calls_of(ordered: Sequence[Exchange], *, settled: bool = False) -> tuple[LogicalCall, ...]:
     """Return the logical calls in the order of their ends.
 
     A retry states that it is one (``x-stainless-retry-count``, openai-python
-    ``_base_client.py``) and repeats the same request digest.
+    ``_base_client.py``) and repeats the same request digest. What fetches a background
+    response belongs to the call that began it; where that one is not here, it is left out.
     """
+    if not any(x.sdk_retry or x.kind is not Kind.INFERENCE for x in ordered):
+        return tuple([_call((x,), settled=settled) for x in ordered])
     groups = _joined(ordered)
-    if len(groups) < len(ordered):
-        groups.sort(key=lambda group: _by_end(group[-1]))
-    return tuple([_call(group) for group in groups])
-
-
-def _undated(model: str) -> str:
-    return _DATED.sub("", model)
-
-
-def _named(by_model: dict[str | None, list[LogicalCall]], model: str) -> set[str | None]:
-    """Find the models of the runner's name: exact, without date, or as the provider names it."""
-    if model in by_model:
-        return {model}
-    dateless = _undated(model)
-    close: set[str | None] = {name for name in by_model if name and _undated(name) == dateless}
-    return close or {
-        name
-        for name, calls in by_model.items()
-        if any(plain(call.last.answered_model) == model for call in calls)
-    }
-
-
-def _weight(item: tuple[str | None, list[LogicalCall]]) -> tuple[bool, int, int, str]:
-    name, calls = item
-    tools = any(call.last.has_tools for call in calls)
-    return (tools, sum(call.last.request_bytes for call in calls), len(calls), name or "")
-
-
-def main_calls(calls: tuple[LogicalCall, ...], rollout: RolloutRecord) -> tuple[LogicalCall, ...]:
-    """Return the calls to the model under test, over any upstream and key.
-
-    It is the one the runner named, else the one whose calls carry tools, else the one
-    with the most request bytes. Lanes that differ only in
-    key or upstream reach the same model and are taken together.
-    """
-    by_model: dict[str | None, list[LogicalCall]] = {}
-    for call in calls:
-        by_model.setdefault(call.model, []).append(call)
-    if len(by_model) < 2:
-        return calls
-    name = plain(rollout.model)
-    chosen = _named(by_model, name) if name else set()
-    if not chosen:
-        chosen = {max(by_model.items(), key=_weight)[0]}
-    return tuple([call for call in calls if call.model in chosen])
+    groups.sort(key=lambda group: _by_end(group[-1]))
+    return tuple([_call(group, settled=settled) for group in groups])

@@ -1,4 +1,4 @@
-"""Judge a rollout: eight rules, of which the first that fires gives the verdict.
+"""Judge a rollout: an ordered list of rules, of which the first that fires gives the verdict.
 
 Rewards and exit codes are never read, and missing evidence is never healthy.
 """
@@ -6,67 +6,41 @@ Rewards and exit codes are never read, and missing evidence is never healthy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from classifier import totals
+from classifier import failure_rules, suspicion_rules, totals
 from classifier.evidence import (
     Evidence,
     any_output,
     main_lane,
+    never_began,
     reported_activity,
-    reported_error,
-    taken_over,
     unprompted,
 )
+from classifier.findings import Finding, Rule, ids
 from classifier.fingerprints import NETWORK, Lane, cause_name, fingerprint, status_name, suspicion
-from classifier.logical_calls import CallState, LogicalCall, ended_at, proven_empty
+from classifier.logical_calls import CallState, LogicalCall
 from classifier.policy import EVIDENCE, Policy
 from classifier.records import Exchange, ExecutionStatus, RolloutRecord, TerminationReason
 from classifier.retries import with_advice
 from classifier.seed_policy import judge_by_seed
+from classifier.tails import Strength
 from classifier.verdicts import Health, Layer, Subcategory, Verdict
 from classifier.warnings import warnings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Which rule fired, and on what.
-
-    ``failures`` decided it, by their ends; ``share`` says how many calls that is;
-    ``evidence`` are exchange ids.
-    """
-
-    health: Health
-    rule: str
-    failures: Sequence[Exchange] = ()
-    share: str = ""
-    evidence: tuple[str, ...] = ()
-    sentence: str | None = None
-
-
-Rule = Callable[[Evidence], Finding | None]
-
-
-def _ids(exchanges: Iterable[Exchange]) -> tuple[str, ...]:
-    return tuple(exchange.id for exchange in exchanges)
-
-
-def _failures(calls: Iterable[LogicalCall]) -> list[Exchange]:
-    return sorted((x for call in calls for x in call.failures), key=lambda x: (ended_at(x), x.id))
-
-
 def _not_judged(facts: Evidence) -> Finding | None:
-    if not unprompted(facts.outcome):
-        return None
-    return Finding(health=Health.NOT_JUDGED, rule="not_judged")
+    if unprompted(facts.outcome) or never_began(facts):
+        return Finding(health=Health.NOT_JUDGED, rule="not_judged")
+    return None
 
 
 def _undecided(facts: Evidence) -> Finding | None:
     lost = [call.last for call in facts.calls if call.state is CallState.LOST]
     if not (lost or facts.rollout.gaps or _nothing_yet(facts)):
         return None
-    return Finding(health=Health.UNDECIDED, rule="undecided", evidence=_ids(lost))
+    return Finding(health=Health.UNDECIDED, rule="undecided", evidence=ids(lost))
 
 
 def _nothing_yet(facts: Evidence) -> bool:
@@ -76,116 +50,21 @@ def _nothing_yet(facts: Evidence) -> bool:
     return facts.outcome is None or facts.any(CallState.PENDING)
 
 
-def _unanswered_failures(calls: tuple[LogicalCall, ...]) -> list[Exchange]:
-    """Return the failures of calls of which none was answered; empty when one was."""
-    if any(call.state is CallState.ANSWERED for call in calls) or any_output(calls):
-        return []
-    return _failures(calls)
-
-
-def _all_failed(facts: Evidence) -> Finding | None:
-    failures = _unanswered_failures(facts.calls)
-    if not failures:
-        return None
-    return _api_error("all_failed", failures, f"on {_share(facts.calls)} calls")
-
-
-def _main_model_failed(facts: Evidence) -> Finding | None:
-    failures = _unanswered_failures(facts.main)
-    if not failures:
-        return None
-    model = failures[-1].model or "the main model"
-    return _api_error("main_model_failed", failures, f"on {_share(facts.main)} calls to {model}")
-
-
-def _share(calls: tuple[LogicalCall, ...]) -> str:
-    return f"{sum(bool(call.failures) for call in calls)} of {len(calls)}"
-
-
-def _interrupted(facts: Evidence) -> Finding | None:
-    tail = _failing_tail(facts.main)
-    if not tail or _cause_of(tail[-1]) is Subcategory.REJECTED_REQUEST:
-        return None
-    if any(call.state is CallState.PENDING for call in facts.main):
-        return None
-    if taken_over(facts, ended_at(tail[-1].last)):
-        return None
-    failures = [
-        x
-        for x in _failures(tail)
-        if x.cause and x.cause.subcategory is not Subcategory.REJECTED_REQUEST
-    ]
-    which = "the last " if len(tail) < len(facts.main) else ""
-    share = f"on {which}{len(tail)} of {len(facts.main)} calls"
-    return _api_error("interrupted", failures, share)
-
-
-def _failing_tail(calls: tuple[LogicalCall, ...]) -> list[LogicalCall]:
-    """Return the failed calls after the last answered one, oldest first."""
-    tail: list[LogicalCall] = []
-    for call in reversed(calls):
-        if call.state is CallState.ANSWERED:
-            break
-        if call.state is CallState.FAILED:
-            tail.append(call)
-    return tail[::-1]
-
-
-def _cause_of(call: LogicalCall) -> Subcategory | None:
-    cause = call.failures[-1].cause
-    return None if cause is None else cause.subcategory
-
-
-def _api_error(rule: str, failures: list[Exchange], share: str) -> Finding:
-    return Finding(
-        health=Health.API_ERROR,
-        rule=rule,
-        failures=failures,
-        share=share,
-        evidence=_ids(failures),
-    )
-
-
-def _zero_signal(facts: Evidence) -> Finding | None:
-    outcome = facts.outcome
-    if facts.exempt or facts.calls or outcome is None:
-        return None
-    if reported_activity(outcome) or reported_error(outcome):
-        return None
-    return Finding(
-        health=Health.SUSPECTED_API_ERROR,
-        rule="zero_signal",
-        sentence="a prompt was executed, yet no call, token or tool call was seen",
-    )
-
-
-def _empty_answers(facts: Evidence) -> Finding | None:
-    answered = [call for call in facts.main if call.state is CallState.ANSWERED]
-    if facts.exempt or not answered or any_output(facts.main):
-        return None
-    if taken_over(facts, 0.0) or not all(proven_empty(call.last) for call in answered):
-        return None
-    return Finding(
-        health=Health.SUSPECTED_API_ERROR,
-        rule="empty_answers",
-        evidence=_ids(call.last for call in answered),
-        sentence=f"{len(answered)} answered of {len(facts.main)} calls, none carried any output",
-    )
-
-
 def _healthy(facts: Evidence) -> Finding:
     answers = [call.last for call in facts.main if call.state is CallState.ANSWERED]
-    return Finding(health=Health.HEALTHY, rule="healthy", evidence=_ids(answers[-1:]))
+    return Finding(health=Health.HEALTHY, rule="healthy", evidence=ids(answers[-1:]))
 
 
 RULES: tuple[Rule, ...] = (
     _not_judged,
     _undecided,
-    _all_failed,
-    _main_model_failed,
-    _interrupted,
-    _zero_signal,
-    _empty_answers,
+    failure_rules.all_failed,
+    failure_rules.main_model_failed,
+    failure_rules.interrupted,
+    suspicion_rules.zero_signal,
+    suspicion_rules.empty_answers,
+    suspicion_rules.never_answered,
+    suspicion_rules.unexplained_rejections,
 )
 
 
@@ -207,7 +86,7 @@ def judge(rollout: RolloutRecord, *, policy: Policy = EVIDENCE) -> Verdict:
 def _verdict(facts: Evidence, finding: Finding) -> Verdict:
     rollout, exchanges = facts.rollout, facts.exchanges
     failures = facts.failures
-    top = totals.dominant(finding.failures or failures)
+    top = totals.dominant(finding.strongest or finding.failures or failures)
     verdict = Verdict(
         rollout_id=rollout.id,
         batch=rollout.batch,
@@ -215,7 +94,7 @@ def _verdict(facts: Evidence, finding: Finding) -> Verdict:
         rule=finding.rule,
         policy=facts.policy.name,
         lane=main_lane(facts),
-        error=_suspicion(finding),
+        error=finding.sentence and f"{finding.health.value}: {finding.sentence}",
         total_requests=len(facts.calls),
         failed_requests=sum(bool(call.failures) for call in facts.calls) if failures else 0,
         recovered_requests=_recovered(facts.calls) if failures else 0,
@@ -253,10 +132,10 @@ def _explained(
         cause=cause_name(
             cause.subcategory, top.example.upstream, top.status, cause.code or cause.reason
         ),
-        lane=str(Lane.of(top.example)),
+        lane=str(Lane.of(top.example)) if top.example.model else verdict.lane,
         layer=Layer.PROXY_PROVEN,
         error=_sentence(facts, finding, top),
-        provider_wait_s=_provider_wait(finding.failures),
+        provider_wait_s=_provider_wait(finding.strongest or finding.failures),
     )
 
 
@@ -277,10 +156,6 @@ def _statuses(failures: Sequence[Exchange], first: int | None) -> str:
     parts += ["no answer"] if NETWORK in names else []
     inside = numbers and all(name < "400" for name in numbers)
     return ("an error inside " if inside else "") + " or ".join(parts)
-
-
-def _suspicion(finding: Finding) -> str | None:
-    return finding.sentence and f"{finding.health.value}: {finding.sentence}"
 
 
 def _provider_wait(failures: Sequence[Exchange]) -> float | None:
@@ -309,13 +184,12 @@ def _doomed(facts: Evidence) -> bool:
     limit = facts.policy.doomed_after
     if limit <= 0:
         return False
-    tail = _failing_tail(facts.main)
     fatal = {Subcategory.QUOTA, Subcategory.AUTH}
     if not any(call.state is CallState.ANSWERED for call in facts.main):
         fatal = set(Subcategory)
     counts = Counter(
         (x.cause.subcategory, x.status, x.cause.code)
-        for x in _failures(tail)
+        for x in facts.tail.failures
         if x.cause is not None and not x.cause.transient and x.cause.subcategory in fatal
     )
     return max(counts.values(), default=0) >= limit
@@ -331,5 +205,12 @@ def _scoreable(facts: Evidence, health: Health) -> str:
     out_of_steps = outcome and outcome.termination_reason is TerminationReason.MAX_STEPS
     if out_of_steps and facts.policy.max_steps == "exclude":
         return "no"
+    if _ends_unexplained(facts):
+        return "unknown"
     reached = facts.exempt or facts.any(CallState.ANSWERED) or any_output(facts.calls)
-    return "yes" if reached or reported_activity(outcome) else "unknown"
+    return "yes" if reached or facts.activity or reported_activity(outcome) else "unknown"
+
+
+def _ends_unexplained(facts: Evidence) -> bool:
+    tail = facts.tail
+    return tail.strength is Strength.UNEXPLAINED and not (tail.continued or facts.exempt)

@@ -5,35 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from classifier.evidence import Evidence, reported_activity, taken_over
-from classifier.logical_calls import REFUSALS, CallState, ended_at, proven_empty
-from classifier.records import Ending, UsageSource
-from classifier.verdicts import Subcategory
-
-# Finish reasons of an answer cut short by its own limit: OpenAI chat "length", Responses
-# "max_output_tokens", Anthropic and Bedrock "max_tokens", Gemini and Cohere "MAX_TOKENS",
-# Mistral "model_length".
-_CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_length"))
+from classifier.evidence import Evidence, never_began, reported_activity
+from classifier.logical_calls import CallState, cut_short, proven_empty, refused
+from classifier.records import Ending, Exchange, UsageSource
+from classifier.tails import Strength
 
 
-def _last_failed(facts: Evidence) -> Subcategory | None:
-    decided = (CallState.ANSWERED, CallState.FAILED)
-    last = next((call for call in reversed(facts.main) if call.state in decided), None)
-    if last is None or last.state is CallState.ANSWERED:
-        return None
-    cause = last.failures[-1].cause
-    return None if cause is None else cause.subcategory
-
-
-def ended_on_rejection(facts: Evidence) -> bool:
-    """Whether the last request to the model under test was rejected."""
-    return _last_failed(facts) is Subcategory.REJECTED_REQUEST
-
-
-def _continued_with_another_model(facts: Evidence) -> bool:
-    if _last_failed(facts) in (None, Subcategory.REJECTED_REQUEST):
-        return False
-    return bool(taken_over(facts, max(ended_at(call.last) for call in facts.main)))
+def _ends_on(strength: Strength) -> Callable[[Evidence], bool]:
+    return lambda facts: facts.tail.strength is strength
 
 
 def _reason(name: str) -> Callable[[Evidence], bool]:
@@ -44,11 +23,8 @@ def _usage(source: UsageSource) -> Callable[[Evidence], bool]:
     return lambda facts: source in {x.usage.source for x in facts.answers}
 
 
-def _finished(words: frozenset[str]) -> Callable[[Evidence], bool]:
-    return lambda facts: any(
-        reason is not None and reason.casefold() in words
-        for reason in {x.finish_reason for x in facts.answers}
-    )
+def _any_answer(applies: Callable[[Exchange], bool]) -> Callable[[Evidence], bool]:
+    return lambda facts: any(map(applies, facts.answers))
 
 
 def _never_answered(facts: Evidence) -> bool:
@@ -73,14 +49,17 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("calls_unrecorded", lambda facts: facts.rollout.gaps > 0),
     ("calls_in_flight", lambda facts: facts.any(CallState.PENDING)),
     ("calls_never_answered", _never_answered),
+    ("error_before_any_call", never_began),
     ("calls_bypass_the_proxy", _unseen_activity),
-    ("ended_on_rejection", ended_on_rejection),
-    ("ended_on_failure", _continued_with_another_model),
+    ("bound_model_not_seen", lambda facts: facts.unseen and not facts.exempt),
+    ("ended_on_rejection", _ends_on(Strength.EXPLAINED)),
+    ("ended_on_unexplained_rejection", _ends_on(Strength.UNEXPLAINED)),
+    ("ended_on_failure", lambda facts: facts.tail.cut_off and facts.tail.continued),
     ("context_length", _reason("context_length")),
     ("content_filter", _reason("content_filter")),
-    ("refusals", _finished(REFUSALS)),
-    ("truncated_by_max_tokens", _finished(_CUT_SHORT)),
-    ("empty_answers", lambda facts: any(map(proven_empty, facts.answers))),
+    ("refusals", _any_answer(refused)),
+    ("truncated_by_max_tokens", _any_answer(cut_short)),
+    ("empty_answers", _any_answer(proven_empty)),
     ("left_by_agent", lambda facts: Ending.LEFT_BY_AGENT in {x.ending for x in facts.exchanges}),
     ("request_repeated", _repeats),
     ("usage_missing", _usage(UsageSource.ABSENT)),

@@ -1,6 +1,7 @@
 """Rollouts in a few characters, for tests: ``rollout("429", "200+tool")``.
 
-A call is written ``HEAD[+word…][@model][#key][^n][~seconds][*times]``:
+A call is written ``HEAD[+word…]``, then any of ``@model >answered #key %upstream ^n ~seconds
+[start-end] *times`` in this order, without spaces:
 
 ========== =====================================================================
 head       a status (``200``, ``429``; from 400 on it fails as its status says), or
@@ -9,19 +10,24 @@ head       a status (``200``, ``429``; from 400 on it fails as its status says),
            ``lost``
 ``+word``  what came: ``tool`` (a tool call), ``empty`` (nothing), ``text`` (output
            although the call failed or was left), ``nousage``, ``unread``, ``refusal``,
-           ``length``, ``thought`` (hidden tokens only)
+           ``length``, ``thought`` (hidden tokens only), ``reasoned`` (reasoning to be read, no
+           more); ``queued`` and ``polled`` (a background response: not there yet when it was
+           begun, or when it was asked for; ``fetched`` is the same once it is there)
            why it failed: a subcategory or a reason inside one (``quota``,
            ``context_length``, ``truncated``…); in a 200 it makes it a failure.
            ``transient`` and ``permanent`` say otherwise than the subcategory does
-           what it was: ``side`` (a small model, no tools), ``judge``, ``embed``, ``probe``
-``@``      the model, ``#`` the key's digest, ``/`` the upstream
+           what it was: ``side`` (a small model, no tools), ``toolless``, ``small`` and
+           ``large`` (a shorter and a longer request), ``again`` (the same request as before),
+           ``judge``, ``embed``, ``probe``, ``media`` (images, audio, files, batches), ``other``
+``@``      the model, ``>`` the one that answered, ``#`` the key's digest, ``%`` the upstream
 ``^n``     the SDK's n-th retry of the request before
 ``~s``     the provider asks for a wait of that many seconds
+``[a-b]``  it started a and ended b seconds after the beginning
 ``*n``     the same call n times
 ========== =====================================================================
 
-Calls start one second apart and take half a second. Several may stand in one text, with
-spaces between.
+Calls start one second apart and take half a second unless a span says otherwise. Several may
+stand in one text, with spaces between.
 """
 
 from __future__ import annotations
@@ -82,6 +88,14 @@ _SPOKEN = Usage(
     source=UsageSource.PROVIDER,
 )
 _MUTE = replace(_SPOKEN, output_tokens=0, total_tokens=10, output_total=0)
+_QUEUED: dict[str, Any] = {
+    "response_digest": "b1", "pending": True, "usage": Usage(), "output_seen": False,
+    "tool_calls": 0, "finish_reason": None,
+}  # fmt: skip
+_FETCH: dict[str, Any] = {
+    "kind": Kind.CONTINUATION, "method": "GET", "response_digest": "b1", "model": None,
+    "has_tools": None, "request_bytes": 0, "request_digest": None,
+}  # fmt: skip
 _WORDS: dict[str, dict[str, Any]] = {
     "tool": {"tool_calls": 1, "output_seen": True, "usage": _SPOKEN},
     "text": {"tool_calls": 0, "output_seen": True, "usage": _SPOKEN},
@@ -90,16 +104,39 @@ _WORDS: dict[str, dict[str, Any]] = {
     "unread": {"usage": Usage(), "output_seen": None, "tool_calls": None, "deaf": "encoding"},
     "refusal": {"output_seen": False, "usage": _MUTE, "finish_reason": "refusal"},
     "length": {"finish_reason": "length"},
-    "thought": {"output_seen": False, "usage": _SPOKEN, "tool_calls": 0},
+    "thought": {"output_seen": False, "content_seen": False, "usage": _SPOKEN, "tool_calls": 0},
+    "reasoned": {"output_seen": True, "content_seen": False, "usage": _SPOKEN, "tool_calls": 0},
+    "queued": _QUEUED,
+    "polled": _QUEUED | _FETCH,
+    "fetched": _FETCH,
     "side": {"model": SIDE_MODEL, "has_tools": False, "request_bytes": 900},
     "toolless": {"has_tools": False},
+    "small": {"request_bytes": 5_000},
+    "large": {"request_bytes": 400_000},
     "judge": {"role": "judge"},
     "embed": {"kind": Kind.EMBEDDING},
     "probe": {"kind": Kind.PROBE},
+    "media": {
+        "kind": Kind.ACTIVITY,
+        "usage": Usage(),
+        "output_seen": None,
+        "tool_calls": None,
+        "finish_reason": None,
+        "response_bytes": 90_000,
+    },
+    "other": {
+        "kind": Kind.OTHER,
+        "usage": Usage(),
+        "output_seen": None,
+        "tool_calls": None,
+        "finish_reason": None,
+        "response_bytes": 90,
+    },
 }
 _CALL = re.compile(
-    r"(?P<head>\w+)(?P<words>(\+\w+)*)(@(?P<model>[\w./:-]+))?(#(?P<key>\w+))?(%(?P<up>\w+))?"
-    r"(\^(?P<retry>\d+))?(~(?P<wait>[\d.]+))?(\*(?P<times>\d+))?"
+    r"(?P<head>\w+)(?P<words>(\+\w+)*)(@(?P<model>[\w./:-]+))?(>(?P<answered>[\w./:-]+))?"
+    r"(#(?P<key>\w+))?(%(?P<up>\w+))?(\^(?P<retry>\d+))?(~(?P<wait>[\d.]+))?"
+    r"(\[(?P<start>[\d.]+)-(?P<end>[\d.]+)\])?(\*(?P<times>\d+))?"
 )
 
 
@@ -177,6 +214,8 @@ def _call(match: re.Match[str], at: int, before: Exchange | None) -> Exchange:
         said |= _WORDS.get(word, {})
     if match["model"]:
         said["model"] = match["model"]
+    if match["answered"]:
+        said["answered_model"] = match["answered"]
     if match["key"]:
         said["key_digest"] = match["key"]
     if match["up"]:
@@ -184,7 +223,14 @@ def _call(match: re.Match[str], at: int, before: Exchange | None) -> Exchange:
     if match["retry"]:
         assert before is not None
         said |= {"sdk_retry": int(match["retry"]), "request_digest": before.request_digest}
-    return _caused(exchange(status, at=float(at), **said), [head.get("why", ""), *words], match)
+    if "again" in words:
+        assert before is not None
+        said["request_digest"] = before.request_digest
+    said["id"] = f"x{at}"
+    start, end = match["start"], match["end"]
+    span = (float(start), float(end) - float(start)) if start else (float(at), 0.5)
+    said = {"at": span[0], "took": span[1]} | said
+    return _caused(exchange(status, **said), [head.get("why", ""), *words], match)
 
 
 def _caused(built: Exchange, words: list[str], match: re.Match[str]) -> Exchange:

@@ -159,7 +159,7 @@ def test_a_batch_that_is_not_over_is_not_valid() -> None:
 
 
 def test_a_rollout_that_no_model_answered_is_suspect() -> None:
-    told = check(slots([record("left", id="r3")]))
+    told = check(slots([record("302+empty", id="r3")]))
     assert told.lines == ("r3: suspect measurement: no model is known to have answered",)
 
 

@@ -71,7 +71,7 @@ def test_transient_failures_neither_feed_nor_break_a_streak() -> None:
     assert Desk().give("401", "401", "503", "401", "429", "401", "401").phase is Phase.OPEN
 
 
-@pytest.mark.parametrize("text", ["lost", "left"])
+@pytest.mark.parametrize("text", ["lost", "302+empty", "200+tool 400"])
 def test_what_proves_nothing_neither_feeds_nor_breaks_a_streak(text: str) -> None:
     assert Desk().give("401", "401", text, "401", "401", "401").phase is Phase.OPEN
 

@@ -6,6 +6,7 @@ import pytest
 
 from classifier import EVIDENCE, SEED, Health, Policy, Verdict, judge
 from tests.classifier.truth import TABLE, Row
+from tests.classifier.truth_sequences import SEQUENCES
 
 
 def told(verdict: Verdict) -> str:
@@ -16,6 +17,7 @@ def told(verdict: Verdict) -> str:
 
 
 def expected_by_seed(row: Row) -> str:
+    assert row.seed is not None
     return f"zero_signal {row.seed}" if row.seed.startswith("suspected:") else row.seed
 
 
@@ -57,3 +59,23 @@ def test_the_table_is_large_and_holds_no_rollout_twice() -> None:
     assert len(set(rows)) == len(rows)
     assert sum(row.lost is True for row in TABLE) >= 60
     assert sum(row.lost is False for row in TABLE) >= 60
+
+
+def test_long_sequences_are_judged_as_a_careful_evaluator_would() -> None:
+    for row in SEQUENCES:
+        verdict = judge(row.rollout)
+        assert (told(verdict), verdict.scoreable) == (row.evidence, row.scoreable), (
+            f"{row}: {row.why}"
+        )
+
+
+def test_what_was_lost_is_never_scored_and_what_was_fair_always_is() -> None:
+    scores = {True: {"no"}, False: {"yes"}, None: {"no", "unknown"}}
+    for row in SEQUENCES:
+        assert row.scoreable in scores[row.lost], str(row)
+
+
+def test_the_sequences_are_many_and_none_is_told_twice() -> None:
+    rows = [str(row) for row in (*TABLE, *SEQUENCES)]
+    assert len(SEQUENCES) >= 120
+    assert len(set(rows)) == len(rows)

@@ -16,13 +16,18 @@ from tests.builders import rollout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One rollout. ``evidence`` is ``rule fingerprint`` or a health, ``seed`` the same."""
+    """One rollout.
+
+    ``evidence`` is ``rule fingerprint`` or a health, ``seed`` the same; None where the first
+    release's rule is not asked. ``scoreable`` None is not asked either.
+    """
 
     calls: str
     lost: bool | None
     evidence: str
-    seed: str
+    seed: str | None
     why: str
+    scoreable: str | None = None
     said: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -217,14 +222,18 @@ lost("200+nousage 401*2", "interrupted auth:401", QUIET,
      "output without a usage block is output; the seed reads no tokens there")  # fmt: skip
 
 # A last call that was rejected is the agent's own doing.
-fair("200+tool 400", "its last request was malformed")
+fair("200+tool 400+malformed", "its last request was malformed")
+untold("200+tool 400", "healthy", "healthy", "its last request was rejected, without a reason")
 fair("200+tool*20 400+context_length", "it overran its budget")
 fair("200+tool*20 400+context_length*3", "and tried the same again")
 fair("200+tool 413+too_large", "its last request was too large")
 fair("200 400+content_filter", "its last request was filtered")
 fair("200 404+wrong_endpoint", "it asked for a route that is not there")
-fair("200+tool 429 400", "throttled, then rejected: the last word counts")
-fair("200+tool 422*2", "a parameter it invented")
+fair("200+tool 422+unsupported*2", "a parameter it invented")
+lost("200+tool 429 400", "interrupted rate_limit:429", "healthy",
+     "throttled, then rejected: the stronger word counts")  # fmt: skip
+untold("200+tool 422*2", "unexplained_rejections suspected:unexplained_rejections", "healthy",
+       "rejected twice alike, and nobody says whose doing it was")  # fmt: skip
 
 # Side calls to a small model succeed while the model under test is dead.
 lost("200+side 404", "main_model_failed model_not_found:404", "healthy", "a title, then nothing")
@@ -317,13 +326,6 @@ lost("", "zero_signal suspected:zero_signal", QUIET, "several prompts, not one c
      prompts_executed=3)  # fmt: skip
 lost("", "zero_signal suspected:zero_signal", QUIET, "it ran out of steps doing nothing",
      termination_reason="max_steps")  # fmt: skip
-fair("", "the runner says itself what went wrong", status="agent_error", error="exit code 1")
-fair("", "with the status alone", status="agent_error")
-fair("", "with the text alone", error="agent binary not found")
-fair("", "the sandbox died", status="environment_error")
-fair("", "the simulated user failed", status="user_error")
-fair("", "it hung without a call: its own timeout says so", status="task_timeout")
-fair("", "something unknown, but reported", status="unknown_execution_error")
 fair("", "tokens that the runner counted came from somewhere", total_tokens=900)
 fair("", "so did tool calls", tool_calls=3)
 fair("", "both", total_tokens=900, tool_calls=3)
@@ -338,6 +340,16 @@ untold("", "not_judged", "not_judged", "the export failed", prompts_executed=0,
 untold("200+probe", "not_judged", "not_judged", "a probe at start-up", prompts_executed=0)
 untold("401*2", "not_judged", "not_judged", "calls of a warm-up", prompts_executed=0)
 untold("lost", "not_judged", "not_judged", "not even undecided", prompts_executed=0)
+untold("", "not_judged", "healthy", "the runner says itself what went wrong",
+       status="agent_error", error="exit code 1")  # fmt: skip
+untold("", "not_judged", "healthy", "with the status alone", status="agent_error")
+untold("", "not_judged", "healthy", "with the text alone", error="agent binary not found")
+untold("", "not_judged", "healthy", "the sandbox died", status="environment_error")
+untold("", "not_judged", "healthy", "the simulated user failed", status="user_error")
+untold("", "not_judged", "healthy", "it hung without a call: its own timeout says so",
+       status="task_timeout")  # fmt: skip
+untold("", "not_judged", "healthy", "something unknown, but reported",
+       status="unknown_execution_error")  # fmt: skip
 
 # Undecided: evidence is missing.
 untold("lost", "undecided", QUIET, "the proxy died with the only call")
@@ -384,7 +396,8 @@ lost("200+empty*2", "empty_answers suspected:empty_answers", "healthy",
 fair("200+empty 200", "one empty answer among whole ones")
 fair("200 200+empty", "an empty last turn is an end")
 fair("200+tool 200+empty*2", "so are two")
-fair("200+thought", "hidden reasoning was paid for: the model was there")
+lost("200+thought", "empty_answers suspected:empty_answers", "healthy",
+     "hidden reasoning was paid for, and not a word of it was an answer")  # fmt: skip
 fair("200+empty+tool", "a tool call is output")
 
 # Answers that are no failure.
@@ -412,7 +425,8 @@ fair("200+tool left", "killed by its runner while it waited")
 fair("left 200", "cancelled and asked anew")
 fair("left+text", "left in the middle of an answer")
 fair("200+tool left+text", "the last answer read as far as it was needed")
-fair("left", "left before a byte came, once: no failure is proven", seed=QUIET)
+lost("left", "never_answered suspected:never_answered", QUIET,
+     "left before a byte came, and never asked again: nothing is proven")  # fmt: skip
 fair("left 200+tool left", "cancelled twice")
 dead("401 left", "auth:401", "a dead key, and one call not waited for")
 dead("left 429*2", "rate_limit:429", "left once, throttled for the rest")
