@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from classifier.diagnostics import Diagnostic, kinds
 from classifier.results import Result
-from classifier.verdicts import Health
 
 # Where a runner puts the one number that counts, in order of preference.
 _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
@@ -229,8 +228,6 @@ def _problems(entry: Entry, name: str) -> list[str]:
         return [diagnostic.check_line(name) for diagnostic in entry.diagnostics]
     if entry.provisional:
         return [f"{name}: not finished: its runner has not reported, or calls are in flight"]
-    if entry.scoreable == "unknown" and entry.health == Health.HEALTHY:
-        return [f"{name}: suspect measurement: no model is known to have answered"]
     return []
 
 

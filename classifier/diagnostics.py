@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import ClassVar, Self, TypeVar
 
-from classifier.verdicts import Health, Verdict, noun
+from classifier.verdicts import (
+    ENDED_ON_UNEXPLAINED_REJECTION,
+    ERROR_BEFORE_ANY_CALL,
+    Health,
+    Verdict,
+    noun,
+)
 
 
 class Diagnostic(ABC):
@@ -91,6 +97,8 @@ _PROVED = {
     "interrupted": "the agent was cut off",
     "zero_signal": "nothing shows that a model was asked",
     "empty_answers": "every answer was empty",
+    "never_answered": "no answer came while the agent waited",
+    "unexplained_rejections": "it ended in rejections that nothing explains",
 }
 
 
@@ -164,7 +172,7 @@ class ApiErrorInfo(Diagnostic):
 @declare
 @noun
 class SuspectedApiErrorInfo(Diagnostic):
-    """A provider failure suggested by the absence of any sign of a model."""
+    """A provider failure that the calls suggest and do not prove."""
 
     field: ClassVar[str] = "suspected_api_error_info"
     category: ClassVar[str] = Health.SUSPECTED_API_ERROR.value
@@ -198,9 +206,9 @@ class SuspectedApiErrorInfo(Diagnostic):
 
     @classmethod
     def summary(cls, count: int) -> str:
-        """Return, for example, ``1 rollout shows no sign of a model: see …``."""
-        verb = "shows" if count == 1 else "show"
-        return f"{_rollouts(count)} {verb} no sign of a model: see {cls.field}"
+        """Return, for example, ``1 rollout suggests a provider failure: see …``."""
+        verb = "suggests" if count == 1 else "suggest"
+        return f"{_rollouts(count)} {verb} a provider failure: see {cls.field}"
 
     def check_line(self, name: str) -> str:
         """Name what is suspicious about the measurement."""
@@ -240,25 +248,58 @@ class UndecidedInfo(Diagnostic):
 @declare
 @noun
 class NotJudgedInfo(Diagnostic):
-    """No prompt was executed: the runner's own error says why."""
+    """No model was asked: the runner's own error says why."""
 
     field: ClassVar[str] = "not_judged_info"
     category: ClassVar[str] = Health.NOT_JUDGED.value
 
     total_requests: int
+    reason: str
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self | None:
-        """Apply where no prompt was executed."""
+        """Apply where no prompt was executed, or an error came before any call."""
         if verdict.health is not Health.NOT_JUDGED:
             return None
-        return cls(total_requests=verdict.total_requests)
+        early = ERROR_BEFORE_ANY_CALL in verdict.warnings
+        reason = "the agent made no call before its error" if early else "no prompt was executed"
+        return cls(total_requests=verdict.total_requests, reason=reason)
 
     @classmethod
     def summary(cls, count: int) -> str:
-        """Return, for example, ``1 rollout executed no prompt: see not_judged_info``."""
-        return f"{_rollouts(count)} executed no prompt: see {cls.field}"
+        """Return, for example, ``1 rollout asked no model: see not_judged_info``."""
+        return f"{_rollouts(count)} asked no model: see {cls.field}"
 
     def check_line(self, name: str) -> str:
-        """Say that no prompt was executed."""
-        return f"{name}: not a measurement: no prompt was executed"
+        """Name why no model was asked."""
+        return f"{name}: not a measurement: {self.reason}"
+
+
+@declare
+@noun
+class UnscoreableInfo(Diagnostic):
+    """No failure is shown, and yet nobody can say whether a model had its say."""
+
+    field: ClassVar[str] = "unscoreable_info"
+    category: ClassVar[str] = Health.HEALTHY.value
+
+    reason: str
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self | None:
+        """Apply to a healthy rollout that is over and not known to be scoreable."""
+        over = verdict.health is Health.HEALTHY and not verdict.provisional
+        if not over or verdict.scoreable != "unknown":
+            return None
+        rejected = ENDED_ON_UNEXPLAINED_REJECTION in verdict.warnings
+        reason = "its last request was rejected, and nothing explains why"
+        return cls(reason=reason if rejected else "no model is known to have answered")
+
+    @classmethod
+    def summary(cls, count: int) -> str:
+        """Return, for example, ``1 rollout may not be scoreable: see unscoreable_info``."""
+        return f"{_rollouts(count)} may not be scoreable: see {cls.field}"
+
+    def check_line(self, name: str) -> str:
+        """Name what is not known."""
+        return f"{name}: suspect measurement: {self.reason}"

@@ -130,13 +130,14 @@ def reported_activity(outcome: Outcome | None) -> bool:
 
 
 def never_began(facts: Evidence) -> bool:
-    """Whether the agent called nothing, and the runner reports an error of its own.
+    """Whether a prompt was executed, nothing was called, and the runner reports an error.
 
     A probe is no call: agents send one as they start.
     """
-    if facts.calls or facts.exempt or facts.rollout.gaps or not reported_error(facts.outcome):
+    outcome = facts.outcome
+    if facts.calls or facts.exempt or facts.rollout.gaps or not reported_error(outcome):
         return False
-    if reported_activity(facts.outcome):
+    if unprompted(outcome) or reported_activity(outcome):
         return False
     return all(x.kind is Kind.PROBE for x in facts.rollout.exchanges if x.role == "agent")
 

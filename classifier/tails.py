@@ -40,14 +40,15 @@ class Tail(NamedTuple):
     """The failed calls to the model under test that nothing made good, by their ends.
 
     ``failures``: all their failed attempts, by their ends, ``strongest`` those with the
-    strongest cause, whose ``strength`` is None where no call is left failed. ``continued``:
-    another model went on with the work.
+    strongest cause, whose ``strength`` is None where no call is left failed; ``last`` is that
+    of the last cause. ``continued``: another model went on with the work.
     """
 
     calls: tuple[LogicalCall, ...] = ()
     failures: tuple[Exchange, ...] = ()
     strongest: tuple[Exchange, ...] = ()
     strength: Strength | None = None
+    last: Strength | None = None
     continued: bool = False
 
     @property
@@ -143,6 +144,7 @@ def tail_of(main: tuple[LogicalCall, ...], calls: tuple[LogicalCall, ...]) -> Ta
         failures=tuple(failures),
         strongest=tuple([x for x, each in zip(failures, strengths, strict=True) if each is most]),
         strength=most,
+        last=strengths[-1],
         continued=taken_over(main, calls, failed),
     )
 

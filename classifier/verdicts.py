@@ -18,6 +18,11 @@ def noun(cls: type[T]) -> type[T]:
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
+# Warnings on which sentences about a verdict depend.
+ERROR_BEFORE_ANY_CALL = "error_before_any_call"
+ENDED_ON_UNEXPLAINED_REJECTION = "ended_on_unexplained_rejection"
+
+
 class Subcategory(StrEnum):
     """Why a call failed (verdicts.md)."""
 

@@ -9,10 +9,15 @@ from classifier.evidence import Evidence, never_began, reported_activity
 from classifier.logical_calls import CallState, cut_short, proven_empty, refused
 from classifier.records import Ending, Exchange, UsageSource
 from classifier.tails import Strength
+from classifier.verdicts import ENDED_ON_UNEXPLAINED_REJECTION, ERROR_BEFORE_ANY_CALL
 
 
-def _ends_on(strength: Strength) -> Callable[[Evidence], bool]:
-    return lambda facts: facts.tail.strength is strength
+def _ended_unexplained(facts: Evidence) -> bool:
+    return Strength.UNEXPLAINED in (facts.tail.strength, facts.tail.last)
+
+
+def _ended_on_rejection(facts: Evidence) -> bool:
+    return facts.tail.last is Strength.EXPLAINED and not _ended_unexplained(facts)
 
 
 def _reason(name: str) -> Callable[[Evidence], bool]:
@@ -49,11 +54,11 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("calls_unrecorded", lambda facts: facts.rollout.gaps > 0),
     ("calls_in_flight", lambda facts: facts.any(CallState.PENDING)),
     ("calls_never_answered", _never_answered),
-    ("error_before_any_call", never_began),
+    (ERROR_BEFORE_ANY_CALL, never_began),
     ("calls_bypass_the_proxy", _unseen_activity),
     ("bound_model_not_seen", lambda facts: facts.unseen and not facts.exempt),
-    ("ended_on_rejection", _ends_on(Strength.EXPLAINED)),
-    ("ended_on_unexplained_rejection", _ends_on(Strength.UNEXPLAINED)),
+    ("ended_on_rejection", _ended_on_rejection),
+    (ENDED_ON_UNEXPLAINED_REJECTION, _ended_unexplained),
     ("ended_on_failure", lambda facts: facts.tail.cut_off and facts.tail.continued),
     ("context_length", _reason("context_length")),
     ("content_filter", _reason("content_filter")),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from classifier.rules import RULES
+from classifier.warnings import WARNINGS
 from proxy.app import Application
 from proxy.routing.upstreams import BUILT_IN
 from proxy.settings import PREFIX, Settings, load
@@ -77,6 +79,14 @@ def test_the_readme_lists_every_command() -> None:
     names |= {f"db {c.callback.__name__}" for c in database.registered_commands if c.callback}
     listed = re.findall(r"^\| `truezero ([a-z ]+?)(?: [A-Z]+)?`", README.read_text(), re.MULTILINE)
     assert set(listed) == names
+
+
+def test_the_page_of_verdicts_lists_every_rule_and_warning() -> None:
+    text = (README.parent / "docs" / "verdicts.md").read_text()
+    rules, warnings = text.split("| warning | meaning |")
+    named = [re.findall(r"^\| `(\w+)`", part, re.MULTILINE) for part in (rules, warnings)]
+    assert named[0] == [*(rule.__name__.strip("_") for rule in RULES), "healthy"]
+    assert named[1] == [name for name, _ in WARNINGS]
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:

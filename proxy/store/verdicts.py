@@ -87,10 +87,10 @@ class Verdicts:
 
         Returns:
             Rows of ``ENTRY_COLUMNS``, None from ``health`` on where it was not judged; then
-            why it was not admitted, and an unhealthy one's verdict as JSON text.
+            why it was not admitted, and the verdict of one with diagnostics as JSON text.
         """
-        unhealthy = case((verdicts.c.health != "healthy", verdicts.c.verdict))
-        columns = (*ENTRY_COLUMNS, rollouts.c.skipped, unhealthy)
+        told = or_(verdicts.c.health != "healthy", verdicts.c.scoreable == "unknown")
+        columns = (*ENTRY_COLUMNS, rollouts.c.skipped, case((told, verdicts.c.verdict)))
         query = (
             # As the driver gives them: a summary only asks of a flag whether it is set.
             select(*(type_coerce(each, NULLTYPE) for each in columns))

@@ -34,11 +34,9 @@ _DASH = "M.5 5h11v2H.5z"
 
 HEALTHY = Badge(name="healthy", label="healthy", meaning="the model was reached", shape=_CIRCLE)
 SUSPECTED = Badge(
-    name="suspected", label="suspected", meaning="no sign that a model was called", shape=_RING
+    name="suspected", label="suspected", meaning="a provider failure is suspected", shape=_RING
 )
-NOT_JUDGED = Badge(
-    name="not-judged", label="not judged", meaning="no prompt was executed", shape=_DASH
-)
+NOT_JUDGED = Badge(name="not-judged", label="not judged", meaning="no model was asked", shape=_DASH)
 UNDECIDED = Badge(
     name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=_FRAME
 )

@@ -123,13 +123,15 @@ def problems(summary: Mapping[str, Any]) -> str:
 # --- verdicts ----------------------------------------------------------------------------------
 
 RULES: Mapping[str, str] = {
-    "not_judged": "no prompt was executed",
+    "not_judged": "no prompt was executed, or the agent failed before it made a call",
     "undecided": "evidence is missing, or no call has ended yet",
     "all_failed": "every call of the agent failed without an output token",
     "main_model_failed": "every call to the model under test failed, while other models answered",
     "interrupted": "the last calls failed and none succeeded after them",
-    "zero_signal": "a prompt was executed, but no call, token or tool call was recorded",
-    "empty_answers": "calls succeeded, but none returned output",
+    "zero_signal": "a prompt was executed, but no inference call, token or tool call was recorded",
+    "empty_answers": "calls succeeded, but none returned a text or a tool call",
+    "never_answered": "the agent gave up every call to the model under test before an answer",
+    "unexplained_rejections": "the last requests were rejected alike, and nothing explains why",
     "healthy": "no rule that invalidates the score applies",
 }
 
@@ -139,7 +141,10 @@ WARNINGS: Mapping[str, str] = {
     "calls_in_flight": "calls are still in flight",
     "calls_never_answered": "the agent disconnected before calls were answered",
     "calls_bypass_the_proxy": "the runner reported activity that bypassed the proxy",
+    "error_before_any_call": "the runner reported an error, and the agent had made no call",
+    "bound_model_not_seen": "no call asked for the registered model",
     "ended_on_rejection": "the last request was rejected as invalid",
+    "ended_on_unexplained_rejection": "the last request was rejected without a reason",
     "ended_on_failure": "the last call failed and the agent continued with another model",
     "context_length": "the agent exceeded the model's context length",
     "content_filter": "a content filter blocked a request",
@@ -168,10 +173,20 @@ def _doomed(verdict: Mapping[str, Any]) -> bool:
 def _healthy(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
     if verdict["provisional"]:
         return "The model is responding so far."
+    if verdict["scoreable"] == "unknown":
+        return f"No failure is shown, but {_unknown(verdict)}, so its score is left out."
+    if verdict["scoreable"] == "no":
+        return "The model was reached, but the policy leaves its score out."
     rewards = ((outcome or {}).get("rewards") or {}).values()
-    if verdict["scoreable"] == "yes" and rewards and not any(rewards):
+    if rewards and not any(rewards):
         return "The model was reached: this zero is real."
     return "The model was reached: its score counts."
+
+
+def _unknown(verdict: Mapping[str, Any]) -> str:
+    if "ended_on_unexplained_rejection" in verdict.get("warnings", ()):
+        return "the last request was rejected without a reason"
+    return "no model is known to have answered"
 
 
 _PROVED: Mapping[str, str] = {
@@ -190,10 +205,14 @@ def _failed(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> s
 
 def _suspected(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
     reason = RULES.get(verdict["rule"], verdict["rule"])
-    return f"No sign that a model was called: {reason}."
+    if verdict["rule"] == "zero_signal":
+        return f"No sign that a model was called: {reason}."
+    return f"A provider failure is suspected: {reason}."
 
 
-def _not_judged(_verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
+def _not_judged(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
+    if "error_before_any_call" in verdict.get("warnings", ()):
+        return "The agent failed before it made a call, so there is nothing to judge."
     return "No prompt was executed, so there is nothing to judge."
 
 

@@ -173,7 +173,7 @@ def test_a_batch_is_summed_over_every_attempt() -> None:
     assert batch.scores.total == 2
     assert batch.summaries == (
         "1 rollout failed on provider errors: see api_error_info",
-        "1 rollout shows no sign of a model: see suspected_api_error_info",
+        "1 rollout suggests a provider failure: see suspected_api_error_info",
     )
 
 

@@ -66,11 +66,13 @@ def test_every_unhealthy_health_has_a_kind() -> None:
         "suspected_api_error_info",
         "undecided_info",
         "not_judged_info",
+        "unscoreable_info",
     ]
     unasked = judge(rollout(prompts_executed=0))
     for verdict in (judge(rollout("401")), judge(rollout()), judge(rollout("lost")), unasked):
         assert [d.category for d in diagnose(verdict)] == [verdict.health.value]
     assert diagnose(judge(rollout("200"))) == ()
+    assert diagnose(judge(rollout("200 400", running=True))) == ()
 
 
 @pytest.mark.parametrize(
@@ -119,6 +121,36 @@ def test_every_unhealthy_health_has_a_kind() -> None:
         ("200 lost", {}, "task-7: not decided: evidence is missing (calls lost)"),
         ("200", {"gaps": 3}, "task-7: not decided: evidence is missing (calls unrecorded)"),
         ("", {"prompts_executed": 0}, "task-7: not a measurement: no prompt was executed"),
+        (
+            "",
+            {"error": "exit code 127"},
+            "task-7: not a measurement: the agent made no call before its error",
+        ),
+        (
+            "200+side left*2",
+            {},
+            (
+                "task-7: suspect measurement: no answer came while the agent waited "
+                "(the agent gave up each of its 2 calls before an answer came)"
+            ),
+        ),
+        (
+            "200+tool 400*2",
+            {},
+            (
+                "task-7: suspect measurement: it ended in rejections that nothing explains "
+                "(HTTP 400 without a reason on 2 of the last 2 calls, and no answer after them)"
+            ),
+        ),
+        (
+            "200+tool 400",
+            {},
+            (
+                "task-7: suspect measurement: "
+                "its last request was rejected, and nothing explains why"
+            ),
+        ),
+        ("302+empty", {}, "task-7: suspect measurement: no model is known to have answered"),
     ],
 )
 def test_a_check_line_says_what_is_wrong_and_why(
@@ -131,7 +163,7 @@ def test_a_summary_is_one_sentence_for_each_kind_there_is() -> None:
     verdicts = [judge(rollout(text)) for text in ("401", "429", "200", "", "200 lost")]
     assert summaries(verdicts) == [
         "2 rollouts failed on provider errors: see api_error_info",
-        "1 rollout shows no sign of a model: see suspected_api_error_info",
+        "1 rollout suggests a provider failure: see suspected_api_error_info",
         "1 rollout lacks evidence: see undecided_info",
     ]
     assert summaries([judge(rollout("200"))]) == []

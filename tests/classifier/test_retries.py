@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,3 +105,13 @@ def test_rollouts_that_fail_together_do_not_come_back_together() -> None:
     assert len(set(waits)) > 40
     assert all(wait is not None and 0 <= wait <= 1.0 for wait in waits)
     assert judge(rollout("503", id="r7")).retry.after_s == waits[7]
+
+
+def test_what_was_not_judged_says_why_nothing_was_asked() -> None:
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"prompts_executed": 0}, "no prompt was executed: see the runner's own error"),
+        ({"error": "exit code 127"}, "no call was made: see the runner's own error"),
+    )
+    for said, reason in cases:
+        retry = judge(rollout(**said)).retry
+        assert (retry.eligible, retry.reason) == (False, reason)

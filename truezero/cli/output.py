@@ -34,6 +34,8 @@ def headline(verdict: models.Verdict) -> str:
 def _reason(verdict: models.Verdict) -> str:
     if verdict.error:
         return verdict.error
+    if verdict.health == "healthy" and verdict.scoreable == "unknown":
+        return "(it is not known whether its score counts)"
     if verdict.recovered_requests:
         plural = "" if verdict.recovered_requests == 1 else "s"
         return f"({verdict.recovered_requests} failed call{plural}, recovered)"

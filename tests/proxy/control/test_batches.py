@@ -68,6 +68,22 @@ def test_a_check_has_a_line_for_each_thing_that_is_no_measurement(service: Servi
     assert line.startswith("task-7: not a measurement: no model ever answered (auth, permanent")
 
 
+def test_a_check_names_what_ended_on_a_rejection_that_nothing_explains(service: Service) -> None:
+    play(service, "r1", task="task-7", reward=1.0)
+    service.http.post("/rollouts", json={"id": "r2", "batch": "b", "task": "task-8"})
+    for answer in (answers.chat(), answers.whole({"detail": "conflict"}, 409)):
+        service.provider.plays(answer)
+        service.http.post(f"/r/r2/openai{CHAT}", json={"model": "gpt-5", "messages": []})
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    assert service.http.post("/rollouts/r2/outcome", json=seen).json()["scoreable"] == "unknown"
+    got = service.get("/batches/b/check")
+    assert (got["valid"], got["lines"]) == (
+        False,
+        ["task-8: suspect measurement: its last request was rejected, and nothing explains why"],
+    )
+    assert service.get("/batches/b")["score_effective"] == 1.0
+
+
 def test_a_rollout_under_way_is_pending(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "new", "batch": "b"})
     got = service.get("/batches/b")

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from classifier.rules import RULES
 from classifier.verdicts import Health
+from classifier.warnings import WARNINGS
 from proxy.web import format
 
 
@@ -85,6 +87,26 @@ def test_a_verdict_is_one_plain_sentence(
     sentence = format.sentence({**VERDICT, **changed}, outcome)
     assert text in sentence
     assert sentence.endswith(".")
+
+
+def test_a_verdict_speaks_of_its_score_by_scoreable() -> None:
+    healthy = {**VERDICT, "scoreable": "unknown"}
+    unexplained = {**healthy, "warnings": ["ended_on_unexplained_rejection"]}
+    early = {**VERDICT, "health": "not_judged", "warnings": ["error_before_any_call"]}
+    mute = {**VERDICT, "health": "suspected_api_error", "rule": "never_answered"}
+    for verdict, words in (
+        (healthy, "no model is known to have answered, so its score is left out"),
+        (unexplained, "rejected without a reason, so its score is left out"),
+        ({**VERDICT, "scoreable": "no"}, "the policy leaves its score out"),
+        (early, "failed before it made a call"),
+        (mute, "A provider failure is suspected: the agent gave up every call"),
+    ):
+        assert words in format.sentence(verdict, {"rewards": {"reward": 0.0}}), words
+
+
+def test_every_rule_and_warning_has_words() -> None:
+    assert {rule.__name__.strip("_") for rule in RULES} == format.RULES.keys() - {"healthy"}
+    assert {name for name, _ in WARNINGS} == format.WARNINGS.keys()
 
 
 def test_every_rule_and_health_has_words() -> None:

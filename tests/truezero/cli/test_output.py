@@ -30,6 +30,10 @@ def verdict(**fields: Any) -> models.Verdict:
             {"health": "api_error", "error": "api_error [auth]: HTTP 401"},
             "a/b: api_error [auth]: HTTP 401 (1 calls)",
         ),
+        (
+            {"scoreable": "unknown"},
+            "a/b: healthy (it is not known whether its score counts) (1 calls)",
+        ),
         ({"health": "undecided", "rule": "gaps"}, "a/b: undecided (gaps) (1 calls)"),
     ],
 )
