@@ -36,6 +36,12 @@ REFUSALS = frozenset(
 # "max_output_tokens", Anthropic and Bedrock "max_tokens", Gemini and Cohere "MAX_TOKENS",
 # Mistral "model_length". Responses' snapshot has a status before it ("incomplete:…").
 _CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_length"))
+# Finish reasons of a tool call that Gemini's model wrote and its server could not read.
+# ai.google.dev/api/generate-content#FinishReason
+_BOTCHED = frozenset(
+    ("malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "malformed_response")
+)
+_ANSWERS_WITHOUT_CONTENT = REFUSALS | _CUT_SHORT | _BOTCHED
 _CANCELLED = "cancelled"  # a background response that the agent took back
 
 
@@ -141,11 +147,11 @@ def cut_short(exchange: Exchange) -> bool:
 def proven_empty(exchange: Exchange) -> bool:
     """Whether a response is known to hold no text and no tool call.
 
-    Hidden reasoning is no answer (Gemini ends so with STOP); a refusal and an answer cut
-    short are. One that could not be read is not proven.
+    Hidden reasoning is no answer (Gemini ends so with STOP); a refusal, an answer cut short
+    and a botched tool call are. One that could not be read is not proven.
     """
     seen = has_content(exchange)
-    if seen or refused(exchange) or cut_short(exchange):
+    if seen or _bare(exchange.finish_reason) in _ANSWERS_WITHOUT_CONTENT:
         return False
     return seen is False or output_tokens(exchange) == 0
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from classifier import judge
-from classifier.logical_calls import counted
+from classifier.logical_calls import (
+    CallState,
+    calls_of,
+    counted,
+    cut_short,
+    has_content,
+    proven_empty,
+    refused,
+    with_continuations,
+)
 from classifier.records import Exchange, Timing
-from tests.builders import rollout
+from tests.builders import calls, exchange, rollout
 
 
 def _during(exchange: Exchange, start: float, end: float) -> Exchange:
@@ -27,3 +36,69 @@ def test_a_failure_that_outlasts_an_answer_is_not_made_good_by_it() -> None:
     assert judge(replace(seen, exchanges=(slow, quick))).recovered_requests == 0
     before = _during(failed, 0.0, 0.5)
     assert judge(replace(seen, exchanges=(before, quick))).recovered_requests == 1
+
+
+def test_finish_reasons_are_read_in_every_providers_spelling() -> None:
+    for reason, cut, refusal, empty in (
+        ("stop", False, False, True),
+        ("STOP", False, False, True),
+        (None, False, False, True),
+        ("length", True, False, False),
+        ("MAX_TOKENS", True, False, False),
+        ("incomplete:max_output_tokens", True, False, False),
+        ("incomplete:content_filter", False, True, False),
+        ("SAFETY", False, True, False),
+        ("MALFORMED_FUNCTION_CALL", False, False, False),
+    ):
+        mute = exchange(output_seen=False, finish_reason=reason)
+        assert (cut_short(mute), refused(mute), proven_empty(mute)) == (cut, refusal, empty), reason
+
+
+def test_reasoning_is_no_content_where_it_is_told_apart() -> None:
+    for text, content, empty in (
+        ("200", True, False),
+        ("200+tool", True, False),
+        ("200+empty", False, True),
+        ("200+thought", False, True),
+        ("200+reasoned", False, True),
+        ("200+unread", None, False),
+    ):
+        (answer,) = calls(text)
+        assert (has_content(answer), proven_empty(answer)) == (content, empty), text
+    assert proven_empty(exchange(output_seen=True)) is False  # recorded by the first release
+
+
+def states(text: str, *, settled: bool = False) -> list[CallState]:
+    ordered = with_continuations(calls(text))
+    return [call.state for call in calls_of(ordered, settled=settled)]
+
+
+def test_what_fetches_a_background_response_belongs_to_its_call() -> None:
+    for text, running, over in (
+        ("200+queued", CallState.PENDING, CallState.UNANSWERED),
+        ("200+queued 200+polled*3", CallState.PENDING, CallState.UNANSWERED),
+        ("200+queued 200+fetched", CallState.ANSWERED, CallState.ANSWERED),
+        ("200+queued 200+fetched 503+polled", CallState.ANSWERED, CallState.ANSWERED),
+        ("200+queued 503+polled", CallState.FAILED, CallState.FAILED),
+        ("200+queued 503+polled 200+polled", CallState.PENDING, CallState.UNANSWERED),
+        ("200+queued 200+fetched+provider_error", CallState.FAILED, CallState.FAILED),
+    ):
+        assert states(text) == [running], text
+        assert states(text, settled=True) == [over], text
+
+
+def test_a_background_response_that_the_agent_took_back_is_nobodys_failure() -> None:
+    begun, taken = calls("200+queued 200+fetched")
+    taken = replace(taken, finish_reason="cancelled", output_seen=False)
+    (call,) = calls_of([begun, taken])
+    assert (call.state, call.abandoned) == (CallState.UNANSWERED, True)
+
+
+def test_what_fetches_a_response_of_another_rollout_is_no_call() -> None:
+    assert states("200+fetched 200") == [CallState.ANSWERED]
+
+
+def test_a_redirect_is_not_given_up() -> None:
+    for text, abandoned in (("302+empty", False), ("left", True), ("200", False), ("503", False)):
+        (call,) = calls_of(calls(text))
+        assert call.abandoned is abandoned, text

@@ -227,7 +227,9 @@ WORDS = [
     "200", "200+tool", "200+empty", "200+nousage", "200+unread", "200+truncated",
     "200+text+truncated", "200+side", "401", "402", "404", "429", "429+quota", "503", "400",
     "400+context_length", "net", "timeout", "left", "left+text", "lost", "pending", "401+side",
-    "200+judge", "429+judge", "404+probe", "200@o4", "503@o4",
+    "200+judge", "429+judge", "404+probe", "200@o4", "503@o4", "400+malformed", "200+thought",
+    "503+toolless", "200+toolless+small", "401+small", "200+queued", "200+polled", "200+fetched",
+    "503+polled", "200+media", "401+embed", "200%azure", "503%azure",
 ]  # fmt: skip
 SEQUENCES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 
