@@ -128,9 +128,8 @@ def _at_exception(body: Mapping[str, object], event: str | None) -> Iterator[obj
 def _at_top(body: Mapping[str, object], event: str | None) -> Iterator[object]:
     """Take the body as the error: ``message`` (AWS, Cohere, Mistral), ``detail`` (FastAPI)."""
     named = event == "error" or "error" in (body.get("type"), body.get("object"))
-    if named or (
-        _ANSWER_KEYS.isdisjoint(body) and not _states_success(body) and _has_message(body)
-    ):
+    answers = any(body[key] is not None for key in _ANSWER_KEYS & body.keys())
+    if named or (not answers and not _states_success(body) and _has_message(body)):
         yield body
 
 

@@ -44,6 +44,19 @@ def test_a_response_holds_none(body: dict[str, object]) -> None:
     assert list(error_nodes(body, None)) == []
 
 
+def test_a_key_of_responses_without_a_value_makes_no_response() -> None:
+    """SiliconFlow: ``{"code": 30001, "message": "…", "data": null}``."""
+    assert list(error_nodes({"code": 30001, "message": "No.", "data": None}, None)) != []
+
+
+def test_what_is_nested_too_deep_is_not_looked_for() -> None:
+    inner: object = None
+    for _ in range(100_000):
+        inner = {"error": inner}
+    assert not substantial(inner)
+    assert not substantial({"error": {"error": [{"error": None}]}})
+
+
 def test_an_error_field_without_content_is_none() -> None:
     assert not substantial({"code": None, "message": "", "details": [{}]})
     assert substantial({"code": None, "details": [{"reason": "x"}]})
