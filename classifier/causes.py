@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
-from classifier.cause_table import ROWS, TABLE
+from classifier.cause_table import BROAD, COINED, PHRASES, ROWS, STATUSES
 from classifier.cause_table.row import CauseRow
 from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER
+from classifier.grammar import GRAMMAR, Grammar, stated_wait
 from classifier.records import Answer, Cause, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory
 
-__all__ = ("ROWS", "CauseRow", "classify", "status_only")
+__all__ = ("ROWS", "CauseRow", "CauseTable", "classify", "status_only")
 
 _STATUS_ONLY: Final = {
     401: Subcategory.AUTH,
@@ -37,7 +39,19 @@ def status_only(status: int) -> Subcategory | None:
     return _STATUS_ONLY.get(status, other)
 
 
-def classify(answer: Answer, *, stall_s: float = 60.0) -> Cause | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseTable:
+    """The evidence in its order: coined names, the grammar, then broad names and the status."""
+
+    coined: tuple[CauseRow, ...] = (*COINED, *PHRASES)
+    grammar: Grammar = GRAMMAR
+    broad: tuple[CauseRow, ...] = (*BROAD, *STATUSES)
+
+
+_CAUSES: Final = CauseTable()
+
+
+def classify(answer: Answer, *, stall_s: float = 60.0, table: CauseTable = _CAUSES) -> Cause | None:
     """Classify a failed call; None when the provider did not fail it.
 
     A status from 400 on is a cause for every kind of call; an error inside a 200 only for
@@ -48,15 +62,16 @@ def classify(answer: Answer, *, stall_s: float = 60.0) -> Cause | None:
     Args:
         answer: the evidence of one call.
         stall_s: seconds of silence after which an agent's hang-up is the provider's failure.
+        table: what errors mean; another one than the default measures it.
     """
     if answer.ending is Ending.LOST:
         return None
     if answer.status is not None and answer.status >= 400:
-        return _read(answer)
+        return _read(answer, table)
     if answer.error is not None and answer.kind in _ANSWERING:
-        return _read(answer)
+        return _read(answer, table)
     row = _failure_without_error(answer, stall_s)
-    return None if row is None else _cause(row, answer, None)
+    return None if row is None else _cause(_by_row(row, ()), answer)
 
 
 def _failure_without_error(answer: Answer, stall_s: float) -> CauseRow | None:
@@ -76,15 +91,105 @@ def _failure_without_error(answer: Answer, stall_s: float) -> CauseRow | None:
 
 
 _NOTHING: Final = ProviderError()
+_PATIENT: Final = frozenset((402, 403, 429))
+_LONG_S: Final = 3_600.0
 
 
-def _read(answer: Answer) -> Cause:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    """What an error means, by a row or by the grammar."""
+
+    gives: Subcategory
+    rule: str
+    reason: str | None
+    transient: bool
+    matched: str | None = None  # the name that a row recognised
+
+
+def _read(answer: Answer, table: CauseTable) -> Cause:
     error = answer.error or _NOTHING
     status = _stated_status(answer.status, error.status)
     names = tuple(_names(error, answer.stated_type))
+    decision = (
+        _by_rows(table.coined, answer, error, status, names)
+        or _by_grammar(table.grammar, answer, error, status, names)
+        or _by_rows(table.broad, answer, error, status, names)
+    )
+    assert decision is not None  # STATUSES has a row for every status, and for none
+    return _cause(_explained(_patient(decision, answer, error, status), error), answer)
+
+
+def _by_rows(
+    rows: Iterable[CauseRow],
+    answer: Answer,
+    error: ProviderError,
+    status: int | None,
+    names: tuple[str, ...],
+) -> _Decision | None:
     lowered = frozenset(name.lower() for name in names)
-    row = next(row for row in TABLE if _matches(row, answer, error, status, lowered))
-    return _cause(row, answer, next((n for n in names if n.lower() in row.names), None))
+    row = next((row for row in rows if _matches(row, answer, error, status, lowered)), None)
+    return None if row is None else _by_row(row, names)
+
+
+def _by_row(row: CauseRow, names: Iterable[str]) -> _Decision:
+    return _Decision(
+        gives=row.gives,
+        rule=row.id,
+        reason=row.reason,
+        transient=row.gives.transient if row.transient is None else row.transient,
+        matched=next((name for name in names if name.lower() in row.names), None),
+    )
+
+
+def _by_grammar(
+    grammar: Grammar,
+    answer: Answer,
+    error: ProviderError,
+    status: int | None,
+    names: tuple[str, ...],
+) -> _Decision | None:
+    wait = _wait(answer, error)
+    reading = grammar.read(error.message, names, status=status, retry_after_s=wait)
+    if reading is None:
+        return None
+    gives = reading.meaning.gives
+    reason = reading.meaning.reason
+    return _Decision(
+        gives=gives,
+        rule=reading.rule,
+        reason=reason,
+        transient=gives.transient,
+        matched=reading.name,
+    )
+
+
+def _patient(
+    decision: _Decision, answer: Answer, error: ProviderError, status: int | None
+) -> _Decision:
+    """Call it an allotment where the stated wait is an hour or more, whatever its name."""
+    if status not in _PATIENT or decision.gives is Subcategory.QUOTA:
+        return decision
+    wait = stated_wait(error.message or "", _wait(answer, error))
+    if wait is None or wait < _LONG_S:
+        return decision
+    return replace(
+        decision,
+        gives=Subcategory.QUOTA,
+        rule="stated.long_wait",
+        reason="long_wait",
+        transient=Subcategory.QUOTA.transient,
+    )
+
+
+def _explained(decision: _Decision, error: ProviderError) -> _Decision:
+    """Explain a rejection by the field that the error names, where nothing else does."""
+    if decision.gives is not Subcategory.REJECTED_REQUEST or decision.reason or not error.param:
+        return decision
+    return decision if decision.transient else replace(decision, reason="malformed")
+
+
+def _wait(answer: Answer, error: ProviderError) -> float | None:
+    return error.retry_after_s if answer.retry_after_s is None else answer.retry_after_s
 
 
 def _stated_status(http: int | None, stated: int | None) -> int | None:
@@ -132,16 +237,16 @@ def _stored(names: Iterable[str | None]) -> str | None:
     return next(fit, None)
 
 
-def _cause(row: CauseRow, answer: Answer, matched: str | None) -> Cause:
+def _cause(decision: _Decision, answer: Answer) -> Cause:
     error = answer.error or _NOTHING
-    transient = row.gives.transient if row.transient is None else row.transient
-    waits = transient or row.gives is Subcategory.QUOTA
-    stated = answer.retry_after_s if answer.retry_after_s is not None else error.retry_after_s
+    waits = decision.transient or decision.gives is Subcategory.QUOTA
     return Cause(
-        subcategory=row.gives,
-        transient=transient,
-        rule=row.id,
-        reason=row.reason,
-        code=_stored((matched, error.code, error.type, *error.reasons, answer.stated_type)),
-        retry_after_s=stated if waits else None,
+        subcategory=decision.gives,
+        transient=decision.transient,
+        rule=decision.rule,
+        reason=decision.reason,
+        code=_stored(
+            (decision.matched, error.code, error.type, *error.reasons, answer.stated_type)
+        ),
+        retry_after_s=_wait(answer, error) if waits else None,
     )

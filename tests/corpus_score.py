@@ -1,6 +1,8 @@
 """Scores causes and usages against labelled real answers: ``python -m tests.corpus_score``.
 
-It holds none of their text: the corpus lies beside the project, or where TRUEZERO_CORPUS says.
+Each answer is also scored without the rows and words that only its own provider has: so will the
+answers of a provider be read that nobody has seen. It holds none of their text: the corpus
+lies beside the project, or where TRUEZERO_CORPUS says.
 """
 
 from __future__ import annotations
@@ -15,9 +17,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from classifier.causes import status_only
-from classifier.records import Cause, Ending, Exchange
+from classifier.cause_table import COINED, PHRASES
+from classifier.causes import CauseRow, CauseTable, classify, status_only
+from classifier.grammar import Grammar
+from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
+from classifier.records import Answer, Cause, Ending, Exchange
+from proxy.capture import observer as observing
 from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
 
@@ -53,13 +60,18 @@ class Labelled:
 
     id: str
     provider: str
-    api: str
+    api: str  # empty where the file gives a path instead
+    path: str
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
-    category: str
-    transient: bool
+    category: str | None  # None: a healthy answer
+    transient: bool | None
     doubt: bool  # its note names a defensible second answer
+
+    @property
+    def method(self) -> str:
+        return "GET" if self.api == "models.list" else "POST"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +91,7 @@ class Judged:
 
     @property
     def transient_right(self) -> bool:
-        return self.cause is not None and self.cause.transient == self.row.transient
+        return (self.cause.transient if self.cause else None) == self.row.transient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +111,16 @@ class Score:
     @property
     def strict_category(self) -> float:
         return _percent(j.category_right for j in self.judged)
+
+    @property
+    def sure_category(self) -> float:
+        """The share of right answers among the rows that are not in doubt."""
+        return _percent(j.category_right for j in self.judged if not j.row.doubt)
+
+    @property
+    def misread(self) -> tuple[str, ...]:
+        """Healthy answers that were called failures."""
+        return tuple(_line(j) for j in self.judged if j.row.category is None and j.cause)
 
     @property
     def by_status_alone(self) -> float:
@@ -136,18 +158,101 @@ def corpus_folder() -> Path | None:
     return folder if (folder / "errors.jsonl").is_file() else None
 
 
-def labelled(folder: Path) -> list[Labelled]:
-    text = (folder / "errors.jsonl").read_text(encoding="utf-8")
+def labelled(folder: Path, name: str = "errors.jsonl") -> list[Labelled]:
+    """Read one file of labelled answers."""
+    text = (folder / name).read_text(encoding="utf-8")
     return [_labelled(json.loads(line)) for line in text.splitlines() if line.strip()]
+
+
+def files(folder: Path) -> list[str]:
+    """List the files of labelled errors."""
+    return sorted(path.name for path in folder.glob("errors*.jsonl"))
 
 
 def path_of(row: Labelled) -> str:
     """The path such an answer comes from."""
-    return _PATHS[row.api]
+    return row.path
 
 
 def score(rows: Iterable[Labelled]) -> Score:
     return Score(judged=tuple(Judged(row=row, cause=_heard(row).cause) for row in rows))
+
+
+# -- without one provider ------------------------------------------------------------------
+
+_FAMILIES = (
+    {"anthropic", "claude-code"},
+    {"azure", "azure-ai", "azure-openai", "github", "copilot"},
+    {"bedrock", "aws"},
+    {"cloudflare", "cloudflare-workers-ai"},
+    {"gemini", "gemini-cli", "vertex", "google"},
+    {"huggingface", "tgi"},
+    {"litellm", "newapi", "oneapi"},
+    {"moonshot", "kimi"},
+    {"openai", "codex", "opencode"},
+    {"qwen", "dashscope", "aliyun", "modelstudio"},
+    {"volcengine", "ark"},
+    {"zhipu", "zai", "bigmodel"},
+)
+
+
+def family(provider: str) -> frozenset[str]:
+    """Names under which rows and words of the same provider stand."""
+    return next((frozenset(f) for f in _FAMILIES if provider in f), frozenset((provider,)))
+
+
+def without(provider: str, extra: frozenset[str] = frozenset()) -> CauseTable:
+    """The cause table without the rows and the words that only this provider has."""
+    own = family(provider)
+
+    def others(rows: Iterable[CauseRow]) -> tuple[CauseRow, ...]:
+        return tuple(row for row in rows if row.id.partition(".")[0] not in own)
+
+    whole = CauseTable()
+    words = {
+        phrase
+        for term in (*SUBJECTS, *PREDICATES)
+        for who, phrases in term.only.items()
+        if who in own
+        for phrase in phrases.split("|")
+    }
+    return CauseTable(
+        coined=others((*COINED, *PHRASES)),
+        grammar=Grammar(leave_out=frozenset(words) | extra),
+        broad=others(whole.broad),
+    )
+
+
+def score_left_out(rows: Iterable[Labelled]) -> dict[str, Score]:
+    """Score each answer with what only its own provider has taken out, by provider."""
+    by_provider: dict[str, list[Labelled]] = {}
+    for row in rows:
+        by_provider.setdefault(row.provider, []).append(row)
+    scores = {}
+    for provider, own in sorted(by_provider.items()):
+        table = without(provider)
+        scores[provider] = Score(
+            judged=tuple(Judged(row=row, cause=classify_by(table, row)) for row in own)
+        )
+    return scores
+
+
+def classify_by(table: CauseTable, row: Labelled) -> Cause | None:
+    """Classify what the observer hears of an answer by another table."""
+    return classify(answer_of(row), table=table)
+
+
+def answer_of(row: Labelled) -> Answer:
+    """The evidence that the observer gathers from an answer."""
+    seen: list[Answer] = []
+
+    def keep(answer: Answer, *, stall_s: float) -> Cause | None:
+        seen.append(answer)
+        return classify(answer, stall_s=stall_s)
+
+    with mock.patch.object(observing, "classify", keep):
+        _heard(row)
+    return seen[0]
 
 
 def usage_rows(folder: Path) -> list[dict[str, Any]]:
@@ -187,16 +292,43 @@ def score_usage(rows: Iterable[Mapping[str, Any]], size: int = 1 << 24) -> Usage
     return Usages(total=total, missed=missed, misses=tuple(misses))
 
 
+def healthy_misread(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Healthy answers of the usage file that are called failures; some rows hold an error."""
+    return [
+        row["id"]
+        for row in rows
+        if ((cause := heard_usage(row).cause) and not _ERROR_INSIDE.search(row["body"]))
+        or (cause and cause.rule.startswith("flaw."))
+    ]
+
+
+_ERROR_INSIDE = re.compile(r'"error":\s*[{"]')
+
+
 def main() -> int:
-    """Print the scores; exit code 1 below 98 % (usage 99.5 %), 2 without a corpus."""
+    """Print the scores; exit code 1 where a goal is missed, 2 without a corpus.
+
+    Goals: 97 % on rows that are not in doubt, 90 % over all answers each scored with its own
+    provider left out, no healthy answer misread, 99.5 % of usage fields.
+    """
     folder = corpus_folder()
     if folder is None:
         sys.stderr.write("no corpus: set TRUEZERO_CORPUS to the folder of errors.jsonl\n")
         return 2
-    result, usages = score(labelled(folder)), score_usage(usage_rows(folder))
-    sys.stdout.write(_report(result) + _usage_report(usages))
-    reached = min(result.category, result.transient) >= 98 and usages.share >= 99.5
-    return 0 if reached else 1
+    shown = {name: score(labelled(folder, name)) for name in files(folder)}
+    usages = score_usage(usage_rows(folder))
+    every = Score(judged=tuple(j for result in shown.values() for j in result.judged))
+    left_out = score_left_out(j.row for j in every.judged if j.row.category)
+    out = Score(judged=tuple(j for result in left_out.values() for j in result.judged))
+    misread = [*every.misread, *healthy_misread(usage_rows(folder))]
+    for name, result in (*shown.items(), ("all files", every)):
+        sys.stdout.write(f"{name}\n{_report(result)}\n")
+    sys.stdout.write(_left_out_report(left_out, out))
+    sys.stdout.write(f"healthy answers misread  {len(misread)}\n")
+    sys.stdout.writelines(f"{line}\n" for line in misread)
+    sys.stdout.write(_usage_report(usages))
+    reached = every.sure_category >= 97 and out.category >= 90 and usages.share >= 99.5
+    return 0 if reached and not misread else 1
 
 
 def _report(result: Score) -> str:
@@ -204,13 +336,29 @@ def _report(result: Score) -> str:
         (
             f"errors     {len(result.judged)}",
             f"category   {result.category:.1f} %",
-            f"  without doubts  {result.strict_category:.1f} %",
+            f"  rows not in doubt {result.sure_category:.1f} %",
+            f"  doubts as labelled {result.strict_category:.1f} %",
             f"  by status alone {result.by_status_alone:.1f} %",
             f"transient  {result.transient:.1f} %",
             *result.misses,
             "",
         )
     )
+
+
+def _left_out_report(by_provider: Mapping[str, Score], every: Score) -> str:
+    lines = (
+        f"  {name:<22} {result.category:5.1f} % of {len(result.judged)}"
+        for name, result in by_provider.items()
+    )
+    mean = sum(result.category for result in by_provider.values()) / len(by_provider)
+    head = (
+        "each provider without its own rows and words",
+        f"  over all answers       {every.category:5.1f} % of {len(every.judged)}",
+        f"  rows not in doubt      {every.sure_category:5.1f} %",
+        f"  mean over providers    {mean:5.1f} % of {len(by_provider)}",
+    )
+    return "\n".join((*head, *lines, *every.misses, "", ""))
 
 
 def _usage_report(usages: Usages) -> str:
@@ -234,32 +382,32 @@ def _percent(rights: Iterable[bool]) -> float:
     return 100 * sum(found) / len(found) if found else 0.0
 
 
-def _labelled(line: dict[str, object]) -> Labelled:
-    body, headers, status = str(line["body"]), line["headers"], line["status"]
-    assert isinstance(headers, dict)
-    assert isinstance(status, int)
+def _labelled(line: dict[str, Any]) -> Labelled:
+    body, headers = str(line["body"]), line["headers"]
     encoded = line.get("body_encoding") == "base64"
+    api = str(line.get("api", ""))
     return Labelled(
         id=str(line["id"]),
         provider=str(line["provider"]),
-        api=str(line["api"]),
-        status=status,
+        api=api,
+        path=_PATHS[api] if api else str(line["path"]),
+        status=int(line["status"]),
         headers=tuple(
             (name.lower().encode(), str(value).encode("utf-8"))
             for name, value in headers.items()
             if not _FRAMING.fullmatch(name)
         ),
         body=base64.b64decode(body) if encoded else body.encode("utf-8"),
-        category=str(line["category"]),
-        transient=bool(line["transient"]),
+        category=line["category"],
+        transient=line["transient"],
         doubt="DOUBT" in str(line.get("note", "")),
     )
 
 
 def _heard(row: Labelled) -> Exchange:
     """What a observer makes of the answer: the way every relayed answer goes."""
-    method = "GET" if row.api == "models.list" else "POST"
-    observer = _observer(row.id, row.provider, path_of(row).encode(), method)
+    path = row.path.partition("?")[0].encode()
+    observer = _observer(row.id, row.provider, path, row.method)
     observer.on_request_body(b'{"model": "m", "stream": true}')
     observer.on_response_head(row.status, row.headers, 0.1)
     observer.on_response_body(row.body, 0.2)
@@ -273,7 +421,7 @@ def _observer(name: str, upstream: str, path: bytes, method: str = "POST") -> Ca
         upstream=upstream,
         method=method,
         path=path,
-        started_at=0.0,
+        started_at=1_790_000_000.0,  # later than any recording: resets that it states are past
         began=0.0,
     )
     return CallObserver(call, salt=b"corpus")

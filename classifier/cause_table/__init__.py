@@ -24,4 +24,14 @@ TABLE: Final = (*COINED, *PHRASES, *BROAD, *STATUSES)
 ROWS: Final = (*TABLE, *ENDINGS.values(), *FLAWS.values(), NO_ANSWER)
 """Every row there is; each id once."""
 
-__all__ = ["ENDINGS", "FLAWS", "NO_ANSWER", "ROWS", "TABLE"]
+__all__ = [
+    "BROAD",
+    "COINED",
+    "ENDINGS",
+    "FLAWS",
+    "NO_ANSWER",
+    "PHRASES",
+    "ROWS",
+    "STATUSES",
+    "TABLE",
+]

@@ -8,8 +8,6 @@ from classifier.cause_table.row import (
     AUTH,
     MODEL,
     NO_STATUS,
-    NOT_SERVER,
-    PER_DAY,
     PROVIDER,
     QUOTA,
     RATE,
@@ -21,10 +19,8 @@ from classifier.cause_table.row import (
 )
 from classifier.cause_table.sources import (
     ANTHROPIC,
-    AZURE_DOC,
     BEDROCK,
     BOTOCORE,
-    CEREBRAS,
     CLOUDFLARE,
     DASHSCOPE,
     GEMINI_LIMITS,
@@ -33,8 +29,6 @@ from classifier.cause_table.sources import (
     LITELLM,
     LLAMACPP,
     MINIMAX,
-    MISTRAL,
-    MOONSHOT,
     OPENAI_CODES,
     OPENROUTER,
     QWEN,
@@ -49,14 +43,8 @@ COINED: Final = (
         id="dashscope.tokens_per_minute",
         gives=RATE,
         upstreams=DASHSCOPE,
-        names=names("insufficient_quota throttling.allocationquota"),
-        source=QWEN + " (429: TPM reached, in spite of its name; recovers within a minute)",
-    ),
-    CauseRow(
-        id="openai.insufficient_quota",
-        gives=QUOTA,
         names=names("insufficient_quota"),
-        source=OPENAI_CODES,
+        source=QWEN + " (429: TPM reached, in spite of its name; recovers within a minute)",
     ),
     CauseRow(
         id="openai.spend_limit",
@@ -70,64 +58,12 @@ COINED: Final = (
         source="help.openai.com/en/articles/6614457",
     ),
     CauseRow(
-        id="openai.plan_usage_limit",
-        gives=QUOTA,
-        reason="plan",
-        names=names("usage_limit_reached usage_not_included"),
-        source="openai/codex:codex-rs/core/src/error.rs (ChatGPT plan windows)",
-    ),
-    CauseRow(
-        id="anthropic.enforced_spend_limit",
-        gives=QUOTA,
-        reason="spend_limit",
-        names=names("enforced_spend_limit_reached"),
-        source=ANTHROPIC + " (429 rate_limit_error, no retry-after)",
-    ),
-    CauseRow(
-        id="anthropic.billing_error",
-        gives=QUOTA,
-        names=names("billing_error"),
-        source=ANTHROPIC,
-    ),
-    CauseRow(
         id="openrouter.in_flight_budget",
         gives=QUOTA,
         reason="in_flight",
         transient=True,
         names=names("openrouter_in_flight_budget in_flight_budget_exhausted"),
         source=OPENROUTER + " (402 with Retry-After: wait and retry)",
-    ),
-    CauseRow(
-        id="openrouter.payment_required",
-        gives=QUOTA,
-        names=names("payment_required"),
-        source="openrouter.ai/docs/client-sdks/python/components/apierrortype",
-    ),
-    CauseRow(
-        id="google.billing_disabled",
-        gives=QUOTA,
-        names=names("billing_disabled"),
-        source=GOOGLE_REASONS,
-    ),
-    CauseRow(
-        id="bedrock.service_quota",
-        gives=QUOTA,
-        names=names("servicequotaexceededexception"),
-        source=BOTOCORE,
-    ),
-    CauseRow(
-        id="bedrock.tokens_per_day",
-        gives=QUOTA,
-        reason="daily",
-        names=names("throttlingexception"),
-        says=pattern(r"too many tokens per day"),
-        source=BEDROCK,
-    ),
-    CauseRow(
-        id="moonshot.exceeded_quota",
-        gives=QUOTA,
-        names=names("exceeded_current_quota_error"),
-        source=MOONSHOT,
     ),
     CauseRow(
         id="groq.blocked_api_access",
@@ -152,17 +88,8 @@ COINED: Final = (
     CauseRow(
         id="together.credit_limit",
         gives=QUOTA,
-        names=names(
-            "credit_limit insufficient_balance insufficient_credits insufficient_credit"
-            " not_enough_balance insufficient_funds"
-        ),
-        source="docs.together.ai/docs/error-codes; docs.novita.ai, docs.zenmux.ai error codes",
-    ),
-    CauseRow(
-        id="litellm.budget",
-        gives=QUOTA,
-        names=names("budget_exceeded"),
-        source=LITELLM + " BudgetExceededError (HTTP 400)",
+        names=names("credit_limit"),
+        source="docs.together.ai/docs/error-codes",
     ),
     CauseRow(
         id="minimax.balance",
@@ -183,13 +110,6 @@ COINED: Final = (
         upstreams=ZHIPU,
         names=names("1113 1304 1308 1309 1310"),
         source=ZAI,
-    ),
-    CauseRow(
-        id="google.daily_limit",
-        gives=QUOTA,
-        reason="daily",
-        names=names("dailylimitexceeded"),
-        source="cloud.google.com/apis/design/errors (legacy reasons)",
     ),
     CauseRow(
         id="gemini.zero_limit",
@@ -214,27 +134,12 @@ COINED: Final = (
         source="google-gemini/gemini-cli:packages/core/src/utils/googleQuotaErrors.ts",
     ),
     CauseRow(
-        id="moonshot.engine_overloaded",
-        gives=PROVIDER,
-        reason="overloaded",
-        names=names("engine_overloaded_error"),
-        source=MOONSHOT + " (429)",
-    ),
-    CauseRow(
         id="any.request_over_minute_allowance",
         gives=REJECTED,
         reason="too_large",
         names=names("rate_limit_exceeded tokens"),
         says=pattern(r"\brequest too large\b"),
         source=GROQ + " (413; OpenAI the same with 429: this request alone exceeds the limit)",
-    ),
-    CauseRow(
-        id="any.per_day",
-        gives=QUOTA,
-        reason="daily",
-        says=pattern(PER_DAY),
-        on=statuses(413, 429) | NO_STATUS,
-        source="console.groq.com/docs/rate-limits (TPD, RPD); " + CEREBRAS,
     ),
     CauseRow(
         id="groq.request_over_limit",
@@ -245,89 +150,16 @@ COINED: Final = (
         source=GROQ,
     ),
     CauseRow(
-        id="gemini.zero_limit_said",
-        gives=QUOTA,
-        reason="plan",
-        says=pattern(r"\blimit: 0(?![\d.,]\d|\d)"),
-        on=statuses(429) | NO_STATUS,
-        source=GEMINI_LIMITS,
-    ),
-    CauseRow(
-        id="gemini.credits_depleted",
-        gives=QUOTA,
-        says=pattern(r"prepayment credits are depleted|\bspending cap\b"),
-        on=NOT_SERVER,
-        source="ai.google.dev/gemini-api/docs/billing",
-    ),
-    CauseRow(
-        id="gemini.per_minute_quota",
-        gives=RATE,
-        reasons=pattern(r"per_?(?:minute|second|hour)|\A1/min/"),
-        source=GEMINI_LIMITS,
-    ),
-    CauseRow(
-        id="google.rate_limit_reason",
-        gives=RATE,
-        names=names("ratelimitexceeded userratelimitexceeded"),
-        source="cloud.google.com/apis/design/errors (legacy reasons)",
-    ),
-    CauseRow(
         id="openai.slow_down",
         gives=RATE,
         names=names("slow_down"),
         source=OPENAI_CODES + " (503 or 429: a sudden rise in request rate)",
     ),
     CauseRow(
-        id="openai.tpm_type",
-        gives=RATE,
-        names=names("requests tokens"),
-        on=statuses(429) | NO_STATUS,
-        source=OPENAI_CODES,
-    ),
-    CauseRow(
-        id="bedrock.throttling",
-        gives=RATE,
-        names=names("throttlingexception toomanyrequestsexception"),
-        source=BOTOCORE,
-    ),
-    CauseRow(
         id="bedrock.model_not_ready",
         gives=RATE,
         names=names("modelnotreadyexception"),
         source=BOTOCORE + " (429: the SDK retries it)",
-    ),
-    CauseRow(
-        id="moonshot.rate_limit_reached",
-        gives=RATE,
-        names=names("rate_limit_reached_error"),
-        source=MOONSHOT,
-    ),
-    CauseRow(
-        id="mistral.rate_limited",
-        gives=RATE,
-        names=names("rate_limited service_tier_capacity_exceeded"),
-        source=MISTRAL,
-    ),
-    CauseRow(
-        id="azure.rate_limit_reached",
-        gives=RATE,
-        names=names("ratelimitreached"),
-        source="docs.github.com/github-models (by minute; by day is any.per_day)",
-    ),
-    CauseRow(
-        id="cerebras.window",
-        gives=RATE,
-        names=names("token_quota_exceeded request_quota_exceeded queue_exceeded"),
-        source=CEREBRAS + " (one code for minute and day; the day is any.per_day)",
-    ),
-    CauseRow(
-        id="dashscope.throttling",
-        gives=RATE,
-        names=names(
-            "throttling throttling.ratequota throttling.burstrate throttling.user"
-            " throttling.allocationquota limit_requests limit_burst_rate"
-        ),
-        source=QWEN,
     ),
     CauseRow(
         id="minimax.rate",
@@ -344,38 +176,10 @@ COINED: Final = (
     ),
     # -- the key, the account, the region ------------------------------------------------------
     CauseRow(
-        id="openai.region",
-        gives=AUTH,
-        reason="region",
-        names=names("unsupported_country_region_territory"),
-        source=OPENAI_CODES,
-    ),
-    CauseRow(
         id="openai.key",
         gives=AUTH,
-        names=names(
-            "invalid_api_key invalid_organization mismatched_organization"
-            " mismatched_project ip_not_authorized missing_api_key no_api_key"
-        ),
+        names=names("ip_not_authorized mismatched_organization mismatched_project"),
         source=OPENAI_CODES,
-    ),
-    CauseRow(
-        id="openai.account_closed",
-        gives=AUTH,
-        names=names("access_terminated account_deactivated"),
-        source=OPENAI_CODES,
-    ),
-    CauseRow(
-        id="anthropic.authentication",
-        gives=AUTH,
-        names=names("authentication_error"),
-        source=ANTHROPIC,
-    ),
-    CauseRow(
-        id="google.key",
-        gives=AUTH,
-        reasons=pattern(r"\Aapi_key_|\Aunauthenticated\Z|\Aaccess_token_|\Acredentials_missing\Z"),
-        source=GOOGLE_REASONS,
     ),
     CauseRow(
         id="google.project",
@@ -396,24 +200,6 @@ COINED: Final = (
             " incompletesignature optinrequired invalidclienttokenid"
         ),
         source=BEDROCK,
-    ),
-    CauseRow(
-        id="groq.organization_restricted",
-        gives=AUTH,
-        names=names("organization_restricted"),
-        source=GROQ,
-    ),
-    CauseRow(
-        id="moonshot.key",
-        gives=AUTH,
-        names=names("invalid_authentication_error incorrect_api_key_error"),
-        source=MOONSHOT,
-    ),
-    CauseRow(
-        id="dashscope.key",
-        gives=AUTH,
-        names=names("invalidapikey accessdenied.unpurchased"),
-        source=QWEN,
     ),
     CauseRow(
         id="openrouter.key",
@@ -442,12 +228,6 @@ COINED: Final = (
     ),
     # -- the model -----------------------------------------------------------------------------
     CauseRow(
-        id="openai.model_not_found",
-        gives=MODEL,
-        names=names("model_not_found"),
-        source=OPENAI_CODES + " (chat 404, responses 400, project without access 403)",
-    ),
-    CauseRow(
         id="groq.model",
         gives=MODEL,
         names=names(
@@ -457,16 +237,10 @@ COINED: Final = (
         source=GROQ,
     ),
     CauseRow(
-        id="mistral.model",
+        id="ark.model",
         gives=MODEL,
-        names=names("unknown_model invalid_model"),
-        source=MISTRAL,
-    ),
-    CauseRow(
-        id="azure.deployment",
-        gives=MODEL,
-        names=names("deploymentnotfound unavailable_model modelnotfound"),
-        source=AZURE_DOC,
+        names=names("invalidendpointormodel.notfound invalidendpoint.notfound modelnotopen"),
+        source="volcengine.com/docs/82379/1299023",
     ),
     CauseRow(
         id="azure.model_retired",
@@ -474,12 +248,6 @@ COINED: Final = (
         reason="retired",
         names=names("servicemodeldeprecating servicemodeldeprecated"),
         source="learn.microsoft.com/azure/ai-services/openai/concepts/model-retirements",
-    ),
-    CauseRow(
-        id="dashscope.model",
-        gives=MODEL,
-        names=names("model.accessdenied model_not_supported model_not_available"),
-        source=QWEN + "; huggingface.co/docs/inference-providers",
     ),
     CauseRow(
         id="minimax.model",
@@ -583,13 +351,6 @@ COINED: Final = (
         source="openai/openai-python:src/openai/types/responses/response_error.py; " + OPENROUTER,
     ),
     CauseRow(
-        id="openai.previous_response",
-        gives=REJECTED,
-        reason="malformed",
-        params=names("previous_response_id"),
-        source=OPENAI_CODES + " (404: the response, not the model)",
-    ),
-    CauseRow(
         id="any.unsupported",
         gives=REJECTED,
         reason="unsupported",
@@ -643,12 +404,6 @@ COINED: Final = (
         reason="overloaded",
         names=names("capacity_exceeded"),
         source=GROQ + " (498, flex tier)",
-    ),
-    CauseRow(
-        id="openrouter.provider",
-        gives=PROVIDER,
-        names=names("provider_overloaded provider_unavailable"),
-        source="openrouter.ai/docs/client-sdks/python/components/apierrortype",
     ),
     CauseRow(
         id="any.timeout_name",

@@ -63,32 +63,3 @@ class CauseRow:
     on: Statuses | None = None
     http: Statuses | None = None
     upstreams: frozenset[str] = frozenset()
-
-
-# "model X", "model: X", "the requested model 'X'": the name follows the word directly, and the
-# predicate is about it. "Tools with model X are not supported" is about something else.
-_THE_MODEL: Final = (
-    r"(?<!for )(?<!with )(?<!by )(?<!in )(?<!for the )(?<!with the )(?<!by the )(?<!in the )"
-    r"\bmodels?(?: id| name| identifier)?:? ?"
-)
-_ANY_NAME: Final = r"(?:[`'\"“][^`'\"”\n]{1,120}[`'\"”]|[\w./:@\-]+)?,? ?"
-_SURE_NAME: Final = r"(?:[`'\"“][^`'\"”\n]{1,120}[`'\"”]|(?=[\w./:@\-]*[\d\-/:@])[\w./:@\-]+)?,? ?"
-_BE: Final = r"(?:is |was |has |could |does |do |are |can|cannot |it )*"
-
-
-MODEL_GONE: Final = (
-    rf"{_THE_MODEL}{_ANY_NAME}{_BE}(?:not found|not exist|doesn'?t exist|not be found|be found|"
-    r"(?:not|isn'?t) available|no longer (?:available|supported)|not (?:been )?deployed|"
-    r"(?:currently )?unavailable|"
-    r"(?:been )?(?:removed|retired|decommissioned|deprecated|shut ?down))|"
-    rf"{_THE_MODEL}{_SURE_NAME}{_BE}(?:not supported|not a valid|not valid|invalid|unknown)"
-)
-
-
-PER_DAY: Final = (
-    r"\A(?![\s\S]*\bper min)[\s\S]*(?:"
-    r"\b(?:tokens?|requests?|calls|messages|neurons|images)[ -]per[ -](?:day|week|month)\b|"
-    r"\((?:TPD|RPD)\)|models-per-day|per 86400s|ByDay\b|"
-    r"\b(?:daily|weekly|monthly)(?: free| token| request| usage| rate| included| quota)*"
-    r" (?:limit|quota|allocation|allowance|cap|credits)\b|\bmonth'?s quota)"
-)

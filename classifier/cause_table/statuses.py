@@ -88,9 +88,7 @@ STATUSES: Final = (
         source=HTTP + "; developers.cloudflare.com/support/troubleshooting/http-status-codes",
     ),
     CauseRow(id="status.5xx", gives=PROVIDER, on=SERVER, source=HTTP),
-    CauseRow(
-        id="status.400", gives=REJECTED, reason="malformed", on=statuses(400, 422), source=HTTP
-    ),
+    CauseRow(id="status.400", gives=REJECTED, on=statuses(400, 422), source=HTTP),
     CauseRow(id="status.4xx", gives=REJECTED, on=CLIENT, source=HTTP),
     CauseRow(
         id="in_band.unnamed",

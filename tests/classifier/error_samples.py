@@ -136,7 +136,7 @@ OPENAI = (
             code="invalid_api_key",
         ),
         gives=AUTH,
-        rule="openai.key",
+        rule="said.auth:key+invalid",
         code="invalid_api_key",
     ),
     Sample(
@@ -165,7 +165,7 @@ OPENAI = (
             code="unsupported_country_region_territory",
         ),
         gives=AUTH,
-        rule="openai.region",
+        rule="said.auth:region+not_supported",
         reason="region",
     ),
     Sample(
@@ -178,7 +178,7 @@ OPENAI = (
             code="model_not_found",
         ),
         gives=MODEL,
-        rule="openai.model_not_found",
+        rule="said.model_not_found:model+not_allowed",
     ),
     Sample(
         fact="a flagged account is closed",
@@ -186,7 +186,7 @@ OPENAI = (
         status=403,
         body=_openai("Your access was terminated.", type="access_terminated"),
         gives=AUTH,
-        rule="openai.account_closed",
+        rule="said.auth:auth+suspended",
     ),
     Sample(
         fact="chat answers an unknown model with 404",
@@ -198,7 +198,7 @@ OPENAI = (
             code="model_not_found",
         ),
         gives=MODEL,
-        rule="openai.model_not_found",
+        rule="said.model_not_found:model+not_found",
     ),
     Sample(
         fact="the Responses API answers an unknown model with 400",
@@ -211,7 +211,7 @@ OPENAI = (
             param="model",
         ),
         gives=MODEL,
-        rule="openai.model_not_found",
+        rule="said.model_not_found:model+not_found",
     ),
     Sample(
         fact="param names the model where neither code nor sentence does",
@@ -231,7 +231,7 @@ OPENAI = (
             param="previous_response_id",
         ),
         gives=REJECTED,
-        rule="openai.previous_response",
+        rule="status.404",
     ),
     Sample(
         fact="the same without param is told by its sentence",
@@ -239,7 +239,7 @@ OPENAI = (
         status=404,
         body=_openai("No response found with id 'resp_1'.", type="invalid_request_error"),
         gives=REJECTED,
-        rule="openai.previous_response_said",
+        rule="status.404",
     ),
     Sample(
         fact="a bad base_url must not look like a bad model",
@@ -273,7 +273,7 @@ OPENAI = (
             code="insufficient_quota",
         ),
         gives=QUOTA,
-        rule="openai.insufficient_quota",
+        rule="said.quota:quota+exceeded",
         code="insufficient_quota",
     ),
     Sample(
@@ -322,7 +322,7 @@ OPENAI = (
         status=429,
         body=_openai("Your account is not active, see your billing page.", type="x"),
         gives=QUOTA,
-        rule="openai.account_not_active",
+        rule="said.quota:account+not_active",
     ),
     Sample(
         fact="a gateway that drops the code leaves the link to OpenAI's own pages",
@@ -333,7 +333,7 @@ OPENAI = (
             "See https://platform.openai.com/docs/guides/error-codes."
         ),
         gives=QUOTA,
-        rule="openai.current_quota",
+        rule="said.quota:quota+exceeded",
     ),
     Sample(
         fact="a ChatGPT plan's window is an allotment",
@@ -341,7 +341,7 @@ OPENAI = (
         status=429,
         body={"error": {"type": "usage_limit_reached", "message": "Limit.", "plan_type": "plus"}},
         gives=QUOTA,
-        rule="openai.plan_usage_limit",
+        rule="named.quota:usage+exceeded",
         reason="plan",
     ),
     Sample(
@@ -355,7 +355,7 @@ OPENAI = (
         ),
         headers=((b"retry-after-ms", b"1250"), (b"retry-after", b"2")),
         gives=RATE,
-        rule="openai.tpm_type",
+        rule="said.rate_limit:requests+per_minute",
         retry_after_s=1.25,
     ),
     Sample(
@@ -368,7 +368,7 @@ OPENAI = (
             code="rate_limit_exceeded",
         ),
         gives=QUOTA,
-        rule="any.per_day",
+        rule="said.quota:requests+per_day",
         reason="daily",
     ),
     Sample(
@@ -416,7 +416,7 @@ OPENAI = (
         status=400,
         body=_openai("Your request was rejected by our safety system.", type="user_error"),
         gives=REJECTED,
-        rule="any.content_filter_said",
+        rule="said.rejected_request:content+denied",
         reason="content_filter",
     ),
     Sample(
@@ -455,7 +455,7 @@ OPENAI = (
         status=400,
         body=_openai("Missing required parameter: 'messages'.", code="missing_required_parameter"),
         gives=REJECTED,
-        rule="status.400",
+        rule="said.rejected_request:field+expected",
         reason="malformed",
     ),
     Sample(
@@ -464,7 +464,7 @@ OPENAI = (
         status=500,
         body=_openai("The server had an error.", type="server_error"),
         gives=PROVIDER,
-        rule="any.provider_name",
+        rule="said.provider_error:server+error",
     ),
     Sample(
         fact="a bare 502 is the provider's",
@@ -489,7 +489,7 @@ OPENAI = (
         status=504,
         body="upstream request timeout",
         gives=PROVIDER,
-        rule="status.timeout",
+        rule="said.provider_error:requests+timed_out",
         reason="timeout",
     ),
     Sample(
@@ -510,15 +510,15 @@ OPENAI = (
         rule="openai.overloaded",
     ),
     Sample(
-        fact="a 5xx stays the provider's even when it talks of quota",
+        fact="a 5xx whose sentence names money is a quota: MiniMax answers so",
         upstream="openai",
         status=500,
         body=_openai(
             "You exceeded your current quota, see platform.openai.com. Out of credits. "
             "Your credit balance is too low."
         ),
-        gives=PROVIDER,
-        rule="status.5xx",
+        gives=QUOTA,
+        rule="said.quota:quota+exceeded",
     ),
     Sample(
         fact="a 401 stays auth even with limit text",
@@ -554,7 +554,7 @@ OPENAI_IN_BAND = (
         },
         event="response.failed",
         gives=PROVIDER,
-        rule="any.provider_name",
+        rule="named.provider_error:server+error",
     ),
     Sample(
         fact="response.failed may name a rate limit",
@@ -565,7 +565,7 @@ OPENAI_IN_BAND = (
             "response": {"error": {"code": "rate_limit_exceeded", "message": "Slow."}},
         },
         gives=RATE,
-        rule="any.rate_limit_name",
+        rule="named.rate_limit:rate+exceeded",
     ),
     Sample(
         fact="response.failed may be a policy refusal of the request",
@@ -616,7 +616,7 @@ OPENAI_IN_BAND = (
         status=200,
         body={"type": "error", "code": "server_error", "message": "Oops.", "param": None},
         gives=PROVIDER,
-        rule="any.provider_name",
+        rule="named.provider_error:server+error",
     ),
     Sample(
         fact="an OpenAI stream can end in an empty account: in a stream is not transient",
@@ -624,7 +624,7 @@ OPENAI_IN_BAND = (
         status=200,
         body=_openai("No money.", type="insufficient_quota", code="insufficient_quota"),
         gives=QUOTA,
-        rule="openai.insufficient_quota",
+        rule="said.quota:balance+no",
     ),
     Sample(
         fact="an error that names nothing inside a 200 is the provider's",
@@ -649,7 +649,7 @@ OPENAI_IN_BAND = (
         body={"error": {"message": "Tool expected.", "type": "x", "status_code": 400}},
         event="error",
         gives=REJECTED,
-        rule="status.400",
+        rule="said.rejected_request:field+expected",
     ),
 )
 
@@ -660,7 +660,7 @@ ANTHROPIC = (
         status=401,
         body=_anthropic("authentication_error", "invalid x-api-key"),
         gives=AUTH,
-        rule="anthropic.authentication",
+        rule="said.auth:key+invalid",
     ),
     Sample(
         fact="an empty account is a 400 invalid_request_error",
@@ -668,7 +668,7 @@ ANTHROPIC = (
         status=400,
         body=_anthropic("invalid_request_error", "Your credit balance is too low to use the API."),
         gives=QUOTA,
-        rule="anthropic.credit_balance",
+        rule="said.quota:balance+insufficient",
     ),
     Sample(
         fact="an own spend limit is a 400 that says when access returns",
@@ -679,7 +679,7 @@ ANTHROPIC = (
             "You have reached your specified API usage limits. You will regain access on 1 June.",
         ),
         gives=QUOTA,
-        rule="anthropic.usage_limits",
+        rule="said.quota:spend+exceeded",
         reason="spend_limit",
     ),
     Sample(
@@ -690,7 +690,7 @@ ANTHROPIC = (
             "invalid_request_error", "You have reached your specified workspace API usage limits."
         ),
         gives=QUOTA,
-        rule="anthropic.usage_limits",
+        rule="said.quota:spend+exceeded",
     ),
     Sample(
         fact="billing has a type of its own",
@@ -698,7 +698,7 @@ ANTHROPIC = (
         status=402,
         body=_anthropic("billing_error", "Check your billing."),
         gives=QUOTA,
-        rule="anthropic.billing_error",
+        rule="named.quota:billing+error",
     ),
     Sample(
         fact="the tier's cap is a rate_limit_error that only details tell apart",
@@ -708,7 +708,7 @@ ANTHROPIC = (
             "rate_limit_error", "Limit reached.", error_code="enforced_spend_limit_reached"
         ),
         gives=QUOTA,
-        rule="anthropic.enforced_spend_limit",
+        rule="named.quota:spend+exceeded",
         code="enforced_spend_limit_reached",
     ),
     Sample(
@@ -720,7 +720,7 @@ ANTHROPIC = (
         ),
         headers=((b"retry-after", b"17"),),
         gives=RATE,
-        rule="any.rate_limit_name",
+        rule="said.rate_limit:context+per_minute",
         retry_after_s=17.0,
     ),
     Sample(
@@ -731,7 +731,7 @@ ANTHROPIC = (
             "invalid_request_error", "This credential is only authorized for use with its client."
         ),
         gives=AUTH,
-        rule="any.key_said",
+        rule="said.auth:key+only_for",
     ),
     Sample(
         fact="permission without a model is the key's",
@@ -739,7 +739,7 @@ ANTHROPIC = (
         status=403,
         body=_anthropic("permission_error", "Your key may not use this resource."),
         gives=AUTH,
-        rule="any.auth_name",
+        rule="said.auth:key+not_allowed",
     ),
     Sample(
         fact="permission that names a model is the model's",
@@ -747,7 +747,7 @@ ANTHROPIC = (
         status=403,
         body=_anthropic("permission_error", "This workspace does not have access to model big-1."),
         gives=MODEL,
-        rule="any.model_no_access",
+        rule="said.model_not_found:model+not_allowed",
         reason="no_access",
     ),
     Sample(
@@ -756,7 +756,7 @@ ANTHROPIC = (
         status=404,
         body=_anthropic("not_found_error", "model: no-such-model"),
         gives=MODEL,
-        rule="anthropic.model_named",
+        rule="said.model_not_found:model+missing",
     ),
     Sample(
         fact="a 404 about something else is no missing model",
@@ -782,7 +782,7 @@ ANTHROPIC = (
         status=400,
         body=_anthropic("invalid_request_error", "prompt is too long: 3 tokens > 2 maximum"),
         gives=REJECTED,
-        rule="any.context_length_said",
+        rule="said.rejected_request:context+too_long",
         reason="context_length",
     ),
     Sample(
@@ -791,7 +791,7 @@ ANTHROPIC = (
         status=400,
         body=_anthropic("invalid_request_error", "messages.0.role: Input should be 'user'"),
         gives=REJECTED,
-        rule="any.rejected_name",
+        rule="said.rejected_request:field+expected",
     ),
     Sample(
         fact="a conflict is retried by the SDK",
@@ -816,7 +816,7 @@ ANTHROPIC = (
         status=500,
         body=_anthropic("api_error", "Internal."),
         gives=PROVIDER,
-        rule="any.provider_name",
+        rule="status.5xx",
     ),
     Sample(
         fact="529 is overload",
@@ -853,7 +853,7 @@ GOOGLE = (
         status=400,
         body=_google(400, "INVALID_ARGUMENT", "API key not valid.", _reason("API_KEY_INVALID")),
         gives=AUTH,
-        rule="google.key",
+        rule="said.auth:key+not_valid",
         code="INVALID_ARGUMENT",
     ),
     Sample(
@@ -862,7 +862,7 @@ GOOGLE = (
         status=400,
         body=_google(400, "INVALID_ARGUMENT", "API key expired. Please renew the API key."),
         gives=AUTH,
-        rule="any.key_said",
+        rule="said.auth:key+expired",
     ),
     Sample(
         fact="a leaked key",
@@ -870,7 +870,7 @@ GOOGLE = (
         status=403,
         body=_google(403, "PERMISSION_DENIED", "Your API key was reported as leaked."),
         gives=AUTH,
-        rule="any.key_said",
+        rule="said.auth:key+revoked",
     ),
     Sample(
         fact="a missing token is UNAUTHENTICATED",
@@ -878,7 +878,7 @@ GOOGLE = (
         status=401,
         body=_google(401, "UNAUTHENTICATED", "Request had invalid credentials."),
         gives=AUTH,
-        rule="google.key",
+        rule="said.auth:key+invalid",
     ),
     Sample(
         fact="an API that is not switched on",
@@ -898,7 +898,7 @@ GOOGLE = (
             "Permission denied on resource 'publishers/google/models/big-1' (or it may not exist).",
         ),
         gives=AUTH,
-        rule="any.auth_name",
+        rule="said.auth:auth+denied",
     ),
     Sample(
         fact="a missing IAM right is auth, though the resource it names is a model",
@@ -919,7 +919,7 @@ GOOGLE = (
         status=403,
         body=_google(403, "PERMISSION_DENIED", "The caller lacks a right."),
         gives=AUTH,
-        rule="any.auth_name",
+        rule="named.auth:auth+denied",
     ),
     Sample(
         fact="a place that is not served is a FAILED_PRECONDITION",
@@ -927,7 +927,7 @@ GOOGLE = (
         status=400,
         body=_google(400, "FAILED_PRECONDITION", "User location is not supported here."),
         gives=AUTH,
-        rule="any.region",
+        rule="said.auth:region+not_supported",
         reason="region",
     ),
     Sample(
@@ -944,7 +944,7 @@ GOOGLE = (
             },
         ),
         gives=AUTH,
-        rule="any.region",
+        rule="said.auth:region+not_supported",
         reason="region",
     ),
     Sample(
@@ -992,7 +992,7 @@ GOOGLE = (
             "You exceeded your current quota, please check your plan and billing details.",
         ),
         gives=RATE,
-        rule="any.rate_limit_name",
+        rule="said.rate_limit:quota+exceeded",
     ),
     Sample(
         fact="a per-minute quotaId is a rate limit and RetryInfo its wait",
@@ -1006,7 +1006,7 @@ GOOGLE = (
             _retry_info("15.5s"),
         ),
         gives=RATE,
-        rule="gemini.per_minute_quota",
+        rule="said.rate_limit:quota+exceeded",
         retry_after_s=15.5,
     ),
     Sample(
@@ -1035,7 +1035,7 @@ GOOGLE = (
             "Quota exceeded for metric: free_tier_requests, limit: 0, model: big-1",
         ),
         gives=QUOTA,
-        rule="gemini.zero_limit_said",
+        rule="said.quota:allotment+exceeded",
         reason="plan",
     ),
     Sample(
@@ -1044,7 +1044,7 @@ GOOGLE = (
         status=429,
         body=_google(429, "RESOURCE_EXHAUSTED", "Quota exceeded for metric: x, limit: 0.5"),
         gives=RATE,
-        rule="any.rate_limit_name",
+        rule="said.rate_limit:quota+exceeded",
     ),
     Sample(
         fact="ErrorInfo says it with quota_limit_value",
@@ -1065,7 +1065,7 @@ GOOGLE = (
         status=429,
         body=_google(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."),
         gives=QUOTA,
-        rule="gemini.credits_depleted",
+        rule="said.quota:credits+exhausted",
     ),
     Sample(
         fact="a project's spending cap",
@@ -1073,7 +1073,7 @@ GOOGLE = (
         status=429,
         body=_google(429, "RESOURCE_EXHAUSTED", "Your project exceeded its spending cap."),
         gives=QUOTA,
-        rule="gemini.credits_depleted",
+        rule="said.quota:spend+exceeded",
     ),
     Sample(
         fact="a model without capacity is the provider's, though a 429",
@@ -1098,7 +1098,7 @@ GOOGLE = (
             }
         },
         gives=RATE,
-        rule="google.rate_limit_reason",
+        rule="named.rate_limit:rate+exceeded",
     ),
     Sample(
         fact="Google's older reason for a day",
@@ -1108,7 +1108,7 @@ GOOGLE = (
             "error": {"code": 403, "message": "Day.", "errors": [{"reason": "dailyLimitExceeded"}]}
         },
         gives=QUOTA,
-        rule="google.daily_limit",
+        rule="gemini.per_day_quota",
     ),
     Sample(
         fact="billing that is off is money, though a 403",
@@ -1116,7 +1116,7 @@ GOOGLE = (
         status=403,
         body=_google(403, "PERMISSION_DENIED", "This API method requires billing to be enabled."),
         gives=QUOTA,
-        rule="vertex.billing",
+        rule="said.quota:billing+required",
     ),
     Sample(
         fact="the same by its reason",
@@ -1124,7 +1124,7 @@ GOOGLE = (
         status=403,
         body=_google(403, "PERMISSION_DENIED", "No.", _reason("BILLING_DISABLED")),
         gives=QUOTA,
-        rule="google.billing_disabled",
+        rule="named.quota:billing+suspended",
     ),
     Sample(
         fact="Vertex wraps a 429 in a 5xx",
@@ -1132,7 +1132,7 @@ GOOGLE = (
         status=503,
         body={"error": {"code": 429, "message": "Busy."}},
         gives=RATE,
-        rule="vertex.stated_429",
+        rule="status.429",
     ),
     Sample(
         fact="an error as a JSON array, as the stream without alt=sse sends it",
@@ -1140,7 +1140,7 @@ GOOGLE = (
         status=503,
         body=[_google(503, "UNAVAILABLE", "Overloaded.")],
         gives=PROVIDER,
-        rule="any.provider_name",
+        rule="status.overloaded",
     ),
     Sample(
         fact="a deadline",
@@ -1157,7 +1157,7 @@ GOOGLE = (
         status=400,
         body=_google(400, "INVALID_ARGUMENT", "Unknown name 'x'."),
         gives=REJECTED,
-        rule="any.rejected_name",
+        rule="named.rejected_request:parameter+invalid",
     ),
     Sample(
         fact="a prompt over the token limit",
@@ -1167,7 +1167,7 @@ GOOGLE = (
             400, "INVALID_ARGUMENT", "The input token count (9) exceeds the maximum allowed (8)."
         ),
         gives=REJECTED,
-        rule="any.context_length_said",
+        rule="said.rejected_request:context+exceeded",
         reason="context_length",
     ),
     Sample(
@@ -1193,7 +1193,7 @@ AZURE = (
             }
         },
         gives=AUTH,
-        rule="any.key_said",
+        rule="said.auth:key+invalid",
     ),
     Sample(
         fact="a firewall is the account's",
@@ -1209,7 +1209,7 @@ AZURE = (
         status=404,
         body=_openai("That deployment does not exist.", code="DeploymentNotFound"),
         gives=MODEL,
-        rule="azure.deployment",
+        rule="said.model_not_found:deployment+not_found",
     ),
     Sample(
         fact="an unknown deployment may be told by its sentence",
@@ -1217,7 +1217,7 @@ AZURE = (
         status=404,
         body=_openai("That deployment does not exist."),
         gives=MODEL,
-        rule="azure.deployment_said",
+        rule="said.model_not_found:deployment+not_found",
     ),
     Sample(
         fact="a resource that is not found is the deployment in the path",
@@ -1276,7 +1276,7 @@ AZURE = (
         body={"error": {"code": "429", "message": "Requests have exceeded the call rate limit."}},
         headers=((b"retry-after-ms", b"800"),),
         gives=RATE,
-        rule="any.rate_limit_said",
+        rule="said.rate_limit:rate+exceeded",
         retry_after_s=0.8,
     ),
     Sample(
@@ -1287,7 +1287,7 @@ AZURE = (
             "Rate limit of 10 per 60s exceeded for UserByModelByMinute.", code="RateLimitReached"
         ),
         gives=RATE,
-        rule="azure.rate_limit_reached",
+        rule="said.rate_limit:rate+exceeded",
     ),
     Sample(
         fact="GitHub's daily window",
@@ -1297,7 +1297,7 @@ AZURE = (
             "Rate limit of 50 per 86400s exceeded for UserByModelByDay.", code="RateLimitReached"
         ),
         gives=QUOTA,
-        rule="any.per_day",
+        rule="said.quota:rate+per_day",
     ),
     Sample(
         fact="GitHub's limit of one request",
@@ -1335,7 +1335,7 @@ BEDROCK = (
         body={"Message": "Please make sure your API Key is valid."},
         headers=_aws("AccessDeniedException"),
         gives=AUTH,
-        rule="any.key_said",
+        rule="named.auth:auth+denied",
     ),
     Sample(
         fact="a denial that speaks of a model",
@@ -1344,7 +1344,7 @@ BEDROCK = (
         body={"message": "You cannot use the model with that ID."},
         headers=_aws("AccessDeniedException"),
         gives=MODEL,
-        rule="bedrock.access_to_model",
+        rule="said.model_not_found:model+not_allowed",
         reason="no_access",
     ),
     Sample(
@@ -1366,7 +1366,7 @@ BEDROCK = (
         body={"Message": "This action is not yours."},
         headers=_aws("AccessDeniedException"),
         gives=AUTH,
-        rule="any.auth_name",
+        rule="named.auth:auth+denied",
     ),
     Sample(
         fact="a model id that is none",
@@ -1375,7 +1375,7 @@ BEDROCK = (
         body={"message": "The provided model identifier is invalid."},
         headers=_aws("ValidationException"),
         gives=MODEL,
-        rule="any.model_gone",
+        rule="bedrock.model_said",
     ),
     Sample(
         fact="a model that needs an inference profile",
@@ -1411,7 +1411,7 @@ BEDROCK = (
         body={"message": "Too many requests, please wait before trying again."},
         headers=_aws("ThrottlingException"),
         gives=RATE,
-        rule="bedrock.throttling",
+        rule="said.rate_limit:requests+too_fast",
     ),
     Sample(
         fact="throttling for the day is an allotment",
@@ -1420,7 +1420,7 @@ BEDROCK = (
         body={"message": "Too many tokens per day, please wait before trying again."},
         headers=_aws("ThrottlingException"),
         gives=QUOTA,
-        rule="bedrock.tokens_per_day",
+        rule="said.quota:requests+per_day",
         reason="daily",
     ),
     Sample(
@@ -1439,7 +1439,7 @@ BEDROCK = (
         body={"message": "Over quota."},
         headers=_aws("ServiceQuotaExceededException"),
         gives=QUOTA,
-        rule="bedrock.service_quota",
+        rule="said.quota:quota+exceeded",
     ),
     Sample(
         fact="a malformed request",
@@ -1448,7 +1448,7 @@ BEDROCK = (
         body={"message": "A conversation must start with a user message."},
         headers=_aws("ValidationException"),
         gives=REJECTED,
-        rule="any.rejected_name",
+        rule="said.rejected_request:field+expected",
     ),
     Sample(
         fact="a model timeout",
@@ -1476,7 +1476,7 @@ BEDROCK = (
         body={"message": "Slow."},
         event="throttlingException",
         gives=RATE,
-        rule="bedrock.throttling",
+        rule="named.rate_limit:rate+too_fast",
         code="throttlingException",
     ),
     Sample(
@@ -1495,7 +1495,7 @@ BEDROCK = (
         body={"message": "No."},
         event="validationException",
         gives=REJECTED,
-        rule="any.rejected_name",
+        rule="named.rejected_request:parameter+error",
     ),
     Sample(
         fact="a stream error names the status behind it",
@@ -1514,7 +1514,7 @@ OPENROUTER = (
         status=402,
         body=_openrouter(402, "Insufficient credits."),
         gives=QUOTA,
-        rule="any.credits",
+        rule="said.quota:credits+insufficient",
     ),
     Sample(
         fact="a bare 402",
@@ -1541,7 +1541,7 @@ OPENROUTER = (
         status=200,
         body=_openrouter(402, "No.", error_type="payment_required"),
         gives=QUOTA,
-        rule="openrouter.payment_required",
+        rule="named.quota:payment+required",
     ),
     Sample(
         fact="a key's own limit is money, though a 403",
@@ -1549,7 +1549,7 @@ OPENROUTER = (
         status=403,
         body=_openrouter(403, "Key limit exceeded (monthly limit)."),
         gives=QUOTA,
-        rule="openrouter.key_limit",
+        rule="said.quota:usage+per_day",
     ),
     Sample(
         fact="moderation is the request's, and its quote of the prompt is never read",
@@ -1566,7 +1566,7 @@ OPENROUTER = (
         status=403,
         body=_openrouter(403, "Blocked by a guardrail of your organization."),
         gives=REJECTED,
-        rule="any.content_filter_said",
+        rule="said.rejected_request:content+violates",
     ),
     Sample(
         fact="any other 403 is auth",
@@ -1598,7 +1598,7 @@ OPENROUTER = (
         status=404,
         body=_openrouter(404, "This model is unavailable for free."),
         gives=MODEL,
-        rule="any.model_gone",
+        rule="said.model_not_found:model+unavailable",
     ),
     Sample(
         fact="no allowed provider has the model",
@@ -1632,7 +1632,7 @@ OPENROUTER = (
         status=200,
         body=_openrouter(502, "Provider returned error"),
         gives=PROVIDER,
-        rule="status.5xx",
+        rule="said.provider_error:server+error",
     ),
     Sample(
         fact="inside a 200, inside a choice",
@@ -1651,7 +1651,7 @@ OPENROUTER = (
             ],
         },
         gives=PROVIDER,
-        rule="openrouter.provider",
+        rule="named.provider_error:server+unavailable",
     ),
     Sample(
         fact="a finish reason of error says no more than that",
@@ -1683,7 +1683,7 @@ OPENROUTER = (
             400, "Provider returned error", raw="This model is temporarily rate-limited upstream."
         ),
         gives=RATE,
-        rule="any.rate_limit_said",
+        rule="said.rate_limit:rate+too_fast",
     ),
     Sample(
         fact="free models have a daily allotment",
@@ -1691,7 +1691,7 @@ OPENROUTER = (
         status=429,
         body=_openrouter(429, "Rate limit exceeded: free-models-per-day."),
         gives=QUOTA,
-        rule="any.per_day",
+        rule="said.quota:rate+per_day",
     ),
     Sample(
         fact="free models have a minute window",
@@ -1700,7 +1700,7 @@ OPENROUTER = (
         body=_openrouter(429, "Rate limit exceeded: free-models-per-min."),
         headers=((b"x-ratelimit-reset", b"1780000012000"),),
         gives=RATE,
-        rule="any.rate_limit_said",
+        rule="said.rate_limit:rate+per_minute",
         retry_after_s=12.0,
     ),
     Sample(
@@ -1753,7 +1753,7 @@ COMPATIBLE = (
         status=400,
         body=_openai("Restricted.", code="organization_restricted"),
         gives=AUTH,
-        rule="groq.organization_restricted",
+        rule="named.auth:account+suspended",
     ),
     Sample(
         fact="groq: 413 is a request beyond the minute's tokens",
@@ -1775,7 +1775,7 @@ COMPATIBLE = (
         ),
         headers=((b"retry-after", b"700"),),
         gives=QUOTA,
-        rule="any.per_day",
+        rule="said.quota:requests+per_day",
         retry_after_s=700.0,
     ),
     Sample(
@@ -1809,7 +1809,7 @@ COMPATIBLE = (
         status=404,
         body={"id": "x", "message": "model 'no-such' not found, check the id."},
         gives=MODEL,
-        rule="any.model_gone",
+        rule="said.model_not_found:model+not_found",
     ),
     Sample(
         fact="cohere: a removed model",
@@ -1817,7 +1817,7 @@ COMPATIBLE = (
         status=404,
         body={"message": "model 'old-1' was removed on 1 May."},
         gives=MODEL,
-        rule="any.model_gone",
+        rule="said.model_not_found:model+gone",
     ),
     Sample(
         fact="cohere: an error at the end of a stream",
@@ -1847,7 +1847,7 @@ COMPATIBLE = (
             "code": "1500",
         },
         gives=MODEL,
-        rule="mistral.model",
+        rule="said.model_not_found:model+invalid",
     ),
     Sample(
         fact="mistral: a tier without capacity is a short wait",
@@ -1873,7 +1873,7 @@ COMPATIBLE = (
             },
         },
         gives=REJECTED,
-        rule="status.400",
+        rule="said.rejected_request:field+required",
         reason="malformed",
     ),
     Sample(
@@ -1913,7 +1913,7 @@ COMPATIBLE = (
             "error": "Your team has used all available credits or reached its spending limit.",
         },
         gives=QUOTA,
-        rule="any.spend_limit",
+        rule="said.quota:credits+exhausted",
     ),
     Sample(
         fact="xai: a wrong key is a 400",
@@ -1924,7 +1924,7 @@ COMPATIBLE = (
             "error": "Incorrect API key provided.",
         },
         gives=AUTH,
-        rule="any.key_said",
+        rule="said.auth:key+invalid",
     ),
     Sample(
         fact="xai: an unknown model is a 400",
@@ -1935,7 +1935,7 @@ COMPATIBLE = (
             "error": "The model x does not exist.",
         },
         gives=MODEL,
-        rule="any.model_gone",
+        rule="said.model_not_found:model+not_found",
     ),
     Sample(
         fact="deepseek: an empty balance",
@@ -1943,7 +1943,7 @@ COMPATIBLE = (
         status=402,
         body=_openai("Insufficient Balance", type="unknown_error", code="invalid_request_error"),
         gives=QUOTA,
-        rule="any.credits",
+        rule="said.quota:balance+insufficient",
     ),
     Sample(
         fact="deepseek: an unknown model is a 400",
@@ -1951,7 +1951,7 @@ COMPATIBLE = (
         status=400,
         body=_openai("Model Not Exist", type="invalid_request_error", code="invalid_request_error"),
         gives=MODEL,
-        rule="any.model_gone",
+        rule="said.model_not_found:model+not_found",
     ),
     Sample(
         fact="scaleway: a title of quota over a sentence of concurrency is a rate limit",
@@ -1962,7 +1962,7 @@ COMPATIBLE = (
             "message": "You exceeded your current limit of concurrent requests.",
         },
         gives=RATE,
-        rule="scaleway.concurrency",
+        rule="said.rate_limit:quota+insufficient",
     ),
     Sample(
         fact="vllm: an unknown model",
@@ -1976,7 +1976,7 @@ COMPATIBLE = (
             "code": 404,
         },
         gives=MODEL,
-        rule="any.model_gone",
+        rule="said.model_not_found:model+not_found",
     ),
     Sample(
         fact="vllm: a bad request with its code as a number",
@@ -1989,7 +1989,7 @@ COMPATIBLE = (
             "code": 400,
         },
         gives=REJECTED,
-        rule="any.rejected_name",
+        rule="said.rejected_request:field+expected",
     ),
     Sample(
         fact="vllm: a prompt beyond the context",
@@ -2001,7 +2001,7 @@ COMPATIBLE = (
             "code": 400,
         },
         gives=REJECTED,
-        rule="any.context_length_said",
+        rule="status.400",
     ),
     Sample(
         fact="fastapi: a route that is none",
@@ -2018,7 +2018,7 @@ COMPATIBLE = (
         status=404,
         body={"error": "model 'no-such' not found"},
         gives=MODEL,
-        rule="any.model_gone",
+        rule="said.model_not_found:model+not_found",
     ),
     Sample(
         fact="ollama: a route that is none answers in plain text",
@@ -2034,7 +2034,7 @@ COMPATIBLE = (
         status=500,
         body={"error": "failed to process inputs: image: unknown format"},
         gives=REJECTED,
-        rule="ollama.image",
+        rule="said.rejected_request:field+unknown",
     ),
     Sample(
         fact="lm studio: a wrong path is an error inside a 200",
@@ -2051,7 +2051,7 @@ COMPATIBLE = (
         status=400,
         body=_openai("The input (9 tokens) is longer than the model's context length (8 tokens)."),
         gives=REJECTED,
-        rule="any.context_length_said",
+        rule="said.rejected_request:context+too_long",
         reason="context_length",
     ),
     Sample(
@@ -2075,7 +2075,7 @@ COMPATIBLE = (
             }
         },
         gives=REJECTED,
-        rule="llamacpp.unsupported_said",
+        rule="said.rejected_request:feature+not_supported",
         reason="unsupported",
     ),
     Sample(
@@ -2115,7 +2115,7 @@ COMPATIBLE = (
             }
         },
         gives=REJECTED,
-        rule="llamacpp.chat_template",
+        rule="said.rejected_request:field+expected",
     ),
     Sample(
         fact="llama.cpp: an invalid request stays one at 500",
@@ -2133,7 +2133,7 @@ COMPATIBLE = (
         status=500,
         body={"error": {"code": 500, "message": "failed to decode batch", "type": "server_error"}},
         gives=PROVIDER,
-        rule="any.provider_name",
+        rule="named.provider_error:server+error",
     ),
     Sample(
         fact="litellm: a budget is a 400",
@@ -2141,7 +2141,7 @@ COMPATIBLE = (
         status=400,
         body=_openai("Budget has been exceeded!", type="budget_exceeded", code="400"),
         gives=QUOTA,
-        rule="litellm.budget",
+        rule="said.quota:spend+exceeded",
     ),
     Sample(
         fact="litellm: a budget may be told by its sentence",
@@ -2149,7 +2149,7 @@ COMPATIBLE = (
         status=400,
         body=_openai("Budget has been exceeded! Current: 2, max: 1", code="400"),
         gives=QUOTA,
-        rule="any.spend_limit",
+        rule="said.quota:spend+exceeded",
     ),
     Sample(
         fact="litellm: a 402 that it turned into a 400",
@@ -2175,7 +2175,7 @@ COMPATIBLE = (
         status=400,
         body=_openai("Invalid token ids: [12, 429, 502]", code="400"),
         gives=REJECTED,
-        rule="status.400",
+        rule="said.rejected_request:field+invalid",
     ),
     Sample(
         fact="moonshot: an empty account",
@@ -2183,7 +2183,7 @@ COMPATIBLE = (
         status=429,
         body=_openai("Add funds.", type="exceeded_current_quota_error"),
         gives=QUOTA,
-        rule="moonshot.exceeded_quota",
+        rule="named.quota:quota+exceeded",
     ),
     Sample(
         fact="moonshot: an engine under load is a 429 and the provider's",
@@ -2191,7 +2191,7 @@ COMPATIBLE = (
         status=429,
         body=_openai("Busy.", type="engine_overloaded_error"),
         gives=PROVIDER,
-        rule="moonshot.engine_overloaded",
+        rule="named.provider_error:engine+overloaded",
     ),
     Sample(
         fact="moonshot: a rate limit",
@@ -2199,7 +2199,7 @@ COMPATIBLE = (
         status=429,
         body=_openai("Slow.", type="rate_limit_reached_error"),
         gives=RATE,
-        rule="moonshot.rate_limit_reached",
+        rule="named.rate_limit:rate+exceeded",
     ),
     Sample(
         fact="moonshot: a wrong key",
@@ -2207,7 +2207,7 @@ COMPATIBLE = (
         status=401,
         body=_openai("No.", type="invalid_authentication_error"),
         gives=AUTH,
-        rule="moonshot.key",
+        rule="named.auth:auth+invalid",
     ),
     Sample(
         fact="moonshot: not found the model",
@@ -2215,7 +2215,7 @@ COMPATIBLE = (
         status=404,
         body=_openai("Not found the model x or no permission", type="resource_not_found_error"),
         gives=MODEL,
-        rule="any.model_gone",
+        rule="said.model_not_found:model+not_allowed",
     ),
     Sample(
         fact="dashscope: insufficient_quota is its tokens a minute",
@@ -2241,7 +2241,7 @@ COMPATIBLE = (
         status=429,
         body={"request_id": "x", "code": "Throttling.RateQuota", "message": "Slow."},
         gives=RATE,
-        rule="dashscope.throttling",
+        rule="named.rate_limit:rate+too_fast",
     ),
     Sample(
         fact="dashscope: a wrong key in its own shape",
@@ -2249,7 +2249,7 @@ COMPATIBLE = (
         status=401,
         body={"request_id": "x", "code": "InvalidApiKey", "message": "No."},
         gives=AUTH,
-        rule="dashscope.key",
+        rule="named.auth:key+invalid",
     ),
     Sample(
         fact="dashscope: a model that this account may not use",
@@ -2257,7 +2257,7 @@ COMPATIBLE = (
         status=403,
         body={"request_id": "x", "code": "Model.AccessDenied", "message": "No."},
         gives=MODEL,
-        rule="dashscope.model",
+        rule="named.model_not_found:model+denied",
     ),
     Sample(
         fact="dashscope: its inspection, quoted by a gateway",
@@ -2265,7 +2265,7 @@ COMPATIBLE = (
         status=400,
         body=_openai("Upstream error: <400> DataInspectionFailed: Refused."),
         gives=REJECTED,
-        rule="dashscope.inspection_said",
+        rule="said.rejected_request:content+violates",
         reason="content_filter",
     ),
     Sample(
@@ -2278,7 +2278,7 @@ COMPATIBLE = (
             "code": "token_quota_exceeded",
         },
         gives=RATE,
-        rule="cerebras.window",
+        rule="said.rate_limit:requests+per_minute",
     ),
     Sample(
         fact="a daily limit that is only mentioned beside the minute's is not what was hit",
@@ -2286,7 +2286,7 @@ COMPATIBLE = (
         status=429,
         body=_openai("5 requests per minute reached. Your plan has 200 requests per day."),
         gives=RATE,
-        rule="status.429",
+        rule="said.rate_limit:requests+per_minute",
     ),
     Sample(
         fact="cerebras: and the same for the day",
@@ -2298,7 +2298,7 @@ COMPATIBLE = (
             "code": "token_quota_exceeded",
         },
         gives=QUOTA,
-        rule="any.per_day",
+        rule="said.quota:requests+per_day",
     ),
     Sample(
         fact="together: a credit limit",
@@ -2317,7 +2317,7 @@ COMPATIBLE = (
             code="PRECONDITION_FAILED",
         ),
         gives=QUOTA,
-        rule="any.spend_limit",
+        rule="said.quota:account+suspended",
     ),
     Sample(
         fact="hugging face: the month's credits",
@@ -2325,7 +2325,7 @@ COMPATIBLE = (
         status=402,
         body={"error": "You have exceeded your monthly included credits for providers."},
         gives=QUOTA,
-        rule="any.credits",
+        rule="said.quota:credits+exceeded",
     ),
     Sample(
         fact="an allotment of a month in a sentence",
@@ -2333,7 +2333,7 @@ COMPATIBLE = (
         status=403,
         body={"error": "You have reached your monthly allowance."},
         gives=QUOTA,
-        rule="any.period_allotment",
+        rule="said.quota:allotment+per_day",
     ),
     Sample(
         fact="hugging face: no provider has the model",
@@ -2361,7 +2361,7 @@ COMPATIBLE = (
         status=400,
         body=_openai("Streaming with model x-1 is not supported."),
         gives=REJECTED,
-        rule="status.400",
+        rule="said.rejected_request:model+not_supported",
     ),
     Sample(
         fact="minimax: an empty balance inside a 200",
@@ -2389,6 +2389,63 @@ COMPATIBLE = (
         rule="minimax.key",
     ),
     Sample(
+        fact="ark: a model that the account has not opened",
+        upstream="ark",
+        status=404,
+        body=_openai("Not here.", type="NotFound", code="ModelNotOpen"),
+        gives=MODEL,
+        rule="ark.model",
+    ),
+    Sample(
+        fact="a code of the minute's windows without a sentence",
+        upstream="openai",
+        status=429,
+        body=_openai("Again later.", type="requests"),
+        gives=RATE,
+        rule="openai.tpm_type",
+    ),
+    Sample(
+        fact="cerebras: a queue that is full",
+        upstream="cerebras",
+        status=429,
+        body=_openai("Again soon.", code="queue_exceeded"),
+        gives=RATE,
+        rule="cerebras.window",
+    ),
+    Sample(
+        fact="dashscope: a burst has a code of its own",
+        upstream="qwen",
+        status=429,
+        body=_openai("Again soon.", code="limit_burst_rate"),
+        gives=RATE,
+        rule="dashscope.throttling",
+    ),
+    Sample(
+        fact="a bare name of a rate limit",
+        upstream="mygateway",
+        status=429,
+        body=_openai("No.", type="rate_limit"),
+        gives=RATE,
+        rule="any.rate_limit_name",
+    ),
+    Sample(
+        fact="a bare name of a missing right",
+        upstream="mygateway",
+        status=400,
+        body=_openai("No.", type="Forbidden"),
+        gives=AUTH,
+        rule="any.auth_name",
+    ),
+    Sample(
+        fact="minimax: a number alone says that the parameters are wrong",
+        upstream="minimax",
+        status=200,
+        body=_minimax(2013, "see the docs"),
+        gives=REJECTED,
+        rule="minimax.parameters",
+        reason="malformed",
+    ),
+    Sample(
         fact="minimax: a model outside the plan",
         upstream="minimax",
         status=200,
@@ -2410,7 +2467,7 @@ COMPATIBLE = (
         status=200,
         body=_minimax(2013, "invalid params"),
         gives=REJECTED,
-        rule="minimax.parameters",
+        rule="said.rejected_request:parameter+invalid",
     ),
     Sample(
         fact="minimax: an internal error",

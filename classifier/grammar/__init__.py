@@ -1,0 +1,16 @@
+"""Read errors that no row lists: subjects and predicates, in sentences and in names.
+
+``vocabulary`` has the words, ``meanings`` says what they mean together, ``clauses`` cuts the text,
+``reader`` matches.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from classifier.grammar.reader import Grammar, Reading, stated_wait
+
+GRAMMAR: Final = Grammar()
+"""The whole vocabulary."""
+
+__all__ = ["GRAMMAR", "Grammar", "Reading", "stated_wait"]

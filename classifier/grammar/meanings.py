@@ -1,0 +1,375 @@
+"""What a subject and a predicate in one clause mean together: an ordered table.
+
+Rows of a lower rank are tried over every clause before those of the next: money first, since it
+outranks whatever else a sentence says; what names its object next; general words last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from classifier.cause_table.row import (
+    AUTH,
+    CLIENT,
+    MODEL,
+    NO_STATUS,
+    PROVIDER,
+    QUOTA,
+    RATE,
+    REJECTED,
+    SERVER,
+    Statuses,
+    statuses,
+)
+from classifier.verdicts import Subcategory
+
+_NO_TERMS: Final[frozenset[str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """One row: any of the subjects with any of the predicates gives a cause.
+
+    ``beside`` are terms of which one must occur anywhere in the message, ``without`` terms of
+    which none may. ``on`` are the statuses it may come with (None: inside a 200 that states none).
+    ``direct``: a subject behind a preposition does not count.
+    ``any_status_named``: a name says it whatever the status is, a sentence only with ``on``.
+    """
+
+    rank: int
+    gives: Subcategory
+    subjects: frozenset[str]
+    predicates: frozenset[str]
+    reason: str | None = None
+    beside: frozenset[str] = _NO_TERMS
+    without: frozenset[str] = _NO_TERMS
+    on: Statuses | None = None
+    direct: bool = False
+    any_status_named: bool = False
+
+
+def _terms(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+MONEY: Final = 1
+SPECIFIC: Final = 2
+GENERAL: Final = 3
+
+_SHORT: Final = _terms("per_minute per_hour rate")
+_TEMPORARY: Final = _terms("wait.short name.resource_exhausted")
+_RATE_STATUSES: Final = statuses(400, 424, 429) | NO_STATUS | SERVER
+_BODY: Final = statuses(400, 422, 500, 501) | NO_STATUS
+_NOT_SERVER: Final = CLIENT | NO_STATUS
+_UNPAID: Final = (CLIENT | NO_STATUS | SERVER) - statuses(402)
+
+MEANINGS: Final = (
+    # -- money and allotments -------------------------------------------------------------
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        subjects=_terms("balance credits"),
+        predicates=_terms(
+            "insufficient exhausted exceeded zero overdue required none_left no ended expired"
+        ),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        subjects=_terms("billing payment"),
+        predicates=_terms(
+            "required set_up suspended overdue failed invalid missing exceeded not_active"
+            " insufficient not_valid error"
+        ),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        reason="spend_limit",
+        subjects=_terms("spend"),
+        predicates=_terms("exceeded exhausted insufficient error no"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        subjects=_terms("account arrears"),
+        predicates=_terms("overdue"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        subjects=_terms("account"),
+        predicates=_terms("suspended not_active denied"),
+        beside=_terms("recharge overdue billing payment balance arrears credits"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        subjects=_terms("auth"),
+        predicates=_terms("denied"),
+        beside=_terms("good_standing overdue"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=RATE,
+        subjects=_terms("quota"),
+        predicates=_terms("exceeded exhausted insufficient per_minute"),
+        beside=_SHORT,
+        without=_terms("per_day"),
+        on=_RATE_STATUSES,
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        reason="daily",
+        subjects=_terms("usage quota allotment requests limit rate credits plan"),
+        predicates=_terms("per_day"),
+        without=_terms("per_minute"),
+        on=statuses(400, 401, 402, 403, 413, 429) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        reason="plan",
+        subjects=_terms("usage allotment"),
+        predicates=_terms("exceeded exhausted insufficient ended expired no none_left error"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        reason="plan",
+        subjects=_terms("allotment"),
+        predicates=_terms("required"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        reason="plan",
+        subjects=_terms("plan"),
+        predicates=_terms("expired ended required suspended exceeded not_active none_left"),
+        on=statuses(400, 401, 402, 403, 429) | NO_STATUS,
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=RATE,
+        subjects=_terms("quota"),
+        predicates=_terms("exceeded exhausted"),
+        beside=_TEMPORARY,
+        on=_RATE_STATUSES,
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        subjects=_terms("quota"),
+        predicates=_terms("exceeded exhausted insufficient no none_left"),
+    ),
+    # -- what the sentence is about -------------------------------------------------------
+    Meaning(
+        rank=SPECIFIC,
+        gives=RATE,
+        subjects=_terms("rate requests limit context quota"),
+        predicates=_terms("per_minute per_hour"),
+        on=_RATE_STATUSES,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=REJECTED,
+        reason="content_filter",
+        subjects=_terms("content context"),
+        predicates=_terms("violates"),
+        on=statuses(400, 403, 422, 451, 498, 500) | NO_STATUS,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=REJECTED,
+        reason="content_filter",
+        subjects=_terms("content"),
+        predicates=_terms("denied failed required"),
+        on=statuses(400, 403, 422, 451) | NO_STATUS,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=REJECTED,
+        reason="context_length",
+        subjects=_terms("context"),
+        predicates=_terms("exceeded too_long"),
+        without=_terms("per_minute"),
+        on=_UNPAID,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=RATE,
+        subjects=_terms("rate"),
+        predicates=_terms("exceeded too_fast error"),
+        any_status_named=True,
+        on=_RATE_STATUSES,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=RATE,
+        subjects=_terms("requests"),
+        predicates=_terms("too_fast"),
+        any_status_named=True,
+        on=_RATE_STATUSES,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=RATE,
+        subjects=_terms("requests"),
+        predicates=_terms("exceeded too_long"),
+        on=statuses(429) | NO_STATUS,
+        without=_terms("server"),
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=AUTH,
+        reason="region",
+        subjects=_terms("region"),
+        predicates=_terms("unsupported not_supported not_allowed suspended not_available denied"),
+        any_status_named=True,
+        on=_NOT_SERVER,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        reason="no_access",
+        subjects=_terms("model"),
+        predicates=_terms("not_allowed denied"),
+        on=statuses(400, 401, 403, 404) | NO_STATUS,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=AUTH,
+        subjects=_terms("key"),
+        predicates=_terms(
+            "invalid expired revoked missing suspended not_valid not_found unknown required"
+            " only_for denied not_supported not_allowed not_validated failed unavailable no"
+            " violates"
+        ),
+        any_status_named=True,
+        on=statuses(400, 401, 403, 404, 422, 498) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        subjects=_terms("model deployment engine"),
+        predicates=_terms("not_found unknown gone not_open"),
+        direct=True,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        subjects=_terms("model deployment"),
+        predicates=_terms(
+            "invalid missing unavailable not_available not_supported unsupported not_valid"
+            " not_active no"
+        ),
+        direct=True,
+        on=statuses(400, 401, 403, 404, 410, 422) | NO_STATUS,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        subjects=_terms("endpoint"),
+        predicates=_terms("not_found unknown gone suspended not_available invalid"),
+        beside=_terms("name model deployment"),
+        direct=True,
+        on=statuses(400, 403, 404) | NO_STATUS,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        subjects=_terms("endpoint"),
+        predicates=_terms("not_found unknown gone"),
+        direct=True,
+        on=statuses(400, 403),
+    ),
+    # -- general words --------------------------------------------------------------------
+    Meaning(
+        rank=GENERAL,
+        gives=AUTH,
+        subjects=_terms("account"),
+        predicates=_terms("suspended not_active revoked not_allowed verify denied invalid unknown"),
+        any_status_named=True,
+        on=_NOT_SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=AUTH,
+        subjects=_terms("auth"),
+        predicates=_terms(
+            "failed invalid missing denied insufficient not_validated required error expired"
+            " not_allowed no suspended"
+        ),
+        any_status_named=True,
+        on=statuses(400, 401, 403, 422, 498) | NO_STATUS,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=REJECTED,
+        reason="unsupported",
+        subjects=_terms("feature field parameter model"),
+        predicates=_terms("unsupported not_supported only_supports lacks not_active"),
+        on=statuses(400, 404, 422, 500, 501) | NO_STATUS,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=REJECTED,
+        reason="malformed",
+        subjects=_terms("field"),
+        predicates=_terms(
+            "invalid missing required expected unknown not_found not_valid not_allowed too_long"
+            " failed"
+        ),
+        on=_BODY,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=PROVIDER,
+        reason="overloaded",
+        subjects=_terms("server model engine capacity requests memory"),
+        predicates=_terms("overloaded"),
+        on=statuses(400, 408, 409, 424, 429, 498) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=PROVIDER,
+        subjects=_terms("server engine capacity connection memory"),
+        predicates=_terms(
+            "crashed unavailable not_available not_healthy failed loading exhausted insufficient no"
+        ),
+        on=statuses(400, 408, 409, 424, 429, 498) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=PROVIDER,
+        subjects=_terms("server engine capacity connection memory"),
+        predicates=_terms("error"),
+        on=NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=PROVIDER,
+        reason="timeout",
+        subjects=_terms("server engine connection requests"),
+        predicates=_terms("timed_out"),
+        on=statuses(400, 408, 409, 424, 429, 498) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=PROVIDER,
+        reason="loading",
+        subjects=_terms("model"),
+        predicates=_terms("loading crashed not_healthy"),
+        on=statuses(400, 424, 429) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=REJECTED,
+        subjects=_terms("parameter"),
+        predicates=_terms("invalid missing required expected not_valid unknown failed error"),
+        on=statuses(400, 422) | NO_STATUS,
+    ),
+)
+"""Every row, in the order in which rows of one rank are tried."""

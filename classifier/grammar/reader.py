@@ -1,0 +1,276 @@
+"""Read what an error says: a subject and a predicate within one clause, under no negation.
+
+It reads whole vocabularies in time linear in the text, and the text is capped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from classifier.grammar.clauses import TEXT_CAP, Clause, clauses, split_name
+from classifier.grammar.meanings import MEANINGS, MONEY, Meaning
+from classifier.grammar.term import Term
+from classifier.grammar.vocabulary import (
+    ADVICE,
+    CONDITIONS,
+    ENDS_NEGATION,
+    NEGATIONS,
+    PREDICATES,
+    PREPOSITIONS,
+    SUBJECTS,
+)
+
+_WITHIN: Final = 7  # words between a subject and its predicate
+_NEGATES: Final = 4  # words that a negation reaches
+_NONE_OF: Final = frozenset(["no", "without", "none", "无", "没有", "zero"])
+_BARE: Final = 3  # words of a clause that only names something
+_MARKS: Final = 8  # subjects, and predicates, of one clause
+_NAMES: Final = 16  # names of one error that are read
+_HOUR_S: Final = 3_600.0
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": _HOUR_S, "d": 86_400.0}
+_WAIT: Final = re.compile(
+    r"(?:retry|try again|tried again|wait|resets?|refresh\w*|available again)"
+    r"[^\d\n]{0,30}(\d{1,9}(?:\.\d{1,9})?) ?(d|h|m(?!s)|s)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The row that holds, which subject and predicate met, and the name that says it, if any."""
+
+    meaning: Meaning
+    rule: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    term: str
+    start: int
+    end: int
+    oblique: bool = False  # behind a preposition: "not enabled for this model"
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """A clause of a sentence, or a ``name``, with its marks."""
+
+    subjects: tuple[_Mark, ...]
+    predicates: tuple[_Mark, ...]
+    hint: bool = False
+    name: str | None = None
+
+
+class _Lexicon:
+    """Phrases by their first word, the longest first."""
+
+    def __init__(self, terms: Iterable[Term], leave_out: frozenset[str]) -> None:
+        self._phrases: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        self._stems: dict[str, str] = {}
+        for term in terms:
+            for phrase in term.phrases():
+                if " ".join(phrase) not in leave_out:
+                    self._add(phrase, term.id)
+        for entries in self._phrases.values():
+            entries.sort(key=lambda entry: -len(entry[0]))
+
+    def _add(self, phrase: tuple[str, ...], term: str) -> None:
+        if phrase[0].endswith("*"):
+            self._stems[phrase[0][:-1]] = term
+        else:
+            self._phrases.setdefault(phrase[0], []).append((phrase, term))
+
+    def words(self) -> frozenset[str]:
+        return frozenset(w for list_ in self._phrases.values() for p, _ in list_ for w in p)
+
+    def at(self, words: tuple[str, ...], start: int) -> tuple[str, int] | None:
+        """Return the term that starts at a word, and where it ends."""
+        for phrase, term in self._phrases.get(words[start], ()):
+            end = start + len(phrase)
+            if words[start:end] == phrase:
+                return term, end
+        for stem, term in self._stems.items():
+            if words[start].startswith(stem):
+                return term, start + 1
+        return None
+
+
+class Grammar:
+    """The vocabulary and the table of meanings, ready to read; immutable.
+
+    ``leave_out`` are phrases that are not read: it measures what is understood without the words
+    of one provider.
+    """
+
+    def __init__(self, *, leave_out: frozenset[str] = frozenset()) -> None:
+        self._subjects = _Lexicon(SUBJECTS, leave_out)
+        self._predicates = _Lexicon(PREDICATES, leave_out)
+        self._negated = frozenset(term.id for term in PREDICATES if term.negated)
+        both = self._subjects.words() | self._predicates.words()
+        chinese = {w for w in both | NEGATIONS | ADVICE | CONDITIONS if w[0] > "\u2fff"}
+        self._known = frozenset(chinese) | frozenset(w for w in both if "_" in w)
+        self._failures = self._predicates.words() | {"error", "limit"}
+
+    def read(
+        self,
+        message: str | None,
+        names: Iterable[str],
+        *,
+        status: int | None,
+        retry_after_s: float | None = None,
+    ) -> Reading | None:
+        """Return the first row that a clause or a name supports, or None.
+
+        Args:
+            message: the provider's own sentences, never an echo of the request.
+            names: codes, types, reasons and the stated exception, as sent.
+            status: the status that describes the failure; None inside a 200 that states none.
+            retry_after_s: the stated wait, in seconds.
+        """
+        listed = tuple(names)[:_NAMES]
+        named = [self._name(name) for name in listed]
+        marked = [*self._sentence(message or "", named), *named]
+        present = {m.term for c in marked for m in (*c.subjects, *c.predicates)}
+        present |= _circumstances(message or "", listed, retry_after_s)
+        said = [clause for clause in marked if clause.name is None and not clause.hint]
+        for rank, group in _RANKS.items():
+            rows = [row for row in group if _holds(row, present)]
+            here = [row for row in rows if row.on is None or status in row.on]
+            anywhere = [row for row in rows if row.any_status_named or row in here]
+            if found := _first(said, here) or _first(named, anywhere):
+                return found
+            if rank == MONEY and status in _PAID:
+                hints = [clause for clause in marked if clause.hint]
+                if found := _first(hints, [row for row in here if row.subjects & _SURE_MONEY]):
+                    return found
+        return None
+
+    def _sentence(self, message: str, named: Iterable[_Marked]) -> Iterator[_Marked]:
+        """Read each clause; a bare "model: x" is told by the predicate of a name."""
+        borrowed = tuple(replace(p, start=0, end=0) for name in named for p in name.predicates)
+        for clause in clauses(message, self._known, self._failures):
+            marked = self._marked(clause)
+            bare = not marked.predicates and 1 < len(clause.words) <= _BARE
+            yield replace(marked, predicates=borrowed) if bare else marked
+
+    def _name(self, name: str) -> _Marked:
+        return self._marked(Clause(split_name(name)), name)
+
+    def _marked(self, clause: Clause, name: str | None = None) -> _Marked:
+        words = clause.words
+        subjects = tuple(
+            _Mark(term, start, end, oblique=_oblique(words, start))
+            for term, start, end in islice(_scan(self._subjects, words), _MARKS)
+        )
+        predicates = tuple(islice(self._affirmed(words), _MARKS)) + tuple(_lacking(words, subjects))
+        return _Marked(subjects, predicates, clause.hint, name)
+
+    def _affirmed(self, words: tuple[str, ...]) -> Iterator[_Mark]:
+        """Yield predicates that report a failure: plain ones not negated, others negated."""
+        free = 0  # a negation inside an earlier phrase is spent
+        for term, start, end in _scan(self._predicates, words):
+            if _negated(words, max(free, start - _NEGATES), start) == (term in self._negated):
+                yield _Mark(term, start, end)
+            if not NEGATIONS.isdisjoint(words[start:end]):
+                free = end
+
+
+_SURE_MONEY: Final = frozenset(("balance", "credits", "billing", "payment"))
+_PAID: Final = frozenset((402, 403))
+_RANKS: Final[Mapping[int, tuple[Meaning, ...]]] = {
+    rank: tuple(row for row in MEANINGS if row.rank == rank)
+    for rank in sorted({row.rank for row in MEANINGS})
+}
+
+
+def _scan(lexicon: _Lexicon, words: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
+    at = 0
+    while at < len(words):
+        found = lexicon.at(words, at)
+        if found is None:
+            at += 1
+            continue
+        term, end = found
+        yield term, at, end
+        at = end
+
+
+def _negated(words: tuple[str, ...], first: int, start: int) -> bool:
+    for at in range(start - 1, first - 1, -1):
+        if words[at] in ENDS_NEGATION:
+            return False
+        if words[at] in NEGATIONS:
+            return True
+    return False
+
+
+def _oblique(words: tuple[str, ...], start: int) -> bool:
+    return not PREPOSITIONS.isdisjoint(words[max(0, start - 2) : start])
+
+
+def _lacking(words: tuple[str, ...], subjects: Iterable[_Mark]) -> Iterator[_Mark]:
+    """Yield the predicate ``no`` before each subject of which there is none."""
+    for subject in subjects:
+        for at in range(max(0, subject.start - 2), subject.start):
+            if words[at] in _NONE_OF:
+                yield _Mark("no", at, at + 1)
+
+
+def _holds(row: Meaning, present: set[str]) -> bool:
+    return (not row.beside or not row.beside.isdisjoint(present)) and row.without.isdisjoint(
+        present
+    )
+
+
+def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> Reading | None:
+    """Return the first row, in the first clause, whose subject and predicate are close."""
+    rows = tuple(rows)
+    for clause in marked:
+        subjects = {mark.term for mark in clause.subjects}
+        predicates = {mark.term for mark in clause.predicates}
+        for row in rows:
+            if row.subjects.isdisjoint(subjects) or row.predicates.isdisjoint(predicates):
+                continue
+            if pair := _pair(clause, row):
+                where = "said" if clause.name is None else "named"
+                rule = f"{where}.{row.gives.value}:{pair[0]}+{pair[1]}"
+                return Reading(meaning=row, rule=rule, name=clause.name)
+    return None
+
+
+def _pair(clause: _Marked, row: Meaning) -> tuple[str, str] | None:
+    """Return the closest subject and predicate of a row in a clause."""
+    best, pair = _WITHIN + 1, None
+    for subject in clause.subjects:
+        if subject.term in row.subjects and not (row.direct and subject.oblique):
+            for predicate in clause.predicates:
+                gap = max(predicate.start - subject.end, subject.start - predicate.end, 0)
+                if predicate.term in row.predicates and gap < best:
+                    best, pair = gap, (subject.term, predicate.term)
+    return pair
+
+
+def _circumstances(message: str, names: tuple[str, ...], retry_after_s: float | None) -> set[str]:
+    """Return what is true of the whole error: a wait, a quoted name, a rate's own name."""
+    found = set()
+    wait = stated_wait(message, retry_after_s)
+    if wait is not None:
+        found.add("wait.short" if wait < _HOUR_S else "wait.long")
+    if any(split_name(name) == ("resource", "exhausted") for name in names):
+        found.add("name.resource_exhausted")
+    if any(mark in message for mark in "'\"`"):
+        found.add("name")
+    return found
+
+
+def stated_wait(message: str, retry_after_s: float | None) -> float | None:
+    """Return the longest wait that is stated, in seconds; None where none is."""
+    waits = [float(n) * _UNITS[unit.lower()] for n, unit in _WAIT.findall(message[:TEXT_CAP])]
+    if retry_after_s is not None:
+        waits.append(retry_after_s)
+    return max(waits, default=None)

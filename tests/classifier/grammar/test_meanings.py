@@ -1,0 +1,70 @@
+"""What subjects and predicates mean together."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier.grammar import GRAMMAR
+from classifier.grammar.meanings import GENERAL, MEANINGS, MONEY, SPECIFIC, Meaning
+from classifier.grammar.term import Term
+from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
+from classifier.verdicts import Subcategory
+
+RULE_COLUMN = 64  # characters, proxy.store.tables
+SAID_OF = {term.id: term for term in SUBJECTS}
+SAID = {term.id: term for term in PREDICATES}
+CIRCUMSTANCES = {"wait.short", "wait.long", "name", "name.resource_exhausted"}
+
+
+def _first(term: Term) -> str:
+    phrase = next(iter(term.phrases()))
+    return ("not " if term.negated else "") + " ".join(phrase).replace("*", "")
+
+
+def test_rows_name_terms_that_exist() -> None:
+    subjects = {name for row in MEANINGS for name in row.subjects}
+    predicates = {name for row in MEANINGS for name in row.predicates} - {"no"}
+    anywhere = {name for row in MEANINGS for name in (*row.beside, *row.without)}
+    assert sorted(subjects - SAID_OF.keys()) == []
+    assert sorted(predicates - SAID.keys()) == []
+    assert sorted(anywhere - SAID_OF.keys() - SAID.keys() - CIRCUMSTANCES) == []
+
+
+def test_every_rule_fits_its_column_and_their_number_is_bounded_by_the_tables() -> None:
+    rules = {
+        f"{where}.{row.gives.value}:{subject}+{predicate}"
+        for row in MEANINGS
+        for where in ("said", "named")
+        for subject in row.subjects
+        for predicate in row.predicates
+    }
+    assert max(len(rule) for rule in rules) <= RULE_COLUMN
+    assert len(rules) < 1_000
+
+
+def test_money_is_tried_first_and_general_words_last() -> None:
+    ranks = [row.rank for row in MEANINGS]
+    assert ranks == sorted(ranks)
+    assert {MONEY, SPECIFIC, GENERAL} == set(ranks)
+    quota = {row.rank for row in MEANINGS if row.gives is Subcategory.QUOTA}
+    assert quota == {MONEY}
+
+
+@pytest.mark.parametrize("row", MEANINGS, ids=lambda row: f"{row.gives}-{sorted(row.subjects)}")
+def test_every_row_decides_some_sentence(row: Meaning) -> None:
+    """A row that others always forestall would be dead."""
+    statuses = (429,) if row.on is None else sorted(row.on, key=lambda s: s or 0)
+    named = "'x'" if "name" in row.beside else ""
+    circumstances = [
+        _first(SAID.get(name) or SAID_OF[name]) for name in sorted(row.beside - CIRCUMSTANCES)
+    ]
+    for subject in sorted(row.subjects):
+        for predicate in sorted(row.predicates - {"no"}):
+            for beside in circumstances or [""]:
+                said = f"the {_first(SAID_OF[subject])} {_first(SAID[predicate])}; {beside} {named}"
+                for status in {statuses[0], statuses[-1]}:
+                    wait = 5.0 if "wait.short" in row.beside else None
+                    found = GRAMMAR.read(said, (), status=status, retry_after_s=wait)
+                    if found is not None and found.meaning is row:
+                        return
+    pytest.fail("no sentence reaches this row")
