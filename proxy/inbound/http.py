@@ -28,7 +28,7 @@ from proxy.routing.errors import Refusal, problem
 from proxy.routing.headers import Pairs
 from proxy.routing.target import CACHED_BYTES
 
-HEAD_LIMIT = 64 * 1024  # bytes of one request's head, give or take one read
+HEAD_LIMIT = 64 * 1024  # bytes of one request's head, or of its trailer, give or take one read
 # Requests that may be pipelined behind one that is not answered; behind them nothing is read, not
 # even that the agent is gone.
 _PIPELINED = 8
@@ -101,7 +101,7 @@ class HttpProtocol(asyncio.Protocol):
             self._refuse(400, [kind, (CONTENT_LENGTH, b"%d" % len(text))], text)
             return
         if parser.head_bytes is not None and parser.head_bytes > HEAD_LIMIT:
-            detail = f"a request's head has at most {HEAD_LIMIT} bytes"
+            detail = f"a request's head, or its trailer, has at most {HEAD_LIMIT} bytes"
             refusal = Refusal(431, "head_too_large", detail)
             self._refuse(refusal.status, *problem(refusal))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import httptools
@@ -11,6 +10,7 @@ from proxy.inbound.response_framing import CONNECTION, CONTENT_LENGTH, TRANSFER_
 from proxy.routing.headers import Pairs
 
 _FRAMING = frozenset({CONTENT_LENGTH, TRANSFER_ENCODING})
+_ONE_READ = 256 * 1024  # the most bytes that an event loop hands over at once
 
 
 class RequestHandler(Protocol):
@@ -38,18 +38,19 @@ class RequestParser:
     HTTP/2 with every first request (RFC 7540 §3.2), which is then a plain one (RFC 9110 §7.8): its
     body must neither be lost nor be read as a request of its own.
 
-    ``head_bytes``: how much of an unfinished head was read; None between heads.
+    ``head_bytes``: how much of an unfinished head was read; None between heads. In a chunked
+    body: how much came since the last part of the body, so that a trailer is bounded as a head is
+    (httptools keeps a line until it ends); below zero for the read that the last part came with.
     """
 
     __slots__ = (
         "_handler", "_headers", "_parser", "_resumed", "_takes_websocket", "_upgrades", "_url",
-        "head_bytes", "on_body",
+        "head_bytes",
     )  # fmt: skip
 
     def __init__(self, handler: RequestHandler, *, takes_websocket: bool) -> None:
         self._handler = handler
         self._takes_websocket = takes_websocket
-        self.on_body: Callable[[bytes], None] = handler.on_body
         self._url = b""
         self._headers: Pairs | None = None  # None behind the head: a trailer is dropped
         self.head_bytes: int | None = None
@@ -116,10 +117,20 @@ class RequestParser:
         keep_alive = version != "1.0" and parser.should_keep_alive()
         self._handler.on_request(parser.get_method(), self._url, version, headers, keep_alive)
 
+    def on_chunk_header(self) -> None:
+        """Count from here what is no body: the last chunk has none, and a trailer behind it."""
+        self.head_bytes = -_ONE_READ
+
+    def on_body(self, body: bytes) -> None:
+        """Hand on a part of a body."""
+        self.head_bytes = None
+        self._handler.on_body(body)
+
     def on_message_complete(self) -> None:
         """Hand on a request's end, unless its body is still to be read."""
         if not self._upgrades:
             self._resumed = False
+            self.head_bytes = None
             self._handler.on_request_end()
 
     # upgrades

@@ -142,7 +142,10 @@ class Connection(asyncio.Protocol):
                 self.fail(errors.RemoteProtocolError("the provider does not speak HTTP/1.1"))
                 return
         pieces = parser.pieces
-        if pieces:
+        if not pieces:
+            if not headless:
+                parser.bound_framing()
+        else:
             part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
             if exchange.arrived(part) and not self.reading_paused:

@@ -10,6 +10,12 @@ import httptools
 from proxy.outbound.http1.response import ResponseBodyStream
 from proxy.routing.headers import Pairs
 
+_OUTSIDE_LIMIT = 64 * 1024  # bytes between two parts of a body, or behind the last, as of a head
+
+
+class FramingTooLong(httptools.HttpParserError):
+    """A trailer, or the framing between two parts of a body, is too long."""
+
 
 class _UnsolicitedBytes(Exception):
     """The server sent more after its response."""
@@ -18,9 +24,10 @@ class _UnsolicitedBytes(Exception):
 class ResponseParser:
     """Feeds bytes to httptools and collects what they hold.
 
-    ``feed``: takes bytes; raises httptools' errors. ``pieces``: the parts of the body that came
-    with the last bytes; the caller clears it. ``complete``: the response is. ``reusable``: the
-    connection may serve another request after it. ``upgraded``: after a 101, all bytes are body.
+    ``feed``: takes bytes; raises httptools' errors. ``pieces``: the parts of
+    the body that came with the last bytes; the caller clears it. ``complete``: the response is.
+    ``reusable``: the connection may serve another request after it. ``upgraded``: after a 101, all
+    bytes are body.
     """
 
     def __init__(self) -> None:
@@ -37,6 +44,7 @@ class ResponseParser:
             lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
         self.feed: Callable[[bytes], object] = self._parser.feed_data
+        self._outside = 0
 
     def begin(self, exchange: ResponseBodyStream) -> None:
         """Fill in the next response."""
@@ -47,6 +55,24 @@ class ResponseParser:
         """Forget the response, complete or not."""
         self._exchange = None
         self.complete = False
+
+    def bound_framing(self) -> None:
+        """Count what comes until there is more of the body: httptools keeps a line until it ends.
+
+        Called when bytes behind the head held nothing of it, which is rare.
+        """
+        if not (self.upgraded or self.complete):
+            self.feed = self._feed_outside
+
+    def _feed_outside(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+        if self.pieces or self.complete:
+            self._outside = 0
+            self.feed = self._parser.feed_data
+            return
+        self._outside += len(data)
+        if self._outside > _OUTSIDE_LIMIT:
+            raise FramingTooLong
 
     def switch_protocols(self, rest: bytes) -> None:
         """Take what follows a 101 as its body, beginning with the rest of the last bytes."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from classifier.records import Ending
 from proxy.inbound.http import HEAD_LIMIT
 from tests.fakes import answers
 from tests.fakes.provider import Provider
@@ -15,12 +16,12 @@ from tests.fakes.relaying import Book, Relaying, relaying, running
 PATH = b"/r/r1/openai/v1/chat/completions"
 
 
-def told(relay: Relaying, *, line: bytes, most: int) -> tuple[bytes, int]:
-    """What a relay answers to a head without an end, and how many bytes of it were sent."""
+def told(relay: Relaying, *, head: bytes = b"", line: bytes, most: int) -> tuple[bytes, int]:
+    """What a relay answers to a request without an end, and how many bytes of it were sent."""
     sent = 0
     with socket.create_connection(("127.0.0.1", relay.port), 5) as agent:
         try:
-            agent.sendall(b"POST " + PATH + b" HTTP/1.1\r\n")
+            agent.sendall(b"POST " + PATH + b" HTTP/1.1\r\n" + head)
             while sent < most:
                 agent.sendall(line)
                 sent += len(line)
@@ -88,6 +89,18 @@ def test_a_trailer_is_no_header() -> None:
         relay.raw(b"POST " + PATH + b" HTTP/1.1\r\nhost: a\r\nconnection: close\r\n" + body)
         assert provider.requests[0].body == b"{}"
         assert provider.requests[0].header("x-trailer") is None
+
+
+@pytest.mark.parametrize("line", [b"x-a: b\r\n" * 100, b"x" * 1000], ids=["lines", "one line"])
+def test_a_trailer_without_an_end_is_refused(line: bytes) -> None:
+    body = b"host: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nx-t: 1"
+    with Provider() as provider, relaying(provider.url) as relay:
+        answer, sent = told(relay, head=body, line=line, most=64 * HEAD_LIMIT)
+        assert sent < 64 * HEAD_LIMIT
+        if answer:  # a reset may overtake it
+            assert answer.startswith(b"HTTP/1.1 431 ")
+        (exchange,) = relay.book.wait_for(1)
+        assert (exchange.ending, exchange.cause) == (Ending.LEFT_BY_AGENT, None)
 
 
 def answering(headers: list[tuple[bytes, bytes]], body: bytes = b"") -> Any:

@@ -100,6 +100,22 @@ def test_the_bytes_of_an_unfinished_head_are_counted() -> None:
     assert parser.head_bytes is None
 
 
+def test_the_bytes_of_a_trailer_are_counted_and_those_of_a_body_are_not() -> None:
+    parser = RequestParser(Requests(), takes_websocket=True)
+    parser.feed(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n80000\r\n")
+    for _ in range(8):
+        parser.feed(b"x" * 0x10000)
+        assert parser.head_bytes is None
+    parser.feed(b"\r\n0\r\n")
+    before = parser.head_bytes
+    assert before is not None and before < 0  # the read that the body's end came with
+    for _ in range(8):
+        parser.feed(b"x-t: " + b"y" * 0x10000 + b"\r\n")
+    assert parser.head_bytes == before + 8 * (0x10000 + 7)
+    parser.feed(b"\r\n")
+    assert parser.head_bytes is None
+
+
 def test_what_is_no_http_is_an_error() -> None:
     with pytest.raises(httptools.HttpParserError):
         RequestParser(Requests(), takes_websocket=True).feed(b"\x00\x01\r\n\r\n")

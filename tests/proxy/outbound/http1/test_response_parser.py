@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 from dataclasses import dataclass, field
 
@@ -9,6 +10,10 @@ import pytest
 
 from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.connection import Connection
+from proxy.outbound.http1.response import ResponseBodyStream
+from proxy.outbound.http1.response_parser import FramingTooLong, ResponseParser
+from proxy.outbound.http1.serialize import compose
 from proxy.routing.headers import Pairs
 from tests.fakes.sockets import Reset, Silence, Stay, Step, playing
 from tests.proxy.outbound.client import Received, fetch, read, request
@@ -225,6 +230,18 @@ CUT: dict[str, tuple[Step, ...]] = {
     "chunks that turn to garbage": (CHUNKED + b"3\r\nabc\r\nzz\r\n", Stay()),
     "garbage a moment later": (CHUNKED + b"3\r\nabc\r\n", Silence(), b"zz\r\n", Stay()),
     "a chunk size beyond counting": (CHUNKED + b"3\r\nabc\r\n" + b"f" * 20 + b"\r\n", Stay()),
+    "a trailer too long, in one line": (
+        CHUNKED + b"3\r\nabc\r\n0\r\nx-t: ",
+        b"y" * 1_000_000,
+        b"\r\n\r\n",
+        Stay(),
+    ),
+    "a trailer too long, in many lines": (
+        CHUNKED + b"3\r\nabc\r\n0\r\n",
+        b"x-t: y\r\n" * 100_000,
+        b"\r\n",
+        Stay(),
+    ),
 }
 
 
@@ -261,6 +278,28 @@ async def test_parts_that_came_together_are_read_together(transport: Http1Transp
     async with playing(said) as server:
         response = await transport.send(request(server.url()))
         assert [part async for part in response.body] == [b"ab", b"c"]
+
+
+async def test_framing_is_bounded_between_two_parts_of_a_body_not_over_all_of_them() -> None:
+    message = compose(request("http://127.0.0.1:1/"))
+    exchange = ResponseBodyStream(
+        Connection(lambda _: None, lambda _: None), message, asyncio.get_running_loop(), None
+    )
+    parser = ResponseParser()
+    parser.begin(exchange)
+    parser.feed(CHUNKED)
+    extension = b"1;x=" + b"y" * 1_000 + b"\r\n"
+    for _ in range(100):  # 100 kB of framing that comes by itself, a byte of the body behind each
+        for part in (extension, b"a", b"\r\n"):
+            parser.feed(part)
+            if not parser.pieces:
+                parser.bound_framing()
+            parser.pieces.clear()
+    parser.feed(b"0\r\n")
+    parser.bound_framing()
+    with pytest.raises(FramingTooLong):
+        for _ in range(66):
+            parser.feed(b"x-t: " + b"y" * 1_000 + b"\r\n")
 
 
 async def test_what_follows_a_101_is_its_body(transport: Http1Transport) -> None:
