@@ -19,6 +19,7 @@ PERMANENT = {
     Subcategory.MODEL_NOT_FOUND: "permanent until the account has that model",
     Subcategory.REJECTED_REQUEST: "permanent: the same request would be refused again",
 }
+LONGEST_WAIT_S = 86_400.0  # a runner that was told to wait for longer would seem to hang
 _PERMANENT = "permanent until someone looks"
 _BY_HEALTH = {
     Health.HEALTHY: "nothing failed",
@@ -40,17 +41,26 @@ def advise(
 
     ``attempt`` is how many times the slot was run before: 0 for the first, never reset.
     The wait, in seconds, is ``rand()`` (from 0 to 1) of
-    ``min(retry_base_s × 2^attempt, retry_cap_s)``, but never less than the provider's own.
+    ``min(retry_base_s × 2^attempt, retry_cap_s)``, but never less than the provider's own, of
+    which `LONGEST_WAIT_S` counts. It is None for a quota: the wait until a plan's next day or
+    month is no advice to retry.
     ``earlier`` are the causes of the attempts before, oldest first: a cause that stays the
     same ``policy.repetition`` times in a row is deterministic, whatever its kind.
     """
-    wait = verdict.provider_wait_s
+    wait = _stated_wait(verdict)
     refusal = _refusal(verdict, attempt, policy, earlier)
     if refusal is not None:
         return Retry(eligible=False, after_s=wait, reason=refusal)
     drawn = rand() * backoff_s(attempt, policy)
     reason = f"transient: retry {attempt + 1} of {policy.max_retries}"
     return Retry(eligible=True, after_s=round(max(drawn, wait or 0.0), 3), reason=reason)
+
+
+def _stated_wait(verdict: Verdict) -> float | None:
+    wait = verdict.provider_wait_s
+    if wait is None or verdict.subcategory is Subcategory.QUOTA:
+        return None
+    return min(max(wait, 0.0), LONGEST_WAIT_S)
 
 
 def backoff_s(attempt: int, policy: Policy = EVIDENCE) -> float:

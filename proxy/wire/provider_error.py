@@ -25,7 +25,7 @@ from proxy.wire.error_shapes import (
     substantial,
     text_of,
 )
-from proxy.wire.retry_after import parse_duration, plausible_wait
+from proxy.wire.retry_after import LONGEST_S, parse_duration, plausible_wait
 
 _NAME: Final = re.compile(r"[^\s]{1,120}")  # a code or type has no blanks; a sentence does
 _DEPTH: Final = 6  # errors wrapped in errors: gateways nest two or three deep
@@ -293,7 +293,7 @@ def _body_wait(value: object) -> float | None:
     if isinstance(value, dict):
         return _body_wait(value.get("seconds"))
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return plausible_wait(float(value))
+        return plausible_wait(min(value, LONGEST_S))  # a float cannot hold every whole number
     return parse_duration(value) if isinstance(value, str) else None
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from proxy.wire.dialect import Headers
 
+LONGEST_S: Final = 366 * 86_400.0  # no allotment takes more than a year to come back
 _WAITS: Final = frozenset((b"retry-after", b"retry-after-ms"))
 _UNITS: Final[Mapping[str, float]] = {
     "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0,
@@ -23,7 +24,7 @@ _EPOCH_MS: Final = 1e11
 
 
 def retry_after(headers: Headers, *, now: float) -> float | None:
-    """Return how long to wait, in seconds, never negative; None where no header states it.
+    """Return how long to wait, in seconds, from 0 to `LONGEST_S`; None where no header states it.
 
     ``retry-after-ms`` and ``retry-after`` come first. Otherwise the longest reset among the
     rate-limit windows that are used up: a window whose ``…-remaining`` header is above
@@ -41,7 +42,7 @@ def retry_after(headers: Headers, *, now: float) -> float | None:
     if not stated:
         return None
     if (ms := _number(stated.get("retry-after-ms"))) is not None:
-        return ms / 1000
+        return plausible_wait(ms / 1000)
     if (wait := _moment(stated.get("retry-after"), now)) is not None:
         return wait
     waits = [_moment(v, now) for k, v in stated.items() if _RESET.search(k) and _used_up(k, stated)]
@@ -68,7 +69,7 @@ def _moment(value: str | None, now: float) -> float | None:
 def _from_number(number: float, now: float) -> float | None:
     if number >= _EPOCH_MS:
         return plausible_wait(number / 1000 - now)
-    return plausible_wait(number - now) if number >= _EPOCH_S else number
+    return plausible_wait(number - now if number >= _EPOCH_S else number)
 
 
 def _number(value: str | None) -> float | None:
@@ -81,7 +82,7 @@ def parse_duration(value: str) -> float | None:
     """Parse a Go duration (``6m0s``, ``20ms``) or plain seconds."""
     text = value.strip()
     if (number := _number(text)) is not None:
-        return number
+        return plausible_wait(number)
     parts = _PART.findall(text)
     if not parts or "".join(a + b for a, b in parts) != text:
         return None
@@ -101,5 +102,5 @@ def _date(value: str) -> float | None:
 
 
 def plausible_wait(seconds: float) -> float | None:
-    """Return a wait in seconds, at least 0; None where it is not finite."""
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    """Return a wait in seconds, from 0 to `LONGEST_S`; None where it is not finite."""
+    return min(max(0.0, seconds), LONGEST_S) if math.isfinite(seconds) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import Policy, advise, judge
-from classifier.retries import backoff_s, repetitions
+from classifier.retries import LONGEST_WAIT_S, backoff_s, repetitions
 from tests.builders import rollout
 
 
@@ -68,10 +70,20 @@ def test_the_wait_is_never_less_than_the_provider_asks() -> None:
     assert advise(judge(rollout("429~0.2")), rand=lambda: 1.0).after_s == 1.0
 
 
-def test_a_spent_quotas_reset_time_is_passed_on_without_advising_a_retry() -> None:
-    retry = judge(rollout("429+quota~3600")).retry
-    assert (retry.eligible, retry.after_s) == (False, 3600)
+def test_a_spent_quotas_reset_time_is_no_wait_before_a_retry() -> None:
+    verdict = judge(rollout("429+quota~3600"))
+    assert verdict.provider_wait_s == 3600, "a breaker goes by it"
+    assert (verdict.retry.eligible, verdict.retry.after_s) == (False, None)
     assert judge(rollout("429+quota")).retry.after_s is None
+
+
+@pytest.mark.parametrize("stated", [86_401.0, 1e18, math.inf])
+def test_no_provider_makes_a_runner_wait_for_more_than_a_day(stated: float) -> None:
+    verdict = replace(judge(rollout("503")), provider_wait_s=stated)
+    retry = advise(verdict, rand=lambda: 0.0)
+    assert (retry.eligible, retry.after_s) == (True, LONGEST_WAIT_S)
+    used_up = advise(verdict, attempt=2, rand=lambda: 0.0)
+    assert (used_up.eligible, used_up.after_s) == (False, LONGEST_WAIT_S)
 
 
 def test_retrying_can_be_turned_off() -> None:
