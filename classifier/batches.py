@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from classifier.diagnostics import Diagnostic, kinds
 from classifier.results import Result
+from classifier.totals import sum_known
 
 # Where a runner puts the one number that counts, in order of preference.
 _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
@@ -237,16 +238,6 @@ def _cherry_picked(slot: Slot) -> list[str]:
     return [f"{slot.name}: run again although a score was there: only the first one counts"]
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = _known(values)
-    return sum(known) if known else None
-
-
-def _tokens(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
 def _tally(names: Iterable[str | None]) -> dict[str, int]:
     counts = Counter(names).most_common()
     return {name: count for name, count in counts if name is not None}
@@ -271,9 +262,9 @@ def summarize(entries: Sequence[Entry]) -> ScoredBatch:
         health=_tally(each("health")),
         subcategory=_tally(each("subcategory")),
         fingerprint=_tally(each("fingerprint")),
-        input_tokens=_tokens(each("input_tokens")),
-        output_tokens=_tokens(each("output_tokens")),
-        total_tokens=_tokens(each("total_tokens")),
-        cost_usd=_sum(each("cost_usd")),
+        input_tokens=sum_known(each("input_tokens")),
+        output_tokens=sum_known(each("output_tokens")),
+        total_tokens=sum_known(each("total_tokens")),
+        cost_usd=sum_known(each("cost_usd")),
         pending=sum(each("provisional")),
     )

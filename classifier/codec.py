@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from classifier.diagnostics import result_fields
 from classifier.records import (
+    COST_LIMIT,
+    COUNT_LIMIT,
     Attribution,
     Cause,
     Ending,
@@ -122,6 +124,18 @@ def _count(name: str, value: object) -> int:
     return value
 
 
+def _tokens(name: str, value: object) -> int | None:
+    """Read a count of tokens; one that no call can have is unknown (an earlier version kept it)."""
+    limit = COUNT_LIMIT if name in _STATED else len(_STATED) * COUNT_LIMIT
+    count = _count(name, value)
+    return count if 0 <= count <= limit else None
+
+
+def _cost(name: str, value: object) -> float | None:
+    cost = _number(name, value)
+    return cost if 0 <= cost <= COST_LIMIT else None
+
+
 def _number(name: str, value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise CodecError(name, "is not a number")
@@ -164,9 +178,11 @@ def _columns(reader: Reader, *names: str) -> dict[str, tuple[str, Reader]]:
     return {name: (name, reader) for name in names}
 
 
+_STATED = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
+           "reasoning_tokens", "total_tokens")  # fmt: skip
 _USAGE: Columns = {
-    **_columns(_count, *(f.name for f in fields(Usage) if f.name not in {"source", "cost_usd"})),
-    "cost_usd": ("cost_usd", _number),
+    **_columns(_tokens, *_STATED, "input_total", "output_total"),
+    "cost_usd": ("cost_usd", _cost),
     "usage_source": ("source", _member(UsageSource)),
 }
 _TIMING: Columns = _columns(_number, *(f.name for f in fields(Timing)))

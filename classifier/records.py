@@ -62,6 +62,10 @@ class Flaw(StrEnum):
     TRUNCATED = "truncated"  # neither a finish reason nor the dialect's terminal event
 
 
+COUNT_LIMIT = 10**9  # tokens; no call has more, so a larger count is no count
+COST_LIMIT = 1e6  # US dollars; a billion tokens at the highest prices cost less
+
+
 @noun
 class Usage:
     """Token counts of one exchange; ``None`` is unknown, 0 is the provider's own zero.

@@ -18,6 +18,8 @@ from classifier.records import Cause, Exchange, Usage
 T = TypeVar("T", int, float)
 Counted = TypeVar("Counted")
 
+_EXACT = 2**53  # up to here JSON's numbers are whole ones, and either database takes them
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dominant:
@@ -58,9 +60,13 @@ def dominant(failures: Sequence[Exchange]) -> Dominant | None:
     return Dominant(status=status, cause=cause, example=example)
 
 
-def _total(values: Iterable[T | None]) -> T | None:
+def sum_known(values: Iterable[T | None]) -> T | None:
+    """Sum what is known; None where nothing is, or where no reader of JSON would keep the sum."""
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    if not known:
+        return None
+    total = sum(known)
+    return total if total <= _EXACT else None  # NaN is not
 
 
 def _has_no_usage(exchange: Exchange) -> bool:
@@ -77,7 +83,7 @@ def _sum_or_none(
     exchanges: Iterable[Exchange], read: Callable[[Exchange], int | None]
 ) -> int | None:
     values = [(read(x), x) for x in exchanges]
-    return _total([0 if n is None and _has_no_usage(x) else n for n, x in values])
+    return sum_known([0 if n is None and _has_no_usage(x) else n for n, x in values])
 
 
 def input_total(exchanges: Iterable[Exchange]) -> int | None:
@@ -94,7 +100,7 @@ def _all_tokens(exchange: Exchange) -> int | None:
     read, written = _input_tokens(exchange.usage), output_tokens(exchange)
     if read is None or written is None:
         stated = exchange.usage.total_tokens
-        return _total((read, written)) if stated is None else stated
+        return sum_known((read, written)) if stated is None else stated
     return read + written
 
 
@@ -110,7 +116,7 @@ def tool_calls(exchanges: Iterable[Exchange]) -> int | None:
 
 def cost_usd(exchanges: Iterable[Exchange]) -> float | None:
     """Sum the cost that the providers stated, in US dollars; None where none did."""
-    return _total(x.usage.cost_usd for x in exchanges)
+    return sum_known(x.usage.cost_usd for x in exchanges)
 
 
 def lost_s(calls: Sequence[LogicalCall]) -> float | None:

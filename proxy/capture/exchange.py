@@ -15,6 +15,7 @@ from proxy.wire.response import ResponseReader
 
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip
+_BEYOND = "a count or a cost that no call can have"
 
 
 def opened_exchange(request: CapturedRequest, api: str) -> Exchange:
@@ -77,6 +78,9 @@ def finished_exchange(
         streamed = False
     else:
         streamed = route.streams or streamed
+    stated = head.stated_usage
+    if reading.unreadable or (stated and not usage.plausible(stated)):
+        unreadable = unreadable or _BEYOND
     return Exchange(
         id=call.id,
         rollout_id=call.rollout_id,
@@ -91,7 +95,7 @@ def finished_exchange(
         status=head.status,
         ending=ending,
         streamed=streamed,
-        usage=_usage(reading, complete, head.stated_usage, payloads.dialect.totals),
+        usage=_usage(reading, complete, stated, payloads.dialect.totals),
         finish_reason=reading.finish_reason,
         tool_calls=len(reading.calls) if understood else None,
         output_seen=reading.output if understood or reading.output else None,
@@ -116,6 +120,8 @@ def finished_exchange(
 def _usage(
     reading: Reading, complete: bool, stated: Mapping[str, float] | None, totals: Totals
 ) -> Usage:
+    if reading.unreadable:
+        reading = usage.readable(reading)
     source = UsageSource.ABSENT
     if reading.input_tokens is not None or _has_counts(reading):
         final = complete or reading.finish_reason is not None

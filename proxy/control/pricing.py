@@ -14,6 +14,7 @@ from typing import Any
 
 from classifier import codec
 from classifier.records import Exchange
+from classifier.totals import sum_known
 from proxy.routing.upstreams import BUILT_IN, Upstream
 
 # Rates are taken at a size below every tier of every table (the lowest starts at 32,000).
@@ -52,7 +53,7 @@ class PriceTable:
         used = [e for e in exchanges if e.usage.cost_usd is not None or e.usage.output_total]
         costs = [self.cost(exchange) for exchange in used]
         known = [cost for cost in costs if cost is not None]
-        return sum(known) if known and len(known) == len(costs) else None
+        return sum_known(known) if len(known) == len(costs) else None
 
     def cost(self, exchange: Exchange) -> float | None:
         """Return the cost of one call: the provider's own figure, else by the table."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
+from classifier.records import COUNT_LIMIT
+
 NAME_LIMIT = 200  # characters of a name
 # What models are called, brackets too ("claude-sonnet-4-5[1m]"); a sentence has blanks.
 _MODEL = re.compile(r"[A-Za-z0-9_.:/@+~,=*#()\[\]\\-]{1,200}")
@@ -20,7 +22,6 @@ _KEY = re.compile(
     r"(?:[spr]k[-_]|tz-|gsk_|xai-|hf_|nvapi-|AIza|AKIA|ASIA|eyJ|gh[a-z]_)[\w.-]{16}"
 )
 _UNFIT = "unfit"  # a finish reason that was given, and is no word
-COUNT_LIMIT = 2**53  # beyond it JSON numbers are no whole numbers any more
 _TEXT_OR_LIST = (str, list)
 _OBJECTS = frozenset((dict,))
 
@@ -36,7 +37,8 @@ class Reading:
     was more than reasoning: a text, a refusal, a tool call. ``calls`` names each tool call once.
     ``understood`` is true once a payload had the dialect's shape, ``ended`` once its terminal
     event came. ``response_id`` names a response that can be fetched later, ``pending`` says
-    whether it was still queued or in progress.
+    whether it was still queued or in progress. ``unreadable`` are the fields of counts and costs
+    that no call can have.
     """
 
     model: str | None = None
@@ -58,6 +60,7 @@ class Reading:
     cost_usd: float | None = None
     response_id: str | None = None
     pending: bool | None = None
+    unreadable: frozenset[str] = frozenset()
 
     def take_model(self, model: object) -> None:
         """Take the first usable model name (Azure's first chunk has ``""``)."""
@@ -168,10 +171,15 @@ def _known_word(value: str) -> str:
 def count(value: object) -> int | None:
     """Return a token count: a whole number from 0 on, also when written as a float (Cohere)."""
     if type(value) is int:
-        return value if 0 <= value < COUNT_LIMIT else None
-    if isinstance(value, float) and 0 <= value < COUNT_LIMIT:
+        return value if 0 <= value <= COUNT_LIMIT else None
+    if isinstance(value, float) and 0 <= value <= COUNT_LIMIT:
         return round(value)
     return None
+
+
+def is_beyond(value: object, limit: float) -> bool:
+    """Whether the value is a number that is over a limit, or is not finite."""
+    return isinstance(value, int | float) and not value <= limit
 
 
 def part(value: object) -> Payload:

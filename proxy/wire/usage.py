@@ -1,17 +1,19 @@
 """Where each family of APIs states its token counts, and how they add up.
 
 Nothing is estimated: an absent count stays None, a stated 0 stays 0. Counts inside one
-response are cumulative at every provider, so a later one replaces an earlier one.
+response are cumulative at every provider, so a later one replaces an earlier one. A count or a
+cost that no call can have is unreadable: taking its word would fill a batch's sums with it.
 """
 
 from __future__ import annotations
 
-import math
+import copy
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from proxy.wire.dialect import COUNT_LIMIT, Payload, Reading, count
+from classifier.records import COST_LIMIT, COUNT_LIMIT
+from proxy.wire.dialect import Payload, Reading, count, is_beyond
 
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
@@ -181,9 +183,11 @@ def take(reading: Reading, table: UsageTable, usage: object) -> None:
     counts, inside = _plan(table, table.keys.intersection(usage))
     for key, field in counts:
         value = usage[key]
-        number = value if type(value) is int and 0 <= value < COUNT_LIMIT else count(value)
+        number = value if type(value) is int and 0 <= value <= COUNT_LIMIT else count(value)
         if number is not None:
             setattr(reading, field, number)
+        elif is_beyond(value, COUNT_LIMIT):
+            reading.unreadable |= {field}
     for key, fields in inside:
         holder = usage[key]
         if isinstance(holder, dict):
@@ -193,8 +197,12 @@ def take(reading: Reading, table: UsageTable, usage: object) -> None:
 def _take_inside(reading: Reading, fields: Fields, holder: Payload) -> None:
     for key, field in fields:
         value = holder.get(key)
-        if value is not None and (number := count(value)) is not None:
+        if value is None:
+            continue
+        if (number := count(value)) is not None:
             setattr(reading, field, number)
+        elif is_beyond(value, COUNT_LIMIT):
+            reading.unreadable |= {field}
 
 
 _COSTS = frozenset(("cost", "cost_in_usd_ticks"))
@@ -213,8 +221,12 @@ def cost(reading: Reading, usage: object) -> None:
     stated = stated.get("total_cost") if isinstance(stated, dict) else stated
     ticks = usage.get("cost_in_usd_ticks")
     for value, unit in ((stated, 1.0), (ticks, 1e10)):
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, bool):
+            continue
+        if isinstance(value, int | float) and 0 <= value <= COST_LIMIT * unit:
             reading.cost_usd = value / unit
+        elif is_beyond(value, COST_LIMIT * unit):
+            reading.unreadable |= {"cost_usd"}
 
 
 # Counts that ride in headers: Bedrock InvokeModel; LiteLLM's pass-through
@@ -242,8 +254,27 @@ def in_headers(headers: Mapping[bytes, bytes]) -> Mapping[str, float]:
 def fill(reading: Reading, stated: Mapping[str, float]) -> None:
     """Fill from headers what the body left open, each field by itself."""
     for field, number in stated.items():
-        if getattr(reading, field) is None:
+        if getattr(reading, field) is None and _plausible(field, number):
             setattr(reading, field, number if field == "cost_usd" else count(number))
+
+
+def plausible(stated: Mapping[str, float]) -> bool:
+    """Whether a call can have each of these counts."""
+    return all(_plausible(field, number) for field, number in stated.items())
+
+
+def _plausible(field: str, number: float) -> bool:
+    return number <= (COST_LIMIT if field == "cost_usd" else COUNT_LIMIT)
+
+
+def readable(reading: Reading) -> Reading:
+    """Return the reading without the counts and the cost that no call can have."""
+    if not reading.unreadable:
+        return reading
+    reading = copy.copy(reading)
+    for field in reading.unreadable:
+        setattr(reading, field, None)
+    return reading
 
 
 def _number(value: bytes | None) -> float | None:
@@ -251,7 +282,7 @@ def _number(value: bytes | None) -> float | None:
         number = float(value or b"")
     except ValueError:
         return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return number if number >= 0 else None  # which NaN is not
 
 
 def inclusive(reading: Reading) -> tuple[int | None, int | None]:

@@ -37,6 +37,7 @@ from classifier.codec import (
     encode_rollout,
     encode_verdict,
 )
+from classifier.records import COUNT_LIMIT
 from tests.builders import calls, exchange, outcome, rollout
 from tests.classifier.truth import TABLE
 
@@ -121,7 +122,7 @@ SECONDS = st.floats(0, 1e6)
 USAGES = st.builds(
     Usage,
     **{
-        f: MAYBE_COUNT
+        f: st.none() | st.integers(0, COUNT_LIMIT)
         for f in names(Usage)
         if f not in {"source", "cost_usd"}
     },
@@ -226,6 +227,15 @@ def test_a_key_that_cannot_be_read_is_named(key: str, value: object) -> None:
     with pytest.raises(CodecError, match=key) as caught:
         decode_exchange(encode_exchange(exchange()) | {key: value})
     assert caught.value.field == key
+
+
+def test_what_no_call_can_have_is_unknown_where_an_earlier_version_kept_it() -> None:
+    claimed = Usage(
+        input_tokens=2**53 - 1, output_tokens=10**9, cached_input_tokens=10**9 + 1,
+        input_total=2**54, output_total=3 * 10**9, cost_usd=1e9, source=UsageSource.PROVIDER,
+    )  # fmt: skip
+    read = decode_exchange(encode_exchange(exchange(usage=claimed))).usage
+    assert read == Usage(output_tokens=10**9, output_total=3 * 10**9, source=UsageSource.PROVIDER)
 
 
 def test_a_verdict_has_the_contracts_keys_in_their_order() -> None:

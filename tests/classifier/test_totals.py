@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from classifier import Usage, UsageSource, judge
+from classifier.totals import sum_known
 from tests.builders import exchange, rollout
 
 
@@ -52,6 +55,16 @@ def test_cost_is_what_providers_state_and_none_where_none_does() -> None:
     priced = exchange(usage=Usage(cost_usd=0.25))
     assert judge(rollout(exchanges=(priced, exchange(at=1.0)))).cost_usd == 0.25
     assert judge(rollout("200")).cost_usd is None
+
+
+def test_a_sum_that_no_reader_would_keep_is_unknown() -> None:
+    claimed = Usage(input_tokens=2**53 - 1, output_tokens=1, cost_usd=1e308)
+    verdict = judge(rollout(exchanges=tuple(exchange(usage=claimed, at=n) for n in range(1030))))
+    assert (verdict.input_tokens, verdict.output_tokens) == (None, 1030)
+    assert (verdict.total_tokens, verdict.cost_usd) == (None, None)
+    assert sum_known([2**53, None]) == 2**53
+    for odd in (math.nan, math.inf, 2.0**54):
+        assert sum_known([1.0, odd]) is None
 
 
 def test_lost_time_is_failed_calls_and_the_waits_before_their_retries() -> None:

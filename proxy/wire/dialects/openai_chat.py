@@ -126,6 +126,9 @@ def _timings(reading: Reading, timings: Payload) -> None:
     """
     read = Reading()
     usage.take(read, usage.TIMINGS, timings)
+    if read.unreadable:
+        reading.unreadable |= read.unreadable
+        return
     if read.input_tokens is not None:
         reading.input_total = read.input_tokens + (read.cached_input_tokens or 0)
     reading.output_total = read.output_tokens

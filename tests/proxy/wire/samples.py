@@ -45,6 +45,7 @@ class Sample:
     content: bool | None = None
     cost: float | None = None
     usage_from: str = "provider"
+    unread: str | None = None
 
 
 # -- builders ------------------------------------------------------------------------------
@@ -379,6 +380,7 @@ OPENAI_SAMPLES = (
         source="RFC 8259 §6", path=CHAT,
         body=chat({"prompt_tokens": 2**60, "completion_tokens": -1, "total_tokens": True}),
         model="m-1", finish="stop", usage_from="absent",
+        unread="a count or a cost that no call can have",
     ),
     Sample(
         name="completions", fact="legacy completions carry text in the choice",

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from classifier.records import Ending, Exchange, Usage
+from classifier.records import COUNT_LIMIT, Ending, Exchange, Usage
 from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import SAMPLES, Sample
 
 FIELDS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
           "reasoning_tokens", "total_tokens")  # fmt: skip
+TOTALS = ("input_total", "output_total")
 every_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 
 
@@ -41,7 +42,7 @@ def test_what_the_answer_did_is_read(sample: Sample) -> None:
     assert exchange.answered_model == sample.model
     assert exchange.finish_reason == sample.finish
     assert exchange.cause is None
-    assert exchange.deaf is None
+    assert exchange.deaf == sample.unread
     assert exchange.ending is Ending.COMPLETE
     seen = (exchange.output_seen, exchange.content_seen)
     if sample.name == "stream-unknown-shape":
@@ -49,6 +50,23 @@ def test_what_the_answer_did_is_read(sample: Sample) -> None:
     else:
         content = sample.output if sample.content is None else sample.content
         assert (exchange.tool_calls, *seen) == (sample.calls, sample.output, content)
+
+
+def test_counts_that_no_call_can_have_are_unreadable_in_every_dialect() -> None:
+    tried = set()
+    for sample in SAMPLES:
+        claimed = sample.body
+        for stated in filter(None, sample.counts):
+            claimed = re.sub(rb'(":\s*)%d(?:\.0)?\b' % stated, rb"\g<1>9007199254740991", claimed)
+        if claimed == sample.body or b":message-type" in claimed:  # a frame says how long it is
+            continue
+        exchange = hear(replace(sample, body=claimed), [claimed])
+        numbers = [getattr(exchange.usage, field) for field in (*FIELDS, *TOTALS)]
+        assert max(filter(None, numbers), default=0) <= COUNT_LIMIT, sample.name
+        assert exchange.deaf == "a count or a cost that no call can have", sample.name
+        assert exchange.finish_reason == sample.finish, sample.name
+        tried.add(exchange.api)
+    assert len(tried) >= 9, tried
 
 
 @every_sample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 
 import pytest
@@ -42,3 +43,50 @@ def test_a_count_that_is_not_stated_stays_as_it_was() -> None:
     reading = Reading(input_tokens=7, output_tokens=8)
     usage.take(reading, usage.OPENAI, {"completion_tokens": 0, "prompt_tokens": None, "else": 9})
     assert (reading.input_tokens, reading.output_tokens, reading.total_tokens) == (7, 0, None)
+
+
+UNREADABLE = (10**9 + 1, 2**53 - 1, 2**63, 10**400, 1e10, math.inf, math.nan)
+
+
+@pytest.mark.parametrize("claimed", UNREADABLE)
+def test_a_count_that_no_call_can_have_is_unreadable(claimed: float) -> None:
+    reading = Reading()
+    details = {"cached_tokens": claimed}
+    stated = {
+        "prompt_tokens": 10**9,
+        "completion_tokens": claimed,
+        "prompt_tokens_details": details,
+    }
+    usage.take(reading, usage.OPENAI, stated)
+    assert reading.input_tokens == 10**9
+    assert reading.unreadable == {"output_tokens", "cached_input_tokens"}
+    reading.output_tokens = 1  # of an earlier event, which says no more either
+    assert usage.readable(reading).output_tokens is None
+    assert usage.readable(reading).input_tokens == 10**9
+
+
+@pytest.mark.parametrize("claimed", [1e6 + 1, 10**400, math.inf, math.nan])
+def test_a_cost_that_no_call_can_have_is_unreadable(claimed: float) -> None:
+    for stated in (
+        {"cost": claimed},
+        {"cost": {"total_cost": claimed}},
+        {"cost_in_usd_ticks": 10**20},
+    ):
+        reading = Reading()
+        usage.cost(reading, stated)
+        assert reading.cost_usd is None
+        assert reading.unreadable == {"cost_usd"}
+    reading = Reading()
+    usage.cost(reading, {"cost": 1e6})
+    assert (reading.cost_usd, reading.unreadable) == (1e6, frozenset())
+
+
+@pytest.mark.parametrize("claimed", [b"1000000001", b"9" * 30, b"1e400", b"inf"])
+def test_headers_are_believed_no_more_than_bodies(claimed: bytes) -> None:
+    names = {b"x-amzn-bedrock-input-token-count": claimed, b"x-litellm-response-cost": claimed}
+    stated = usage.in_headers({**names, b"x-amzn-bedrock-output-token-count": b"7"})
+    reading = Reading()
+    usage.fill(reading, stated)
+    assert (reading.input_tokens, reading.output_tokens, reading.cost_usd) == (None, 7, None)
+    assert not usage.plausible(stated)
+    assert usage.in_headers({b"x-litellm-response-cost": b"nan"}) == {}
