@@ -59,7 +59,7 @@ def _rollout(database: Database, name: str, number: int, calls: int) -> None:
 def _call(rollout: str, number: int, at: int) -> Exchange:
     like = FULL if at % 2 else replace(BARE, ending=Ending.LEFT_BY_AGENT)
     timing = Timing(started_at=1.7e9 + number / 7 + at, duration_s=0.1 + 0.2)
-    big = replace(like.usage, input_tokens=2**31 - 1, cost_usd=5e-324 if at else 1 / 3)
+    big = replace(like.usage, input_tokens=10**9, cost_usd=5e-324 if at else 1 / 3)
     return replace(
         like, id=f"{hashlib.sha256(f'{rollout} {at}'.encode()).hexdigest()[:24]}",
         rollout_id=rollout, timing=timing if at else like.timing, usage=big if at else like.usage,

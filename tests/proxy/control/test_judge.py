@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
+from proxy.store.database import Database
+from proxy.store.types import CommitBatch
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
+from tests.proxy.store.records import FULL
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 
@@ -40,6 +44,18 @@ def test_a_list_judges_again_after_another_call(service: Service) -> None:
     service.provider.plays(DEAD)
     service.call()
     assert [item["health"] for item in service.get("/rollouts")["items"]] == ["api_error"]
+
+
+def test_claims_whose_sum_no_database_takes_stop_no_list(service: Service) -> None:
+    claimed = replace(FULL, usage=replace(FULL.usage, input_total=2**53 - 1, cost_usd=1e308))
+    database = Database(str(service.database))
+    calls = [replace(claimed, id=f"x{n}", rollout_id="r1") for n in range(1030)]
+    database.calls.write(CommitBatch(recorded=calls), worker="w")
+    database.close()
+    assert [item["id"] for item in service.get("/rollouts")["items"]] == ["r1"]
+    verdict = service.get("/rollouts/r1/verdict")
+    assert (verdict["total_requests"], verdict["output_tokens"]) == (1030, 8 * 1030)
+    assert [verdict[name] for name in ("input_tokens", "total_tokens", "cost_usd")] == [None] * 3
 
 
 def test_registering_what_traffic_created_judges_it_again(service: Service) -> None:

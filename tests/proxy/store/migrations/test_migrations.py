@@ -11,6 +11,7 @@ import re
 import sqlite3
 import tempfile
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
 from proxy.store.migrations import HEAD
 from proxy.store.tables import metadata
-from proxy.store.types import CommitBatch
+from proxy.store.types import CommitBatch, Registration
 from tests.proxy.filled import NAMES, contents, fill, run
 from tests.proxy.store.records import FULL
 
@@ -176,6 +177,56 @@ def test_postgresql_of_an_earlier_schema_keeps_every_row_it_held(
         assert sorted(found, key=repr) == sorted((tuple(r.values()) for r in kept), key=repr)
     database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     assert database.events.last_id() > max(row["id"] for row in rows["events"])
+    database.close()
+
+
+CLAIMED = 2**53 - 1
+
+
+def test_what_no_call_can_have_is_unknown_after_an_upgrade(database_url: str) -> None:
+    """An answer's claim filled the sums of a rollout until no database took them."""
+    sound = replace(FULL, id="sound")
+    calls = [replace(FULL, id=f"x{n}") for n in range(4)]
+    database = Database(database_url)
+    database.prepare()
+    database.calls.write(CommitBatch(recorded=[sound, *calls]), worker="w")
+    database.rollouts.register(Registration(id="r1", batch="b"), now=1.0)
+    row = {"rollout_id": "r1", "batch": "b", "health": "healthy", "provisional": True, "calls": 5,
+           "scoreable": "yes", "given_at": 1.0, "verdict": "{}", "input_tokens": CLAIMED,
+           "output_tokens": 60_000, "total_tokens": 5 * CLAIMED // 6, "cost_usd": 9e9}  # fmt: skip
+    database.verdicts.store(row)
+    engine = create_engine(database._url)
+    with engine.begin() as connection:
+        for number, change in enumerate((
+            f"input_tokens = {CLAIMED}, input_total = {CLAIMED}",
+            f"total_tokens = {CLAIMED}",
+            "cost_usd = 1e300 * 1e10, retry_after_s = 1e18"
+            if database.is_sqlite else "cost_usd = 'NaN', retry_after_s = 'Infinity'",
+            "cost_usd = 2e6, output_tokens = -1",
+        )):  # fmt: skip
+            connection.execute(
+                text(f"UPDATE exchanges SET deaf = NULL, {change} WHERE id = 'x{number}'")
+            )
+        connection.execute(text("UPDATE alembic_version SET version_num = '0004'"))
+    engine.dispose()
+    assert database.prepare() == ("0004", HEAD)
+    found = database.rollouts.load("r1")
+    assert found is not None
+    kept = {call.id: call for call in found[1].exchanges}
+    assert kept["sound"] == sound
+    unknown: dict[str, Any] = {"input_total": None, "output_total": None}
+    for name, lost in (
+        ("x0", {"input_tokens": None, **unknown}),
+        ("x1", {"total_tokens": None, **unknown}),
+        ("x2", {"cost_usd": None}),
+        ("x3", {"cost_usd": None, "output_tokens": None, **unknown}),
+    ):
+        assert kept[name].usage == replace(FULL.usage, **lost), name
+        assert kept[name].deaf == "a count or a cost that no call can have", name
+    cause = kept["x2"].cause
+    assert cause is not None and cause.retry_after_s == 366 * 86_400
+    (sums,) = database.verdicts.of_batch("b")
+    assert tuple(sums[-6:-2]) == (None, 60_000, None, None)
     database.close()
 
 
