@@ -26,6 +26,8 @@ _STATUS_ONLY: Final = {
 }
 _ANSWERING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.EMBEDDING))
 _GENERATING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION))
+# An agent that has ended waits no longer than one that hung up.
+_LEAVINGS: Final = frozenset((Ending.LEFT_BY_AGENT, Ending.CLOSED_AT_OUTCOME))
 
 
 def status_only(status: int) -> Subcategory | None:
@@ -76,9 +78,9 @@ def classify(answer: Answer, *, stall_s: float = 60.0, table: CauseTable = _CAUS
 
 def _failure_without_error(answer: Answer, stall_s: float) -> CauseRow | None:
     """Return the row of a failure without an error: by its ending or its flaw."""
-    if answer.ending is Ending.LEFT_BY_AGENT:
+    if answer.ending in _LEAVINGS:
         stalled = answer.kind in _ANSWERING and answer.silent_s > stall_s
-        return ENDINGS[answer.ending] if stalled else None
+        return ENDINGS[Ending.LEFT_BY_AGENT] if stalled else None
     if answer.status is not None and not 200 <= answer.status < 300:
         return None  # an upgrade, or a redirect that the client follows
     if answer.ending is Ending.CUT_UPSTREAM and answer.status is None:

@@ -17,6 +17,7 @@ class Ending(StrEnum):
     COMPLETE = "complete"
     CUT_UPSTREAM = "cut_upstream"  # the provider's connection broke before the answer was whole
     LEFT_BY_AGENT = "left_by_agent"  # the agent hung up first
+    CLOSED_AT_OUTCOME = "closed_at_outcome"  # in flight when the rollout ended, and cut then
     TIMED_OUT = "timed_out"  # the proxy's own connect, read or write limit
     NEVER_CONNECTED = "never_connected"  # refused, unresolvable, TLS failure: no byte was sent
     LOST = "lost"  # the proxy died while the call was in flight

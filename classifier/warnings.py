@@ -48,6 +48,10 @@ def _repeats(facts: Evidence) -> bool:
     return max(counts.values()) >= facts.policy.request_repeats
 
 
+def _closed_at_outcome(facts: Evidence) -> bool:
+    return Ending.CLOSED_AT_OUTCOME in {x.ending for x in facts.exchanges}
+
+
 # In the order in which a verdict lists them.
 WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("calls_lost", lambda facts: facts.any(CallState.LOST)),
@@ -66,6 +70,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("truncated_by_max_tokens", _any_answer(cut_short)),
     ("empty_answers", _any_answer(proven_empty)),
     ("left_by_agent", lambda facts: Ending.LEFT_BY_AGENT in {x.ending for x in facts.exchanges}),
+    ("closed_at_outcome", _closed_at_outcome),
     ("request_repeated", _repeats),
     ("usage_missing", _usage(UsageSource.ABSENT)),
     ("usage_partial", _usage(UsageSource.PARTIAL)),

@@ -41,6 +41,9 @@ UNDECIDED = Badge(
     name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=_FRAME
 )
 OPEN = Badge(name="open", label="open", meaning="still running", shape=_FRAME)
+CLOSED = Badge(
+    name="not-judged", label="closed at outcome", meaning="the rollout ended first", shape=_DASH
+)
 LEFT = Badge(name="not-judged", label="left by agent", meaning="the agent hung up", shape=_DASH)
 
 CAUSES: Mapping[str, Badge] = {
@@ -105,7 +108,11 @@ def of_call(call: Mapping[str, Any]) -> Badge:
     return _ENDINGS.get(call["ending"], HEALTHY)
 
 
-_ENDINGS: Mapping[str, Badge] = {"left_by_agent": LEFT, "lost": UNDECIDED}
+_ENDINGS: Mapping[str, Badge] = {
+    "left_by_agent": LEFT,
+    "closed_at_outcome": CLOSED,
+    "lost": UNDECIDED,
+}
 
 
 def of_cause(name: str | None) -> Badge:

@@ -201,6 +201,17 @@ def test_an_agent_that_leaves_a_silent_provider_was_stalled() -> None:
     assert classify(left, stall_s=120.0) is None
 
 
+def test_a_call_closed_at_the_outcome_is_judged_as_a_hang_up() -> None:
+    for status in (None, 200, 429):
+        for silent_s in (5.0, 61.0):
+            left, closed = (
+                classify(answer(status=status, ending=ending, silent_s=silent_s))
+                for ending in (Ending.LEFT_BY_AGENT, Ending.CLOSED_AT_OUTCOME)
+            )
+            assert closed == left
+            assert (closed is None) is (status != 429 and silent_s < 60.0)
+
+
 def test_an_agent_that_leaves_a_failure_leaves_a_failure() -> None:
     cause = classify(answer(status=429, ending=Ending.LEFT_BY_AGENT))
     assert cause is not None

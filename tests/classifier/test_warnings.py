@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from classifier import judge
+from classifier.records import Ending
+from classifier.verdicts import Health
 from tests.builders import calls, exchange, rollout
 
 
@@ -62,3 +64,11 @@ def test_an_agent_that_repeats_one_failing_request_is_warned_of() -> None:
 def test_injected_faults_show() -> None:
     drilled = rollout(exchanges=(exchange(503, injected=True), exchange(at=1.0)))
     assert judge(drilled).warnings == ("faults_injected",)
+
+
+def test_calls_that_the_outcome_closed_show() -> None:
+    closed = exchange(at=1.0, status=None, ending=Ending.CLOSED_AT_OUTCOME)
+    left = replace(closed, ending=Ending.LEFT_BY_AGENT)
+    for call, warning in ((closed, "closed_at_outcome"), (left, "left_by_agent")):
+        verdict = judge(rollout(exchanges=(exchange(), call)))
+        assert (verdict.health, verdict.warnings) == (Health.HEALTHY, (warning,))

@@ -53,6 +53,7 @@ def test_a_call_that_did_not_fail_has_the_badge_of_its_ending() -> None:
     assert of(None) == badges.OPEN
     assert of(Ending.COMPLETE.value) == HEALTHY
     assert of(Ending.LEFT_BY_AGENT.value) == badges.LEFT
+    assert of(Ending.CLOSED_AT_OUTCOME.value) == badges.CLOSED
     assert of(Ending.LOST.value) == badges.UNDECIDED
 
 
