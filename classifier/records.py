@@ -122,9 +122,9 @@ class ProviderError:
 class Answer:
     """The evidence for the cause of one call.
 
-    ``silent_s`` is how long no byte had come when the call ended. ``retry_after_s``
-    comes from headers. ``stated_type`` is the exception name a header carries
-    (``x-amzn-errortype``).
+    ``silent_s`` is how long no content had come when the call ended; 0 where the request had
+    not been sent whole or the agent did not read. ``retry_after_s`` comes from headers.
+    ``stated_type`` is the exception name a header carries (``x-amzn-errortype``).
     """
 
     upstream: str

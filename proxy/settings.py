@@ -141,7 +141,14 @@ class Settings(BaseModel):
     stall_s: float = Field(
         60.0,
         gt=0,
-        description="silence after which a call abandoned by its agent is stalled, in seconds",
+        description="time between two content events of a stream after which a call abandoned "
+        "by its agent is stalled, in seconds",
+    )
+    first_content_s: float = Field(
+        300.0, gt=0, description="the same before a stream's first content, in seconds"
+    )
+    whole_answer_s: float = Field(
+        600.0, gt=0, description="the same for an answer that is not streamed, in seconds"
     )
     upstreams: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="additions and changes to the table of upstreams"

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from proxy.api.auth import ControlAuth
 from proxy.api.sessions import Sessions
+from proxy.capture.silence import SilenceLimits
 from proxy.outbound.credentials import signers
 from proxy.outbound.transport import UpstreamTransport
 from proxy.recording.spill import SpillFile
@@ -134,7 +135,11 @@ def call_limits(settings: Settings) -> CallLimits:
         write_s=settings.write_timeout_s,
         body_bytes=settings.body_limit,
         drain_s=_DRAIN_S if settings.drain_on_disconnect else 0.0,
-        stall_s=settings.stall_s,
+        silence=SilenceLimits(
+            stall_s=settings.stall_s,
+            first_content_s=settings.first_content_s,
+            whole_answer_s=settings.whole_answer_s,
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from classifier.records import Answer, Cause, Ending, Exchange, Flaw, Timing
 from proxy.capture.call import Call, CapturedRequest
 from proxy.capture.exchange import finished_exchange, opened_exchange
 from proxy.capture.response_head import NO_HEAD, ResponseHead, request_id
+from proxy.capture.silence import SilenceLimits
 from proxy.routing import headers as dress
 from proxy.wire import usage
 from proxy.wire.body import ReadResult
@@ -34,7 +35,7 @@ class ObserverLimits(ReadLimits):
 
 
 _DEFAULT_LIMITS = ObserverLimits()
-STALL_S = 60.0  # policy.stall_s of verdicts.md
+_SILENCE = SilenceLimits()
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
 _NOTHING_READ: ReadResult = (Reading(), False, None)
 
@@ -46,11 +47,11 @@ class CallObserver:
         call: what is known when the request's head has been read.
         salt: key of the request's digest; the same in every process of a service.
         limits: how much may be buffered.
-        stall_s: silence in seconds after which a call that its agent left was stalled.
+        silence: after how long without content a call that its agent left was stalled.
     """
 
-    __slots__ = ("_began", "_first_token_s", "_head", "_last_byte_at", "_request", "_response",
-                 "_size", "_skim", "_stall_s", "_unreadable")  # fmt: skip
+    __slots__ = ("_awaited", "_began", "_first_token_s", "_head", "_quiet_since",
+                 "_request", "_response", "_silence", "_size", "_skim", "_unreadable")  # fmt: skip
 
     def __init__(
         self,
@@ -58,10 +59,11 @@ class CallObserver:
         *,
         salt: bytes,
         limits: ObserverLimits = _DEFAULT_LIMITS,
-        stall_s: float = STALL_S,
+        silence: SilenceLimits = _SILENCE,
     ) -> None:
-        self._stall_s = stall_s
-        self._began = self._last_byte_at = call.began
+        self._silence = silence
+        self._began = self._quiet_since = call.began
+        self._awaited = True  # the provider has the whole request, and the agent reads
         self._request = CapturedRequest(call, salt=salt, limit=limits.request_bytes)
         self._response = ResponseReader(self._request.route, limits)
         self._head = NO_HEAD
@@ -89,7 +91,6 @@ class CallObserver:
 
     def on_response_head(self, status: int, headers: Headers, at: float) -> None:
         """Take the response's head; header names in lower case, ``at`` monotonic seconds."""
-        self._last_byte_at = at
         self._head = head = ResponseHead(status, headers, at - self._began)
         try:
             by_name = dress.named(headers)
@@ -111,12 +112,13 @@ class CallObserver:
             Whether this piece completes the stream's terminal event.
         """
         self._size += len(chunk)
-        self._last_byte_at = at
         # Whole events of plain JSON, output seen before, nothing in them to be read.
         skim = self._skim
         if skim is not None and chunk[-3:] == b"}\n\n" and skim(chunk) is None:
+            self._quiet_since = at
             return False
         if self._unreadable is not None:
+            self._quiet_since = at  # any byte may be content
             return False
         try:
             return self._read(chunk, at)
@@ -132,11 +134,23 @@ class CallObserver:
         response.feed(chunk)
         if not response.framed:
             return False
+        if response.progressed:
+            response.progressed = False
+            self._quiet_since = at
         self._skim = response.skim
         reading = response.reading
         if reading.output and self._first_token_s is None:
             self._first_token_s = at - self._began
         return reading.ended and not had_ended
+
+    def hold(self) -> None:
+        """Take that silence is not the provider's: the request is not whole, or nobody reads."""
+        self._awaited = False
+
+    def await_provider(self, at: float) -> None:
+        """Take that silence is the provider's from now on, at monotonic seconds."""
+        self._awaited = True
+        self._quiet_since = at
 
     def _mark_unreadable(self, why: str) -> None:
         self._unreadable = why
@@ -185,12 +199,20 @@ class CallObserver:
                 ending=ending,
                 error=payloads.error,
                 flaw=flaw,
-                silent_s=max(0.0, at - self._last_byte_at),
+                silent_s=max(0.0, at - self._quiet_since) if self._awaited else 0.0,
                 retry_after_s=retry_after(head.headers, now=call.started_at + at - self._began),
                 stated_type=stated_type(head.headers),
             ),
-            stall_s=self._stall_s,
+            stall_s=self._silence.limit(
+                streamed=self._streamed(), has_content=self._first_token_s is not None
+            ),
         )
+
+    def _streamed(self) -> bool:
+        """Whether the response is a stream; where nothing tells yet, whether one was asked for."""
+        if self._response.framed or self._size:
+            return self._response.framed
+        return self._request.route.streams or self.asked_to_stream()
 
     def _exchange(
         self, ending: Ending, at: float, result: ReadResult, cause: Cause | None

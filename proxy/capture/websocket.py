@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from classifier.records import Ending, Exchange, Kind
 from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
+from proxy.capture.silence import SilenceLimits
 from proxy.wire import routes
 from proxy.wire.dialect import Headers, Payload, model_name, name, part
 from proxy.wire.websocket_events import (
@@ -31,6 +32,7 @@ _EVENTS = re.compile(
 )
 _CREATED = "response.created"
 _ENDS = frozenset(("response.done", "response.completed", "response.incomplete", "response.failed"))
+_SILENCE = SilenceLimits()
 _SSE: Headers = ((b"content-type", b"text/event-stream"),)
 
 
@@ -84,6 +86,16 @@ class _OpenCall:
     size: int = 0
     has_tools: bool | None = None
 
+    def describe(self, exchange: Exchange, model: str | None) -> Exchange:
+        """Complete its exchange; ``model`` is the session's."""
+        return replace(
+            exchange,
+            kind=Kind.PROBE if self.prepares else exchange.kind,
+            model=exchange.model or model,
+            has_tools=self.has_tools if self.has_tools is not None else exchange.has_tools,
+            response_bytes=self.size,
+        )
+
 
 @dataclass(slots=True)
 class _Session:
@@ -102,6 +114,7 @@ class WebSocketCapture:
         salt: key of the requests' digests.
         headers: of the response to the upgrade, in lower case.
         model: named by the upgrade's query.
+        silence: after how long without content a call that its agent left was stalled.
     """
 
     def __init__(
@@ -112,8 +125,10 @@ class WebSocketCapture:
         salt: bytes,
         headers: Headers,
         model: str | None,
+        silence: SilenceLimits = _SILENCE,
     ) -> None:
         self._api = api
+        self._silence = silence
         self._new_call = new_call
         self._salt = salt
         pairs = [pair for pair in headers if pair[0] not in (b"content-type", b"content-encoding")]
@@ -127,6 +142,11 @@ class WebSocketCapture:
     def idle(self) -> bool:
         """Whether no call is in progress."""
         return not self._calls
+
+    def hold(self) -> None:
+        """Take that silence is not the provider's: the agent does not read."""
+        for call in self._calls:
+            call.observer.hold()
 
     def on_agent_message(self, message: bytes) -> CallChanges:
         """Take a message from the agent."""
@@ -187,7 +207,7 @@ class WebSocketCapture:
         event_id: str | None = None,
         prepares: bool = False,
     ) -> _OpenCall:
-        observer = CallObserver(self._new_call(), salt=self._salt)
+        observer = CallObserver(self._new_call(), salt=self._salt, silence=self._silence)
         if message:
             observer.on_request_body(message)
         call = _OpenCall(
@@ -195,7 +215,7 @@ class WebSocketCapture:
         )
         call.has_tools = self._session.has_tools
         self._calls.append(call)
-        changes.started.append(self._with_session(call, observer.opened()))
+        changes.started.append(call.describe(observer.opened(), self._session.model))
         return call
 
     def _take(self, payload: Payload, message: bytes, at: float, changes: CallChanges) -> None:
@@ -283,13 +303,5 @@ class WebSocketCapture:
         self._calls.remove(call)
         if call.response:
             self._finished.append(call.response)
-        changes.finished.append(self._with_session(call, call.observer.finish(ending, at)))
-
-    def _with_session(self, call: _OpenCall, exchange: Exchange) -> Exchange:
-        return replace(
-            exchange,
-            kind=Kind.PROBE if call.prepares else exchange.kind,
-            model=exchange.model or self._session.model,
-            has_tools=call.has_tools if call.has_tools is not None else exchange.has_tools,
-            response_bytes=call.size,
-        )
+        exchange = call.observer.finish(ending, at)
+        changes.finished.append(call.describe(exchange, self._session.model))

@@ -30,6 +30,11 @@ class AgentConnection(Protocol):
     ASGI messages do the same, but for `reset`, and cost a turn of the event loop each.
     """
 
+    @property
+    def paused(self) -> bool:
+        """Whether what is sent next waits for the agent to read; True where that is unknown."""
+        ...
+
     async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a complete response in one write."""
         ...

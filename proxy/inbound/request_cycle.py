@@ -119,6 +119,11 @@ class RequestCycle:
 
     # the extension `AGENT_CONNECTION`
 
+    @property
+    def paused(self) -> bool:
+        """Whether what is sent next waits for the agent to read."""
+        return self._flow.write_paused
+
     async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a complete response in one write."""
         flow = self._flow

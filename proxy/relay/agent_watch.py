@@ -36,6 +36,11 @@ class MessageConnection:
 
     __slots__ = ("_receive", "_send", "_watching")
 
+    @property
+    def paused(self) -> bool:
+        """Return that it may be: no message tells."""
+        return True
+
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send

@@ -9,13 +9,15 @@ from functools import cached_property
 from typing import Protocol
 
 from classifier.records import Exchange
-from proxy.capture.observer import STALL_S
+from proxy.capture.silence import SilenceLimits
 from proxy.outbound.transport import Timeouts, UpstreamTransport
 from proxy.relay.admission import Access
 from proxy.routing import headers as dress
 from proxy.routing.limits import ConcurrencyLimiter
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Auth, Upstream
+
+_SILENCE = SilenceLimits()
 
 
 class CallRecorder(Protocol):
@@ -54,8 +56,8 @@ class CallLimits:
     """Bounds of one call: times in seconds (None is unlimited), sizes in bytes.
 
     ``drain_s`` and ``drain_bytes``: how much of an answer is read on for its usage after its
-    agent left; 0 seconds: the call is cancelled at once. ``stall_s``: silence after which a
-    call that its agent left was stalled.
+    agent left; 0 seconds: the call is cancelled at once. ``silence``: after how long
+    without content a call that its agent left was stalled.
     """
 
     connect_s: float | None = 10.0
@@ -64,7 +66,7 @@ class CallLimits:
     body_bytes: int = 64 * 1024 * 1024
     drain_s: float = 0.0
     drain_bytes: int = 16 * 1024 * 1024
-    stall_s: float = STALL_S
+    silence: SilenceLimits = _SILENCE
 
     @cached_property
     def timeouts(self) -> Timeouts:

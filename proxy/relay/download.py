@@ -91,5 +91,13 @@ class Download:
             await self._progress.durable()
 
     async def _send(self, part: bytes) -> None:
-        if part:
-            await self._watch.send({"type": "http.response.body", "body": part, "more_body": True})
+        if not part:
+            return
+        message = {"type": "http.response.body", "body": part, "more_body": True}
+        if not self._agent.paused:
+            await self._watch.send(message)
+            return
+        progress = self._progress
+        progress.observer.hold()
+        await self._watch.send(message)
+        progress.observer.await_provider(progress.clock())

@@ -78,7 +78,7 @@ class HandshakeCall:
     __slots__ = ("_observer", "api", "id", "model")
 
     def __init__(self, context: RelayContext, target: Target, call: Call) -> None:
-        self._observer = CallObserver(call, salt=context.salt, stall_s=context.limits.stall_s)
+        self._observer = CallObserver(call, salt=context.salt, silence=context.limits.silence)
         self.id = call.id
         self.api: WebSocketApi | None = websocket_api(target.path)
         self.model = _model(target.query)

@@ -38,7 +38,7 @@ class CallProgress:
     _committed_bytes = -1
 
     def __init__(self, context: RelayContext, call: Call) -> None:
-        self.observer = CallObserver(call, salt=context.salt, stall_s=context.limits.stall_s)
+        self.observer = CallObserver(call, salt=context.salt, silence=context.limits.silence)
         self.clock = context.clock
         self._recorder = context.recorder
 

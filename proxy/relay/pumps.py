@@ -44,7 +44,8 @@ class MessagePumps:
         receive, send: the agent's, as ASGI has them.
     """
 
-    __slots__ = ("_capture", "_clock", "_draining", "_receive", "_record", "_send", "_upstream")
+    __slots__ = ("_capture", "_clock", "_draining", "_receive", "_record", "_send", "_sending",
+                 "_upstream")  # fmt: skip
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class MessagePumps:
         self._record = record
         self._clock = clock
         self._draining = False  # the server stops: end between two calls
+        self._sending = False  # a message waits for the agent to read
 
     async def run(self) -> None:
         """Carry messages until the socket ends; record what is open, then end the other side."""
@@ -72,6 +74,8 @@ class MessagePumps:
         finally:
             for way in ways:
                 way.cancel()
+            if self._sending:
+                self._capture.hold()
             self._record.apply(
                 self._capture.on_close(end.side.value, self._clock(), end.code, end.reason)
             )
@@ -107,7 +111,9 @@ class MessagePumps:
                 message = await self._upstream.recv()
                 await self._observe(_encoded(message))
                 kind = "text" if isinstance(message, str) else "bytes"
+                self._sending = True
                 await self._send({"type": "websocket.send", kind: message})
+                self._sending = False
         except ConnectionClosed as closed:
             frame = closed.rcvd
             if frame is None:

@@ -21,6 +21,7 @@ class Upload:
     """
 
     arriving = True
+    _parted = False  # it came in more than one part
     _size = 0
     _first = b""  # received, but not handed on
 
@@ -41,6 +42,7 @@ class Upload:
         """
         message = await self._receive()
         if message["type"] == "http.disconnect":
+            self._progress.observer.hold()
             self._progress.state = RelayState.LEFT
             raise AgentLeft
         part: bytes = message.get("body", b"")
@@ -50,9 +52,14 @@ class Upload:
             if self._size > self._limit:
                 self._progress.state = RelayState.TOO_LARGE
                 raise BodyTooLarge
-        self.arriving = message.get("more_body", False)
-        if not self.arriving:
-            self._watch.start()
+        if message.get("more_body", False):
+            self._parted = True
+            self._progress.observer.hold()
+            return part
+        self.arriving = False
+        if self._parted:
+            self._progress.observer.await_provider(self._progress.clock())
+        self._watch.start()
         return part
 
     async def whole(self, first: bytes) -> bytes:

@@ -127,6 +127,7 @@ class ProxiedWebSocket:
             salt=self._context.salt,
             headers=headers,
             model=call.model,
+            silence=self._context.limits.silence,
         )
         await self._send(
             {"type": "websocket.accept", "subprotocol": upstream.subprotocol, "headers": headers}

@@ -45,16 +45,11 @@ class PayloadReader:
 
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
         """Whether an event can add to the reading: each can until output was seen."""
-        if not reading.output or data == self.dialect.done:
+        dialect = self.dialect
+        if not reading.output or data == dialect.done:
             return True
-        relevant = self.relevant(reading)
+        relevant = dialect.relevant if reading.content else dialect.relevant_reasoning
         return relevant is None or relevant.search(data) is not None
-
-    def relevant(self, reading: Reading) -> re.Pattern[bytes] | None:
-        """Return what matches the events that can add to the reading; None: all can."""
-        if reading.content:
-            return self.dialect.relevant
-        return self.dialect.relevant_reasoning if reading.output else None
 
     def read_event(self, reading: Reading, event: SseEvent) -> None:
         """Add a server-sent event to the reading."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +30,11 @@ _NDJSON = frozenset((b"application/x-ndjson", b"application/ndjson", b"applicati
 _SSE_STARTS = (b"data", b"event", b":", b"id:", b"retry", b"error:", b"\xef\xbb\xbf")
 _SNIFFED = 6  # bytes that distinguish a stream from a body
 _TYPE_BYTES = 80  # of a content type; a longer one is unknown
+# Events that only keep a connection open: docs.claude.com/en/api/messages-streaming (ping),
+# ChatGPT's backend (keepalive).
+_KEEPALIVES = frozenset(("ping", "keepalive", "heartbeat"))
+_KEEPALIVE = re.compile(rb'"type" ?: ?"(?:ping|keepalive|heartbeat)"')
+_KEEPALIVE_BYTES = 64  # of their data; a longer event is none
 _NO_STREAM = Reading()  # of a response that is no stream (yet); nobody writes to it
 
 
@@ -49,13 +55,14 @@ class ResponseReader:
     """Read one response.
 
     ``payloads`` has its dialect, API and error. ``reading`` is what a stream said so far,
-    ``framed`` whether the response is a stream. ``skim`` is set while whole SSE events in which
+    ``framed`` whether the response is a stream. ``progressed`` is set by a content event; who
+    asks clears it. ``skim`` is set while whole SSE events in which
     it finds nothing need not be fed: between events, once output was seen.
     """
 
     __slots__ = ("_decoder", "_feeder", "_limits", "_pending", "_pending_size", "_silent",
-                 "_status", "_streams", "_take", "_type", "framed", "payloads", "reading",
-                 "skim")  # fmt: skip
+                 "_status", "_streams", "_take", "_type", "framed", "payloads", "progressed",
+                 "reading", "skim")  # fmt: skip
 
     def __init__(self, route: routes.Route, limits: ReadLimits) -> None:
         self._limits = limits
@@ -63,6 +70,7 @@ class ResponseReader:
         self.payloads = PayloadReader(route)
         self.reading = _NO_STREAM
         self.framed = False
+        self.progressed = False
         self.skim: Callable[[bytes], object] | None = None
         self._status = 0
         self._type = b""
@@ -156,9 +164,9 @@ class ResponseReader:
             raise Unreadable(f"a body is over {self._limits.body_bytes} bytes")
 
     def _skimming(self) -> Callable[[bytes], object] | None:
-        payloads, feeder = self.payloads, self._feeder
-        relevant = payloads.relevant(self.reading)
-        if relevant is None or payloads.dialect.cumulative:
+        dialect, feeder, reading = self.payloads.dialect, self._feeder, self.reading
+        relevant = dialect.relevant if reading.content else dialect.relevant_reasoning
+        if relevant is None or dialect.cumulative or not reading.output:
             return None
         if self._decoder is not None or not isinstance(feeder, SseFeeder) or not feeder.at_rest:
             return None
@@ -169,11 +177,16 @@ class ResponseReader:
     def _take_events(self, chunk: bytes) -> None:
         assert isinstance(self._feeder, SseFeeder)
         payloads, reading = self.payloads, self.reading
-        for event in self._feeder.feed(chunk):
+        events = self._feeder.feed(chunk)
+        for event in events:
             if event.name == "error" or payloads.is_worth_parsing(reading, event.data):
                 payloads.read_event(reading, event)
             elif payloads.dialect.cumulative:
                 payloads.repeated = event.data
+        # Of a stream that is not understood nobody knows which event is its first content.
+        if events and (reading.output or not reading.understood) and not reading.ended:
+            longer = len(events[-1].data) > _KEEPALIVE_BYTES
+            self.progressed = longer or not all(map(_is_keepalive, events))
         self.skim = self._skimming()
 
     def _take_documents(self, chunk: bytes) -> None:
@@ -185,6 +198,8 @@ class ResponseReader:
                 payloads.read_document(reading, line, None)
             elif payloads.dialect.cumulative:
                 payloads.repeated = line
+            if reading.output or not reading.understood:
+                self.progressed = True
 
     def _take_messages(self, chunk: bytes) -> None:
         assert isinstance(self._feeder, EventStreamFeeder)
@@ -202,6 +217,8 @@ class ResponseReader:
             payloads.read_document(self.reading, message.payload, event)
         else:
             payloads.read_exception(failure, message.payload, headers.get(":error-message", ""))
+        if self.reading.output or not self.reading.understood:
+            self.progressed = True
 
     # -- the end -----------------------------------------------------------------------
 
@@ -224,6 +241,12 @@ class ResponseReader:
 
     def _stream_flaw(self, reading: Reading) -> Flaw | None:
         return Flaw.EMPTY_BODY if self._silent else truncation(reading, self.payloads)
+
+
+def _is_keepalive(event: SseEvent) -> bool:
+    if len(event.data) > _KEEPALIVE_BYTES:
+        return False
+    return event.name in _KEEPALIVES or _KEEPALIVE.search(event.data) is not None
 
 
 @lru_cache(maxsize=256)

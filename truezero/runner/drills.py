@@ -27,7 +27,7 @@ from truezero.runner.run import equipped
 from truezero.sdk.client import Client
 from truezero.sdk.endpoints import OutcomeFacts
 
-TIMEOUT_S = 120.0  # longer than the silence after which a call counts as stalled
+TIMEOUT_S = 120.0  # a first answer that takes longer counts as never given
 _GRACE_S = 2.0  # between SIGTERM and SIGKILL
 _READ = 65536
 

@@ -11,7 +11,8 @@ import re
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, part, parts
 
-_KEYS = rb"message_start|message_delta|message_stop|error|tool_use"
+# A ping is no content, though there is nothing in it to be read.
+_KEYS = rb"message_start|message_delta|message_stop|error|tool_use|ping"
 _RELEVANT = re.compile(rb'"(?:' + _KEYS + rb')"')
 # Behind thinking: a text block and its deltas, and what the provider runs by itself.
 _AFTER_REASONING = re.compile(

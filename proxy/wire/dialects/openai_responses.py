@@ -14,7 +14,7 @@ from proxy.wire.dialect import Dialect, Payload, Reading, name, part, parts
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
 _KEYS = (
     rb'"(?:response\.(?:completed|incomplete|failed|output_item\.added|output_item\.done)'
-    rb'|error)"'
+    rb'|error|keepalive)"'  # which is no content, though there is nothing in it to be read
 )
 _RELEVANT = re.compile(_KEYS)
 _AFTER_REASONING = re.compile(_KEYS + rb'|"response\.(?!reasoning)[a-z_.]+\.delta"')

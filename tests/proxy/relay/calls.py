@@ -24,6 +24,10 @@ class Agent:
         self.has_room = True
         self.when_gone: Callable[[], None] | None = None
 
+    @property
+    def paused(self) -> bool:
+        return not self.has_room
+
     async def send(self, message: Message) -> None:
         self.messages.append(message)
 

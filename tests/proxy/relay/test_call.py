@@ -16,6 +16,7 @@ import pytest
 
 from classifier.records import Attribution, Ending
 from classifier.verdicts import Subcategory
+from proxy.capture.silence import SilenceLimits
 from proxy.relay.context import CallLimits
 from tests.fakes import answers, caller
 from tests.fakes import relaying as relaying_module
@@ -138,7 +139,7 @@ def test_any_content_type_and_binary_bodies_pass(provider: Provider, relay: Rela
     )
     assert answer.content == blob
     assert provider.requests[0].body == blob
-    assert relay.book.only.api == "opaque"
+    assert relay.book.only.api == "openai.audio"
 
 
 def test_a_streamed_request_body_arrives_while_it_is_sent(
@@ -311,9 +312,10 @@ def test_an_agent_that_leaves_before_the_head_is_noticed(
 
 
 def test_a_provider_that_was_silent_too_long_stalled(provider: Provider) -> None:
-    """verdicts.md: a call its agent left is the provider's failure after policy.stall_s."""
+    """verdicts.md: a call its agent left is the provider's failure after a long silence."""
     provider.plays((Hang(),))
-    with relaying(provider.url, limits=CallLimits(stall_s=0.1)) as relay:
+    limits = CallLimits(silence=SilenceLimits(whole_answer_s=0.1))
+    with relaying(provider.url, limits=limits) as relay:
         with pytest.raises(httpx.ReadTimeout):
             caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
         cause = relay.book.only.cause

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 
 from classifier.records import Ending
+from proxy.capture.usage_injection import UsageStripper
+from proxy.inbound.asgi import Message
 from proxy.relay.download import Download
 from tests.fakes import answers
 from tests.proxy.relay.calls import Agent, parts_of_call
@@ -53,6 +55,24 @@ async def test_every_chunk_is_observed_once_and_passed_on_once(has_room: bool) -
     assert progress.received == len(body)
     assert book.only.response_bytes == len(body)
     assert book.only.usage.output_tokens is not None
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_while_the_agent_does_not_read_silence_is_not_the_providers(reads: bool) -> None:
+    progress, watch, agent, _ = parts_of_call()
+    progress.observer.on_response_head(200, [(b"content-type", b"text/event-stream")], 0.0)
+    agent.has_room = reads
+    later = progress.clock() + 10_000
+    stalled: list[bool] = []
+
+    async def send(_message: Message) -> None:
+        stalled.append(progress.observer.finish(Ending.LEFT_BY_AGENT, later).failed)
+
+    watch.send = send
+    download = Download(agent, watch, progress, None)
+    await download.relay_without_usage(Body(EVENTS[:2]), UsageStripper([]))
+    assert set(stalled) == {reads}
+    assert progress.observer.finish(Ending.LEFT_BY_AGENT, later).failed  # it reads again
 
 
 async def test_the_last_chunk_is_sent_when_the_call_is_on_record() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from websockets.asyncio.client import ClientConnection
 
-from proxy.capture.websocket import WebSocketCapture
+from classifier.records import Ending
+from proxy.capture.websocket import WebSocketCapture, websocket_api
 from proxy.inbound.asgi import WEBSOCKET_DRAIN, Message
 from proxy.relay.pumps import MessagePumps
 from proxy.relay.websocket_record import WebSocketRecord
@@ -85,3 +88,51 @@ async def test_a_socket_without_a_call_ends_when_the_server_stops() -> None:
     provider, to_agent = await pumped({"type": WEBSOCKET_DRAIN})
     assert [(each["type"], each["code"]) for each in to_agent] == [("websocket.close", 1001)]
     assert provider.closed == (1001, "")
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_an_agent_that_does_not_read_is_not_left_in_silence(reads: bool) -> None:
+    book, now, spoke = Book(), [0.0], asyncio.Event()
+    asked = asyncio.Event()
+    events: list[object] = [
+        {"type": "response.created", "response": {"id": "r"}},
+        {"type": "response.output_text.delta", "delta": "a"},
+    ]
+
+    class Speaking(Provider):
+        async def send(self, message: str | bytes) -> None:
+            asked.set()
+
+        async def recv(self) -> str:
+            await asked.wait()
+            return json.dumps(events.pop(0)) if events else await super().recv()
+
+    async def receive() -> Message:
+        if now[0] == 0.0:
+            now[0] = 1.0
+            return {"type": "websocket.receive", "text": '{"type": "response.create"}'}
+        await spoke.wait()
+        now[0] = 1_000.0
+        return {"type": "websocket.disconnect", "code": 1005}
+
+    async def send(message: Message) -> None:
+        if "output_text" in message.get("text", ""):
+            spoke.set()
+            await asyncio.sleep(0 if reads else 3600)
+
+    context = make_context("http://provider", book)
+    target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/openai/v1/responses", b"", [])
+    record = WebSocketRecord(context, target, [])
+    capture = WebSocketCapture(
+        websocket_api(b"/v1/responses"),
+        new_call=lambda: replace(record.new_call("WEBSOCKET"), began=now[0]),
+        salt=b"salt",
+        headers=[],
+        model=None,
+    )
+    provider: Any = Speaking()
+    await MessagePumps(
+        cast(ClientConnection, provider), receive, send, capture, record, lambda: now[0]
+    ).run()
+    assert book.only.ending is Ending.LEFT_BY_AGENT
+    assert book.only.failed is reads

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from classifier.records import Ending
 from proxy.relay.context import AgentLeft, BodyTooLarge
 from proxy.relay.progress import RelayState
 from proxy.relay.upload import Upload
@@ -25,6 +26,21 @@ async def test_parts_are_handed_on_as_they_arrive() -> None:
     assert agent.when_gone is None
     assert [part async for part in upload.after(first)] == [b"a", b"b", b"c"]
     assert agent.when_gone is not None
+
+
+async def test_until_the_last_part_is_here_silence_is_not_the_providers() -> None:
+    progress, watch, _, _ = parts_of_call()
+    later = progress.clock() + 10_000
+    upload = Upload(receiving(b"a", b"b"), progress, watch, 100)
+    stalled = [
+        progress.observer.finish(Ending.LEFT_BY_AGENT, later).failed
+        async for _ in upload.after(await upload.receive())
+    ]
+    assert stalled == [False, True]
+    progress, watch, _, _ = parts_of_call()
+    with pytest.raises(AgentLeft):
+        await Upload(receiving(leaves=True), progress, watch, 100).receive()
+    assert not progress.observer.finish(Ending.LEFT_BY_AGENT, later).failed
 
 
 async def test_a_body_can_be_had_whole() -> None:
