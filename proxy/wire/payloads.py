@@ -125,6 +125,8 @@ def _holds_error(payload: dict[str, object]) -> bool:
     response, delta = part(payload.get("response")), part(payload.get("delta"))
     if response.get("error") or response.get("status") == "failed":
         return True
+    if part(response.get("status_details")).get("error"):
+        return True
     return bool(delta.get("error")) or delta.get("finish_reason") in _UNFINISHED
 
 

@@ -211,6 +211,12 @@ class Exchange(BaseModel):
     usage_source: str
     finish_reason: str | None
     tool_calls: int | None
+    content_seen: bool | None = Field(
+        default=None, description="whether a text or a tool call came, reasoning aside"
+    )
+    pending: bool | None = Field(
+        default=None, description="whether a response in the background was not complete yet"
+    )
     subcategory: Subcategory | None
     transient: bool | None
     rule: str | None

@@ -19,6 +19,10 @@ from proxy.wire.error_shapes import bare_exception, error_nodes, is_exception, s
          {"reason": "errors.10000", "message": "m"}),
         ({"__type": "a.b#ThrottlingException"}, None, {"type": "ThrottlingException"}),
         ({"message": "m"}, "ValidationException", {"type": "ValidationException"}),
+        ({"type": "response.done", "response": {"object": "realtime.response", "status": "failed"}},
+         None, {"type": "response.failed"}),
+        ({"choices": [{"index": 0}, {"finish_reason": "error", "native_finish_reason": "abort"}]},
+         None, {"type": "finish_reason.error", "reason": "abort"}),
         ({"type": "message-end", "delta": {"finish_reason": "ERROR"}}, None,
          {"type": "finish_reason.error"}),
         ({"message": "m"}, None, {"message": "m"}),
@@ -60,6 +64,7 @@ def test_what_is_nested_too_deep_is_not_looked_for() -> None:
 def test_an_error_field_without_content_is_none() -> None:
     assert not substantial({"code": None, "message": "", "details": [{}]})
     assert substantial({"code": None, "details": [{"reason": "x"}]})
+    assert not substantial([[[[[[[[["too deep"]]]]]]]]])
 
 
 def test_an_exception_is_known_by_its_name() -> None:

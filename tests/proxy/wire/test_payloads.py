@@ -48,6 +48,25 @@ def test_the_first_error_is_kept() -> None:
     assert one.error.message == "first"
 
 
+@pytest.mark.parametrize(
+    ("response", "type_"),
+    [({"object": "realtime.response", "status": "failed"}, "response.failed"),
+     ({"status_details": {"error": {"type": "server_error"}}}, "server_error")],
+)  # fmt: skip
+def test_a_realtime_response_that_failed_is_an_error(response: object, type_: str) -> None:
+    one, reading = PayloadReader(routes.route(routes.WEBSOCKET, b"/v1/realtime")), Reading()
+    one.read(reading, {"type": "response.created"}, None)
+    one.read(reading, {"type": "response.done", "response": response}, None)
+    assert one.error is not None
+    assert one.error.type == type_
+
+
+def test_what_is_no_strict_json_is_parsed_where_it_is_short() -> None:
+    assert parse_json(b'{"a": NaN, "b": "\x00\\ud83d"}').keys() == {"a", "b"}  # type: ignore[attr-defined]
+    assert parse_json(b'{"a": "\x00%s"}' % (b"a" * 300_000)) is None
+    assert parse_json(b'{"a\x00": ' * 10_000) is None
+
+
 @pytest.mark.parametrize("data", [b"no json", b'"no json"'])
 def test_an_error_event_may_be_a_text(data: bytes) -> None:
     one = payloads()
