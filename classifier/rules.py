@@ -207,8 +207,15 @@ def _scoreable(facts: Evidence, health: Health) -> str:
         return "no"
     if _ends_unexplained(facts):
         return "unknown"
-    reached = facts.exempt or facts.any(CallState.ANSWERED) or any_output(facts.calls)
+    reached = facts.exempt or _reached(facts)
     return "yes" if reached or facts.activity or reported_activity(outcome) else "unknown"
+
+
+def _reached(facts: Evidence) -> bool:
+    """Whether a model answered; the registered one, where calls to it were seen."""
+    if not facts.bound:
+        return facts.any(CallState.ANSWERED) or any_output(facts.calls)
+    return any_output(facts.main) or any(call.state is CallState.ANSWERED for call in facts.main)
 
 
 def _ends_unexplained(facts: Evidence) -> bool:

@@ -156,6 +156,7 @@ def _by_end(exchange: Exchange) -> tuple[float, str]:
 def _not_made_good(
     main: Sequence[LogicalCall], failed: list[LogicalCall], answered: Sequence[LogicalCall]
 ) -> list[LogicalCall]:
+    # Nearly always this settles it; only calls at the same time need the closer look.
     last_begun = max(map(_began, answered))
     failed = [call for call in failed if ended_at(call.last) > last_begun]
     if not failed:

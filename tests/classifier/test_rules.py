@@ -190,6 +190,8 @@ def test_how_many_failures_doom_is_policy() -> None:
         ("", {"prompts_executed": 0}, "no"),
         ("302+empty", {}, "unknown"),
         ("left", {}, "no"),
+        ("302+empty@o5 200@o4", {"model": "o5"}, "unknown"),
+        ("302+empty@o5 200@o4", {"model": "o6"}, "yes"),
         ("200+tool 400", {}, "unknown"),
         ("200+tool 400 200", {}, "yes"),
         ("200+tool 400+malformed", {}, "yes"),
