@@ -25,17 +25,18 @@ class MainLane(NamedTuple):
 def main_lane_of(calls: tuple[LogicalCall, ...], rollout: RolloutRecord) -> MainLane:
     """Return the calls to the model under test, over any key.
 
-    Registration names it by upstream and model; what no call went to binds nothing. Else it
-    is the model whose calls carry tools, else the one with the most request bytes, over any
-    upstream.
+    Registration names it by upstream, model and declared fallbacks; what no call went to
+    binds nothing. Else it is the model whose calls carry tools, else the one with the most
+    request bytes, over any upstream.
     """
     pool: Sequence[LogicalCall] = _at(calls, rollout.upstream) or calls
     by_model: dict[str | None, list[LogicalCall]] = {}
     for call in pool:
         by_model.setdefault(call.model, []).append(call)
-    named = _named(by_model, rollout.model) if rollout.model else set()
+    models = rollout.models
+    named = {name for model in models for name in _named(by_model, model)}
     bound = bool(named) or pool is not calls
-    unseen = bool(rollout.model and calls) and not named and None not in _names(calls)
+    unseen = bool(models and calls) and not named and None not in _names(calls)
     if len(by_model) > 1:
         chosen = named or {max(by_model.items(), key=_weight)[0]}
         pool = [call for call in pool if call.model in chosen]

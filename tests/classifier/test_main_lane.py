@@ -62,6 +62,17 @@ def test_without_calls_or_readable_names_nothing_is_known_to_be_unseen() -> None
     assert main_lane_of(nameless, seen).unseen is False
 
 
+def test_declared_fallbacks_are_part_of_it() -> None:
+    fallbacks = {"model": "a", "fallbacks": ("provider/B", "never")}
+    found = lane("200@a 200@b-2026-01-31 200@c", **fallbacks)
+    assert ([call.asked.model for call in found.calls], found.bound) == (
+        ["a", "b-2026-01-31"],
+        True,
+    )
+    assert lane("200@b", **fallbacks).unseen is False
+    assert lane("200@c", **fallbacks).unseen is True
+
+
 def test_a_registered_upstream_binds_where_any_call_went_there() -> None:
     found = lane("503%openai 200%azure", upstream="openai")
     assert ([call.asked.upstream for call in found.calls], found.bound) == (["openai"], True)

@@ -149,6 +149,17 @@ lost("200+tool%openai 503%openai*2", "interrupted provider_error:503",
 lost("200+tool@a 503@a*3 200+toolless@b", "interrupted provider_error:503",
      "another model wrote the apology, without tools")  # fmt: skip
 
+# Fallbacks that the runner declared.
+fair("503@a*2 200+tool@b*3 200@b", "a declared fallback counts as reached",
+     model="a", fallbacks=("b",))  # fmt: skip
+fair("200+tool@b 200@b", "even where the first one was never asked", model="a", fallbacks=("b",))
+lost("503@a 401@b*2 200+tool@c", "main_model_failed auth:401", "another one was not declared",
+     model="a", fallbacks=("b",))  # fmt: skip
+lost("200+tool@a 402@a 529@b*3", "interrupted quota:402", "the fallback was down as well",
+     model="a", fallbacks=("b",))  # fmt: skip
+lost("404@a 429@b*2", "all_failed rate_limit:429", "neither ever answered",
+     model="a", fallbacks=("b", "c"))  # fmt: skip
+
 # Keys in rotation.
 fair("429#k1 200+tool#k2 429#k2 200+tool#k3", "each key in turn")
 lost("200+tool#k1 402#k1 402#k2 402#k3", "interrupted quota:402", "every key spent")
