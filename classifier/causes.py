@@ -118,7 +118,8 @@ def _read(answer: Answer, table: CauseTable) -> Cause:
         or _by_rows(table.broad, answer, error, status, names)
     )
     assert decision is not None  # STATUSES has a row for every status, and for none
-    return _cause(_explained(_patient(decision, answer, error, status), error), answer)
+    decision = _patient(decision, answer, error, status)
+    return _cause(_explained(decision, error, table.grammar), answer)
 
 
 def _by_rows(
@@ -183,11 +184,12 @@ def _patient(
     )
 
 
-def _explained(decision: _Decision, error: ProviderError) -> _Decision:
+def _explained(decision: _Decision, error: ProviderError, grammar: Grammar) -> _Decision:
     """Explain a rejection by the field that the error names, where nothing else does."""
-    if decision.gives is not Subcategory.REJECTED_REQUEST or decision.reason or not error.param:
+    if decision.gives is not Subcategory.REJECTED_REQUEST or decision.reason or decision.transient:
         return decision
-    return decision if decision.transient else replace(decision, reason="malformed")
+    named = error.param or (error.message and grammar.names_field(error.message))
+    return replace(decision, reason="malformed") if named else decision
 
 
 def _wait(answer: Answer, error: ProviderError) -> float | None:

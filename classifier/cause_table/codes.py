@@ -334,7 +334,22 @@ COINED: Final = (
     CauseRow(
         id="openai.invalid_prompt",
         gives=REJECTED,
-        names=names("invalid_prompt invalid_encrypted_content data_residency_mismatch"),
+        reason="content_filter",
+        names=names("invalid_prompt"),
+        source="openai/openai-python:src/openai/types/responses/response_error.py (policy)",
+    ),
+    CauseRow(
+        id="openai.encrypted_content",
+        gives=REJECTED,
+        reason="malformed",
+        names=names("invalid_encrypted_content"),
+        source="openai/openai-python:src/openai/types/responses/response_error.py",
+    ),
+    CauseRow(
+        id="openai.data_residency",
+        gives=REJECTED,
+        reason="unsupported",
+        names=names("data_residency_mismatch"),
         source="openai/openai-python:src/openai/types/responses/response_error.py",
     ),
     CauseRow(

@@ -12,6 +12,7 @@ from typing import Final
 
 from classifier.grammar.vocabulary import (
     ADVICE,
+    COINED,
     CONDITIONS,
     ECHOES,
     ECHOES_PLAIN,
@@ -34,6 +35,7 @@ WORD_CAP: Final = 60  # words of a clause; a longer one is read in pieces
 _LINK: Final = re.compile(r"\b(?:https?://|www\.)\S+")
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>")
 _OUTER: Final = re.compile(r"""\s*(["'`])([^"'`]*)\1\s*""")
+_WRAPPED: Final = re.compile(r"""["']message["']: ?(["'])(.{0,500}?)\1""")  # LiteLLM: a repr
 _QUOTED: Final = re.compile(
     r"(?<![\w])'([^'\n]{0,300})'(?!\w)|\"([^\"\n]{0,300})\"|`([^`\n]{0,300})`"
     r"|“([^”\n]{0,300})”|‘([^’\n]{0,300})’|「([^」\n]{0,300})」|《([^》\n]{0,300})》"
@@ -70,17 +72,16 @@ def split_name(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _CAMEL.findall(name[:NAME_CAP]))
 
 
-def clauses(text: str, known: frozenset[str], failures: frozenset[str]) -> Iterator[Clause]:
+def clauses(text: str, known: frozenset[str]) -> Iterator[Clause]:
     """Yield the clauses of a message, in order.
 
     Args:
         text: the provider's sentence or sentences.
-        known: Chinese words to cut at, and fields that the vocabulary names.
-        failures: words that make a snake-case word a coined name rather than a field.
+        known: words of the vocabulary, at which Chinese is cut.
     """
     words: list[str] = []
     count = 0
-    for piece in (*_pieces(_plain(text[:TEXT_CAP]), known, failures), "\n"):
+    for piece in (*_pieces(_plain(text[:TEXT_CAP]), known), "\n"):
         if piece not in _ENDS and piece not in TURNS:
             words.append(piece)
             if len(words) < WORD_CAP:
@@ -104,6 +105,7 @@ def _plain(text: str) -> str:
     text = _TAG.sub(" ", _LINK.sub(" ", text))
     if outer := _OUTER.fullmatch(text):
         text = outer[2]
+    text = _WRAPPED.sub(r". \2. ", text)
     text = _SHORT_NOT.sub(" not", text).replace("**", " ").replace("__", " ")
     return _RATIO.sub(r" per \1", _QUOTED.sub(_placeholder, text))
 
@@ -115,7 +117,7 @@ def _placeholder(quoted: re.Match[str]) -> str:
     return f" {NAME} "
 
 
-def _pieces(text: str, known: frozenset[str], failures: frozenset[str]) -> Iterator[str]:
+def _pieces(text: str, known: frozenset[str]) -> Iterator[str]:
     before = earlier = ""
     skip_line = False
     for found in _PIECE.finditer(text):
@@ -133,11 +135,11 @@ def _pieces(text: str, known: frozenset[str], failures: frozenset[str]) -> Itera
         elif piece[0] > "\u2fff":
             yield from _chinese(piece, known)
         else:
-            yield from _word(piece, known, failures)
+            yield from _word(piece, known)
         earlier, before = before, piece.lower()
 
 
-def _word(piece: str, known: frozenset[str], failures: frozenset[str]) -> Iterable[str]:
+def _word(piece: str, known: frozenset[str]) -> Iterable[str]:
     if piece[0] in "$<" or piece[0].isdigit():
         return (piece,)
     piece = piece.replace("’", "'").removesuffix("'s")
@@ -148,12 +150,17 @@ def _word(piece: str, known: frozenset[str], failures: frozenset[str]) -> Iterab
         if lowered.endswith("_id"):
             return (NAME,)
         parts = split_name(piece)
-        return parts if piece.isupper() or not failures.isdisjoint(parts) else (FIELD,)
+        return parts if piece.isupper() or not COINED.isdisjoint(parts) else (FIELD,)
     if _PATH.fullmatch(piece):
         return (FIELD,)
+    if "/" in piece:
+        joined = tuple(lowered.split("/"))
+        if joined[0] == "models":  # Google: models/gemini-1
+            return ("model", NAME)
+        return joined if known.issuperset(joined) else (NAME,)
     if "." in piece and piece == lowered:
-        return (NAME,)
-    if any(char.isdigit() for char in piece) or "/" in piece:
+        return (FIELD if piece.partition(".")[0] in PLAIN_FIELDS else NAME,)
+    if any(char.isdigit() for char in piece):
         return (NAME,)
     return (lowered,) if lowered in _BRANDS else split_name(piece)
 

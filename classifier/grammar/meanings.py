@@ -1,7 +1,7 @@
 """What a subject and a predicate in one clause mean together: an ordered table.
 
 Rows of a lower rank are tried over every clause before those of the next: money first, since it
-outranks whatever else a sentence says; what names its object next; general words last.
+outranks whatever else a sentence says; what names its object next; general words, then vague ones.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Meaning:
 
     ``beside`` are terms of which one must occur anywhere in the message, ``without`` terms of
     which none may. ``on`` are the statuses it may come with (None: inside a 200 that states none).
-    ``direct``: a subject behind a preposition does not count.
+    ``within`` is how many words may stand between them. ``direct``: a subject behind a
+    preposition does not count.
     ``any_status_named``: a name says it whatever the status is, a sentence only with ``on``.
     """
 
@@ -45,6 +46,7 @@ class Meaning:
     beside: frozenset[str] = _NO_TERMS
     without: frozenset[str] = _NO_TERMS
     on: Statuses | None = None
+    within: int = 7
     direct: bool = False
     any_status_named: bool = False
 
@@ -56,6 +58,7 @@ def _terms(words: str) -> frozenset[str]:
 MONEY: Final = 1
 SPECIFIC: Final = 2
 GENERAL: Final = 3
+VAGUE: Final = 4
 
 _SHORT: Final = _terms("per_minute per_hour rate")
 _TEMPORARY: Final = _terms("wait.short name.resource_exhausted")
@@ -66,6 +69,15 @@ _UNPAID: Final = (CLIENT | NO_STATUS | SERVER) - statuses(402)
 
 MEANINGS: Final = (
     # -- money and allotments -------------------------------------------------------------
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        reason="plan",
+        subjects=_terms("limit quota"),
+        predicates=_terms("zero"),
+        within=0,
+        without=_terms("per_minute"),
+    ),
     Meaning(
         rank=MONEY,
         gives=QUOTA,
@@ -192,10 +204,26 @@ MEANINGS: Final = (
         rank=SPECIFIC,
         gives=REJECTED,
         reason="context_length",
-        subjects=_terms("context"),
+        subjects=_terms("context content"),
         predicates=_terms("exceeded too_long"),
         without=_terms("per_minute"),
         on=_UNPAID,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=REJECTED,
+        reason="context_length",
+        subjects=_terms("token_limit"),
+        predicates=_terms("exceeded too_long"),
+        without=_terms("per_minute"),
+        on=statuses(400, 413, 422) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=RATE,
+        subjects=_terms("token_limit"),
+        predicates=_terms("exceeded"),
+        on=statuses(429),
     ),
     Meaning(
         rank=SPECIFIC,
@@ -245,7 +273,7 @@ MEANINGS: Final = (
         predicates=_terms(
             "invalid expired revoked missing suspended not_valid not_found unknown required"
             " only_for denied not_supported not_allowed not_validated failed unavailable no"
-            " violates"
+            " violates unparsed"
         ),
         any_status_named=True,
         on=statuses(400, 401, 403, 404, 422, 498) | NO_STATUS | SERVER,
@@ -344,9 +372,9 @@ MEANINGS: Final = (
     Meaning(
         rank=GENERAL,
         gives=PROVIDER,
-        subjects=_terms("server engine capacity connection memory"),
+        subjects=_terms("server engine capacity connection memory model"),
         predicates=_terms("error"),
-        on=NO_STATUS | SERVER,
+        on=statuses(424) | NO_STATUS | SERVER,
     ),
     Meaning(
         rank=GENERAL,
@@ -367,7 +395,15 @@ MEANINGS: Final = (
     Meaning(
         rank=GENERAL,
         gives=REJECTED,
-        subjects=_terms("parameter"),
+        reason="malformed",
+        subjects=_terms("field context parameter"),
+        predicates=_terms("unparsed"),
+        on=_BODY,
+    ),
+    Meaning(
+        rank=VAGUE,
+        gives=REJECTED,
+        subjects=_terms("parameter context"),
         predicates=_terms("invalid missing required expected not_valid unknown failed error"),
         on=statuses(400, 422) | NO_STATUS,
     ),

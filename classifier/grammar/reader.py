@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from classifier.grammar.clauses import TEXT_CAP, Clause, clauses, split_name
+from classifier.grammar.clauses import FIELD, TEXT_CAP, Clause, clauses, split_name
 from classifier.grammar.meanings import MEANINGS, MONEY, Meaning
 from classifier.grammar.term import Term
 from classifier.grammar.vocabulary import (
@@ -24,7 +24,6 @@ from classifier.grammar.vocabulary import (
     SUBJECTS,
 )
 
-_WITHIN: Final = 7  # words between a subject and its predicate
 _NEGATES: Final = 4  # words that a negation reaches
 _NONE_OF: Final = frozenset(["no", "without", "none", "无", "没有", "zero"])
 _BARE: Final = 3  # words of a clause that only names something
@@ -112,9 +111,7 @@ class Grammar:
         self._predicates = _Lexicon(PREDICATES, leave_out)
         self._negated = frozenset(term.id for term in PREDICATES if term.negated)
         both = self._subjects.words() | self._predicates.words()
-        chinese = {w for w in both | NEGATIONS | ADVICE | CONDITIONS if w[0] > "\u2fff"}
-        self._known = frozenset(chinese) | frozenset(w for w in both if "_" in w)
-        self._failures = self._predicates.words() | {"error", "limit"}
+        self._known = both | NEGATIONS | ADVICE | CONDITIONS
 
     def read(
         self,
@@ -141,8 +138,9 @@ class Grammar:
         for rank, group in _RANKS.items():
             rows = [row for row in group if _holds(row, present)]
             here = [row for row in rows if row.on is None or status in row.on]
-            anywhere = [row for row in rows if row.any_status_named or row in here]
-            if found := _first(said, here) or _first(named, anywhere):
+            anywhere = [r for r in rows if r.any_status_named or r.on is None or status in r.on]
+            first = _strongest if rank == MONEY else _first
+            if found := first(said, here) or first(named, anywhere):
                 return found
             if rank == MONEY and status in _PAID:
                 hints = [clause for clause in marked if clause.hint]
@@ -150,10 +148,21 @@ class Grammar:
                     return found
         return None
 
+    def names_field(self, message: str) -> bool:
+        """Whether a sentence names a field of the request, or a part such as its tool calls."""
+        return any(
+            FIELD in clause.words or self._names_part(clause.words)
+            for clause in clauses(message, self._known)
+        )
+
+    def _names_part(self, words: tuple[str, ...]) -> bool:
+        found = _scan(self._subjects, words)
+        return any(term == "field" and end - start > 1 for term, start, end in found)
+
     def _sentence(self, message: str, named: Iterable[_Marked]) -> Iterator[_Marked]:
         """Read each clause; a bare "model: x" is told by the predicate of a name."""
         borrowed = tuple(replace(p, start=0, end=0) for name in named for p in name.predicates)
-        for clause in clauses(message, self._known, self._failures):
+        for clause in clauses(message, self._known):
             marked = self._marked(clause)
             bare = not marked.predicates and 1 < len(clause.words) <= _BARE
             yield replace(marked, predicates=borrowed) if bare else marked
@@ -228,7 +237,7 @@ def _holds(row: Meaning, present: set[str]) -> bool:
 
 
 def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> Reading | None:
-    """Return the first row, in the first clause, whose subject and predicate are close."""
+    """Return what the first clause says that says something, by the first row that holds."""
     rows = tuple(rows)
     for clause in marked:
         subjects = {mark.term for mark in clause.subjects}
@@ -243,9 +252,15 @@ def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> Reading | None
     return None
 
 
+def _strongest(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> Reading | None:
+    """Return what any clause says by the first row that holds."""
+    every = tuple(marked)
+    return next((found for row in rows if (found := _first(every, (row,)))), None)
+
+
 def _pair(clause: _Marked, row: Meaning) -> tuple[str, str] | None:
     """Return the closest subject and predicate of a row in a clause."""
-    best, pair = _WITHIN + 1, None
+    best, pair = row.within + 1, None
     for subject in clause.subjects:
         if subject.term in row.subjects and not (row.direct and subject.oblique):
             for predicate in clause.predicates:

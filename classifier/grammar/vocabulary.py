@@ -159,6 +159,11 @@ SUBJECTS: Final = (
         source=_REQUESTS,
     ),
     Term(
+        id="token_limit",
+        words="token limit|tokens limit|model token limit|request size",
+        source=_REQUESTS,
+    ),
+    Term(
         id="content",
         words="content|content policy|content filter|content filtering|content management policy"
         "|policy|policies|usage policy|usage policies|usage guidelines|guideline"
@@ -190,7 +195,8 @@ SUBJECTS: Final = (
         words="\x01|field|schema|json schema|json payload|property|properties|message|messages"
         "|role"
         "|roles|tool|tools|tool call|tool calls|tool choice|function call|function calls|function"
-        "|token ids|extraneous key|unexpected key|required key|image|images|content block"
+        "|token ids|contents|chat template|character|extraneous key|unexpected key"
+        "|required key|image|images|content block"
         "|content blocks|temperature|audio format|grammar|字段|图片"
         "|data url|base64",
         source=_REQUESTS,
@@ -203,7 +209,8 @@ SUBJECTS: Final = (
     ),
     Term(
         id="feature",
-        words="feature|streaming|stream mode|stream|function calling|tool use|image input|vision"
+        words="feature|api version|streaming|stream mode|stream|function calling|tool use"
+        "|image input|vision"
         "|multimodal|embeddings|reranking|logprobs|thinking|thinking mode|reasoning"
         "|response format"
         "|structured outputs|operation|prefill|modality|audio",
@@ -247,7 +254,7 @@ PREDICATES: Final = (
         "|超过了|触发",
         source=_LIMITS,
     ),
-    Term(id="zero", words="0.0|$0|is 0|is zero|zero|of zero", source=_MONEY),
+    Term(id="zero", words="0|0.0|$0|is 0|is zero|zero|of zero", source=_MONEY),
     Term(
         id="overdue",
         words="overdue|past due|in arrears|arrears|arrearage|unpaid|outstanding|欠费|欠款|逾期",
@@ -297,7 +304,8 @@ PREDICATES: Final = (
     ),
     Term(
         id="denied",
-        words="denied|forbidden|unauthorized|refused|rejected|prohibited|无权|拒绝|not permitted",
+        words="denied|forbidden|cannot use|can not use|may not use|unauthorized|refused"
+        "|rejected|prohibited|无权|拒绝|not permitted",
         source=_KEYS,
     ),
     Term(id="failed", words="failed|fails|failure|fail|unable|could not|失败|异常", source=_KEYS),
@@ -311,10 +319,15 @@ PREDICATES: Final = (
         words="only authorized|only allowed|only access|only valid",
         source="platform.claude.com/docs/en/api/errors",
     ),
-    Term(id="unsupported", words="unsupported|not implemented|不支持|暂不支持", source=_REQUESTS),
+    Term(
+        id="unsupported",
+        words="unsupported|not implemented|不支持|暂不支持",
+        source=_REQUESTS,
+    ),
     Term(
         id="only_supports",
-        words="only support|only supports|only supported|only works",
+        words="not a multimodal|not a chat|only support|only supports|enabled only"
+        "|only supported|only works",
         source="help.aliyun.com/model-studio/error-code",
     ),
     # -- it is not there ------------------------------------------------------------------
@@ -339,7 +352,8 @@ PREDICATES: Final = (
     # -- this request ---------------------------------------------------------------------
     Term(
         id="too_long",
-        words="too long|too large|too big|longer than|larger than|greater than|more than|above"
+        words="too long|too large|maximum context length|range of input length|too big"
+        "|longer than|larger than|greater than|more than|above"
         "|too many|must be less than|must be less|must be <=|must be smaller|less than"
         "|not exceed|fewer than|smaller than|超长|过长|太长",
         only={"llamacpp": "shift is disabled"},
@@ -347,7 +361,8 @@ PREDICATES: Final = (
     ),
     Term(
         id="violates",
-        words="violat*|flagged|blocked|filtered|triggered|triggering|unsafe|inappropriate|harmful"
+        words="violat*|flagged|blocked|filtered|triggered|triggering|exists risk|high risk"
+        "|unsafe|inappropriate|harmful"
         "|sensitive|risk detection|risk detected|detected|disallowed|limited access"
         "|inspection failed"
         "|敏感|敏感内容|涉敏|不安全|违规|违反|拦截|阻止|屏蔽",
@@ -355,8 +370,13 @@ PREDICATES: Final = (
     ),
     Term(
         id="expected",
-        words="\x03|expected|must|should|unexpected|missing required|extra|parse|parsed|not match"
+        words="\x03|expected|must|should|unexpected|missing required|extra|cannot both|not match"
         "|must be|must have|must contain|should be|has to be|cannot be|unterminated|undefined",
+        source=_REQUESTS,
+    ),
+    Term(
+        id="unparsed",
+        words="parse|parsed|failed to parse|could not parse|unable to parse|deserialize|解析失败",
         source=_REQUESTS,
     ),
     # -- too fast -------------------------------------------------------------------------
@@ -436,7 +456,7 @@ PREDICATES: Final = (
     Term(id="not_valid", words="valid|correct|acceptable|accepted", negated=True, source=_KEYS),
     Term(
         id="not_allowed",
-        words="allowed|authorized|authorised|permitted|use|access|permission|permissions|entitled"
+        words="allowed|authorized|authorised|permitted|access|permission|permissions|entitled"
         "|eligible|member",
         negated=True,
         source=_KEYS,
@@ -489,3 +509,9 @@ PLAIN_FIELDS: Final = _words(
     "parameters n"
 )
 """Fields of requests that look like plain words where they are quoted."""
+
+COINED: Final = _words(
+    "error exceeded exhausted reached required insufficient invalid denied failed overdue disabled"
+    " missing expired limited depleted not"
+)
+"""Words that make ``snake_case`` in a sentence a provider's own name rather than a field's."""

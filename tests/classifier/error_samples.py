@@ -433,7 +433,16 @@ OPENAI = (
         status=400,
         body=_openai("Cannot verify.", code="invalid_encrypted_content"),
         gives=REJECTED,
-        rule="openai.invalid_prompt",
+        rule="openai.encrypted_content",
+    ),
+    Sample(
+        fact="data that must stay elsewhere",
+        upstream="openai",
+        status=400,
+        body=_openai("Elsewhere.", code="data_residency_mismatch"),
+        gives=REJECTED,
+        rule="openai.data_residency",
+        reason="unsupported",
     ),
     Sample(
         fact="an unsupported parameter has a name",
@@ -518,7 +527,7 @@ OPENAI = (
             "Your credit balance is too low."
         ),
         gives=QUOTA,
-        rule="said.quota:quota+exceeded",
+        rule="said.quota:credits+exhausted",
     ),
     Sample(
         fact="a 401 stays auth even with limit text",
@@ -739,7 +748,7 @@ ANTHROPIC = (
         status=403,
         body=_anthropic("permission_error", "Your key may not use this resource."),
         gives=AUTH,
-        rule="said.auth:key+not_allowed",
+        rule="said.auth:key+denied",
     ),
     Sample(
         fact="permission that names a model is the model's",
@@ -1035,7 +1044,7 @@ GOOGLE = (
             "Quota exceeded for metric: free_tier_requests, limit: 0, model: big-1",
         ),
         gives=QUOTA,
-        rule="said.quota:allotment+exceeded",
+        rule="said.quota:limit+zero",
         reason="plan",
     ),
     Sample(
@@ -1344,7 +1353,7 @@ BEDROCK = (
         body={"message": "You cannot use the model with that ID."},
         headers=_aws("AccessDeniedException"),
         gives=MODEL,
-        rule="said.model_not_found:model+not_allowed",
+        rule="said.model_not_found:model+denied",
         reason="no_access",
     ),
     Sample(
@@ -2001,7 +2010,7 @@ COMPATIBLE = (
             "code": 400,
         },
         gives=REJECTED,
-        rule="status.400",
+        rule="said.rejected_request:context+too_long",
     ),
     Sample(
         fact="fastapi: a route that is none",
@@ -2317,7 +2326,7 @@ COMPATIBLE = (
             code="PRECONDITION_FAILED",
         ),
         gives=QUOTA,
-        rule="said.quota:account+suspended",
+        rule="said.quota:payment+failed",
     ),
     Sample(
         fact="hugging face: the month's credits",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from classifier.grammar import GRAMMAR
-from classifier.grammar.meanings import GENERAL, MEANINGS, MONEY, SPECIFIC, Meaning
+from classifier.grammar.meanings import GENERAL, MEANINGS, MONEY, SPECIFIC, VAGUE, Meaning
 from classifier.grammar.term import Term
 from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
 from classifier.verdicts import Subcategory
@@ -45,7 +45,7 @@ def test_every_rule_fits_its_column_and_their_number_is_bounded_by_the_tables() 
 def test_money_is_tried_first_and_general_words_last() -> None:
     ranks = [row.rank for row in MEANINGS]
     assert ranks == sorted(ranks)
-    assert {MONEY, SPECIFIC, GENERAL} == set(ranks)
+    assert {MONEY, SPECIFIC, GENERAL, VAGUE} == set(ranks)
     quota = {row.rank for row in MEANINGS if row.gives is Subcategory.QUOTA}
     assert quota == {MONEY}
 
