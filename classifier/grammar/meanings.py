@@ -34,7 +34,8 @@ class Meaning:
     ``beside`` are terms of which one must occur anywhere in the message, ``without`` terms of
     which none may. ``on`` are the statuses it may come with (None: inside a 200 that states none).
     ``within`` is how many words may stand between them. ``direct``: a subject behind a
-    preposition does not count.
+    preposition does not count; ``nearest``: nor one that another subject is closer than. ``also``
+    are predicates of which the same clause must hold one more.
     ``any_status_named``: a name says it whatever the status is, a sentence only with ``on``.
     """
 
@@ -48,6 +49,8 @@ class Meaning:
     on: Statuses | None = None
     within: int = 7
     direct: bool = False
+    nearest: bool = False
+    also: frozenset[str] = _NO_TERMS
     any_status_named: bool = False
 
 
@@ -63,9 +66,11 @@ VAGUE: Final = 4
 _SHORT: Final = _terms("per_minute per_hour rate")
 _TEMPORARY: Final = _terms("wait.short name.resource_exhausted")
 _RATE_STATUSES: Final = statuses(400, 424, 429) | NO_STATUS | SERVER
+_MODEL_STATUSES: Final = statuses(400, 401, 403, 404, 410, 422) | NO_STATUS
 _BODY: Final = statuses(400, 422, 500, 501) | NO_STATUS
 _NOT_SERVER: Final = CLIENT | NO_STATUS
-_UNPAID: Final = (CLIENT | NO_STATUS | SERVER) - statuses(402)
+_ANY: Final = CLIENT | NO_STATUS | SERVER
+_UNPAID: Final = _ANY - statuses(402)
 
 MEANINGS: Final = (
     # -- money and allotments -------------------------------------------------------------
@@ -90,10 +95,14 @@ MEANINGS: Final = (
         rank=MONEY,
         gives=QUOTA,
         subjects=_terms("billing payment"),
-        predicates=_terms(
-            "required set_up suspended overdue failed invalid missing exceeded not_active"
-            " insufficient not_valid error"
-        ),
+        predicates=_terms("required set_up suspended overdue exceeded not_active insufficient"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        subjects=_terms("billing payment"),
+        predicates=_terms("failed invalid missing not_valid error"),
+        nearest=True,
     ),
     Meaning(
         rank=MONEY,
@@ -137,8 +146,18 @@ MEANINGS: Final = (
         reason="daily",
         subjects=_terms("usage quota allotment requests limit rate credits plan"),
         predicates=_terms("per_day"),
+        also=_terms("exceeded exhausted insufficient too_fast"),
         without=_terms("per_minute"),
-        on=statuses(400, 401, 402, 403, 413, 429) | NO_STATUS | SERVER,
+        on=_ANY - statuses(404),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        reason="daily",
+        subjects=_terms("usage quota allotment requests limit rate credits plan"),
+        predicates=_terms("per_day"),
+        without=_terms("per_minute"),
+        on=statuses(402, 413, 429),
     ),
     Meaning(
         rank=MONEY,
@@ -160,6 +179,7 @@ MEANINGS: Final = (
         reason="plan",
         subjects=_terms("plan"),
         predicates=_terms("expired ended required suspended exceeded not_active none_left"),
+        direct=True,
         on=statuses(400, 401, 402, 403, 429) | NO_STATUS,
     ),
     Meaning(
@@ -253,6 +273,7 @@ MEANINGS: Final = (
         rank=SPECIFIC,
         gives=AUTH,
         reason="region",
+        nearest=True,
         subjects=_terms("region"),
         predicates=_terms("unsupported not_supported not_allowed suspended not_available denied"),
         any_status_named=True,
@@ -280,21 +301,66 @@ MEANINGS: Final = (
     ),
     Meaning(
         rank=SPECIFIC,
+        gives=AUTH,
+        subjects=_terms("bare_key"),
+        predicates=_terms(
+            "invalid missing not_valid not_found unknown required only_for denied not_supported"
+            " not_allowed not_validated"
+        ),
+        any_status_named=True,
+        on=statuses(401, 403, 498),
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=AUTH,
+        subjects=_terms("bare_key"),
+        predicates=_terms("expired revoked suspended violates only_for"),
+        any_status_named=True,
+        nearest=True,
+        on=statuses(400, 401, 403, 498) | NO_STATUS,
+    ),
+    Meaning(
+        rank=SPECIFIC,
         gives=MODEL,
         subjects=_terms("model deployment engine"),
-        predicates=_terms("not_found unknown gone not_open"),
+        predicates=_terms("not_found unknown"),
+        direct=True,
+        nearest=True,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        subjects=_terms("model deployment engine"),
+        predicates=_terms("gone not_open"),
         direct=True,
     ),
     Meaning(
         rank=SPECIFIC,
         gives=MODEL,
         subjects=_terms("model deployment"),
-        predicates=_terms(
-            "invalid missing unavailable not_available not_supported unsupported not_valid"
-            " not_active no"
-        ),
+        predicates=_terms("unavailable not_available not_supported not_valid not_active no"),
         direct=True,
-        on=statuses(400, 401, 403, 404, 410, 422) | NO_STATUS,
+        nearest=True,
+        on=_MODEL_STATUSES,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        subjects=_terms("model deployment"),
+        predicates=_terms("invalid unsupported"),
+        direct=True,
+        within=2,
+        nearest=True,
+        on=_MODEL_STATUSES,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        subjects=_terms("model deployment"),
+        predicates=_terms("missing"),
+        direct=True,
+        within=1,
+        on=_MODEL_STATUSES,
     ),
     Meaning(
         rank=SPECIFIC,
@@ -318,9 +384,18 @@ MEANINGS: Final = (
         rank=GENERAL,
         gives=AUTH,
         subjects=_terms("account"),
-        predicates=_terms("suspended not_active revoked not_allowed verify denied invalid unknown"),
+        predicates=_terms("suspended not_active revoked not_allowed verify denied"),
+        nearest=True,
         any_status_named=True,
         on=_NOT_SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=AUTH,
+        subjects=_terms("account member"),
+        predicates=_terms("suspended revoked not_allowed verify denied invalid unknown"),
+        any_status_named=True,
+        on=statuses(401, 403),
     ),
     Meaning(
         rank=GENERAL,
@@ -328,7 +403,7 @@ MEANINGS: Final = (
         subjects=_terms("auth"),
         predicates=_terms(
             "failed invalid missing denied insufficient not_validated required error expired"
-            " not_allowed no suspended"
+            " not_allowed no suspended violates"
         ),
         any_status_named=True,
         on=statuses(400, 401, 403, 422, 498) | NO_STATUS,
@@ -399,6 +474,22 @@ MEANINGS: Final = (
         subjects=_terms("field context parameter"),
         predicates=_terms("unparsed"),
         on=_BODY,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=REJECTED,
+        reason="too_large",
+        subjects=_terms("field"),
+        predicates=_terms("exceeded too_long"),
+        on=statuses(400, 413, 422) | NO_STATUS,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=REJECTED,
+        reason="malformed",
+        subjects=_terms("context"),
+        predicates=_terms("missing required expected"),
+        on=statuses(400, 422) | NO_STATUS,
     ),
     Meaning(
         rank=VAGUE,

@@ -28,6 +28,7 @@ _NEGATES: Final = 4  # words that a negation reaches
 _NONE_OF: Final = frozenset(["no", "without", "none", "无", "没有", "zero"])
 _BARE: Final = 3  # words of a clause that only names something
 _MARKS: Final = 8  # subjects, and predicates, of one clause
+_JOINS: Final = frozenset(("and", "or", "和", "或"))
 _NAMES: Final = 16  # names of one error that are read
 _HOUR_S: Final = 3_600.0
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": _HOUR_S, "d": 86_400.0}
@@ -63,6 +64,7 @@ class _Marked:
     predicates: tuple[_Mark, ...]
     hint: bool = False
     name: str | None = None
+    breaks: tuple[int, ...] = ()  # where "and" and "or" stand
 
 
 class _Lexicon:
@@ -177,7 +179,8 @@ class Grammar:
             for term, start, end in islice(_scan(self._subjects, words), _MARKS)
         )
         predicates = tuple(islice(self._affirmed(words), _MARKS)) + tuple(_lacking(words, subjects))
-        return _Marked(subjects, predicates, clause.hint, name)
+        breaks = tuple(at for at, word in enumerate(words) if word in _JOINS)
+        return _Marked(subjects, predicates, clause.hint, name, breaks)
 
     def _affirmed(self, words: tuple[str, ...]) -> Iterator[_Mark]:
         """Yield predicates that report a failure: plain ones not negated, others negated."""
@@ -260,14 +263,36 @@ def _strongest(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> Reading | 
 
 def _pair(clause: _Marked, row: Meaning) -> tuple[str, str] | None:
     """Return the closest subject and predicate of a row in a clause."""
+    if row.also and all(mark.term not in row.also for mark in clause.predicates):
+        return None
     best, pair = row.within + 1, None
-    for subject in clause.subjects:
-        if subject.term in row.subjects and not (row.direct and subject.oblique):
-            for predicate in clause.predicates:
-                gap = max(predicate.start - subject.end, subject.start - predicate.end, 0)
-                if predicate.term in row.predicates and gap < best:
-                    best, pair = gap, (subject.term, predicate.term)
+    for predicate in clause.predicates:
+        if predicate.term not in row.predicates:
+            continue
+        for subject in clause.subjects:
+            if subject.term not in row.subjects or (row.direct and subject.oblique):
+                continue
+            gap = _gap(subject, predicate)
+            if gap < best and not (row.nearest and _closer(clause, predicate, gap)):
+                best, pair = gap, (subject.term, predicate.term)
     return pair
+
+
+def _gap(subject: _Mark, predicate: _Mark) -> int:
+    return max(predicate.start - subject.end, subject.start - predicate.end, 0)
+
+
+def _closer(clause: _Marked, predicate: _Mark, gap: int) -> bool:
+    """Whether another subject, neither oblique nor behind an "or", is closer to a predicate."""
+    return any(
+        _gap(other, predicate) < gap
+        for other in clause.subjects
+        if not other.oblique
+        and not any(
+            min(other.end, predicate.end) <= at < max(other.start, predicate.start)
+            for at in clause.breaks
+        )
+    )
 
 
 def _circumstances(message: str, names: tuple[str, ...], retry_after_s: float | None) -> set[str]:

@@ -110,27 +110,35 @@ SUBJECTS: Final = (
     ),
     Term(
         id="account",
-        words="account|accounts|organization|organisation|org|workspace|project|team|user|tenant"
+        words="account|accounts|organization|organisation|org|workspace|project|user account"
         "|账户|账号|用户|组织|帐号",
         source=_KEYS,
     ),
+    Term(id="member", words="user|users|team|tenant|seat", source=_KEYS),
     Term(
         id="key",
-        words="key|api key|api keys|apikey|x api key|access key|subscription key|virtual key"
-        "|secret|secret id|secret key|api token|access token|auth token|bearer token|oauth token"
-        "|authentication token|security token|token|credential|credentials|authorization header"
-        "|auth credentials|signature|密钥|令牌|签名|凭证|秘钥",
+        words="api key|api keys|apikey|x api key|access key|subscription key|virtual key"
+        "|secret id|secret key|api token|access token|auth token|bearer token|oauth token"
+        "|authentication token|security token|credential|credentials|auth credentials"
+        "|authorization header|密钥|令牌|签名|凭证|秘钥",
         source=_KEYS,
+    ),
+    Term(
+        id="bare_key",
+        words="key|keys|token|secret|signature",
+        source="a key of a JSON object and a token of a grammar are no credentials",
     ),
     Term(
         id="auth",
         words="authentication|authorization|auth|login|permission|permissions|access|scopes"
+        "|organization policy|org policy|organization policy constraint"
+        "|service control policy|access policy"
         "|身份验证|鉴权|认证|权限|authenticate|auth failure|authenticated",
         source=_KEYS,
     ),
     Term(
         id="region",
-        words="country|countries|region|regions|territory|territories|location|user location"
+        words="country|countries|region|regions|territory|territories|user location|your location"
         "|地区|国家|区域",
         source=_KEYS,
     ),
@@ -209,7 +217,8 @@ SUBJECTS: Final = (
     ),
     Term(
         id="feature",
-        words="feature|api version|streaming|stream mode|stream|function calling|tool use"
+        words="feature|api version|thinking budget|reasoning budget|streaming|stream mode"
+        "|stream|function calling|tool use"
         "|image input|vision"
         "|multimodal|embeddings|reranking|logprobs|thinking|thinking mode|reasoning"
         "|response format"

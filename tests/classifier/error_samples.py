@@ -748,7 +748,7 @@ ANTHROPIC = (
         status=403,
         body=_anthropic("permission_error", "Your key may not use this resource."),
         gives=AUTH,
-        rule="said.auth:key+denied",
+        rule="said.auth:bare_key+denied",
     ),
     Sample(
         fact="permission that names a model is the model's",
@@ -765,7 +765,7 @@ ANTHROPIC = (
         status=404,
         body=_anthropic("not_found_error", "model: no-such-model"),
         gives=MODEL,
-        rule="said.model_not_found:model+missing",
+        rule="said.model_not_found:model+no",
     ),
     Sample(
         fact="a 404 about something else is no missing model",

@@ -24,7 +24,7 @@ def _first(term: Term) -> str:
 def test_rows_name_terms_that_exist() -> None:
     subjects = {name for row in MEANINGS for name in row.subjects}
     predicates = {name for row in MEANINGS for name in row.predicates} - {"no"}
-    anywhere = {name for row in MEANINGS for name in (*row.beside, *row.without)}
+    anywhere = {name for row in MEANINGS for name in (*row.beside, *row.without, *row.also)}
     assert sorted(subjects - SAID_OF.keys()) == []
     assert sorted(predicates - SAID.keys()) == []
     assert sorted(anywhere - SAID_OF.keys() - SAID.keys() - CIRCUMSTANCES) == []
@@ -61,7 +61,9 @@ def test_every_row_decides_some_sentence(row: Meaning) -> None:
     for subject in sorted(row.subjects):
         for predicate in sorted(row.predicates - {"no"}):
             for beside in circumstances or [""]:
-                said = f"the {_first(SAID_OF[subject])} {_first(SAID[predicate])}; {beside} {named}"
+                more = " ".join(_first(SAID[name]) for name in sorted(row.also)[:1])
+                core = f"{_first(SAID_OF[subject])} {_first(SAID[predicate])} {more}"
+                said = f"the {core}; {beside} {named}"
                 for status in {statuses[0], statuses[-1]}:
                     wait = 5.0 if "wait.short" in row.beside else None
                     found = GRAMMAR.read(said, (), status=status, retry_after_s=wait)
