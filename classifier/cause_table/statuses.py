@@ -56,6 +56,7 @@ STATUSES: Final = (
         source="learn.microsoft.com/azure/ai-services/openai/concepts/model-retirements",
     ),
     CauseRow(id="status.413", gives=REJECTED, reason="too_large", on=statuses(413), source=HTTP),
+    CauseRow(id="status.415", gives=REJECTED, reason="unsupported", on=statuses(415), source=HTTP),
     CauseRow(id="status.429", gives=RATE, on=statuses(429), source=HTTP),
     CauseRow(
         id="groq.498",

@@ -81,7 +81,10 @@ def clauses(text: str, known: frozenset[str]) -> Iterator[Clause]:
     """
     words: list[str] = []
     count = 0
-    for piece in (*_pieces(_plain(text[:TEXT_CAP]), known), "\n"):
+    pieces = [*_pieces(_plain(text[:TEXT_CAP]), known), "\n"]
+    for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
+        if piece == "," and after == "which":
+            continue
         if piece not in _ENDS and piece not in TURNS:
             words.append(piece)
             if len(words) < WORD_CAP:

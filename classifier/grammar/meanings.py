@@ -89,6 +89,7 @@ MEANINGS: Final = (
         subjects=_terms("balance credits"),
         predicates=_terms(
             "insufficient exhausted exceeded zero overdue required none_left no ended expired"
+            " missing"
         ),
     ),
     Meaning(
@@ -103,6 +104,7 @@ MEANINGS: Final = (
         subjects=_terms("billing payment"),
         predicates=_terms("failed invalid missing not_valid error"),
         nearest=True,
+        on=_NOT_SERVER,
     ),
     Meaning(
         rank=MONEY,
@@ -165,6 +167,7 @@ MEANINGS: Final = (
         reason="plan",
         subjects=_terms("usage allotment"),
         predicates=_terms("exceeded exhausted insufficient ended expired no none_left error"),
+        without=_terms("per_minute"),
     ),
     Meaning(
         rank=MONEY,
@@ -338,7 +341,9 @@ MEANINGS: Final = (
         rank=SPECIFIC,
         gives=MODEL,
         subjects=_terms("model deployment"),
-        predicates=_terms("unavailable not_available not_supported not_valid not_active no"),
+        predicates=_terms(
+            "unavailable not_available not_supported not_valid not_active suspended no"
+        ),
         direct=True,
         nearest=True,
         on=_MODEL_STATUSES,
@@ -386,6 +391,7 @@ MEANINGS: Final = (
         subjects=_terms("account"),
         predicates=_terms("suspended not_active revoked not_allowed verify denied"),
         nearest=True,
+        direct=True,
         any_status_named=True,
         on=_NOT_SERVER,
     ),

@@ -157,7 +157,8 @@ SUBJECTS: Final = (
     Term(id="endpoint", words="endpoint|接入点", source=_MODELS),
     Term(
         id="context",
-        words="context|context length|context window|context size|maximum context length"
+        words="context|conversation|context length|context window|context size"
+        "|maximum context length"
         "|available context size|context limit|model context length|prompt|prompts|prompt length"
         "|prompt tokens|input|inputs|input length|input tokens|input token|input token count"
         "|token count|number of tokens|number of input tokens|sequence|sequence length"
@@ -203,7 +204,8 @@ SUBJECTS: Final = (
         words="\x01|field|schema|json schema|json payload|property|properties|message|messages"
         "|role"
         "|roles|tool|tools|tool call|tool calls|tool choice|function call|function calls|function"
-        "|token ids|contents|chat template|character|extraneous key|unexpected key"
+        "|file|files|file format|pdf|document|documents|token ids|contents"
+        "|chat template|character|extraneous key|unexpected key"
         "|required key|image|images|content block"
         "|content blocks|temperature|audio format|grammar|字段|图片"
         "|data url|base64",
@@ -372,7 +374,7 @@ PREDICATES: Final = (
         id="violates",
         words="violat*|flagged|blocked|filtered|triggered|triggering|exists risk|high risk"
         "|unsafe|inappropriate|harmful"
-        "|sensitive|risk detection|risk detected|detected|disallowed|limited access"
+        "|sensitive|risk detection|risk detected|detected|disallowed|limited access|intervened"
         "|inspection failed"
         "|敏感|敏感内容|涉敏|不安全|违规|违反|拦截|阻止|屏蔽",
         source=_CONTENT,
@@ -455,7 +457,12 @@ PREDICATES: Final = (
         negated=True,
         source=_MODELS,
     ),
-    Term(id="not_supported", words="supported|recognized|recognised", negated=True, source=_MODELS),
+    Term(
+        id="not_supported",
+        words="supported|recognized|recognised|known",
+        negated=True,
+        source=_MODELS,
+    ),
     Term(
         id="lacks",
         words="support|supports|implemented|handle|handles",

@@ -2621,6 +2621,15 @@ STATUSES = (
         reason="too_large",
     ),
     Sample(
+        fact="a body of a type that the route does not take",
+        upstream="openai",
+        status=415,
+        body="",
+        gives=REJECTED,
+        rule="status.415",
+        reason="unsupported",
+    ),
+    Sample(
         fact="a 429 without a body",
         upstream="cerebras",
         status=429,
