@@ -47,6 +47,24 @@ COINED: Final = (
         source=QWEN + " (429: TPM reached, in spite of its name; recovers within a minute)",
     ),
     CauseRow(
+        id="openai.insufficient_quota",
+        gives=QUOTA,
+        names=names("insufficient_quota"),
+        source=OPENAI_CODES,
+    ),
+    CauseRow(
+        id="moonshot.exceeded_quota",
+        gives=QUOTA,
+        names=names("exceeded_current_quota_error"),
+        source="platform.moonshot.ai/docs/api/chat#error-codes",
+    ),
+    CauseRow(
+        id="bedrock.service_quota",
+        gives=QUOTA,
+        names=names("servicequotaexceededexception"),
+        source=BOTOCORE,
+    ),
+    CauseRow(
         id="openai.spend_limit",
         gives=QUOTA,
         reason="spend_limit",

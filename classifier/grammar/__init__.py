@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from classifier.grammar.reader import Grammar, Reading, stated_wait
+from classifier.grammar.reader import ErrorReading, Grammar, stated_wait
 
 GRAMMAR: Final = Grammar()
 """The whole vocabulary."""
 
-__all__ = ["GRAMMAR", "Grammar", "Reading", "stated_wait"]
+__all__ = ["GRAMMAR", "ErrorReading", "Grammar", "stated_wait"]

@@ -40,7 +40,7 @@ _WAIT: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ErrorReading:
     """The row that holds, which subject and predicate met, and the name that says it, if any."""
 
     meaning: Meaning
@@ -122,7 +122,7 @@ class Grammar:
         *,
         status: int | None,
         retry_after_s: float | None = None,
-    ) -> Reading | None:
+    ) -> ErrorReading | None:
         """Return the first row that a clause or a name supports, or None.
 
         Args:
@@ -239,7 +239,7 @@ def _holds(row: Meaning, present: set[str]) -> bool:
     )
 
 
-def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> Reading | None:
+def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReading | None:
     """Return what the first clause says that says something, by the first row that holds."""
     rows = tuple(rows)
     for clause in marked:
@@ -251,11 +251,11 @@ def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> Reading | None
             if pair := _pair(clause, row):
                 where = "said" if clause.name is None else "named"
                 rule = f"{where}.{row.gives.value}:{pair[0]}+{pair[1]}"
-                return Reading(meaning=row, rule=rule, name=clause.name)
+                return ErrorReading(meaning=row, rule=rule, name=clause.name)
     return None
 
 
-def _strongest(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> Reading | None:
+def _strongest(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReading | None:
     """Return what any clause says by the first row that holds."""
     every = tuple(marked)
     return next((found for row in rows if (found := _first(every, (row,)))), None)

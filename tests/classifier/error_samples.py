@@ -273,7 +273,7 @@ OPENAI = (
             code="insufficient_quota",
         ),
         gives=QUOTA,
-        rule="said.quota:quota+exceeded",
+        rule="openai.insufficient_quota",
         code="insufficient_quota",
     ),
     Sample(
@@ -633,7 +633,7 @@ OPENAI_IN_BAND = (
         status=200,
         body=_openai("No money.", type="insufficient_quota", code="insufficient_quota"),
         gives=QUOTA,
-        rule="said.quota:balance+no",
+        rule="openai.insufficient_quota",
     ),
     Sample(
         fact="an error that names nothing inside a 200 is the provider's",
@@ -1448,7 +1448,7 @@ BEDROCK = (
         body={"message": "Over quota."},
         headers=_aws("ServiceQuotaExceededException"),
         gives=QUOTA,
-        rule="said.quota:quota+exceeded",
+        rule="bedrock.service_quota",
     ),
     Sample(
         fact="a malformed request",
@@ -2192,7 +2192,7 @@ COMPATIBLE = (
         status=429,
         body=_openai("Add funds.", type="exceeded_current_quota_error"),
         gives=QUOTA,
-        rule="named.quota:quota+exceeded",
+        rule="moonshot.exceeded_quota",
     ),
     Sample(
         fact="moonshot: an engine under load is a 429 and the provider's",

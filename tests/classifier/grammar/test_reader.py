@@ -198,7 +198,7 @@ LOOKALIKES = (
     (
         503,
         PROVIDER,
-        "upstream connect error or disconnect/reset before headers. reset reason: connection failure",
+        "upstream connect error or disconnect/reset before headers. reason: connection failure",
     ),
     (503, PROVIDER, "Service Unavailable: the backend pool has no healthy members"),
     (504, PROVIDER, "Gateway Time-out"),
