@@ -6,6 +6,7 @@ No provider is named: whoever serves a known path uses its dialect.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -167,9 +168,15 @@ _PROBES: Final = re.compile(
 )
 # The model or deployment that a path names: Gemini and Vertex, Azure, Bedrock, Workers AI.
 _MODELS: Final = re.compile(
-    r"/models/([^/:]+):[a-zA-Z]+$|/deployments/([^/]+)/|/model/(.+)/[a-z-]+$|/engines/([^/]+)/"
+    r"/models/([^/:]+):[a-zA-Z]+$|/deployments/([^/]+)/|/model/(.+)/[a-z-]+$|/engines/([^/]+)/",
+    re.IGNORECASE,
 )
 _RESPONSE_ID: Final = re.compile(r"/responses/([^/]+)(?:/cancel)?$")
+# A path that every server reads alike: what else is in it stands in a model's name.
+_PLAIN: Final = re.compile(r"(?:[\w/.~@:+,=$!*'()&-]|%(?:20|2[BDFbdf]|3[Aa]|40))*", re.ASCII)
+_DECODINGS: Final = 3
+_END_OF_PATH: Final = re.compile(r"[?#\x00]")
+_AROUND_SEGMENT: Final = re.compile(r"^[\x00-\x20\x7f]+|[\x00-\x20\x7f]+$")
 _OPAQUE: Final = Route(dialect=opaque.OPAQUE, api="opaque", kind=_OTHER)
 _PROBED: Final = Route(dialect=opaque.OPAQUE, api="probe", kind=_PROBE)
 _UPGRADE: Final = Route(dialect=opaque.OPAQUE, api="websocket", kind=_PROBE)
@@ -193,12 +200,49 @@ def route(method: str, path: bytes) -> Route:
         return _PROBED
     if method == UPGRADE:
         return _UPGRADE
-    text = re.sub("//+", "/", path.decode("latin-1")).rstrip("/")
-    for row in _ROWS.get(method, ()):
-        if row.suffix.search(text):
-            return _route(row, text)
+    raw = path.decode("latin-1")
+    text = re.sub("//+", "/", raw).rstrip("/")
+    rows = _ROWS.get(method, ())
+    if _PLAIN.fullmatch(text):
+        for row in rows:
+            if row.suffix.search(text):
+                return _route(row, text)
     lists = method not in ("POST", WEBSOCKET) and _PROBES.search(text)
-    return _PROBED if lists else _OPAQUE
+    return _respelled(rows, raw, text) or (_PROBED if lists else _OPAQUE)
+
+
+def _respelled(rows: Sequence[_RouteRow], path: str, text: str) -> Route | None:
+    """Look up a path that a server may read as another one than is written.
+
+    A call to a model that is spelled so still counts as one: the most lenient reading wins.
+    """
+    lenient = canonical(path)
+    for spelling in (lenient, text):
+        for row in rows:
+            if re.search(row.suffix.pattern, spelling, re.IGNORECASE):
+                return _route(row, spelling)
+    return None
+
+
+def canonical(path: str) -> str:
+    """Return a path as the most lenient server reads it, but for the case of its letters.
+
+    Percent-encoding is undone, also where it was done more than once; path parameters
+    (``;a=b``, RFC 3986 §3.3), empty segments, ``.`` and ``..`` are removed; a backslash is a
+    slash; a query, fragment or NUL inside ends the path; blanks and control characters around a
+    segment are dropped.
+    """
+    for _ in range(_DECODINGS):
+        path = unquote(path, "latin-1")
+    path = _END_OF_PATH.split(path, maxsplit=1)[0]
+    segments: list[str] = []
+    for segment in path.replace("\\", "/").split("/"):
+        name = _AROUND_SEGMENT.sub("", segment.partition(";")[0])
+        if name == "..":
+            del segments[-1:]
+        elif name not in ("", "."):
+            segments.append(name)
+    return "/" + "/".join(segments)
 
 
 def _route(row: _RouteRow, path: str) -> Route:

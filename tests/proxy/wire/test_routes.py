@@ -148,6 +148,49 @@ def test_some_paths_ask_for_a_stream(path: str, streams: bool) -> None:
     assert routes.route("POST", path.encode()).streams is streams
 
 
+SPELLINGS = {
+    "/v1/chat/completion%73": "openai.chat",
+    "/v1/chat/%63%6F%6d%70letions": "openai.chat",
+    "/v1/chat/completion%2573": "openai.chat",
+    "/v1/chat%2Fcompletions": "openai.chat",
+    "/v1/chat%5Ccompletions": "openai.chat",
+    "/v1/chat\\completions": "openai.chat",
+    "/v1/chat/completions;a=b": "openai.chat",
+    "/v1/chat;a=b/completions%3Bc": "openai.chat",
+    "/v1/Chat/COMPLETIONS": "openai.chat",
+    "/v1//chat///completions//": "openai.chat",
+    "/v1/chat/./completions/x/..": "openai.chat",
+    "/v1/chat/completions%20": "openai.chat",
+    "/v1/chat/completions%00.txt": "openai.chat",
+    # What a server may cut off cannot make a call to a model look like counting.
+    "/v1/chat/completions#/messages/count_tokens": "openai.chat",
+    "/v1/chat/completions%3F/messages/count_tokens": "openai.chat",
+    "/v1/message%73": "anthropic.messages",
+    "/v1/RESPONSES": "openai.responses",
+    "/v1beta/models/Gemini-X%3AgenerateContent": "gemini.generateContent",
+    "/v1beta/models/Gemini-X:GENERATECONTENT": "gemini.generateContent",
+    "/api/cha%74": "ollama.chat",
+}
+
+
+def test_a_path_is_read_however_it_is_spelled() -> None:
+    for path, api in SPELLINGS.items():
+        route = routes.route("POST", path.encode())
+        assert (route.api, route.kind) == (api, Kind.INFERENCE), path
+
+
+def test_a_model_keeps_its_spelling_where_the_path_has_another() -> None:
+    assert routes.route("POST", b"/v1beta/models/Gemini-X:GENERATEcontent").model == "Gemini-X"
+    assert routes.route("POST", b"/openai/Deployments/D-1/chat/completion%73").model == "D-1"
+
+
+def test_what_is_no_call_to_a_model_is_none_in_any_spelling() -> None:
+    for path in ("/v1/files;a=b", "/v1/FILES", "/v1/messages/batche%73", "/v1/%2e%2e/batches"):
+        assert routes.route("POST", path.encode()).kind is Kind.ACTIVITY, path
+    for path in ("/v1/fine_tuning/job%73", "/v1/VECTOR_STORES", "/v1/assistants;a=b"):
+        assert routes.route("POST", path.encode()).kind is Kind.OTHER, path
+
+
 @given(st.text(max_size=8), st.binary(max_size=60))
 def test_any_path_has_a_route(method: str, path: bytes) -> None:
     assert routes.route(method, path).api
