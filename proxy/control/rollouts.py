@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
-from urllib.parse import quote
 
 from classifier import breakers
 from classifier.records import RolloutRecord
+from proxy.control.grants import grant
 from proxy.control.judge import Judge
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import PAGE, Queries, unknown_rollout
@@ -93,14 +94,23 @@ class RolloutService:
         drilled = request.fault is not None
         if drilled:
             self._changed(rollout_id)
-        urls = self._base_urls(rollout_id, public_url, proven=drilled or self._proof_required)
+        access = partial(
+            grant,
+            self._keyring,
+            self._upstreams,
+            rollout_id,
+            public_url=public_url,
+            proven=drilled or self._proof_required,
+        )
+        agents = access()
         return models.RolloutRegistered(
             id=rollout_id,
-            key=self._keyring.mint(rollout_id),
+            key=agents.key,
             admitted=registered.skipped is None,
             error=registered.skipped,
-            base_urls=urls,
-            env=_env(urls, self._upstreams),
+            base_urls=agents.base_urls,
+            env=agents.env,
+            roles={role: access(role=role) for role in request.roles},
         )
 
     async def require_registered(self, rollout_id: str) -> None:
@@ -212,17 +222,6 @@ class RolloutService:
             fault=as_json(request.fault.model_dump()) if request.fault is not None else None,
         )
 
-    def _base_urls(self, rollout_id: str, public_url: str, *, proven: bool) -> dict[str, str]:
-        """Map upstreams to base URLs; a proven call is looked up in every process at once."""
-        segment = quote(rollout_id, safe="")
-        if proven:
-            segment += "~" + self._keyring.secret_of(rollout_id)
-        return {
-            name: f"{public_url}/r/{segment}/{name}{upstream.base_path}"
-            for name, upstream in self._upstreams.items()
-            if upstream.url is not None
-        }
-
 
 def _attributes(outcome: models.OutcomeRequest) -> dict[str, Any]:
     """Return the attributes of a registration that an outcome states, as columns."""
@@ -263,16 +262,6 @@ def _other_attributes(rollout_id: str) -> Refusal:
     return Refusal(
         409, "rollout_exists", f"rollout {rollout_id!r} already exists with different attributes"
     )
-
-
-def _env(urls: Mapping[str, str], upstreams: Mapping[str, Upstream]) -> dict[str, str]:
-    """Map the environment variables of common agents to base URLs."""
-    return {
-        variable: urls[name]
-        for name, upstream in upstreams.items()
-        for variable in upstream.env
-        if name in urls
-    }
 
 
 def _known_upstream(name: str | None, upstreams: Mapping[str, Upstream]) -> str | None:

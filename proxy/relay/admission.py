@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from classifier.records import Kind
 from proxy.routing.errors import Refusal
-from proxy.routing.target import AGENT, Target
+from proxy.routing.rollout_keys import AGENT
+from proxy.routing.target import Target
 from proxy.wire import routes
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ _STATES_LIMIT = 100_000  # rollouts remembered; a bound, not a policy
 class AccessState:
     """One rollout's access, and its fault, as they are stored.
 
-    ``ends_at``: from when its key and secret open nothing, in epoch seconds. ``upstream``:
-    the only one they open; None is any. ``fault``: what its agent is drilled with.
+    ``ends_at``: from when its keys and secrets open nothing, in epoch seconds. ``upstream``:
+    the only one that its agent's open; None is any. ``fault``: what its agent is drilled with.
     """
 
     ends_at: float | None = None
@@ -103,7 +104,7 @@ class Access:
                 "rollout_ended",
                 "this rollout has ended: its key and its base_url open nothing any more",
             )
-        if state.upstream not in (None, target.upstream.name):
+        if target.role == AGENT and state.upstream not in (None, target.upstream.name):
             raise Refusal(
                 403,
                 "upstream_not_allowed",

@@ -25,7 +25,9 @@ class Relay:
 
     def __init__(self, context: RelayContext) -> None:
         self._context = context
-        self._addresses = Addresses(context.upstreams, context.keyring)
+        self._addresses = Addresses(
+            context.upstreams, context.keyring, proof_required=context.proof_required
+        )
 
     def claims(self, scope: Scope) -> bool:
         """Whether this request is an agent's."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from classifier.records import Attribution
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.rollout_keys import AGENT, Keyring
 from proxy.routing.upstreams import Upstream, normalised
 
 ROLLOUT_MAX = 200  # characters, contract §1
@@ -27,8 +27,6 @@ _TARGET_BYTES = re.compile(rb"[\x21-\x7e]*\Z")
 
 # Longer paths are not cached: they hardly repeat, and would fill the memory.
 CACHED_BYTES = 2048
-
-AGENT = "agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +86,19 @@ class Addresses:
     Arguments:
         upstreams: all there are, by name.
         keyring: checks rollouts' secrets and keys.
+        proof_required: a role, too, must be proven; who does not prove one is the agent.
     """
 
-    def __init__(self, upstreams: Mapping[str, Upstream], keyring: Keyring) -> None:
+    def __init__(
+        self,
+        upstreams: Mapping[str, Upstream],
+        keyring: Keyring,
+        *,
+        proof_required: bool = False,
+    ) -> None:
         self._upstreams = upstreams
         self._keyring = keyring
+        self._proof_required = proof_required
         self._by_path = lru_cache(maxsize=4096)(self._of_path)
 
     def read(self, raw_path: bytes, query: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Target:
@@ -103,48 +109,62 @@ class Addresses:
         if raw_path.startswith(b"/r/") or raw_path == b"/r":
             cached = len(raw_path) + len(query) + len(minted or b"") < CACHED_BYTES
             return (self._by_path if cached else self._of_path)(raw_path, query, minted, role)
-        return self._target(
-            _header_identity(by_name, minted, self._keyring), None, role, raw_path, query
-        )
+        return self._target(_header_identity(by_name, minted, self._keyring), role, raw_path, query)
 
     def _of_path(
         self, raw_path: bytes, query: bytes, minted: bytes | None, role: bytes | None
     ) -> Target:
-        who, rest = _path_identity(raw_path[3:], minted, self._keyring)
-        named, rest = _path_role(rest)
-        return self._target(who, named, role, rest, query)
+        segment, slash, rest = raw_path[3:].partition(b"/")
+        named, rest = _path_role(slash + rest)
+        claimed = named.encode() if named is not None else role
+        who = _path_identity(segment, minted, claimed, self._keyring)
+        return self._target(who, claimed, rest, query)
 
-    def _target(
-        self, who: _Identity, named: str | None, role: bytes | None, rest: bytes, query: bytes
-    ) -> Target:
+    def _target(self, who: _Identity, claimed: bytes | None, rest: bytes, query: bytes) -> Target:
         upstream, path = _upstream(rest, self._upstreams)
         return Target(
             rollout_id=who.rollout_id,
             upstream=upstream,
-            role=named or _header_role(role),
+            role=self._role(who, claimed),
             path=_forwardable(path, query),
             query=query,
             attribution=who.attribution,
             proven=who.proven,
         )
 
+    def _role(self, who: _Identity, claimed: bytes | None) -> str:
+        named = None if claimed is None else _checked_role(claimed.decode("latin-1"))
+        if self._proof_required:
+            return who.role or AGENT
+        return named or who.role or AGENT
+
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
+    """Whose call it is; ``role`` is the one that a secret or a key proves."""
+
     rollout_id: str
     attribution: Attribution
     proven: bool
+    role: str | None = None
 
 
-def _path_identity(path: bytes, minted: bytes | None, keyring: Keyring) -> tuple[_Identity, bytes]:
-    segment, slash, rest = path.partition(b"/")
+def _path_identity(
+    segment: bytes, minted: bytes | None, claimed: bytes | None, keyring: Keyring
+) -> _Identity:
     named = _decoded(segment)
     bare, tilde, secret = named.rpartition("~")
-    if tilde and keyring.opens(bare, secret):
-        return _Identity(checked_rollout(bare), Attribution.PATH, True), slash + rest
+    if tilde:
+        if keyring.opens(bare, secret):
+            return _Identity(checked_rollout(bare), Attribution.PATH, True)
+        role = "" if claimed is None else claimed.decode("latin-1")
+        if role and keyring.opens(bare, secret, role):
+            return _Identity(checked_rollout(bare), Attribution.PATH, True, role)
     rollout_id = checked_rollout(named)
-    proven = minted is not None and keyring.rollout_of(minted.decode("latin-1")) == rollout_id
-    return _Identity(rollout_id, Attribution.PATH, proven), slash + rest
+    holder = None if minted is None else keyring.holder_of(minted.decode("latin-1"))
+    if holder is None or holder[0] != rollout_id:
+        return _Identity(rollout_id, Attribution.PATH, False)
+    return _Identity(rollout_id, Attribution.PATH, True, holder[1])
 
 
 def _path_role(path: bytes) -> tuple[str | None, bytes]:
@@ -154,18 +174,14 @@ def _path_role(path: bytes) -> tuple[str | None, bytes]:
     return _checked_role(_decoded(role)), slash + rest
 
 
-def _header_role(value: bytes | None) -> str:
-    return AGENT if value is None else _checked_role(value.decode("latin-1"))
-
-
 def _header_identity(
     headers: Mapping[bytes, bytes], minted: bytes | None, keyring: Keyring
 ) -> _Identity:
     if minted is not None:
-        rollout_id = keyring.rollout_of(minted.decode("latin-1"))
-        if rollout_id is None:
+        holder = keyring.holder_of(minted.decode("latin-1"))
+        if holder is None:
             raise Refusal(401, "unknown_key", "this truezero key is not valid here")
-        return _Identity(rollout_id, Attribution.MINTED_KEY, True)
+        return _Identity(holder[0], Attribution.MINTED_KEY, True, holder[1])
     named = headers.get(dress.ROLLOUT_HEADER)
     if named is not None:
         return _Identity(checked_rollout(_text(named)), Attribution.HEADER, False)

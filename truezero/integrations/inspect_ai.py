@@ -19,7 +19,6 @@ Scorer = Callable[[Any, Any], Awaitable[Any]]
 # The proxy reads a rollout's key from any provider's key header. OpenAI's, Anthropic's and
 # Google's clients do not use this one, and keep their own key in theirs.
 _KEY_HEADER = "api-key"
-_ROLE_HEADER = "x-truezero-role"
 _JUDGE = "judge"
 
 # inspect_ai/scorer/_metric.py: CORRECT, INCORRECT, PARTIAL, NOANSWER.
@@ -93,6 +92,7 @@ class SampleHooks:
                 batch=data.eval_id,
                 task=f"{data.summary.id}#{data.summary.epoch}",
                 attempt=data.attempt - 1,
+                roles=[_JUDGE],
             )
         if not attempt.registered.admitted:
             raise self.stopped(attempt.registered.error or "skipped")
@@ -101,7 +101,7 @@ class SampleHooks:
         """Add the rollout's key to a call; the configuration is a copy for this call."""
         attempt = _attempt.get()
         if attempt is not None and attempt.registered is not None:
-            named = identity(attempt.registered.key, judging=attempt.scoring)
+            named = identity(attempt.registered, judging=attempt.scoring)
             data.config.extra_headers = {**(data.config.extra_headers or {}), **named}
 
     async def on_model_cache_usage(self, data: Any) -> None:
@@ -175,10 +175,9 @@ async def _unmeasured(url: str | None, token: str | None) -> str | None:
 # --- pure ----------------------------------------------------------------------------------
 
 
-def identity(key: str, *, judging: bool) -> dict[str, str]:
-    """Return the headers that identify the rollout, and whether a judge makes the call."""
-    role = {_ROLE_HEADER: _JUDGE} if judging else {}
-    return {_KEY_HEADER: key, **role}
+def identity(registered: models.RolloutRegistered, *, judging: bool) -> dict[str, str]:
+    """Return the header that identifies the rollout, and whether a judge makes the call."""
+    return {_KEY_HEADER: registered.roles[_JUDGE].key if judging else registered.key}
 
 
 def why_unmeasured(verdict: models.Verdict, *, cached_tokens: int) -> str | None:

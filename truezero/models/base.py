@@ -42,6 +42,12 @@ def _plain_json(value: dict[str, Any] | None) -> dict[str, Any] | None:
     return value
 
 
+def _not_the_agent(role: str) -> str:
+    if role == "agent":
+        raise ValueError("the agent's own access needs no role")
+    return role
+
+
 def _encodable(text: str) -> str:
     text.encode()
     return text
@@ -49,6 +55,8 @@ def _encodable(text: str) -> str:
 
 PrintableText = AfterValidator(_printable)
 Name = Annotated[str | None, Field(min_length=1, max_length=200), PrintableText]
+# As in a path: `/r/{rollout}/as/{role}/…`.
+Role = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$"), AfterValidator(_not_the_agent)]
 Count = Annotated[int | None, Field(ge=0, le=2**53)]  # what every JSON reader keeps exactly
 Ordinal = Annotated[int | None, Field(ge=0, le=2**31 - 1)]  # what both databases hold
 _MODEL = Annotated[str, Field(min_length=1, max_length=200), PrintableText]

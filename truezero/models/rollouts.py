@@ -15,6 +15,7 @@ from truezero.models.base import (
     Name,
     Ordinal,
     PrintableText,
+    Role,
     StrictRequest,
     Subcategory,
     TerminationReason,
@@ -69,9 +70,23 @@ class RolloutRequest(StrictRequest):
     upstream: Annotated[str | None, Field(min_length=1, max_length=64), PrintableText] = None
     usage_channel: Literal["proxy", "none"] = "proxy"
     metadata: JsonObject = None
+    roles: list[Role] = Field(
+        default_factory=list,
+        max_length=16,
+        description="roles beside the agent (`judge`, `user`, …) that get a key and base URLs of "
+        "their own",
+    )
     fault: Fault | None = Field(
         default=None, description="injected instead of the provider's answer, for a drill"
     )
+
+
+class RoleAccess(BaseModel):
+    """What proves a role other than the agent's; not for the agent to see."""
+
+    key: str = Field(description="API key that identifies this rollout and role, `tz-…`")
+    base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")
+    env: dict[str, str] = Field(description="variables that point common clients at the proxy")
 
 
 class RolloutRegistered(BaseModel):
@@ -83,6 +98,9 @@ class RolloutRegistered(BaseModel):
     error: str | None = Field(description="why it was not admitted: `skipped: …`")
     base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")
     env: dict[str, str] = Field(description="variables that point common agents at the proxy")
+    roles: dict[str, RoleAccess] = Field(
+        default_factory=dict, description="role → its key and base URLs"
+    )
 
 
 class OutcomeRequest(StrictRequest):

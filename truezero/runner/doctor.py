@@ -146,7 +146,7 @@ def examine(
     with _http(transport) as http:
         yield from _base_urls(environment, client.url, http)
         try:
-            rollout = client.register(metadata={"doctor": True})
+            rollout = client.register(metadata={"doctor": True}, roles=[ROLE])
         except ServiceError as error:
             yield _token(error)
             return
@@ -311,20 +311,19 @@ def _probe(
     environment: Mapping[str, str],
     http: httpx.Client,
 ) -> _Probe:
-    provider = _provider(upstream)
+    provider, access = _provider(upstream), rollout.roles[ROLE]
     key = _key(provider, environment)
-    credential = key or rollout.key
+    credential = key or access.key
     if provider.header == "authorization":
         credential = f"Bearer {credential}"
     headers = {
         provider.header: credential,
-        "x-truezero-role": ROLE,
         **dict(provider.extra),
     }
     return _Probe(
         upstream=upstream,
         provider=provider,
-        base_url=rollout.base_urls[upstream],
+        base_url=access.base_urls[upstream],
         headers=headers,
         held=key is None,
         http=http,

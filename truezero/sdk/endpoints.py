@@ -84,6 +84,7 @@ class RunFacts(LaneFacts, total=False):
 
     id: str | None
     attempt: int | None
+    roles: list[str]
 
 
 class RolloutFacts(RunFacts, total=False):

@@ -14,8 +14,10 @@ import pytest
 from proxy.store.database import Database
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.api.test_routes import ASK, Service, problem
 from tests.proxy.conftest import Services
+
+TOKEN = {"authorization": "Bearer t0ken"}
 
 
 @pytest.fixture
@@ -33,6 +35,33 @@ def test_registration_says_where_to_point_an_agent(service: Service) -> None:
     assert got["env"]["OPENAI_BASE_URL"] == got["base_urls"]["openai"]
     assert (got["admitted"], got["error"]) == (True, None)
     assert got["key"].startswith("tz-")
+
+
+def test_a_role_gets_access_of_its_own(services: Services) -> None:
+    service = services(ADMIN_TOKEN="t0ken")
+    asked = {"id": "r", "upstream": "anthropic", "roles": ["judge", "user"]}
+    got = service.http.post("/rollouts", json=asked, headers=TOKEN).json()
+    keyring = set()
+    for role, access in got["roles"].items():
+        base = access["base_urls"]["openai"]
+        assert base.endswith(f"/as/{role}/openai/v1")
+        assert access["env"]["OPENAI_BASE_URL"] == base
+        keyring |= {access["key"], base}
+        assert service.http.post(f"{base}/chat/completions", json=ASK).status_code == 200
+    assert len(keyring) == 4
+    assert got["key"] not in keyring
+    agents = got["base_urls"]["openai"].replace("/openai/v1", "/as/judge/openai/v1")
+    assert service.http.post(f"{agents}/chat/completions", json=ASK).status_code == 403, (
+        "the agent's secret opens the upstream it was registered for"
+    )
+    calls = service.http.get("/rollouts/r/exchanges", headers=TOKEN).json()["items"]
+    assert [call["role"] for call in calls] == ["judge", "user"]
+
+
+def test_a_role_that_is_none_is_refused(service: Service) -> None:
+    for roles in (["agent"], ["Judge!"], [""], ["judge"] * 17):
+        answer = service.http.post("/rollouts", json={"id": "r", "roles": roles})
+        problem(answer, 422, "invalid")
 
 
 def test_an_id_is_made_where_none_is_given(service: Service) -> None:

@@ -15,7 +15,8 @@ import pytest
 from classifier.records import Attribution
 from proxy.relay.admission import TTL_S, Access, AccessState, AccessUnknownError
 from proxy.routing.errors import Refusal
-from proxy.routing.target import AGENT, Target
+from proxy.routing.rollout_keys import AGENT
+from proxy.routing.target import Target
 from proxy.routing.upstreams import BUILT_IN
 from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem, serving
 from tests.proxy.clocks import HandTurned

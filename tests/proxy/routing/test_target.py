@@ -7,7 +7,7 @@ import pytest
 from classifier.records import Attribution
 from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
-from proxy.routing.target import Target, address, is_data_plane
+from proxy.routing.target import Addresses, Target, address, is_data_plane
 from proxy.routing.upstreams import allow_list
 
 KEYRING = Keyring(b"s" * 32)
@@ -110,6 +110,52 @@ def test_a_role_stands_in_the_path_or_in_a_header() -> None:
     assert to("/r/r1/as/judge/openai/v1/x").role == "judge"
     assert to("/r/r1/openai/v1/x", x_truezero_role="user-simulator").role == "user-simulator"
     assert to("/r/r1/as/judge/openai/v1/x", x_truezero_role="agent").role == "judge"
+
+
+def proving(path: str, **headers: str) -> Target:
+    """The target where roles must be proven: a token is set."""
+    pairs = [(k.replace("_", "-").encode(), v.encode("latin-1")) for k, v in headers.items()]
+    addresses = Addresses(UPSTREAMS, KEYRING, proof_required=True)
+    return addresses.read(path.encode(), b"", pairs)
+
+
+def test_where_proof_is_required_a_role_needs_its_own() -> None:
+    agents, judges = KEYRING.secret_of("r1"), KEYRING.secret_of("r1", "judge")
+    chat, key = "/openai/v1/x", KEYRING.mint("r1")
+    rows: tuple[tuple[str, dict[str, str], str], ...] = (
+        (f"/r/r1~{agents}{chat}", {}, "agent"),
+        (f"/r/r1~{agents}/as/judge{chat}", {}, "agent"),
+        (f"/r/r1~{agents}{chat}", {"x_truezero_role": "judge"}, "agent"),
+        (chat, {"x_api_key": key, "x_truezero_role": "judge"}, "agent"),
+        (f"/r/r1/as/judge{chat}", {"x_api_key": key}, "agent"),
+        (f"/r/r1~{judges}/as/judge{chat}", {}, "judge"),
+        (f"/r/r1~{judges}{chat}", {"x_truezero_role": "judge"}, "judge"),
+        (chat, {"x_api_key": KEYRING.mint("r1", "judge")}, "judge"),
+        (chat, {"x_api_key": KEYRING.mint("r1", "judge"), "x_truezero_role": "user"}, "judge"),
+        (f"/r/r1/as/user{chat}", {"x_api_key": KEYRING.mint("r1", "judge")}, "judge"),
+    )
+    for path, headers, role in rows:
+        target = proving(path, **headers)
+        assert (target.rollout_id, target.proven, target.role) == ("r1", True, role), path
+
+
+def test_a_roles_secret_proves_no_other_role_and_no_other_rollout() -> None:
+    judges = KEYRING.secret_of("r1", "judge")
+    for path in (
+        f"/r/r1~{judges}/openai/v1/x",
+        f"/r/r1~{judges}/as/user/openai/v1/x",
+        f"/r/r2~{judges}/as/judge/openai/v1/x",
+        f"/r/r1~{judges}/as/agent/openai/v1/x",
+    ):
+        target = proving(path)  # fmt: skip
+        assert (target.proven, target.role) == (False, "agent"), path
+
+
+def test_without_a_token_a_role_is_what_a_call_says() -> None:
+    judges = KEYRING.mint("r1", "judge")
+    assert to("/openai/v1/x", x_api_key=judges).role == "judge"
+    assert to("/openai/v1/x", x_api_key=judges, x_truezero_role="user").role == "user"
+    assert to(f"/r/r1~{KEYRING.secret_of('r1')}/as/judge/openai/v1/x").role == "judge"
 
 
 def test_a_minted_key_names_and_proves_its_rollout() -> None:
