@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,24 +21,21 @@ from pydantic import (
 
 from classifier.policy import Policy
 from proxy.routing import address_guard
-from proxy.routing.upstreams import Upstream, allow_list, normalised
-
-PREFIX = "TRUEZERO_"
-CONFIG_FILE = "truezero.toml"
+from proxy.routing.upstreams import Upstream, allow_list
+from proxy.settings_sources import (
+    PREFIX,
+    SettingsError,
+    from_environment,
+    from_file,
+    merged_tables,
+    named_file,
+)
 
 # Settings of the last release that are accepted for one more, and what to do instead.
 _DEPRECATED: Mapping[str, str] = {
     "http_client": "it has no effect, remove it",
     "retry_on_api_error": "use max_retries = 0 to disable retries",
 }
-# Variables with our prefix that only the runner's side reads.
-_RUNNERS = frozenset({"URL", "TOKEN", "CONFIG", "CORPUS"})
-_UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
-_KEY = re.compile(r"KEY_([A-Z0-9_]+)\Z")
-
-
-class SettingsError(ValueError):
-    """An invalid setting: one sentence that names it and says what is wrong."""
 
 
 class Settings(BaseModel):
@@ -245,15 +240,15 @@ def load(
     Raises:
         SettingsError: a name is unknown or a value invalid.
     """
-    file = _from_file(config or _named_file(environment))
-    env = _from_environment(environment)
+    file = from_file(config or named_file(environment))
+    env = from_environment(environment, Settings.model_fields.keys() | _DEPRECATED)
     given = {name: value for name, value in flags.items() if value is not None}
     merged = {**file, **env, **given}
     deprecated = tuple(name for name in _DEPRECATED if name in merged)
     _replace_deprecated(merged)
     for table in ("upstreams", "keys"):
         if table in file and table in env:
-            merged[table] = _merged(file[table], env[table])
+            merged[table] = merged_tables(file[table], env[table])
     try:
         settings = Settings(**merged)
     except ValidationError as error:
@@ -271,51 +266,6 @@ def _check_exposure(settings: Settings) -> None:
         )
 
 
-def _named_file(environment: Mapping[str, str]) -> Path | None:
-    if named := environment.get(PREFIX + "CONFIG"):
-        return Path(named)
-    here = Path(CONFIG_FILE)
-    return here if here.is_file() else None
-
-
-def _from_file(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        return _lower_names(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: invalid TOML: {error}") from None
-
-
-def _lower_names(table: dict[str, Any]) -> dict[str, Any]:
-    """Normalise the names of upstreams, and lift the settings below `[policy]` to the top level."""
-    if isinstance(table.get("policy"), dict):
-        table |= table.pop("policy")
-    for name in ("upstreams", "keys"):
-        if isinstance(table.get(name), dict):
-            table[name] = {normalised(key): value for key, value in table[name].items()}
-    return table
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    for variable, value in environment.items():
-        if not variable.startswith(PREFIX):
-            continue
-        name = variable.removeprefix(PREFIX)
-        if named := _UPSTREAM.match(name):
-            given.setdefault("upstreams", {})[normalised(named[1])] = {"url": value}
-        elif named := _KEY.match(name):
-            given.setdefault("keys", {})[normalised(named[1])] = value
-        elif name.lower() in Settings.model_fields or name.lower() in _DEPRECATED:
-            given[name.lower()] = value
-        elif name not in _RUNNERS:
-            raise SettingsError(f"unknown setting {variable} (README.md lists all settings)")
-    return {name: value for name, value in given.items() if value != ""}
-
-
 def _replace_deprecated(given: dict[str, Any]) -> None:
     """Remove deprecated settings; set what they stand for."""
     given.pop("http_client", None)
@@ -326,15 +276,6 @@ def _replace_deprecated(given: dict[str, Any]) -> None:
     except ValidationError as error:
         message = error.errors(include_url=False)[0]["msg"]
         raise SettingsError(f"retry_on_api_error: {message[0].lower()}{message[1:]}") from None
-
-
-def _merged(file: Any, env: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(file) if isinstance(file, dict) else {}
-    for name, change in env.items():
-        before = merged.get(name)
-        both = isinstance(before, dict) and isinstance(change, dict)
-        merged[name] = {**before, **change} if both and before is not None else change
-    return merged
 
 
 def _sentence(error: ValidationError, env: Mapping[str, Any]) -> str:

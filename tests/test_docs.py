@@ -14,7 +14,8 @@ from classifier.rules import RULES
 from classifier.warnings import WARNINGS
 from proxy.app import Application
 from proxy.routing.upstreams import BUILT_IN
-from proxy.settings import PREFIX, Settings, load
+from proxy.settings import Settings, load
+from proxy.settings_sources import PREFIX
 from proxy.store.database import Database
 
 README = Path(__file__).parent.parent / "README.md"

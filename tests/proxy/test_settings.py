@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.settings import Settings, SettingsError, load
+from proxy.settings import Settings, load
+from proxy.settings_sources import SettingsError
 
 
 def settings(

@@ -14,7 +14,8 @@ import pytest
 from prometheus_client.mmap_dict import MmapedDict
 from websockets.sync.client import connect
 
-from proxy.settings import Settings, SettingsError, load
+from proxy.settings import Settings, load
+from proxy.settings_sources import SettingsError
 from tests.fakes import answers
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.talker import Talker

@@ -12,7 +12,8 @@ import pytest
 from proxy.routing import address_guard
 from proxy.routing.address_guard import AddressGuard, GuardedAddressError, is_guarded
 from proxy.routing.upstreams import BUILT_IN, allow_list
-from proxy.settings import Settings, SettingsError, load
+from proxy.settings import Settings, load
+from proxy.settings_sources import SettingsError
 from tests.fakes import answers
 from tests.fakes.provider import Provider
 from tests.fakes.talker import Talker
