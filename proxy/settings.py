@@ -145,6 +145,17 @@ class Settings(BaseModel):
     whole_answer_s: float = Field(
         600.0, gt=0, description="the same for an answer that is not streamed, in seconds"
     )
+    caller_keys: Literal["replace", "pass"] | None = Field(
+        None,
+        description="where the operator has a key: `replace` puts it in place of whatever an agent "
+        "shows, `pass` lets an agent's own key through; defaults to `replace` with an "
+        "`admin_token`, else `pass`",
+    )
+    operator_key_paths: Literal["model_calls", "any"] = Field(
+        "model_calls",
+        description="paths that the operator's key opens: `model_calls`, or `any` (files, batches "
+        "and whatever else rollouts would share)",
+    )
     upstreams: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="additions and changes to the table of upstreams"
     )
@@ -199,6 +210,12 @@ class Settings(BaseModel):
             max_retries=self.max_retries,
             breaker_threshold=self.breaker_threshold,
         )
+
+    @property
+    def replaces_keys(self) -> bool:
+        """Whether the operator's keys take the place of what agents show."""
+        default = "pass" if self.admin_token is None else "replace"
+        return (self.caller_keys or default) == "replace"
 
     def allow_list(self) -> dict[str, Upstream]:
         """Return the upstreams that agents may reach, by name."""

@@ -18,6 +18,7 @@ from proxy.recording.spill import SpillFile
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.relay.context import CallLimits, CallRecorder, RelayContext
 from proxy.routing.limits import ConcurrencyLimiter
+from proxy.routing.operator_keys import OperatorKeys
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Upstream
 from proxy.settings import Settings
@@ -75,7 +76,19 @@ def rollout_access(database: Database) -> Access:
         with _away():
             return database.rollouts.next_drilled_call(rollout_id)
 
-    return Access(look_up=look_up, count=count, wall=time.time, clock=time.monotonic)
+    def answered(rollout_id: str, upstream: str, response_digest: str) -> bool:
+        with _away():
+            return database.calls.answered(
+                rollout_id, upstream=upstream, response_digest=response_digest
+            )
+
+    return Access(
+        look_up=look_up,
+        count=count,
+        answered=answered,
+        wall=time.time,
+        clock=time.monotonic,
+    )
 
 
 @contextlib.contextmanager
@@ -105,6 +118,7 @@ def relay_context(
     admits: Callable[[str], Awaitable[None]],
 ) -> RelayContext:
     """Return what the relays work with; ``admits`` is used if registration is required."""
+    signing = signers(environment, time.monotonic)
     return RelayContext(
         upstreams=settings.allow_list(),
         transport=transport,
@@ -117,8 +131,13 @@ def relay_context(
         limits=call_limits(settings),
         proof_required=settings.admin_token is not None,
         admits=admits if settings.require_registration else None,
-        real_keys=settings.real_keys(environment),
-        signers=signers(environment, time.monotonic),
+        operator_keys=OperatorKeys(
+            static=settings.real_keys(environment),
+            signed=frozenset(signing),
+            replace=settings.replaces_keys,
+            any_path=settings.operator_key_paths == "any",
+        ),
+        signers=signing,
         access=access,
         concurrency=ConcurrencyLimiter(
             total=settings.max_concurrent_calls or None,

@@ -79,6 +79,20 @@ class AwsSigner:
         self._threads = threads
         self._credentials = _LookUp(_aws_credentials, clock)
 
+    async def available(self) -> bool:
+        """Whether botocore finds credentials; true too for some that cannot be used."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._present)
+
+    def _present(self) -> bool:
+        try:
+            errors = import_module("botocore.exceptions")
+        except ImportError:
+            return False
+        try:
+            return self._credentials() is not None
+        except (errors.BotoCoreError, errors.ClientError, OSError, ValueError):
+            return True
+
     async def sign(
         self, *, upstream: Upstream, method: str, target: bytes, headers: Pairs, body: bytes
     ) -> Pairs:
@@ -153,8 +167,30 @@ class GoogleTokens:
     def __init__(self, threads: ThreadPoolExecutor, clock: Callable[[], float]) -> None:
         self._threads = threads
         self._credentials = _LookUp(_google_credentials, clock)
+        self._present = _LookUp(self._look_for_credentials, clock)
         self._ready: Any = None
         self._renewing = threading.Lock()
+
+    async def available(self) -> bool:
+        """Whether google-auth finds credentials; true too for some that cannot be used."""
+        if self._ready is not None:
+            return True
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._present) is not None
+
+    def _look_for_credentials(self) -> bool | None:
+        """Return True, or None: unlike the credentials' own, their absence is kept for a while."""
+        try:
+            errors = import_module("google.auth.exceptions")
+        except ImportError:
+            return None
+        try:
+            self._credentials()
+        except errors.DefaultCredentialsError:
+            return None
+        except (errors.GoogleAuthError, OSError, ValueError):
+            return True
+        return True
 
     async def sign(
         self, *, upstream: Upstream, method: str, target: bytes, headers: Pairs, body: bytes

@@ -54,6 +54,8 @@ class Access:
         look_up: a rollout's state as it is stored, None where it is unknown; called in
             threads; raises AccessUnknownError.
         count: counts one more call of a drilled rollout, in every process; likewise.
+        answered: whether a rollout was answered a response, by upstream and digest of the
+            response's id; likewise.
         wall: seconds since the epoch.
         clock: monotonic seconds.
     """
@@ -63,12 +65,14 @@ class Access:
         *,
         look_up: Callable[[str], AccessState | None],
         count: Callable[[str], int],
+        answered: Callable[[str, str, str], bool],
         wall: Callable[[], float],
         clock: Callable[[], float],
         ttl_s: float = TTL_S,
     ) -> None:
         self._look_up = look_up
         self._count = count
+        self._answered = answered
         self._wall = wall
         self._clock = clock
         self._ttl_s = ttl_s
@@ -124,6 +128,24 @@ class Access:
         except AccessUnknownError:
             return None
         return fault.kind if fault.strikes(call) else None
+
+    async def was_answered(self, target: Target, response_digest: str) -> bool:
+        """Whether a rollout was answered a response.
+
+        Raises:
+            Refusal: 503, the database does not say.
+        """
+        ask = (target.rollout_id, target.upstream.name, response_digest)
+        try:
+            async with asyncio.timeout(_LOOKUP_TIMEOUT_S):
+                return await asyncio.to_thread(self._answered, *ask)
+        except (AccessUnknownError, TimeoutError):
+            raise Refusal(
+                503,
+                "responses_unknown",
+                "whose response this is cannot be looked up now; retry after 1 s",
+                ((b"retry-after", b"1"),),
+            ) from None
 
     async def drilled(self, target: Target) -> bool:
         """Whether failures are to be played to this rollout's agent."""

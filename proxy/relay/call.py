@@ -19,10 +19,12 @@ from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.context import AgentLeft, BodyTooLarge, CallLimits, RelayContext
 from proxy.relay.download import Download
+from proxy.relay.dressing import dressed_as_operator
 from proxy.relay.progress import CallProgress, RelayState
 from proxy.relay.upload import Upload
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
+from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.unreadable import Unreadable
 from proxy.wire.usage_request import with_usage
@@ -118,15 +120,13 @@ class ProxiedCall:
     async def _request(self) -> UpstreamRequest:
         target, context, method = self._target, self._context, self._scope["method"]
         upstream, forwarded, observer = target.upstream, target.forwarded, self._progress.observer
-        headers = dress.for_upstream(
-            self._scope["headers"],
-            host=upstream.host,
-            auth=upstream.auth,
-            real_key=context.real_keys.get(upstream.name),
-        )
-        signer = context.signers.get(upstream.auth)
-        if signer is not None and dress.shows_key(headers):
-            signer = None
+        headers, signer = self._scope["headers"], None
+        if target.keys is KeyUse.OPERATORS:
+            headers, signer = dressed_as_operator(context, target, headers)
+        else:
+            headers = dress.for_upstream(
+                headers, host=upstream.host, auth=upstream.auth, real_key=None
+            )
         upload = Upload(self._receive, self._progress, self._watch, context.limits.body_bytes)
         body = await upload.receive()
         adds_usage = (upload.arriving or observer.asked_to_stream()) and usage_injection.may_inject(
@@ -222,6 +222,10 @@ class ProxiedCall:
 
 def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool) -> Call:
     headers = scope["headers"]
+    if target.keys is KeyUse.OPERATORS:
+        key: bytes | None = context.operator_keys.identity(target.upstream)
+    else:
+        key = dress.shown_key(headers)
     return Call(  # by position: a third of the time
         context.new_id(),
         target.rollout_id,
@@ -234,7 +238,7 @@ def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool
         target.query,
         target.role,
         target.attribution,
-        dress.key_digest(dress.shown_key(headers), context.salt),
+        dress.key_digest(key, context.salt),
         injected,
     )
 

@@ -14,6 +14,7 @@ from proxy.outbound.transport import Timeouts, UpstreamTransport
 from proxy.relay.admission import Access
 from proxy.routing import headers as dress
 from proxy.routing.limits import ConcurrencyLimiter
+from proxy.routing.operator_keys import OperatorKeys
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Auth, Upstream
 
@@ -43,6 +44,10 @@ class Signer(Protocol):
     """
 
     whole_body: bool
+
+    async def available(self) -> bool:
+        """Whether the service has a credential, be it one that cannot be used at the moment."""
+        ...
 
     async def sign(
         self, *, upstream: Upstream, method: str, target: bytes, headers: dress.Pairs, body: bytes
@@ -80,8 +85,8 @@ class RelayContext:
 
     ``admits`` raises a Refusal for a rollout that may not be written to; None admits all.
     ``proof_required``: a call must prove its rollout by secret or minted key.
-    ``real_keys``: upstream name → the key to put in. ``signers``: who steps in where an
-    upstream takes more than a key, and neither the caller nor ``real_keys`` has one.
+    ``operator_keys``: the keys that the proxy puts in. ``signers``: who steps in where an
+    upstream takes more than a key, and neither the caller nor ``operator_keys`` has one.
     ``access``: what a rollout's key still opens, and what its agent is drilled with.
     ``concurrency``: how many calls may be under way at once.
     """
@@ -97,7 +102,7 @@ class RelayContext:
     limits: CallLimits
     proof_required: bool = False
     admits: Callable[[str], Awaitable[None]] | None = None
-    real_keys: Mapping[str, str]
+    operator_keys: OperatorKeys = field(default_factory=OperatorKeys)
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
     access: Access | None = None
     concurrency: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)

@@ -21,10 +21,12 @@ from proxy.outbound.websocket import (
     WebSocketConnector,
     WebSocketUnreachableError,
 )
-from proxy.relay.context import RelayContext
+from proxy.relay.context import RelayContext, Signer
+from proxy.relay.dressing import dressed_as_operator
 from proxy.relay.websocket_record import WebSocketRecord
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
+from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.dialect import model_name
 
@@ -36,6 +38,7 @@ _HANDSHAKE = b"sec-websocket-"
 # (platform.openai.com/docs/guides/realtime-websocket).
 _KEY_PROTOCOL = "openai-insecure-api-key."
 _MINTED_PROTOCOL = _KEY_PROTOCOL + "tz-"
+_ACCOUNT_PROTOCOLS = (_KEY_PROTOCOL, "openai-organization.", "openai-project.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,11 @@ class UpgradeRequest:
     def shows_own_key(self) -> bool:
         """Whether the agent's own key is among the subprotocols."""
         return any(one.startswith(_KEY_PROTOCOL) for one in self.subprotocols)
+
+    @property
+    def subprotocols_without_keys(self) -> tuple[str, ...]:
+        """The subprotocols that name neither a key nor an account."""
+        return tuple(one for one in self.subprotocols if not one.startswith(_ACCOUNT_PROTOCOLS))
 
 
 class HandshakeCall:
@@ -171,27 +179,30 @@ class UpstreamHandshake:
 
     async def _dial(self) -> ClientConnection:
         upstream, context, request = self._target.upstream, self._context, self._request
-        real_key = None if request.shows_own_key else context.real_keys.get(upstream.name)
-        headers = dress.for_upstream(
-            request.headers, host=upstream.host, auth=upstream.auth, real_key=real_key
-        )
+        subprotocols = request.subprotocols
+        if self._target.keys is KeyUse.OPERATORS:
+            headers, signer = dressed_as_operator(context, self._target, request.headers)
+            if signer is not None:
+                headers = await self._signed(headers, signer)
+            if context.operator_keys.replace:
+                subprotocols = request.subprotocols_without_keys
+        else:
+            headers = dress.for_upstream(
+                request.headers, host=upstream.host, auth=upstream.auth, real_key=None
+            )
         return await self._connector.open(
             upstream,
             self._target.forwarded,
-            [pair for pair in await self._signed(headers) if not is_handshake_header(pair[0])],
-            subprotocols=request.subprotocols,
+            [pair for pair in headers if not is_handshake_header(pair[0])],
+            subprotocols=subprotocols,
             deflate=request.deflate,
             timeout_s=context.limits.connect_s,
         )
 
-    async def _signed(self, headers: dress.Pairs) -> dress.Pairs:
-        upstream = self._target.upstream
-        signer = self._context.signers.get(upstream.auth)
-        if signer is None or dress.shows_key(headers) or self._request.shows_own_key:
-            return headers
+    async def _signed(self, headers: dress.Pairs, signer: Signer) -> dress.Pairs:
         try:
             return await signer.sign(
-                upstream=upstream,
+                upstream=self._target.upstream,
                 method="GET",
                 target=self._target.forwarded,
                 headers=headers,

@@ -12,9 +12,12 @@ from proxy.relay.agent_watch import agent_connection
 from proxy.relay.call import ProxiedCall, body_too_large
 from proxy.relay.context import RelayContext
 from proxy.relay.faults.injector import FaultInjector, resetting
+from proxy.relay.operator_access import OperatorAccess
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
+from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Addresses, Target, is_data_plane
+from proxy.wire import routes
 
 if TYPE_CHECKING:
     from truezero.models import FaultKind
@@ -26,8 +29,12 @@ class Relay:
     def __init__(self, context: RelayContext) -> None:
         self._context = context
         self._addresses = Addresses(
-            context.upstreams, context.keyring, proof_required=context.proof_required
+            context.upstreams,
+            context.keyring,
+            operator_keys=context.operator_keys,
+            proof_required=context.proof_required,
         )
+        self._operator_access = OperatorAccess(context)
 
     def claims(self, scope: Scope) -> bool:
         """Whether this request is an agent's."""
@@ -67,8 +74,14 @@ class Relay:
             send = resetting(agent, send)
         return ProxiedCall(context, target, scope, receive, send, agent, injected=True)
 
-    async def _admitted(self, scope: Scope) -> tuple[Target, Access | None]:
-        """Where a call goes, and what knows its rollout's access, if that is to be looked up."""
+    async def _admitted(
+        self, scope: Scope, *, shows_own_key: bool = False
+    ) -> tuple[Target, Access | None]:
+        """Where a call goes, and what knows its rollout's access, if that is to be looked up.
+
+        Arguments:
+            shows_own_key: the caller shows one elsewhere than in a header.
+        """
         context, headers, access = self._context, scope["headers"], self._context.access
         target = self._addresses.read(scope["raw_path"], scope["query_string"], headers)
         if context.proof_required and not target.proven:
@@ -84,6 +97,11 @@ class Relay:
             await access.admit(target)
         if context.admits is not None:
             await context.admits(target.rollout_id)
+        if target.keys is not KeyUse.CALLERS:
+            method = scope.get("method", routes.UPGRADE)
+            target = await self._operator_access.settled(
+                target, method, headers, shows_own_key=shows_own_key
+            )
         length = dress.named(headers).get(b"content-length")
         if length is not None and int(length) > context.limits.body_bytes:
             raise body_too_large(context.limits)

@@ -46,7 +46,9 @@ class WebSocketRelay(Relay):
         """Relay one socket, or answer why not."""
         context, request = self._context, UpgradeRequest.of(scope)
         try:
-            target, access = await self._admitted({**scope, "headers": request.headers})
+            target, access = await self._admitted(
+                {**scope, "headers": request.headers}, shows_own_key=request.shows_own_key
+            )
             if access is not None and await access.drilled(target):
                 raise _drilled()
             context.concurrency.acquire(target.rollout_id)

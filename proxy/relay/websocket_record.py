@@ -9,6 +9,7 @@ from proxy.capture.call import Call
 from proxy.capture.websocket import CallChanges
 from proxy.relay.context import RelayContext
 from proxy.routing import headers as dress
+from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Target
 
 
@@ -40,11 +41,16 @@ class WebSocketRecord:
             query=target.query,
             role=target.role,
             attribution=target.attribution,
-            key_digest=dress.key_digest(dress.shown_key(self._headers), context.salt),
+            key_digest=dress.key_digest(self._key(), context.salt),
             started_at=context.wall(),
             began=context.clock(),
             request_headers=self._headers,
         )
+
+    def _key(self) -> bytes | None:
+        if self._target.keys is KeyUse.OPERATORS:
+            return self._context.operator_keys.identity(self._target.upstream)
+        return dress.shown_key(self._headers)
 
     def apply(self, changes: CallChanges) -> None:
         """Record which calls started and finished with a message."""

@@ -56,6 +56,20 @@ SIGNATURE_HEADERS = frozenset(
 )
 
 
+# What else carries a credential, or chooses the account and who pays; none of it goes along with
+# the operator's key. OpenAI: platform.openai.com/docs/api-reference/authentication; Google:
+# cloud.google.com/apis/docs/system-parameters; Hugging Face's router; gateways' own headers.
+_CREDENTIALS = KEY_HEADERS | SIGNATURE_HEADERS | {
+    b"cookie", b"openai-organization", b"openai-project", b"x-goog-user-project",
+    b"x-goog-iam-authorization-token", b"x-goog-iam-authority-selector", b"x-hf-bill-to",
+    b"x-auth-token", b"x-access-token", b"ocp-apim-subscription-key", b"helicone-auth",
+    b"cf-aig-authorization", b"x-portkey-api-key", b"x-litellm-api-key", b"x-bf-vk",
+    # Not the method whose path was allowed: cloud.google.com/apis/docs/http-headers
+    b"x-http-method-override", b"x-http-method", b"x-method-override",
+}  # fmt: skip
+_NOT_WITH_OPERATORS = _NOT_FORWARDED | _CREDENTIALS
+
+
 class _Plan(NamedTuple):
     """What is done with headers by their names alone, which hardly differ from call to call.
 
@@ -86,6 +100,12 @@ def _request_plan(names: tuple[bytes, ...]) -> _Plan:
 
 
 @lru_cache(maxsize=256)
+def _operators_plan(names: tuple[bytes, ...]) -> _Plan:
+    """Plan a request with the operator's key; to some servers ``_`` in a name is ``-``."""
+    return _plan(tuple(name.replace(b"_", b"-") for name in names), _NOT_WITH_OPERATORS, _OURS)
+
+
+@lru_cache(maxsize=256)
 def _response_plan(names: tuple[bytes, ...]) -> _Plan:
     return _plan(names, HOP_BY_HOP, None)
 
@@ -109,12 +129,13 @@ def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
 
 
 def shown_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
-    """Return the caller's API key, in whichever provider's header, without ``Bearer``.
+    """Return the caller's own API key, in whichever provider's header, without ``Bearer``.
 
-    For an AWS signature it is the access key id: the rest of it differs from call to call.
+    For an AWS signature it is the access key id: the rest of it differs from call to call. A
+    rollout key is none: it goes to no provider.
     """
     for value in _keys(headers):
-        if value:
+        if value and not (_MINTED in value and _is_minted(value)):
             signer = _SIGV4_KEY.search(value) if is_signature(value) else None
             return signer[1] if signer else _bare(value)
     return None
@@ -125,9 +146,15 @@ def is_signature(authorization: bytes) -> bool:
     return authorization.startswith(_SIGV4)
 
 
-def shows_key(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether headers for a provider carry a key or a token."""
-    return any(name in KEY_HEADERS for name, _ in headers)
+def shows_own_key(headers: Sequence[tuple[bytes, bytes]], auth: Auth) -> bool:
+    """Whether a caller shows a key of its own, to an upstream that takes this authentication.
+
+    An AWS signature for the proxy's address is worth nothing where AWS signatures are taken.
+    """
+    return any(
+        not (_is_minted(value) or (auth is Auth.AWS and is_signature(value)))
+        for value in _keys(headers)
+    )
 
 
 def minted_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
@@ -175,6 +202,23 @@ def for_upstream(
         elif pair[0] not in dropped:
             sends_own = True
     if real_key is not None and not sends_own and auth is not Auth.NONE:
+        rewritten.append(_credential(auth, real_key))
+    return rewritten
+
+
+def for_upstream_as_operator(
+    headers: Sequence[tuple[bytes, bytes]], *, host: bytes, auth: Auth, real_key: str | None
+) -> Pairs:
+    """Rewrite an agent's headers for the provider, with nothing of the agent's that is a key.
+
+    Arguments:
+        real_key: the operator's; None where a signer adds its credential.
+    """
+    plan = _operators_plan(tuple(map(_NAME, headers)))
+    rewritten: Pairs = [(b"host", host), *compress(headers, plan.passes)]
+    if plan.names_hops and (dropped := _by_connection(headers)):
+        rewritten = [pair for pair in rewritten if pair[0] not in dropped]
+    if real_key is not None:
         rewritten.append(_credential(auth, real_key))
     return rewritten
 

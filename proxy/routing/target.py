@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 from classifier.records import Attribution
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
+from proxy.routing.operator_keys import KeyUse, OperatorKeys, without_keys
 from proxy.routing.rollout_keys import AGENT, Keyring
 from proxy.routing.upstreams import Upstream, normalised
 
@@ -28,13 +29,16 @@ _TARGET_BYTES = re.compile(rb"[\x21-\x7e]*\Z")
 # Longer paths are not cached: they hardly repeat, and would fill the memory.
 CACHED_BYTES = 2048
 
+_NO_KEYS = OperatorKeys()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """Where one request belongs and goes.
 
     ``path`` is the raw path after the upstream's name, beginning with ``/``; ``query``
-    is raw. ``proven``: a secret or a rollout key proves the rollout.
+    is raw. ``proven``: a secret or a rollout key proves the rollout. ``keys``: whose key the call
+    takes to the provider, as far as that is known yet.
     """
 
     rollout_id: str
@@ -44,6 +48,7 @@ class Target:
     query: bytes
     attribution: Attribution
     proven: bool
+    keys: KeyUse = KeyUse.CALLERS
 
     @property
     def forwarded(self) -> bytes:
@@ -86,6 +91,7 @@ class Addresses:
     Arguments:
         upstreams: all there are, by name.
         keyring: checks rollouts' secrets and keys.
+        operator_keys: for which upstreams the operator has keys.
         proof_required: a role, too, must be proven; who does not prove one is the agent.
     """
 
@@ -94,10 +100,12 @@ class Addresses:
         upstreams: Mapping[str, Upstream],
         keyring: Keyring,
         *,
+        operator_keys: OperatorKeys = _NO_KEYS,
         proof_required: bool = False,
     ) -> None:
         self._upstreams = upstreams
         self._keyring = keyring
+        self._operator_keys = operator_keys
         self._proof_required = proof_required
         self._by_path = lru_cache(maxsize=4096)(self._of_path)
 
@@ -122,14 +130,16 @@ class Addresses:
 
     def _target(self, who: _Identity, claimed: bytes | None, rest: bytes, query: bytes) -> Target:
         upstream, path = _upstream(rest, self._upstreams)
+        keys = self._operator_keys.use(upstream)
         return Target(
             rollout_id=who.rollout_id,
             upstream=upstream,
             role=self._role(who, claimed),
             path=_forwardable(path, query),
-            query=query,
+            query=without_keys(query) if keys is KeyUse.OPERATORS else query,
             attribution=who.attribution,
             proven=who.proven,
+            keys=keys,
         )
 
     def _role(self, who: _Identity, claimed: bytes | None) -> str:

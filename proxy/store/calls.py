@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from sqlalchemy import Connection, Select, column, func, select
 
-from classifier.records import Exchange
+from classifier.records import Exchange, Kind
 from proxy.store.commit import Commit
 from proxy.store.connections import Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
@@ -103,6 +103,17 @@ class Calls:
         query = select(func.count()).where(open_calls.c.rollout_id == rollout_id)
         with self._connections.reading() as connection:
             return connection.scalar(query) or 0
+
+    def answered(self, rollout_id: str, *, upstream: str, response_digest: str) -> bool:
+        """Whether a rollout was answered this response; asking for it is no answer."""
+        query = select(exchanges.c.id).where(
+            exchanges.c.rollout_id == rollout_id,
+            exchanges.c.upstream == upstream,
+            exchanges.c.response_digest == response_digest,
+            exchanges.c.kind == Kind.INFERENCE.value,
+        )
+        with self._connections.reading() as connection:
+            return connection.scalar(query.limit(1)) is not None
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
         """List up to ``limit`` exchanges of a rollout by id, oldest first; None where unknown."""

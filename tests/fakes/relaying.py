@@ -23,6 +23,7 @@ from proxy.outbound.transport import UpstreamTransport
 from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.http import Relay
 from proxy.relay.websocket import WebSocketRelay
+from proxy.routing.operator_keys import OperatorKeys
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import allow_list
 
@@ -132,6 +133,12 @@ def make_context(
     changes = dict.fromkeys(("openai", "anthropic", "gemini", "bedrock", "vertex"), own)
     changes |= {name: {**own, **change} for name, change in rules.pop("upstreams", {}).items()}
     ids = itertools.count(1)
+    keys = OperatorKeys(
+        static=rules.pop("real_keys", {}),
+        signed=frozenset(rules.get("signers", ())),
+        replace=rules.pop("replace_keys", False),
+        any_path=rules.pop("any_path", False),
+    )
     return RelayContext(
         upstreams=allow_list(changes),
         transport=transport or Http1Transport(),
@@ -142,7 +149,7 @@ def make_context(
         wall=time.time,
         clock=time.monotonic,
         limits=rules.pop("limits", CallLimits()),
-        real_keys=rules.pop("real_keys", {}),
+        operator_keys=keys,
         **rules,
     )
 

@@ -70,6 +70,15 @@ def test_real_keys_come_from_key_env_or_the_environment() -> None:
     assert got.real_keys({}) == {"my-llm": "sk-2"}
 
 
+def test_the_operators_keys_replace_an_agents_where_a_token_is_set() -> None:
+    assert not settings().replaces_keys
+    assert settings(ADMIN_TOKEN="t").replaces_keys
+    assert settings(CALLER_KEYS="replace").replaces_keys
+    assert not settings("caller_keys = 'pass'", ADMIN_TOKEN="t").replaces_keys
+    assert settings().operator_key_paths == "model_calls"
+    assert settings(OPERATOR_KEY_PATHS="any").operator_key_paths == "any"
+
+
 def test_secrets_are_not_printed() -> None:
     got = settings(KEY_OPENAI="sk-secret", ADMIN_TOKEN="t0ken")
     assert "sk-secret" not in repr(got)
@@ -89,6 +98,8 @@ def test_secrets_are_not_printed() -> None:
         ({"UPSTREAM_ROLLOUTS": "https://x.example"}, "rollouts"),
         ({"CONFIG": "missing.toml"}, "missing.toml"),
         ({"PUBLIC_URL": "here"}, "TRUEZERO_PUBLIC_URL"),
+        ({"CALLER_KEYS": "keep"}, "TRUEZERO_CALLER_KEYS"),
+        ({"OPERATOR_KEY_PATHS": "files"}, "TRUEZERO_OPERATOR_KEY_PATHS"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_that_names_it(

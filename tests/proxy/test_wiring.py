@@ -68,6 +68,8 @@ def test_a_rollouts_access_is_unknown_while_the_database_is_away(tmp_path: Path)
     for ask in (access._look_up, access._count):
         with pytest.raises(AccessUnknownError):
             ask("r")
+    with pytest.raises(AccessUnknownError):
+        access._answered("r", "openai", "digest")
     database.close()
 
 

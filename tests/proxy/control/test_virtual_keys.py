@@ -312,7 +312,11 @@ class Clock:
         self.lookups = 0
         self.away = False
         self.standings = Access(
-            look_up=self._look_up, count=self._count, wall=self._time, clock=self._time
+            look_up=self._look_up,
+            count=self._count,
+            answered=lambda *_: False,
+            wall=self._time,
+            clock=self._time,
         )
 
     def _time(self) -> float:

@@ -157,7 +157,7 @@ def slowly(parts: int) -> Iterator[bytes]:
         CONVERSE,
         "/model/anthropic.claude-x:0/invoke",
         "/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A1%3Aprofile%2Fp/converse",
-        "/inference-profiles?maxResults=5&a=b",
+        CONVERSE + "?maxResults=5&a=b",
     ],
 )
 def test_a_call_without_a_key_is_signed_as_bedrock_checks_it(
@@ -450,6 +450,53 @@ def test_found_credentials_are_not_looked_for_again(monkeypatch: pytest.MonkeyPa
         assert dict(sign(signer))[b"authorization"].startswith(b"AWS4-HMAC-SHA256")
         sign(signer)
     assert shelf.looks == 1
+
+
+def available(signer: Signer) -> bool:
+    return asyncio.run(signer.available())
+
+
+def test_whether_aws_credentials_are_there_is_known_without_using_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expired = import_module("botocore.exceptions").CredentialRetrievalError
+    found = import_module("botocore.credentials").Credentials(KEY_ID, SECRET)
+
+    def fails() -> Any:
+        raise expired(provider="sso", error_msg="expired")
+
+    with ThreadPoolExecutor(1) as threads:
+        for look, there in ((Shelf(), False), (Shelf(found), True), (fails, True)):
+            monkeypatch.setattr(credentials, "_aws_credentials", look)
+            assert available(AwsSigner({}, threads, lambda: 0.0)) is there
+        monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
+        assert not available(AwsSigner({}, threads, lambda: 0.0)), (
+            "without the extra there are none"
+        )
+
+
+def test_whether_google_credentials_are_there_is_not_looked_for_with_every_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors, now, looks = import_module("google.auth.exceptions"), [0.0], [0]
+
+    def none_found() -> Any:
+        looks[0] += 1
+        raise errors.DefaultCredentialsError
+
+    def unreachable() -> Any:
+        raise errors.TransportError
+
+    with ThreadPoolExecutor(1) as threads:
+        monkeypatch.setattr(credentials, "_google_credentials", none_found)
+        tokens = GoogleTokens(threads, lambda: now[0])
+        for at, expected in ((0.0, 1), (29.0, 1), (31.0, 2)):
+            now[0] = at
+            assert not available(tokens)
+            assert looks == [expected]
+        for look in (unreachable, Shelf("credentials")):
+            monkeypatch.setattr(credentials, "_google_credentials", look)
+            assert available(GoogleTokens(threads, lambda: 0.0))
 
 
 @pytest.fixture

@@ -28,9 +28,18 @@ class Database:
         self.calls += 1
         return self.calls
 
+    def answered(self, rollout_id: str, upstream: str, response_digest: str) -> bool:
+        if self.away:
+            raise AccessUnknownError
+        return (rollout_id, upstream, response_digest) == ("r1", "openai", "d1")
+
     def access(self) -> Access:
         return Access(
-            look_up=self.look_up, count=self.count, wall=lambda: self.now, clock=lambda: self.now
+            look_up=self.look_up,
+            count=self.count,
+            answered=self.answered,
+            wall=lambda: self.now,
+            clock=lambda: self.now,
         )
 
 
@@ -103,3 +112,16 @@ async def test_a_drilled_rollouts_calls_are_counted() -> None:
     assert await access.next_fault(target(), "POST") == "rate_limit"
     assert await access.next_fault(target(), "GET") is None  # no inference
     assert database.calls == 1
+
+
+async def test_who_was_answered_a_response_is_looked_up() -> None:
+    database = Database()
+    access = database.access()
+    assert await access.was_answered(target(), "d1")
+    assert not await access.was_answered(target(), "d2")
+    assert not await access.was_answered(target("anthropic"), "d1")
+    database.away = True
+    with pytest.raises(Refusal) as caught:
+        await access.was_answered(target(), "d1")
+    assert (caught.value.status, caught.value.code) == (503, "responses_unknown")
+    assert (b"retry-after", b"1") in caught.value.headers

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.routing.headers import HOP_BY_HOP, for_agent, for_upstream, key_digest, shown_key
+from proxy.routing.headers import (
+    HOP_BY_HOP,
+    for_agent,
+    for_upstream,
+    for_upstream_as_operator,
+    key_digest,
+    shown_key,
+    shows_own_key,
+)
 from proxy.routing.upstreams import Auth
 
 HOST = b"api.example"
@@ -82,3 +90,35 @@ def test_the_same_key_in_any_header_is_the_same_key() -> None:
     ]  # fmt: skip
     assert {shown_key([pair]) for pair in spellings} == {b"k"}
     assert shown_key([(b"accept", b"*/*")]) is None
+
+
+def test_a_rollout_key_is_no_key_that_a_provider_sees() -> None:
+    minted = (b"authorization", b"Bearer tz-abc.def")
+    assert shown_key([minted]) is None
+    assert shown_key([minted, (b"x-api-key", b"sk-own")]) == b"sk-own"
+
+
+def test_whether_a_caller_shows_a_key_of_its_own() -> None:
+    minted, own = (b"authorization", b"Bearer tz-abc.def"), (b"x-api-key", b"sk-own")
+    signature = (b"authorization", b"AWS4-HMAC-SHA256 Credential=AKIA/x, Signature=y")
+    assert not shows_own_key([minted], Auth.BEARER)
+    assert shows_own_key([minted, own], Auth.BEARER)
+    assert shows_own_key([signature], Auth.BEARER)
+    assert not shows_own_key([signature], Auth.AWS)
+    assert not shows_own_key([(b"accept", b"*/*")], Auth.BEARER)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key", b"api_key", b"cookie",
+        b"openai-organization", b"openai_project", b"x-goog-user-project", b"x-amz-date",
+        b"x-hf-bill-to", b"x-http-method-override", b"x-truezero-key", b"host",
+    ],
+)  # fmt: skip
+def test_nothing_of_a_callers_credentials_goes_with_the_operators(name: bytes) -> None:
+    kept = (b"anthropic-beta", b"x")
+    shown = [(name, b"own"), kept, (name, b"twice")]
+    got = for_upstream_as_operator(shown, host=HOST, auth=Auth.X_API_KEY, real_key="sk")
+    assert got == [(b"host", HOST), kept, (b"x-api-key", b"sk")]
+    assert for_upstream_as_operator(shown, host=HOST, auth=Auth.AWS, real_key=None) == got[:2]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, event
 
-from classifier.records import Ending, Usage
+from classifier.records import Ending, Kind, Usage
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
 from proxy.store.tables import metadata
@@ -20,6 +20,20 @@ def test_an_exchange_comes_back_as_it_went_in(database: Database) -> None:
     ended = replace(BARE, ending=Ending.NEVER_CONNECTED)
     database.calls.write(CommitBatch(recorded=[FULL, ended]), worker="w")
     assert exchanges_of(database) == (FULL, ended)
+
+
+def test_a_response_is_known_to_the_rollout_it_was_answered(database: Database) -> None:
+    asked = replace(FULL, id="x3", kind=Kind.CONTINUATION, response_digest="ef")
+    database.calls.write(CommitBatch(recorded=[FULL, asked]), worker="w")
+    rows = (
+        ("r1", "openai", "cd", True),
+        ("r1", "openai", "ef", False),  # asked for, never answered
+        ("r1", "other", "cd", False),
+        ("r2", "openai", "cd", False),
+    )
+    for rollout, upstream, digest, known in rows:
+        found = database.calls.answered(rollout, upstream=upstream, response_digest=digest)
+        assert found is known, (rollout, upstream, digest)
 
 
 def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:

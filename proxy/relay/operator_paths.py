@@ -1,0 +1,110 @@
+"""Which paths the operator's key opens: those of model calls, not those of what an account holds.
+
+Files, batches, fine-tuning, assistants, vector stores and stored responses belong to the account,
+so rollouts that share its key would share them. Paths are compared as they are written: one that
+has to be decoded first is not among them, and a call to a model is one that is read as such.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from classifier.records import Kind
+from proxy.wire import routes
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A path that the operator's key opens; ``continues`` is the id of the response it is about."""
+
+    continues: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """Paths, whole, after the upstream; ``is_read``: calls there must be read as model calls."""
+
+    methods: frozenset[str]
+    path: re.Pattern[str]
+    is_read: bool
+
+
+# Characters of a name in a path; percent-encoding that could be decoded twice is not among them.
+_CHARACTER: Final = r"[\w.~@:+,=-]|%(?:20|2[BFbf]|3[Aa]|40)"
+_NAME: Final = f"(?:{_CHARACTER})+"
+_NAMES: Final = f"(?:{_CHARACTER}|/)+"
+# What providers, and gateways in front of them, put before the paths below.
+_MOUNT: Final = (
+    r"(?:/(?:v\d+(?:(?:alpha|beta)\d*)?|openai|anthropic|api|inference|beta|paas|models"
+    r"|compatible-mode|compatibility|cortex|backend-api|codex|serving-endpoints))*"
+    rf"(?:/client/v4/accounts/{_NAME}/ai(?:/v1)?)?"  # Workers AI
+    rf"(?:/projects/{_NAME}/locations/{_NAME}/endpoints/{_NAME})?"  # Vertex
+    rf"(?:/(?:deployments|engines)/{_NAME})?"  # Azure, and OpenAI's first API
+)
+_GOOGLE: Final = rf"/v\d+\w*(?:/projects/{_NAME}/locations/{_NAME})?"
+_GOOGLE_MODEL: Final = (
+    rf"(?:{_GOOGLE}/(?:(?:publishers/{_NAME}/)?models|tunedModels|endpoints)/{_NAME}|/v1internal)"
+)
+
+
+def _row(methods: str, path: str, *, is_read: bool = False) -> _Row:
+    pattern = re.compile(f"(?:{path})/?", re.ASCII)
+    return _Row(methods=frozenset(methods.split()), path=pattern, is_read=is_read)
+
+
+# Sources of the paths: as in proxy/wire/routes.py; OpenAI's platform.openai.com/docs/api-reference.
+_ROWS: Final = (
+    # Calls to models, embeddings and token counts.
+    _row("POST", rf"{_MOUNT}/(?:chat/completions|completions|complete|embeddings"
+                 r"|responses(?:/compact|/input_tokens)?|messages(?:/count_tokens)?)",
+         is_read=True),
+    _row("POST", rf"{_MOUNT}/(?:chat|generate|embed|embeddings|show)", is_read=True),
+    _row("POST", rf"{_MOUNT}/(?:generate_stream|completion|infill|tokenize|detokenize)",
+         is_read=True),
+    _row("POST", rf"{_MOUNT}/(?:inference:complete|run/{_NAMES})", is_read=True),
+    _row("POST", rf"{_MOUNT}(?:/{_NAME}/{_NAME})?/predictions", is_read=True),  # Replicate
+    _row("POST", rf"{_GOOGLE_MODEL}[:/][a-zA-Z]+", is_read=True),
+    _row("POST", f"/model/{_NAMES}/[a-z-]+", is_read=True),  # Bedrock
+    _row("POST", "/api/event_logging/batch", is_read=True),  # Claude Code
+    # Stateless calls to models that are no chat: no tokens are read of them.
+    _row("POST", rf"{_MOUNT}/(?:images/(?:generations|edits|variations)|moderations|rerank"
+                 r"|audio/(?:speech|transcriptions|translations))"),
+    _row("POST", rf"{_GOOGLE}(?:/publishers/google)?/models/"
+                 rf"(?:imagen|text-?embedding|multimodalembedding){_NAME}:predict"),
+    # Models, and whether the server is there.
+    _row("GET", rf"{_MOUNT}/models(?:/{_NAME}){{0,2}}"),
+    _row("GET", rf"{_GOOGLE}/publishers/{_NAME}/models(?:/{_NAME})?"),
+    _row("GET", "/inference-profiles|/foundation-models"),  # Bedrock
+    _row("GET", rf"/api/(?:hello|tags|ps|version|claude_cli/{_NAME})"),
+    _row("GET", r"|(?:/v1)?/(?:health|healthz|health_check|readyz?|ping|version|props)"),
+    # Sockets on which every request for a response is read.
+    _row(routes.UPGRADE, rf"{_MOUNT}/(?:responses|realtime)"),
+    # What goes on with a response. developers.openai.com/api/docs/guides/background
+    _row("GET DELETE", rf"{_MOUNT}/responses/(?P<id>[\w-]+)"),
+    _row("GET", rf"{_MOUNT}/responses/(?P<id>[\w-]+)/input_items"),
+    _row("POST", rf"{_MOUNT}/responses/(?P<id>[\w-]+)/cancel"),
+)  # fmt: skip
+_READ: Final = frozenset({Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE})
+_ASKS_NOTHING: Final = frozenset({"HEAD", "OPTIONS"})
+
+
+@lru_cache(maxsize=2048)
+def opened(method: str, path: bytes) -> Opened | None:
+    """Return what the operator's key opens there; None where it opens nothing.
+
+    Arguments:
+        method: as on the request line, upper case; or `routes.UPGRADE`.
+        path: raw, after the upstream, without the query.
+    """
+    text = re.sub("//+", "/", path.decode("latin-1"))
+    for row in _ROWS:
+        if method not in row.methods and method not in _ASKS_NOTHING:
+            continue
+        match = row.path.fullmatch(text)
+        if match is None or (row.is_read and routes.route(method, path).kind not in _READ):
+            continue
+        return Opened(match.groupdict().get("id"))
+    return None

@@ -1,0 +1,85 @@
+"""Where the operator's keys go in: for which upstreams, and in place of what a caller shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from urllib.parse import unquote_plus
+
+from proxy.routing.upstreams import Auth, Upstream
+
+
+class KeyUse(Enum):
+    """Whose key a call takes to its provider."""
+
+    CALLERS = "what the caller shows"
+    EITHER = "it depends on what the caller shows, or on which credentials the operator has"
+    OPERATORS = "the operator's"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorKeys:
+    """The operator's keys, and how they are used.
+
+    ``static``: upstream name → key. ``signed``: the kinds of authentication for which the service
+    may have credentials of its own. ``replace``: they take the place of what callers show; else
+    they go in where callers show none. ``any_path``: they open any path of their upstream.
+    """
+
+    static: Mapping[str, str] = field(default_factory=dict, repr=False)
+    signed: Collection[Auth] = ()
+    replace: bool = False
+    any_path: bool = False
+
+    def use(self, upstream: Upstream) -> KeyUse:
+        """Return whose key a call to an upstream takes, as far as the upstream decides it."""
+        if upstream.name in self.static and upstream.auth is not Auth.NONE:
+            return KeyUse.OPERATORS if self.replace else KeyUse.EITHER
+        return KeyUse.EITHER if upstream.auth in self.signed else KeyUse.CALLERS
+
+    def identity(self, upstream: Upstream) -> bytes:
+        """Return what the digest of the operator's key is taken of.
+
+        Credentials that are renewed by the hour are one key: what tells them apart is the
+        upstream's kind of authentication.
+        """
+        key = self.static.get(upstream.name)
+        return key.encode() if key is not None else b"signer:" + upstream.auth.value.encode()
+
+
+# Query parameters that name a key, an account or who pays, in lower case with ``-`` for ``_``:
+# Gemini and Google's system parameters (cloud.google.com/apis/docs/system-parameters), Azure
+# (learn.microsoft.com/azure/ai-foundry/openai/realtime-audio-reference), API Management.
+_PARAMETERS = frozenset(
+    {
+        "key", "api-key", "apikey", "x-api-key", "x-goog-api-key", "access-token", "oauth-token",
+        "token", "auth", "authorization", "subscription-key", "ocp-apim-subscription-key",
+        "userproject", "quotauser", "x-goog-user-project", "x-goog-quota-user",
+        "openai-organization", "openai-project",
+    }
+)  # fmt: skip
+_SIGNED = "x-amz-"  # a presigned URL: AWS Signature Version 4
+# Google reads headers and the method from `$httpHeaders` and `$httpMethod` too.
+_SYSTEM, _FORMAT = "$", "$alt"
+
+
+def without_keys(query: bytes) -> bytes:
+    """Remove from a raw query what names a key or an account; the rest stays as it is."""
+    if not query:
+        return query
+    return b"&".join(part for part in query.split(b"&") if not _names_a_key(part))
+
+
+def _names_a_key(part: bytes) -> bool:
+    """Whether one parameter does, also for servers to which ``;`` separates two."""
+    return any(_is_key(pair.partition(b"=")[0]) for pair in part.split(b";"))
+
+
+def _is_key(raw: bytes) -> bool:
+    name = unquote_plus(raw.decode("latin-1"), "latin-1").strip().lower()
+    if name.startswith(_SYSTEM):
+        return name != _FORMAT
+    name = re.sub(r"[_.]", "-", name)
+    return name in _PARAMETERS or name.startswith(_SIGNED)
