@@ -100,8 +100,14 @@ class FailoverWriter:
             self._backlog.remove(len(batch.opened) + len(batch.recorded))
 
 
-def recover(writer: Writer, spill: SpillStore, *, worker: str) -> int:
+def recover(
+    writer: Writer, spill: SpillStore, *, worker: str, created_at: float | None = None
+) -> int:
     """Write the spill of a dead process; its calls without an end are lost.
+
+    Arguments:
+        created_at: when the database was made, in epoch seconds. A rollout with calls from before
+            may have had others, which were in the database that this one replaces: a gap.
 
     Returns:
         The number of exchanges taken from the spill.
@@ -119,6 +125,9 @@ def recover(writer: Writer, spill: SpillStore, *, worker: str) -> int:
             _write_gaps(writer, _write_singly(writer, batch, worker=worker), worker=worker)
         spill.taken()
         count += len(group)
+        if created_at is not None:
+            older = {each.rollout_id: each for each in group if each.timing.started_at < created_at}
+            _write_gaps(writer, list(older.values()), worker=worker)
     return count
 
 

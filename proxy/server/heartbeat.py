@@ -64,5 +64,8 @@ class Heartbeat:
         """Write what dead processes left in their spill files."""
         for spill in left_behind(self._spill_place) if self._spill_place else ():
             with contextlib.closing(spill):
-                count = recover(self._database.calls, spill, worker=self._worker)
+                created_at = self._database.deployment.created_at()
+                count = recover(
+                    self._database.calls, spill, worker=self._worker, created_at=created_at
+                )
             log.warning("recovered %d exchanges from the spill file of a dead process", count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import glob
 import logging
 import os
 import resource
@@ -26,6 +27,7 @@ from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
 from proxy.telemetry import multiprocess, traces
 from proxy.telemetry.logs import Log
 from proxy.telemetry.metrics import SHARED
+from proxy.wiring import spill_place
 
 log = logging.getLogger("truezero")
 
@@ -50,13 +52,15 @@ def serve(settings: Settings) -> None:
         StartError: the database is not writable, the port is in use, or the extra that traces
             need is not installed.
     """
-    _prepare(settings)
+    forgotten = _prepare(settings)
     listeners = [_listen(host, port) for host, port in settings.addresses]
     _raise_descriptor_limit()
     lines = _log(settings)
     lines.install()
     for warning in settings.warnings:
         log.warning("%s", warning)
+    if forgotten is not None:
+        log.error("%s", forgotten)
     config = uvicorn.Config(
         "proxy.server.serve:create",
         factory=True,
@@ -111,16 +115,33 @@ def _shared_metrics(environment: MutableMapping[str, str]) -> Iterator[None]:
             del environment[SHARED]
 
 
-def _prepare(settings: Settings) -> None:
+def _prepare(settings: Settings) -> str | None:
+    """Prepare the database; return what must be said of one that an earlier one is missing for."""
     if settings.otlp_endpoint is not None:
         try:
             traces.check()
         except traces.MissingError as error:
             raise StartError(str(error)) from None
     with _database(settings) as database:
-        database.prepare()
+        before, _ = database.prepare()
         for name in ("salt", "keyring"):
             database.deployment.secret(name)
+        return _forgotten(database, settings, new=before is None)
+
+
+def _forgotten(database: Database, settings: Settings, *, new: bool) -> str | None:
+    note, spills = database.deletion_note, spill_place(database, settings)
+    noted = note is not None and note.exists()
+    kept = spills is not None and any(spills.parent.glob(f"{glob.escape(spills.name)}.*.spill"))
+    if note is not None and noted:
+        at = note.read_text("utf-8").strip()
+        note.unlink()
+        if not new:
+            return f"the database was deleted under the service at {at}; it is back"
+        return f"the database was deleted under the service at {at}: what it held is lost"
+    if new and kept:
+        return "the database is new, but a spill file is there: what an earlier one held is lost"
+    return None
 
 
 def _listen(host: str, port: int) -> socket.socket:

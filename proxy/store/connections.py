@@ -26,6 +26,23 @@ class NotificationSource(Protocol):
         ...
 
 
+class Place(Protocol):
+    """Where a database is, and whether it is still there."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is in its place any more."""
+        ...
+
+    def check(self) -> None:
+        """Raise DatabaseUnavailable where the database that was opened is not in its place."""
+        ...
+
+    def forget(self) -> None:
+        """Take whatever is in its place by the next opening."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connections:
     """One database's engines by use.
@@ -36,6 +53,7 @@ class Connections:
         patient: for migrations and maintenance, which may take minutes.
         commits: for the recorder's group commits.
         notifications: None where the database sends none and events must be polled.
+        place: of a file; None for a server.
     """
 
     reader: Engine
@@ -43,6 +61,7 @@ class Connections:
     patient: Engine
     commits: CommitWriter
     notifications: NotificationSource | None = None
+    place: Place | None = None
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -51,6 +70,7 @@ class Connections:
         Raises:
             StoreError: the database cannot be read.
         """
+        self.check()
         with translated(), self.reader.connect() as connection:
             yield connection
 
@@ -61,6 +81,7 @@ class Connections:
         Raises:
             StoreError: the database cannot be written.
         """
+        self.check()
         with translated(), self.writer.begin() as connection:
             yield connection
 
@@ -71,8 +92,14 @@ class Connections:
         Raises:
             StoreError: the database cannot be read or written.
         """
+        self.check()
         with translated(), self.patient.connect() as connection:
             yield connection
+
+    def check(self) -> None:
+        """Raise DatabaseUnavailable where a file that was opened is not in its place."""
+        if self.place is not None:
+            self.place.check()
 
     def let_go(self) -> None:
         """Close every connection but the listening one; each is opened anew when it is needed."""
@@ -83,5 +110,7 @@ class Connections:
     def close(self) -> None:
         """Close every connection."""
         self.let_go()
+        if self.place is not None:
+            self.place.forget()
         if self.notifications is not None:
             self.notifications.close()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +18,7 @@ from sqlalchemy.exc import ArgumentError
 from proxy.store import migrations, sqlite
 from proxy.store.breakers import Breakers
 from proxy.store.calls import Calls
-from proxy.store.connections import Connections
+from proxy.store.connections import Connections, Place
 from proxy.store.deployment import Deployment
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
 from proxy.store.events import EventLog
@@ -27,6 +29,8 @@ from proxy.store.verdicts import Verdicts
 from proxy.store.workers import Workers
 
 T = TypeVar("T")
+
+log = logging.getLogger("truezero")
 
 # After PostgreSQL comes up, services may hold unwritten calls for this long: they retry twice a
 # second.
@@ -94,6 +98,8 @@ class Database:
             versions = migrations.upgrade(connection)
             with connection.begin():
                 migrations.refuse_unfinished(connection)
+        if versions[0] is None:
+            self.deployment.note_created(time.time())
         with contextlib.suppress(StoreError):  # a heartbeat tries again
             self._add_partitions(time.time())
         return versions
@@ -152,13 +158,38 @@ class Database:
             raise
 
     def _reconnect(self, error: DatabaseUnavailable) -> None:
-        """Close what is open: by the next attempt another file may stand in its place."""
+        """Close what is open: by the next attempt another file may stand in its place.
+
+        A file that was deleted is kept open, and no other is made: who deleted it can still get it
+        back. One that was found broken may be moved away.
+        """
+        place = self._connections.place
+        if place is not None and place.gone:
+            self._report_deleted()
+            return
         self.calls.forget_rollouts()
         self._connections.let_go()
+        if place is not None and (_broken(error) or _replaced(place)):
+            place.forget()
         if _tables_missing(error):
             with contextlib.suppress(StoreError):
                 self.prepare()
                 self.deployment.restore_secrets()
+                log.error("the database is new: it holds nothing of the one before")
+
+    def _report_deleted(self) -> None:
+        """Leave a note for the next start, which finds no database."""
+        note = self.deletion_note
+        if note is None or note.exists():
+            return
+        log.error("the database file was deleted: calls are kept in the spill file")
+        with contextlib.suppress(OSError):
+            note.write_text(datetime.now(UTC).isoformat(timespec="seconds") + "\n", "utf-8")
+
+    @property
+    def deletion_note(self) -> Path | None:
+        """The file that says when a running service found the database deleted."""
+        return None if self.file is None else self.file.with_name(self.file.name + ".deleted")
 
 
 def url_of(named: str) -> URL:
@@ -186,6 +217,19 @@ def _postgres(url: URL) -> Connections:
     except ModuleNotFoundError:
         raise BadUrl("PostgreSQL needs an extra: pip install 'truezero[postgres]'") from None
     return postgres.connections(url)
+
+
+def _broken(error: DatabaseUnavailable) -> bool:
+    driver = str(getattr(error.__cause__, "orig", error.__cause__))
+    return "malformed" in driver or "not a database" in driver
+
+
+def _replaced(place: Place) -> bool:
+    try:
+        place.check()
+    except DatabaseUnavailable:
+        return True
+    return False
 
 
 def _tables_missing(error: DatabaseUnavailable) -> bool:

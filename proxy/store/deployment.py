@@ -10,6 +10,7 @@ from proxy.store.connections import Connections
 from proxy.store.statements import add
 from proxy.store.tables import server
 
+_CREATED = "created"
 _ENDED = "ended."  # before the name of a session, in the table `server`
 
 
@@ -35,6 +36,17 @@ class Deployment:
         """Write the secrets that were handed out into a database that replaced this one."""
         for name in tuple(self._secrets):
             self.secret(name)
+
+    def note_created(self, now: float) -> None:
+        """Store when the database was made, in epoch seconds."""
+        with self._connections.writing() as connection:
+            add(connection, server, {"name": _CREATED, "value": repr(now)})
+
+    def created_at(self) -> float | None:
+        """Return when the database was made; None for one of a version that did not note it."""
+        with self._connections.reading() as connection:
+            value = _value(connection, _CREATED)
+        return None if value is None else float(value)
 
     def end_session(self, name: str, *, ends: int, now: float) -> None:
         """Store a session that was signed out before it expires; delete expired ones.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from sqlalchemy import Engine, create_engine, event
@@ -38,22 +40,82 @@ _ROW_FAULTS = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingErr
 
 def connections(url: URL) -> Connections:
     """All connections to one file; nothing is opened yet."""
-    writer = _engine(url, "BEGIN IMMEDIATE", busy_ms=_BUSY_MS)
+    place = PlacedFile(Path(url.database) if url.database else None)
+    writer = _engine(url, "BEGIN IMMEDIATE", place, busy_ms=_BUSY_MS)
+    recording = _engine(url, "BEGIN IMMEDIATE", place, busy_ms=_RECORDING_BUSY_MS)
     return Connections(
-        reader=_engine(url, "BEGIN", busy_ms=_BUSY_MS),
+        reader=_engine(url, "BEGIN", place, busy_ms=_BUSY_MS),
         writer=writer,
         patient=writer,
-        commits=SqliteCommitWriter(_engine(url, "BEGIN IMMEDIATE", busy_ms=_RECORDING_BUSY_MS)),
+        commits=SqliteCommitWriter(recording, place),
+        place=place,
     )
 
 
-def _engine(url: URL, begin: str, *, busy_ms: int) -> Engine:
+class PlacedFile:
+    """A database file that is open, and whether it is still where it was opened.
+
+    SQLite does not notice: it writes on into a file that nobody will open again, and where there
+    is none it makes an empty one.
+
+    Arguments:
+        path: None for a database in memory.
+    """
+
+    __slots__ = ("_known", "_path", "inode")
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = None if path is None or str(path) == ":memory:" else str(path)
+        self._known: tuple[int, int] | None = None  # its device and number, once it is open
+        self.inode: int | None = None  # the latter alone
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is in its place any more."""
+        return self._known is not None and self._found() is None
+
+    def check(self) -> None:
+        """Raise DatabaseUnavailable where it is gone, or another file has its place."""
+        if self._known is not None and self._found() != self._known:
+            raise DatabaseUnavailable("the database file was moved or deleted")
+
+    def opened(self) -> None:
+        """Remember the file that was opened."""
+        if self._known is None:
+            self._known = self._found()
+            self.inode = self._known[1] if self._known else None
+
+    def forget(self) -> None:
+        """Take whatever is in its place by the next opening, and make a file where nothing is."""
+        self._known = self.inode = None
+
+    def _found(self) -> tuple[int, int] | None:
+        if self._path is None:
+            return None
+        try:
+            found = os.stat(self._path)  # noqa: PTH116  as below
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
+def _engine(url: URL, begin: str, place: PlacedFile, *, busy_ms: int) -> Engine:
     engine = create_engine(
         url,
         poolclass=QueuePool,
         connect_args={"check_same_thread": False, "timeout": busy_ms / 1000},
     )
-    event.listen(engine, "connect", _on_connect)
+
+    def before(*_: object) -> None:
+        if place.gone:
+            raise sqlite3.OperationalError("the database file was moved or deleted")
+
+    def after(connection: Any, record: object) -> None:
+        _on_connect(connection, record)
+        place.opened()
+
+    event.listen(engine, "do_connect", before)
+    event.listen(engine, "connect", after)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
 
@@ -74,8 +136,10 @@ class SqliteCommitWriter:
     It uses the driver's connection: through the engine's, a small commit takes twice as long.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, place: PlacedFile) -> None:
         self._engine = engine
+        self._place = place
+        self._path = engine.url.database or os.curdir
         self._lent: PoolProxiedConnection | None = None
         self._lock = threading.Lock()
 
@@ -87,6 +151,12 @@ class SqliteCommitWriter:
             DatabaseUnavailable: SQLite does not take it now.
         """
         with self._lock:
+            try:  # in line, since it is before every commit
+                moved = os.stat(self._path).st_ino != self._place.inode  # noqa: PTH116
+            except OSError:
+                moved = True
+            if moved:
+                self._place.check()
             try:
                 self._commit(self._connection(), rows)
             except _ROW_FAULTS as error:

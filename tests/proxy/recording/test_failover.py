@@ -175,7 +175,7 @@ async def test_calls_that_end_while_others_are_written_back_keep_their_order(
 def test_a_row_rejected_from_a_dead_processs_spill_is_counted_as_a_gap(database: Database) -> None:
     """Its verdict would otherwise call the rollout complete."""
     spill = spilling(database)
-    huge = replace(ENDED, id="huge", usage=replace(ENDED.usage, input_tokens=2**63))
+    huge = replace(ENDED, id="huge", request_bytes=2**63)
     assert spill.keep([ENDED, huge])
     spill.close()
     assert recovered(database) == {"x": Ending.COMPLETE}

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from proxy.server.serve import _prepare as prepare
+from proxy.settings import load
 from tests.proxy.api.test_routes import Service, serving
 
 CALLS = 15
@@ -175,3 +177,56 @@ def test_what_was_kept_survives_the_end_of_the_process(tmp_path: Path) -> None:
         exchanges = service.get("/rollouts/during/exchanges")["items"]
     assert {exchange["ending"] for exchange in exchanges} == {"complete"}
     assert not list(tmp_path.glob("*.spill"))
+
+
+def test_a_database_that_is_deleted_is_missed_and_not_forgotten_in_silence(tmp_path: Path) -> None:
+    database, note = tmp_path / "t.db", tmp_path / "t.db.deleted"
+    with serving(tmp_path) as service:
+        for rollout in ("before", "during"):
+            assert service.call(rollout).status_code == 200
+        assert service.get("/rollouts/during/verdict")["health"] == "healthy"
+        for file in tmp_path.glob("t.db*"):
+            file.unlink()
+        durations_of(CALLS, service, "during")
+        told = ready(service)
+        assert (told["status"], told["database"], told["recorder"]) == ("not_ready", False, False)
+        assert told["waiting"] >= CALLS
+        assert service.http.get("/readyz").status_code == 503
+        assert service.get("/rollouts/during/verdict")["health"] == "undecided"
+        assert service.http.get("/rollouts/before/verdict").status_code == 503
+        assert not database.exists(), "an empty one in its place would look as if nothing was lost"
+        assert note.exists()
+    assert len(list(tmp_path.glob("*.spill"))) == 1
+    settings = load({"database_url": str(database)}, {})
+    sentence = prepare(settings)
+    assert sentence is not None and sentence.startswith("the database was deleted under the")
+    assert sentence.endswith("what it held is lost")
+    assert prepare(settings) is None, "said once"
+    with serving(tmp_path) as service:
+        verdict = service.get("/rollouts/during/verdict")
+        assert (verdict["health"], verdict["total_requests"]) == ("undecided", CALLS)
+        assert service.call("after").status_code == 200
+        assert service.get("/rollouts/after/verdict")["health"] == "healthy"
+
+
+def test_a_database_that_is_put_back_is_used_again(tmp_path: Path) -> None:
+    database, aside = tmp_path / "t.db", tmp_path / "aside.db"
+    with serving(tmp_path) as service:
+        assert service.call("r1").status_code == 200
+        database.rename(aside)
+        assert service.call("r1").status_code == 200
+        assert ready(service)["status"] == "not_ready"
+        aside.rename(database)
+        wait_until_ready(service)
+        verdict = service.get("/rollouts/r1/verdict")
+        assert (verdict["health"], verdict["total_requests"]) == ("healthy", 2)
+    sentence = prepare(load({"database_url": str(database)}, {}))
+    assert sentence is not None and sentence.endswith("it is back")
+
+
+def test_a_new_database_beside_a_spill_file_says_so(tmp_path: Path) -> None:
+    (tmp_path / "t.db.w1.spill").write_text("")
+    sentence = prepare(load({"database_url": str(tmp_path / "t.db")}, {}))
+    assert sentence == (
+        "the database is new, but a spill file is there: what an earlier one held is lost"
+    )
