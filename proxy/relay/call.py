@@ -160,6 +160,8 @@ class ProxiedCall:
                 Refusal(502, "upstream_disconnected", f"the upstream answered with status {status}")
             )
         headers = dress.for_agent(response.headers, self._call.id)
+        if self._call.injected:  # then it is ours, and no provider's
+            headers += [pair for pair in response.headers if pair[0] == dress.INJECTED_HEADER]
         progress.observer.on_response_head(status, headers, progress.clock())
         bodiless = self._scope["method"] == "HEAD" or status in _NO_BODY
         stripper = _usage_stripper(status, headers) if self._usage_added else None

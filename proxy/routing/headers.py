@@ -25,6 +25,7 @@ HOP_BY_HOP = frozenset(
 KEY_HEADERS = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key", b"api-key"})
 ROLLOUT_HEADER = b"x-truezero-rollout"
 ROLE_HEADER = b"x-truezero-role"
+INJECTED_HEADER = b"x-truezero-injected"  # on each fault of a drill: no provider made it
 
 # Session headers that agents already send (wire-facts §7), strongest first.
 BORROWED = (
@@ -107,7 +108,7 @@ def _operators_plan(names: tuple[bytes, ...]) -> _Plan:
 
 @lru_cache(maxsize=256)
 def _response_plan(names: tuple[bytes, ...]) -> _Plan:
-    return _plan(names, HOP_BY_HOP, None)
+    return _plan(names, HOP_BY_HOP, _OURS)  # a provider cannot speak for us
 
 
 def _keys(headers: Sequence[tuple[bytes, bytes]]) -> Iterable[bytes]:

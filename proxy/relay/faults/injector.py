@@ -19,6 +19,7 @@ from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.relay.faults.dialects import script_for, wants_usage
 from proxy.relay.faults.script import WORDS, ErrorAnswer, ErrorScript, FaultedRequest
 from proxy.routing import headers as dress
+from proxy.routing.headers import INJECTED_HEADER
 from proxy.wire import routes
 from proxy.wire.dialect import Payload
 from proxy.wire.framing.encoding import decoder
@@ -27,7 +28,6 @@ from proxy.wire.unreadable import Unreadable
 if TYPE_CHECKING:
     from truezero.models import FaultKind
 
-INJECTED_HEADER = "x-truezero-injected"  # on each such answer: nobody takes it for a provider's
 _REQUEST_LIMIT = 64 * 1024 * 1024
 _JSON = ("content-type", "application/json")
 _SSE = ("content-type", "text/event-stream; charset=utf-8")
@@ -119,9 +119,9 @@ class _FaultedCall:
         headers: Mapping[str, str],
         body: _Events,
     ) -> UpstreamResponse:
-        ours = (INJECTED_HEADER, self.kind)
-        named = [content_type, *headers.items(), ours]
+        named = [content_type, *headers.items()]
         pairs = [(name.encode("ascii"), value.encode("ascii")) for name, value in named]
+        pairs.append((INJECTED_HEADER, self.kind.encode("ascii")))
         return UpstreamResponse(status, pairs, body)
 
 

@@ -30,6 +30,15 @@ def test_hop_by_hop_headers_stay_on_their_hop(name: bytes) -> None:
     assert for_agent([(name, b"x")], "id") == [(b"x-truezero-exchange", b"id")]
 
 
+def test_no_provider_speaks_in_our_name() -> None:
+    ours = [
+        (b"X-TrueZero-Exchange", b"forged"), (b"x-truezero-refusal", b"breaker_open"),
+        (b"x-truezero-injected", b"auth"), (b"X-TRUEZERO-anything", b"x"),
+    ]  # fmt: skip
+    kept = (b"x-request-id", b"r")
+    assert for_agent([*ours, kept], "id") == [kept, (b"x-truezero-exchange", b"id")]
+
+
 def test_what_connection_names_is_hop_by_hop_too() -> None:
     pairs = [(b"connection", b"close, X-Mine"), (b"x-mine", b"1"), (b"x-kept", b"2")]
     assert dressed(*pairs) == [(b"x-kept", b"2")]
