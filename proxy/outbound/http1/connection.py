@@ -142,15 +142,14 @@ class Connection(asyncio.Protocol):
                 self.fail(errors.RemoteProtocolError("the provider does not speak HTTP/1.1"))
                 return
         pieces = parser.pieces
-        if not pieces:
-            if not headless:
-                parser.bound_framing()
-        else:
+        if pieces:
             part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
             pieces.clear()
             if exchange.arrived(part) and not self.reading_paused:
                 self.reading_paused = True
                 self._transport.pause_reading()
+        elif not headless:
+            parser.bound_framing()
         if headless and not self._head_arrived(exchange):
             return
         if parser.complete:
