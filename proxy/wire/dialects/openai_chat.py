@@ -90,7 +90,7 @@ def _note_output(reading: Reading, message: Payload) -> None:
 def _content_parts(reading: Reading, content: list[object]) -> None:
     """Note a content list, in which Mistral has its thinking too (docs.mistral.ai, reasoning)."""
     reading.output = True
-    thoughts = sum(piece.get("type") in _THOUGHTS for piece in parts(content))
+    thoughts = sum(name(piece.get("type")) in _THOUGHTS for piece in parts(content))
     reading.content |= thoughts < len(content)
 
 

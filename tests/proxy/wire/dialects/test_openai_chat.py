@@ -52,3 +52,11 @@ def test_events_that_state_nothing_need_no_parsing(
 ) -> None:
     assert CHAT.relevant is not None
     assert bool(CHAT.relevant.search(dump(payload))) is relevant
+
+
+def test_a_content_part_of_no_known_type_is_content() -> None:
+    kinds: tuple[object, ...] = (None, "text", ["thinking"], {})
+    for kind in kinds:
+        reading = Reading()
+        CHAT.read(reading, {"choices": [{"message": {"content": [{"type": kind}]}}]}, None)
+        assert (reading.output, reading.content) == (True, True)
