@@ -22,6 +22,7 @@ from unittest import mock
 from classifier.cause_table import COINED, PHRASES
 from classifier.causes import CauseRow, CauseTable, classify, status_only
 from classifier.grammar import Grammar
+from classifier.grammar.clauses import clauses, split_name
 from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
 from classifier.records import Answer, Cause, Ending, Exchange
 from proxy.capture import observer as observing
@@ -223,14 +224,40 @@ def without(provider: str, extra: frozenset[str] = frozenset()) -> CauseTable:
     )
 
 
-def score_left_out(rows: Iterable[Labelled]) -> dict[str, Score]:
-    """Score each answer with what only its own provider has taken out, by provider."""
+_PHRASES = frozenset(
+    " ".join(phrase) for term in (*SUBJECTS, *PREDICATES) for phrase in term.phrases()
+)
+_WORDS = frozenset(word for phrase in _PHRASES for word in phrase.split())
+
+
+def phrases_of(answer: Answer) -> frozenset[str]:
+    """The phrases of the vocabulary that stand in an answer's sentence and names."""
+    error = answer.error
+    if error is None:
+        return frozenset()
+    names = (error.code, error.type, *error.reasons, answer.stated_type)
+    said = [" ".join(clause.words) for clause in clauses(error.message or "", _WORDS)]
+    named = [" ".join(split_name(name)) for name in names if name]
+    texts = [f" {text} " for text in (*said, *named)]
+    return frozenset(p for p in _PHRASES if any(f" {p} " in text for text in texts))
+
+
+def score_left_out(rows: Iterable[Labelled], *, words: bool = True) -> dict[str, Score]:
+    """Score each answer with what only its own provider has taken out, by provider.
+
+    With ``words`` that includes every phrase of the vocabulary that no other provider's answer
+    holds, though it be plain English: the least that can be expected of a provider unseen.
+    """
     by_provider: dict[str, list[Labelled]] = {}
+    used: dict[str, set[frozenset[str]]] = {}
     for row in rows:
         by_provider.setdefault(row.provider, []).append(row)
+        for phrase in phrases_of(answer_of(row)) if words else ():
+            used.setdefault(phrase, set()).add(family(row.provider))
     scores = {}
     for provider, own in sorted(by_provider.items()):
-        table = without(provider)
+        alone = frozenset(p for p, families in used.items() if families == {family(provider)})
+        table = without(provider, alone)
         scores[provider] = Score(
             judged=tuple(Judged(row=row, cause=classify_by(table, row)) for row in own)
         )
@@ -318,12 +345,16 @@ def main() -> int:
     shown = {name: score(labelled(folder, name)) for name in files(folder)}
     usages = score_usage(usage_rows(folder))
     every = Score(judged=tuple(j for result in shown.values() for j in result.judged))
-    left_out = score_left_out(j.row for j in every.judged if j.row.category)
+    failed = [j.row for j in every.judged if j.row.category]
+    left_out = score_left_out(failed)
     out = Score(judged=tuple(j for result in left_out.values() for j in result.judged))
+    rows_only = score_left_out(failed, words=False).values()
+    rows_out = Score(judged=tuple(j for result in rows_only for j in result.judged))
     misread = [*every.misread, *healthy_misread(usage_rows(folder))]
     for name, result in (*shown.items(), ("all files", every)):
         sys.stdout.write(f"{name}\n{_report(result)}\n")
     sys.stdout.write(_left_out_report(left_out, out))
+    sys.stdout.write(f"without its rows and attributed words only  {rows_out.category:.1f} %\n")
     sys.stdout.write(f"healthy answers misread  {len(misread)}\n")
     sys.stdout.writelines(f"{line}\n" for line in misread)
     sys.stdout.write(_usage_report(usages))
@@ -353,7 +384,7 @@ def _left_out_report(by_provider: Mapping[str, Score], every: Score) -> str:
     )
     mean = sum(result.category for result in by_provider.values()) / len(by_provider)
     head = (
-        "each provider without its own rows and words",
+        "each provider without its own rows and the words that only its answers use",
         f"  over all answers       {every.category:5.1f} % of {len(every.judged)}",
         f"  rows not in doubt      {every.sure_category:5.1f} %",
         f"  mean over providers    {mean:5.1f} % of {len(by_provider)}",

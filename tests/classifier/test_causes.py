@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from classifier.cause_table import TABLE
 from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER
-from classifier.causes import ROWS, CauseRow, classify, status_only
+from classifier.causes import ROWS, CauseRow, CauseTable, classify, status_only
 from classifier.records import Answer, Ending, Flaw, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error
@@ -380,7 +380,28 @@ def test_real_answers_are_told_apart() -> None:
     folder = corpus_score.corpus_folder()
     if folder is None:
         pytest.skip("no corpus of real answers: set TRUEZERO_CORPUS to score against one")
-    result = corpus_score.score(corpus_score.labelled(folder))
-    assert len(result.judged) > 100
+    rows = [
+        row for name in corpus_score.files(folder) for row in corpus_score.labelled(folder, name)
+    ]
+    result = corpus_score.score(rows)
+    assert len(result.judged) > 200
+    assert result.misread == ()
+    assert result.sure_category >= 97, result.misses
     assert result.category >= 98, result.misses
     assert result.transient >= 98, result.misses
+    left_out = corpus_score.score_left_out(row for row in rows if row.category)
+    judged = [judged for score in left_out.values() for judged in score.judged]
+    assert corpus_score.Score(judged=tuple(judged)).category >= 90
+
+
+def test_a_provider_that_is_left_out_has_neither_rows_nor_words() -> None:
+    table = corpus_score.without("llamacpp")
+    assert [row.id for row in table.coined if row.id.startswith("llamacpp.")] == []
+    assert any(row.id.startswith("llamacpp.") for row in CauseTable().coined)
+    told = answer(status=500, error=ProviderError(message="context shift is disabled"))
+    whole, other = classify(told), classify(told, table=table)
+    assert whole is not None
+    assert other is not None
+    assert (whole.reason, other.reason) == ("context_length", None)
+    google = corpus_score.without("vertex")
+    assert [row.id for row in google.coined if row.id.startswith("gemini.")] == []
