@@ -33,8 +33,8 @@ _NAMES: Final = 16  # names of one error that are read
 _HOUR_S: Final = 3_600.0
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": _HOUR_S, "d": 86_400.0}
 _WAIT: Final = re.compile(
-    r"(?:retry|try again|tried again|wait|resets?|refresh\w*|available again)"
-    r"[^\d\n]{0,30}(\d{1,9}(?:\.\d{1,9})?) ?(d|h|m(?!s)|s)",
+    r"(?:retry|try again|tried again|wait|resets?|refresh\w*|available again)[^\d\n]{0,30}"
+    r"(\d{1,9}(?:\.\d{1,9})?) ?(days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|d|h|m|s)(?![a-z])",
     re.IGNORECASE,
 )
 
@@ -134,8 +134,10 @@ class Grammar:
         listed = tuple(names)[:_NAMES]
         named = [self._name(name) for name in listed]
         marked = [*self._sentence(message or "", named), *named]
-        present = {m.term for c in marked for m in (*c.subjects, *c.predicates)}
-        present |= _circumstances(message or "", listed, retry_after_s)
+        present = _circumstances(message or "", listed, retry_after_s)
+        for clause in marked:
+            terms = {mark.term for mark in (*clause.subjects, *clause.predicates)}
+            present |= terms & _ADVISED if clause.hint else terms
         said = [clause for clause in marked if clause.name is None and not clause.hint]
         for rank, group in _RANKS.items():
             rows = [row for row in group if _holds(row, present)]
@@ -193,6 +195,7 @@ class Grammar:
 
 
 _SURE_MONEY: Final = frozenset(("balance", "credits", "billing", "payment"))
+_ADVISED: Final = _SURE_MONEY | {"recharge", "overdue", "good_standing"}  # told by advice too
 _PAID: Final = frozenset((402, 403))
 _RANKS: Final[Mapping[int, tuple[Meaning, ...]]] = {
     rank: tuple(row for row in MEANINGS if row.rank == rank)
@@ -299,8 +302,8 @@ def _circumstances(message: str, names: tuple[str, ...], retry_after_s: float | 
     """Return what is true of the whole error: a wait, a quoted name, a rate's own name."""
     found = set()
     wait = stated_wait(message, retry_after_s)
-    if wait is not None:
-        found.add("wait.short" if wait < _HOUR_S else "wait.long")
+    if wait is not None and wait < _HOUR_S:
+        found.add("wait.short")
     if any(split_name(name) == ("resource", "exhausted") for name in names):
         found.add("name.resource_exhausted")
     if any(mark in message for mark in "'\"`"):
@@ -310,7 +313,7 @@ def _circumstances(message: str, names: tuple[str, ...], retry_after_s: float | 
 
 def stated_wait(message: str, retry_after_s: float | None) -> float | None:
     """Return the longest wait that is stated, in seconds; None where none is."""
-    waits = [float(n) * _UNITS[unit.lower()] for n, unit in _WAIT.findall(message[:TEXT_CAP])]
+    waits = [float(n) * _UNITS[unit[0].lower()] for n, unit in _WAIT.findall(message[:TEXT_CAP])]
     if retry_after_s is not None:
         waits.append(retry_after_s)
     return max(waits, default=None)

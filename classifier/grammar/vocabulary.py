@@ -499,13 +499,13 @@ NEGATIONS: Final = _words("not no never cannot without none neither nor 不 未 
 ENDS_NEGATION: Final = _words("and or but because since so due as although")
 
 ADVICE: Final = _words(
-    "please check see visit try contact consider make ensure refer upgrade purchase buy "
+    "should please check see visit try contact consider make ensure refer upgrade purchase buy "
     "enable learn read go increase reduce use wait retry head call find turn update "
     "create submit get to for 请 请您 建议 如需 前往"
 )
 """A clause that begins with one of these tells the reader what to do, not what happened."""
 
-CONDITIONS: Final = _words("if when unless whether should once 如果 如")
+CONDITIONS: Final = _words("if when unless whether once 如果 若")
 """From one of these to the end of the clause nothing is reported as having happened."""
 
 TURNS: Final = _words("but however because although whereas while")

@@ -13,7 +13,7 @@ from classifier.verdicts import Subcategory
 RULE_COLUMN = 64  # characters, proxy.store.tables
 SAID_OF = {term.id: term for term in SUBJECTS}
 SAID = {term.id: term for term in PREDICATES}
-CIRCUMSTANCES = {"wait.short", "wait.long", "name", "name.resource_exhausted"}
+CIRCUMSTANCES = {"wait.short", "name", "name.resource_exhausted"}
 
 
 def _first(term: Term) -> str:

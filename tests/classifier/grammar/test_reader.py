@@ -365,6 +365,16 @@ def test_money_outranks_generic_names_at_every_status(status: int) -> None:
         assert subcategory(status, "insufficient balance (1008)", type=name) is QUOTA
 
 
+def test_advice_about_rate_limits_makes_no_rate_limit_of_a_quota() -> None:
+    told = "You exceeded your current quota. Please read about requests per minute and rate limits"
+    assert subcategory(429, told) is QUOTA
+
+
+def test_advice_to_pay_tells_why_an_account_is_shut() -> None:
+    assert subcategory(403, "Your account is suspended. Please top up") is QUOTA
+    assert subcategory(403, "Your account is suspended. Please write to us") is AUTH
+
+
 def test_the_word_quota_alone_proves_nothing() -> None:
     assert subcategory(429, "Ask for a quota increase") is RATE
     assert subcategory(429, "Quota exceeded for tokens per minute") is RATE
@@ -385,6 +395,8 @@ def test_a_wait_is_read_from_the_sentence() -> None:
     assert stated_wait("Please try again in 1h2m", None) == 3_600.0
     assert stated_wait("retry in 350ms", None) is None
     assert stated_wait("resets in 4 days", 5.0) == 4 * 86_400.0
+    assert stated_wait("Please retry with 9000 max_tokens", None) is None
+    assert stated_wait("wait for 3 hours", None) == 3 * 3_600.0
     assert stated_wait("no wait", None) is None
 
 
