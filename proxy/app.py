@@ -17,6 +17,7 @@ from proxy.api.auth import PortPolicy
 from proxy.control.threads import run_in_thread
 from proxy.inbound.asgi import Receive, Scope, Send
 from proxy.inbound.responses import send_refusal
+from proxy.outbound.dial import is_own_address
 from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.ports import FlushObserver
@@ -82,7 +83,7 @@ class Application:
             ended_sessions=self._auth.sessions.ended,
             spill_place=spills,
         )
-        guard = AddressGuard.of(upstreams)
+        guard = AddressGuard.of(upstreams, settings.own_addresses(is_own_address))
         self._transport = Http1Transport(reach=guard)
         context = relay_context(
             settings,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -20,8 +21,9 @@ from pydantic import (
 )
 
 from classifier.policy import Policy
-from proxy.routing import address_guard
-from proxy.routing.upstreams import Upstream, allow_list
+from proxy.routing import address_guard, own_addresses
+from proxy.routing.own_addresses import OwnAddresses
+from proxy.routing.upstreams import LOCAL, Upstream, allow_list
 from proxy.settings_sources import (
     PREFIX,
     SettingsError,
@@ -179,11 +181,9 @@ class Settings(BaseModel):
         return changes
 
     @model_validator(mode="after")
-    def _ports_apart(self) -> Self:
-        if self.control_port and self.port in (0, self.control_port):
-            raise ValueError("control_port: must differ from port, and port must not be 0")
-        if self.control_host is not None and "control_port" not in self.model_fields_set:
-            raise ValueError("control_host: requires control_port")
+    def _fit_together(self) -> Self:
+        _check_ports(self)
+        own_addresses.check(self.allow_list().values(), self.own_addresses())
         return self
 
     @property
@@ -191,6 +191,10 @@ class Settings(BaseModel):
         """The addresses to listen on, as host and port; the agents' first."""
         control = (self.control_host or self.host, self.control_port)
         return ((self.host, self.port), control) if self.control_port else ((self.host, self.port),)
+
+    def own_addresses(self, is_ours: Callable[[str], bool] = lambda _: False) -> OwnAddresses:
+        """Return where the service listens; ``is_ours`` tells this machine's addresses."""
+        return OwnAddresses(listening=self.addresses, public_url=self.public_url, is_ours=is_ours)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -219,7 +223,7 @@ class Settings(BaseModel):
 
     def allow_list(self) -> dict[str, Upstream]:
         """Return the upstreams that agents may reach, by name."""
-        return allow_list(self.upstreams)
+        return _reachable(self)
 
     def real_keys(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the real keys by upstream: ``TRUEZERO_KEY_<NAME>``, else ``key_env``."""
@@ -234,6 +238,29 @@ class Settings(BaseModel):
     def exposed(self) -> str | None:
         """An address at which other machines can reach the service, if any."""
         return next((host for host, _ in self.addresses if not _is_loopback(host)), None)
+
+
+def _check_ports(settings: Settings) -> None:
+    if settings.control_port and settings.port in (0, settings.control_port):
+        raise ValueError("control_port: must differ from port, and port must not be 0")
+    if settings.control_host is not None and "control_port" not in settings.model_fields_set:
+        raise ValueError("control_host: requires control_port")
+
+
+def _reachable(settings: Settings) -> dict[str, Upstream]:
+    """Return the allow-list.
+
+    Built-in upstreams on loopback are there where they are named, or where only this machine's
+    one user can reach the service, and where they are not the service itself.
+    """
+    keyed: dict[str, dict[str, Any]] = {name: {} for name in settings.keys if name in LOCAL}
+    named = keyed | settings.upstreams
+    trusted = settings.exposed is None and settings.admin_token is None
+    table = allow_list(named, local=trusted)
+    for name in LOCAL - named.keys():
+        if (url := table[name].url) and settings.own_addresses().named_by(url):
+            table[name] = replace(table[name], url=None)
+    return table
 
 
 def _is_loopback(host: str) -> bool:

@@ -39,6 +39,17 @@ def forward_proxy(scheme: str, host: str, port: int) -> str | None:
     return getproxies().get(scheme)
 
 
+def is_own_address(address: str) -> bool:
+    """Whether an address is one of this machine's: a socket can be bound to no other."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
 def tls_context(*, verify: bool = True) -> ssl.SSLContext:
     """Return a client context for HTTP/1.1 with the system's certificate authorities."""
     context = ssl.create_default_context()
@@ -67,7 +78,7 @@ class Dialer:
             OSError: the name does not resolve, nothing accepts, or no address is permitted.
         """
         return await self._connect(
-            host, port, lambda addresses: self._permitted(host, addresses, _ip)
+            host, port, lambda addresses: self._permitted(host, port, addresses, _ip)
         )
 
     async def forward_proxy(self, host: str, port: int) -> socket.socket:

@@ -1,5 +1,7 @@
 """Block link-local and cloud metadata addresses, unless an operator allows them for an upstream.
 
+The service's own addresses are always blocked.
+
 Nothing is resolved here: callers pass a host and its addresses.
 """
 
@@ -7,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+from proxy.routing.own_addresses import OwnAddresses
 from proxy.routing.upstreams import Upstream
 
 T = TypeVar("T")
@@ -51,18 +54,21 @@ class GuardedAddressError(OSError):
 class AddressGuard:
     """Which addresses of a host may be connected to.
 
-    ``allowed_hosts`` are the hosts of upstreams with ``allow_link_local``.
+    ``allowed_hosts`` are the hosts of upstreams with ``allow_link_local``. ``own``: where the
+    service listens itself.
     """
 
     allowed_hosts: frozenset[str] = frozenset()
+    own: OwnAddresses = field(default_factory=OwnAddresses)
 
     @classmethod
-    def of(cls, upstreams: Mapping[str, Upstream]) -> Self:
+    def of(cls, upstreams: Mapping[str, Upstream], own: OwnAddresses | None = None) -> Self:
         """Make the guard of an allow-list."""
         allowing = (one for one in upstreams.values() if one.url and one.allow_link_local)
-        return cls(frozenset(_plain(urlsplit(one.url or "").hostname or "") for one in allowing))
+        hosts = frozenset(_plain(urlsplit(one.url or "").hostname or "") for one in allowing)
+        return cls(hosts, own or OwnAddresses())
 
-    def permitted(self, host: str, resolved: Sequence[T], address: Any) -> list[T]:
+    def permitted(self, host: str, port: int, resolved: Sequence[T], address: Any) -> list[T]:
         """Return the addresses that may be connected to.
 
         Arguments:
@@ -72,9 +78,12 @@ class AddressGuard:
         Raises:
             GuardedAddressError: every one of them is blocked.
         """
+        elsewhere = [one for one in resolved if not self.own.hold(address(one), port)]
+        if resolved and not elsewhere:
+            raise GuardedAddressError("the host resolves to this service itself")
         if _plain(host) in self.allowed_hosts:
-            return list(resolved)
-        permitted = [one for one in resolved if not is_guarded(address(one))]
+            return elsewhere
+        permitted = [one for one in elsewhere if not is_guarded(address(one))]
         if resolved and not permitted:
             raise GuardedAddressError("the host resolves to a link-local or metadata address")
         return permitted

@@ -150,6 +150,9 @@ _BUILT_IN = (
 
 BUILT_IN: Mapping[str, Upstream] = {upstream.name: upstream for upstream in _BUILT_IN}
 
+# Model servers on this machine: an agent elsewhere cannot know what listens there.
+LOCAL = frozenset({"ollama", "vllm", "llamacpp", "lmstudio"})
+
 # First path segments the control plane answers itself.
 RESERVED = frozenset(
     {
@@ -199,17 +202,24 @@ def checked_name(name: str) -> str:
     return plain
 
 
-def allow_list(changes: Mapping[str, Mapping[str, object]]) -> dict[str, Upstream]:
+def allow_list(
+    changes: Mapping[str, Mapping[str, object]], *, local: bool = True
+) -> dict[str, Upstream]:
     """Combine the built-in table with an operator's changes.
 
     Arguments:
         changes: name → any of ``url``, ``auth``, ``key_env``, ``include_usage``,
             ``allow_link_local``.
+        local: model servers on this machine have their usual addresses; else only those that
+            are named in ``changes``.
 
     Raises:
         ValueError: a name, URL or value is invalid; the message names it.
     """
     table = dict(BUILT_IN)
+    if not local:
+        named = map(normalised, changes)
+        table |= {name: replace(BUILT_IN[name], url=None) for name in LOCAL.difference(named)}
     for raw_name, change in changes.items():
         name = checked_name(raw_name)
         table[name] = _changed(table.get(name, Upstream(name=name, url=None)), change)

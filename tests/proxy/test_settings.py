@@ -79,6 +79,41 @@ def test_the_operators_keys_replace_an_agents_where_a_token_is_set() -> None:
     assert settings(OPERATOR_KEY_PATHS="any").operator_key_paths == "any"
 
 
+def test_model_servers_on_this_machine_are_there_where_only_its_user_is() -> None:
+    local = {"ollama", "vllm", "llamacpp", "lmstudio"}
+    elsewhere: tuple[tuple[dict[str, str], set[str]], ...] = (
+        ({}, local),
+        ({"HOST": "localhost"}, local),
+        ({"ADMIN_TOKEN": "t"}, set()),
+        ({"ADMIN_TOKEN": "t", "HOST": "0.0.0.0"}, set()),
+        ({"ADMIN_TOKEN": "t", "UPSTREAM_OLLAMA": "http://10.0.0.7:11434"}, {"ollama"}),
+        ({"ADMIN_TOKEN": "t", "KEY_VLLM": "k"}, {"vllm"}),
+        ({"PORT": "8000"}, local - {"vllm"}),  # the service itself is there
+        ({"CONTROL_PORT": "1234"}, local - {"lmstudio"}),
+    )
+    for environment, there in elsewhere:
+        table = settings(None, None, **environment).allow_list()
+        assert {name for name in local if table[name].url is not None} == there, environment
+    named = settings("[upstreams.ollama]\ninclude_usage = false", ADMIN_TOKEN="t").allow_list()
+    assert named["ollama"].url == "http://127.0.0.1:11434"
+
+
+def test_no_upstream_is_the_service_itself() -> None:
+    for url in (
+        "http://127.0.0.1:8383", "http://localhost:8383/v1", "http://[::1]:8383", "http://0.0.0.0:8383",
+        "http://[::ffff:127.0.0.1]:8383", "http://proxy.localhost:8383", "http://127.0.0.1:9000",
+        "https://tz.example/r", "https://TZ.example:443",
+    ):  # fmt: skip
+        with pytest.raises(SettingsError, match="is this service itself") as caught:
+            settings(UPSTREAM_X=url, CONTROL_PORT="9000", PUBLIC_URL="https://tz.example")
+        assert "\n" not in str(caught.value)
+    for url in ("http://127.1:8383", "http://2130706433:8383", "http://0x7f.1:8383"):
+        with pytest.raises(SettingsError, match="not a plain IPv4 address"):
+            settings(UPSTREAM_X=url)
+    for url in ("http://127.0.0.1:8384", "http://10.0.0.7:8383", "https://gw.example/openai"):
+        settings(UPSTREAM_X=url, PUBLIC_URL="https://gw.example/truezero")
+
+
 def test_secrets_are_not_printed() -> None:
     got = settings(KEY_OPENAI="sk-secret", ADMIN_TOKEN="t0ken")
     assert "sk-secret" not in repr(got)

@@ -10,6 +10,8 @@ import pytest
 
 from proxy.outbound import dial, errors
 from proxy.outbound.http1 import Http1Transport
+from proxy.routing.address_guard import AddressGuard, GuardedAddressError
+from proxy.routing.own_addresses import OwnAddresses
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Stay, playing
 from tests.proxy.outbound.client import (
@@ -95,3 +97,27 @@ def test_families_take_turns() -> None:
     six, four = socket.AF_INET6, socket.AF_INET
     given = [(six, 1), (six, 2), (six, 3), (four, 4)]
     assert dial._interleaved(given) == [(six, 1), (four, 4), (six, 2), (six, 3)]
+
+
+def test_which_addresses_are_this_machines() -> None:
+    assert dial.is_own_address("127.0.0.1")
+    assert not dial.is_own_address("203.0.113.7")  # TEST-NET-3, RFC 5737
+    assert not dial.is_own_address("2001:db8::7")
+    assert not dial.is_own_address("somewhere")
+
+
+async def test_the_service_itself_is_not_dialled() -> None:
+    async with playing([HI, Stay()]) as server:
+        own = OwnAddresses(listening=(("127.0.0.1", server.port),))
+        dialer = dial.Dialer(AddressGuard(own=own))
+        for host in (
+            "127.0.0.1",
+            "localhost",
+            "127.1",
+            "2130706433",
+            "0.0.0.0",
+            "::ffff:127.0.0.1",
+        ):
+            with pytest.raises(GuardedAddressError):
+                await dialer.upstream(host, server.port)
+        (await dial.Dialer().upstream("127.0.0.1", server.port)).close()

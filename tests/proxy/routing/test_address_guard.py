@@ -11,6 +11,7 @@ import pytest
 
 from proxy.routing import address_guard
 from proxy.routing.address_guard import AddressGuard, GuardedAddressError, is_guarded
+from proxy.routing.own_addresses import OwnAddresses
 from proxy.routing.upstreams import BUILT_IN, allow_list
 from proxy.settings import Settings, load
 from proxy.settings_sources import SettingsError
@@ -60,7 +61,7 @@ def test_what_is_no_address_is_guarded() -> None:
 
 
 def permitted(allowed: AddressGuard, *found: str, host: str = "name") -> list[str]:
-    return allowed.permitted(host, found, str)
+    return allowed.permitted(host, 443, found, str)
 
 
 def test_of_a_names_addresses_those_remain_where_an_upstream_may_be() -> None:
@@ -130,6 +131,17 @@ def test_an_operator_may_mean_it(tmp_path: Path) -> None:
 def test_nothing_in_the_built_in_table_is_there() -> None:
     address_guard.check(BUILT_IN)
     assert not any(upstream.allow_link_local for upstream in BUILT_IN.values())
+
+
+def test_the_services_own_addresses_are_blocked_for_every_host() -> None:
+    changes = {"x": {"url": "http://near.example", "allow_link_local": True}}
+    own = OwnAddresses(listening=(("127.0.0.1", 443),))
+    guard = AddressGuard.of(allow_list(changes), own)
+    for host in ("name", "near.example"):
+        assert permitted(guard, "127.0.0.1", "203.0.113.7", host=host) == ["203.0.113.7"]
+        with pytest.raises(GuardedAddressError, match="this service itself"):
+            permitted(guard, "127.0.0.1", "::ffff:127.0.0.1", host=host)
+    assert guard.permitted("name", 444, ["127.0.0.1"], str) == ["127.0.0.1"]
 
 
 # --- when it is dialled ----------------------------------------------------------------------
