@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import itertools
 import socket
 import ssl
@@ -16,6 +17,8 @@ Address = tuple[int, Any]  # family, and what a socket of it connects to
 
 _HEAD_START_S = 0.25  # RFC 8305 §5, the delay before the next address is tried as well
 _NAMES_S = 10.0  # how long an answer of the resolver is used
+
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 # A provider that vanished without a FIN is noticed after some minutes, although no read
 # timeout is set; the same values as in anthropic-sdk-python's `_base_client.py`.
@@ -58,6 +61,20 @@ def tls_context(*, verify: bool = True) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def is_exhausted(error: Exception) -> bool:
+    """Whether an operation failed for want of what all calls share here.
+
+    A resolver that cannot open its files says that the name is not known for now.
+    """
+    if not isinstance(error, socket.gaierror):
+        return isinstance(error, OSError) and error.errno in _EXHAUSTED
+    try:
+        with socket.socket():
+            return False
+    except OSError as probed:
+        return probed.errno in _EXHAUSTED
 
 
 class Dialer:

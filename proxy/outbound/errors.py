@@ -11,6 +11,13 @@ class UnreachableError(UpstreamError):
     """No connection was established, so no byte of the request was sent."""
 
 
+class OwnFault(UpstreamError):
+    """The service could not connect: it has no descriptor or memory left, or was held up itself.
+
+    It says nothing about the provider.
+    """
+
+
 class ConnectError(UnreachableError):
     """The host name, the TCP connection or the TLS handshake failed."""
 

@@ -108,6 +108,11 @@ class WebSocketConnector:
             body = bytes(response.body)
             raise UpgradeRefusedError(response.status_code, pairs(response.headers), body) from None
         except (WebSocketException, OSError, EOFError) as error:
+            if dial.is_exhausted(error):
+                detail = "no descriptor or memory is left"
+                raise WebSocketUnreachableError(
+                    Ending.LOST, 503, "out_of_resources", detail
+                ) from error
             _, ending, status, code = next(row for row in _FAILURES if isinstance(error, row[0]))
             raise WebSocketUnreachableError(ending, status, code, type(error).__name__) from error
 

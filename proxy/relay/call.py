@@ -99,6 +99,8 @@ class ProxiedCall:
                 await response.aclose()
         except errors.UnreachableError as error:
             return Ending.NEVER_CONNECTED, self._unreachable(502, "upstream_unreachable", error)
+        except errors.OwnFault as error:  # no failure of any provider: the verdict is undecided
+            return Ending.LOST, self._unreachable(503, "out_of_resources", error)
         except errors.UpstreamTimeout as error:
             return Ending.TIMED_OUT, self._unreachable(504, "upstream_timeout", error)
         except errors.UpstreamError as error:

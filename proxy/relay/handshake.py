@@ -114,7 +114,10 @@ class HandshakeCall:
 
     def unopened(self, unopened: WebSocketUnreachableError, at: float) -> Exchange:
         """No answer came."""
-        return self._weighed(self._observer.finish(unopened.ending, at))
+        exchange = self._observer.finish(unopened.ending, at)
+        if unopened.ending is Ending.LOST and self.api is not None:  # our own fault
+            return replace(exchange, kind=Kind.INFERENCE, model=self.model)
+        return self._weighed(exchange)
 
     def _weighed(self, exchange: Exchange) -> Exchange:
         cause = exchange.cause

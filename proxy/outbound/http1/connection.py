@@ -35,8 +35,7 @@ class Connection(asyncio.Protocol):
         self, keep: Callable[[Connection], None], lost: Callable[[Connection], None]
     ) -> None:
         self.loop = asyncio.get_running_loop()
-        self.closed = False
-        self.reused = False
+        self.closed = self.reused = False
         self.head_bytes = 0
         self.reading_paused = False
         self.idle_since = 0.0

@@ -15,6 +15,7 @@ from proxy.outbound.http1.connection import Connection
 from proxy.routing.address_guard import AddressGuard
 
 _PROXY_HEAD_LIMIT = 64 * 1024  # bytes
+_BLOCKED_S = 1.0  # how much later than due a timer runs only where the event loop was blocked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +110,20 @@ class Connector:
             errors.ConnectError: the name, the TCP connection or the certificate failed.
             errors.ConnectTimeout: it took longer than ``timeout_s``.
             errors.ForwardProxyError: the operator's proxy refused.
+            errors.OwnFault: there is no descriptor or memory left, or the event loop was blocked.
         """
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._open(along, protocol)
         except TimeoutError as error:
+            if loop.time() - began > (timeout_s or 0.0) + _BLOCKED_S:
+                raise errors.OwnFault("the event loop was blocked") from error
             raise errors.ConnectTimeout(type(error).__name__) from error
         except (OSError, UnicodeError) as error:
+            if dial.is_exhausted(error):
+                raise errors.OwnFault("no descriptor or memory is left") from error
             raise errors.ConnectError(type(error).__name__) from error
 
     async def _open(self, along: UpstreamRoute, protocol: Callable[[], Connection]) -> Connection:

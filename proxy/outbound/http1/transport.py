@@ -18,6 +18,7 @@ from proxy.outbound.http1.serialize import compose
 from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.routing.address_guard import AddressGuard
 
+_RELIEF_S = 0.1  # in which silent connections of agents are closed for a new one
 _DIED = (errors.ReadError, errors.WriteError, errors.RemoteProtocolError)
 
 
@@ -51,6 +52,7 @@ class Http1Transport:
 
         Raises:
             errors.UnreachableError: no byte was sent.
+            errors.OwnFault: nor was one, for want of descriptors or memory.
             errors.UpstreamError: the request failed afterwards.
         """
         origin = self._origins.get(request.origin)
@@ -85,7 +87,13 @@ class Http1Transport:
         def protocol() -> Connection:
             return Connection(origin.pool.keep, self._open.discard)
 
-        connection = await self._connector.open(origin.route, protocol, connect_s)
+        try:
+            connection = await self._connector.open(origin.route, protocol, connect_s)
+        except errors.OwnFault:  # again, without the descriptors of idle connections
+            for each in self._origins.values():
+                each.pool.clear()
+            await asyncio.sleep(_RELIEF_S)
+            connection = await self._connector.open(origin.route, protocol, connect_s)
         if not connection.closed:
             self._open.add(connection)
         return connection

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import resource
 import socket
 import time
 
@@ -121,3 +124,23 @@ async def test_the_service_itself_is_not_dialled() -> None:
             with pytest.raises(GuardedAddressError):
                 await dialer.upstream(host, server.port)
         (await dial.Dialer().upstream("127.0.0.1", server.port)).close()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS])
+def test_running_out_is_told_from_a_provider_that_cannot_be_reached(number: int) -> None:
+    assert dial.is_exhausted(OSError(number, "none is left"))
+    assert not dial.is_exhausted(OSError(errno.ECONNREFUSED, "refused"))
+    assert not dial.is_exhausted(UnicodeError())
+
+
+def test_a_resolver_that_can_open_nothing_is_no_unknown_name() -> None:
+    """It says that the name is not known for now, whichever it is."""
+    unknown = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+    assert not dial.is_exhausted(unknown)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with open(os.devnull) as lowest:  # noqa: PTH123
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno(), before[1]))
+        try:
+            assert dial.is_exhausted(unknown)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)

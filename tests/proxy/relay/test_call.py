@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -14,9 +15,11 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from classifier.records import Attribution, Ending
-from classifier.verdicts import Subcategory
+from classifier import judge
+from classifier.records import Attribution, Ending, RolloutRecord
+from classifier.verdicts import Health, Subcategory
 from proxy.capture.silence import SilenceLimits
+from proxy.outbound import dial
 from proxy.relay.context import CallLimits
 from proxy.routing.headers import key_digest
 from tests.fakes import answers, caller
@@ -237,6 +240,23 @@ def test_an_unreachable_upstream_is_said_and_recorded() -> None:
     assert exchange.status is None
     assert exchange.cause is not None
     assert exchange.cause.subcategory is Subcategory.PROVIDER_ERROR
+
+
+def test_our_own_lack_of_descriptors_is_no_failure_of_a_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def short(_: dial.Address) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(dial, "_connected", short)
+    with relaying(f"http://127.0.0.1:{closed_port()}") as relay:
+        answer = caller.post(relay.base() + CHAT, json=ASK)
+        exchange = relay.book.only
+    assert answer.status_code == 503
+    assert answer.headers["x-truezero-refusal"] == "out_of_resources"
+    assert (exchange.ending, exchange.cause) == (Ending.LOST, None)
+    verdict = judge(RolloutRecord(id="r1", exchanges=(exchange,)))
+    assert (verdict.health, verdict.rule) == (Health.UNDECIDED, "undecided")
 
 
 @pytest.mark.parametrize("reset", [True, False])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import logging
 import socket
@@ -22,6 +23,7 @@ from websockets.typing import Subprotocol
 
 from classifier.records import Attribution, Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
+from proxy.outbound import dial
 from proxy.relay.context import CallLimits
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.errors import Refusal
@@ -474,6 +476,20 @@ def test_an_upstream_that_is_not_there_is_told_at_once() -> None:
     assert (exchange.ending, exchange.status) == (Ending.NEVER_CONNECTED, None)
     assert exchange.cause is not None
     assert (exchange.kind, exchange.cause.transient) == (Kind.INFERENCE, True)
+
+
+def test_our_own_lack_of_descriptors_is_no_failure_of_a_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def short(_: dial.Address) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(dial, "_connected", short)
+    with relaying(f"http://127.0.0.1:{closed_port()}") as relay:
+        assert problem(refusal(relay)) == (503, "out_of_resources")
+        exchange = relay.book.only
+    assert (exchange.ending, exchange.cause) == (Ending.LOST, None)
+    assert exchange.kind is Kind.INFERENCE
 
 
 @contextmanager

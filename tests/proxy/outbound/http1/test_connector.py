@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.outbound import dial, errors
-from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1 import Http1Transport, connector
 from proxy.outbound.transport import Timeouts
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Heard, Stay, hear, playing, serving
@@ -30,6 +32,40 @@ from tests.proxy.outbound.conftest import Certificate
 async def test_a_connection_that_nobody_accepts_times_out(transport: Http1Transport) -> None:
     with full_backlog() as port, pytest.raises(errors.ConnectTimeout):
         await fetch(transport, f"http://127.0.0.1:{port}/", timeouts=Timeouts(connect_s=0.1))
+
+
+async def test_running_out_of_descriptors_is_no_fault_of_the_provider(
+    transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Idle connections are given up for a second try."""
+    real, tries = dial._connected, 0
+
+    async def short(address: dial.Address) -> socket.socket:
+        nonlocal tries
+        tries += 1
+        if tries in (2, 4, 5):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await real(address)
+
+    monkeypatch.setattr(dial, "_connected", short)
+    async with playing([HI, Stay()]) as idle, playing([HI, Stay()]) as server:
+        await fetch(transport, idle.url())
+        assert (await fetch(transport, server.url())).body == b"hi"
+        assert tries == 3
+        with pytest.raises(errors.OwnFault):
+            await fetch(transport, idle.url())
+        assert tries == 5
+
+
+async def test_a_loop_that_was_blocked_makes_nobody_time_out(
+    transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connector, "_BLOCKED_S", 0.2)
+    with full_backlog() as port, pytest.raises(errors.OwnFault, match="blocked"):
+        asyncio.get_running_loop().call_later(0.05, time.sleep, 0.5)
+        await transport._connector.open(
+            connector.route(f"http://127.0.0.1:{port}"), lambda: pytest.fail("connected"), 0.1
+        )
 
 
 @pytest.mark.parametrize("url", ["ftp://h/", "ws://h/"])
