@@ -79,8 +79,10 @@ def finished_exchange(
     else:
         streamed = route.streams or streamed
     stated = head.stated_usage
-    if reading.unreadable or (stated and not usage.plausible(stated)):
-        unreadable = unreadable or _BEYOND
+    if reading.unreadable or stated:
+        if reading.unreadable or (stated and not usage.plausible(stated)):
+            unreadable = unreadable or _BEYOND
+        reading = usage.readable(reading)
     return Exchange(
         id=call.id,
         rollout_id=call.rollout_id,
@@ -120,8 +122,6 @@ def finished_exchange(
 def _usage(
     reading: Reading, complete: bool, stated: Mapping[str, float] | None, totals: Totals
 ) -> Usage:
-    if reading.unreadable:
-        reading = usage.readable(reading)
     source = UsageSource.ABSENT
     if reading.input_tokens is not None or _has_counts(reading):
         final = complete or reading.finish_reason is not None
