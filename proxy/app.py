@@ -36,6 +36,7 @@ from proxy.store.errors import StoreError
 from proxy.telemetry import loop_lag
 from proxy.telemetry.metrics import Metrics
 from proxy.wiring import (
+    connection_limits,
     control_auth,
     new_id,
     open_spill,
@@ -66,6 +67,7 @@ class Application:
         *,
         observers: Sequence[FlushObserver] = (),
     ) -> None:
+        self.connection_limits = connection_limits(settings)  # for the server's connections
         self._worker = worker = new_id()
         self._database = database = Database(settings.database_url)
         spills = spill_place(database, settings)

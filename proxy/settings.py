@@ -95,7 +95,25 @@ class Settings(BaseModel):
         description="maximum concurrent calls per process; more get 503; 0: unlimited",
     )
     max_concurrent_calls_per_rollout: int = Field(
-        0, ge=0, description="maximum concurrent calls per rollout and process; 0: unlimited"
+        256, ge=0, description="maximum concurrent calls per rollout and process; 0: unlimited"
+    )
+    max_connections: int = Field(
+        0,
+        ge=0,
+        description="maximum connections of agents per process; 0: as many as the limit of open "
+        "files leaves room for, each with one to a provider",
+    )
+    max_connections_per_address: int = Field(
+        0, ge=0, description="maximum connections per client address and process; 0: unlimited"
+    )
+    head_timeout_s: float = Field(
+        30.0, gt=0, description="time for a request's head to arrive, in seconds"
+    )
+    body_timeout_s: float = Field(
+        60.0, gt=0, description="maximum silence within a request's body, in seconds"
+    )
+    idle_timeout_s: float = Field(
+        75.0, gt=0, description="how long a connection may be idle between calls, in seconds"
     )
     registrations_per_s: float = Field(
         1000.0,

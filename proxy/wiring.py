@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from proxy.api.auth import ControlAuth
 from proxy.api.sessions import Sessions
 from proxy.capture.silence import SilenceLimits
+from proxy.inbound.connections import ConnectionLimits
 from proxy.outbound.credentials import signers
 from proxy.outbound.transport import UpstreamTransport
 from proxy.recording.spill import SpillFile
@@ -159,6 +160,17 @@ def call_limits(settings: Settings) -> CallLimits:
             first_content_s=settings.first_content_s,
             whole_answer_s=settings.whole_answer_s,
         ),
+    )
+
+
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    """Return the limits of agents' connections."""
+    return ConnectionLimits(
+        head_s=settings.head_timeout_s,
+        body_s=settings.body_timeout_s,
+        idle_s=settings.idle_timeout_s,
+        total=settings.max_connections or None,
+        per_address=settings.max_connections_per_address or None,
     )
 
 

@@ -24,6 +24,11 @@ class FlowControl:
         self._held = False  # the agent is not read from
         self._writers: list[asyncio.Future[None]] = []
 
+    @property
+    def held(self) -> bool:
+        """Whether the agent is not read from."""
+        return self._held
+
     def hold(self) -> None:
         """Stop reading."""
         if not self._held:

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
 from proxy.inbound.asgi import Application, Scope
+from proxy.inbound.connections import Waiting, descriptor_of, table_of
 from proxy.inbound.flow_control import FlowControl
 from proxy.inbound.request_cycle import RequestCycle
 from proxy.inbound.request_parser import RequestParser
@@ -33,6 +34,11 @@ HEAD_LIMIT = 64 * 1024  # bytes of one request's head, or of its trailer, give o
 # even that the agent is gone.
 _PIPELINED = 8
 _ROLLOUTS = b"/r/"
+_TOO_LARGE = Refusal(
+    431, "head_too_large", f"a request's head, or its trailer, has at most {HEAD_LIMIT} bytes"
+)
+_NO_HTTP = b"Invalid HTTP request received."
+_PLAIN = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
 class HttpProtocol(asyncio.Protocol):
@@ -43,8 +49,8 @@ class HttpProtocol(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_app", "_config", "_cycles", "_flow", "_idle_since", "_loop", "_parser", "_reading",
-        "_relaying", "_scope", "_server", "_state", "_timer",
+        "_address", "_app", "_config", "_cycles", "_flow", "_loop", "_parser", "_reading",
+        "_relaying", "_scope", "_server", "_state", "_table", "quiet", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -64,8 +70,9 @@ class HttpProtocol(asyncio.Protocol):
         self._parser: RequestParser | None = RequestParser(self, takes_websocket=takes_websocket)
         self._cycles: list[RequestCycle] = []  # the first is running, the others wait for it
         self._reading: RequestCycle | None = None  # the one whose request's body is arriving
-        self._idle_since = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._table = table_of(server_state, behind)
+        self.quiet = 0
+        self.waiting: Waiting | None = None
 
     # asyncio's callbacks
 
@@ -74,17 +81,12 @@ class HttpProtocol(asyncio.Protocol):
         line = cast(asyncio.Transport, transport)
         self._flow = FlowControl(line, self._loop)
         self._server.connections.add(self)  # type: ignore[arg-type]  # its own kinds only
-        self._scope: Scope = {
-            "type": "http",
-            "asgi": {"version": self._config.asgi_version, "spec_version": "2.3"},
-            "http_version": "1.1",
-            "server": _host_and_port(line.get_extra_info("sockname")),
-            "client": _host_and_port(line.get_extra_info("peername")),
-            "scheme": "http" if line.get_extra_info("sslcontext") is None else "https",
-            "root_path": self._config.root_path,
-            "state": self._state,
-            "method": "", "path": "", "raw_path": b"", "query_string": b"", "headers": (),
-        }  # fmt: skip
+        self._scope = _scope(line, self._config, self._state)
+        self._address = (self._scope["client"] or ("",))[0]
+        connections = len(self._server.connections)
+        refusal = self._table.enter(self, self._address, descriptor_of(line), connections)
+        if refusal is not None:
+            self._refuse(refusal)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes; an unfinished head may only grow so far."""
@@ -96,14 +98,10 @@ class HttpProtocol(asyncio.Protocol):
                 self._hand_over(parser.upgrade_request())
                 return
         except httptools.HttpParserError:
-            text = b"Invalid HTTP request received."
-            kind = (b"content-type", b"text/plain; charset=utf-8")
-            self._refuse(400, [kind, (CONTENT_LENGTH, b"%d" % len(text))], text)
+            self._close_with(400, [*_PLAIN, (CONTENT_LENGTH, b"%d" % len(_NO_HTTP))], _NO_HTTP)
             return
         if parser.head_bytes is not None and parser.head_bytes > HEAD_LIMIT:
-            detail = f"a request's head, or its trailer, has at most {HEAD_LIMIT} bytes"
-            refusal = Refusal(431, "head_too_large", detail)
-            self._refuse(refusal.status, *problem(refusal))
+            self._refuse(_TOO_LARGE)
 
     def eof_received(self) -> None:
         """Take that the agent is gone; asyncio closes the connection on return."""
@@ -112,6 +110,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Take the connection's end."""
         self._server.connections.discard(self)
+        self._table.leave(self._address, self)
         self._leave()
         self._flow.resume_writing()
         self._let_go()
@@ -124,7 +123,7 @@ class HttpProtocol(asyncio.Protocol):
         """Take that there is room in it again."""
         self._flow.resume_writing()
 
-    # uvicorn's
+    # uvicorn's, and the table's
 
     def shutdown(self) -> None:
         """End the connection after the responses that are requested already."""
@@ -132,6 +131,26 @@ class HttpProtocol(asyncio.Protocol):
             self._cycles[-1].framing.keep_alive = False
         else:
             self._flow.transport.close()
+
+    def waits_for(self) -> Waiting | None:
+        """Return what is waited for from the agent, not what is held up here."""
+        parser, reading = self._parser, self._reading
+        if parser is not None and reading is not None and reading.more_body:
+            return None if reading.expects or self._flow.held else Waiting.BODY
+        if parser is None or self._cycles:
+            return None
+        headless = reading is None or parser.head_bytes is not None
+        return Waiting.HEAD if headless else Waiting.IDLE
+
+    def end(self, refusal: Refusal | None) -> None:
+        """Close the connection, with a refusal where a request was begun."""
+        parser = self._parser
+        if refusal is not None and parser is not None and (self._cycles or parser.head_bytes):
+            self._refuse(refusal)
+            return
+        self._leave()
+        self._let_go()
+        self._flow.transport.close()
 
     # the parser's
 
@@ -150,6 +169,7 @@ class HttpProtocol(asyncio.Protocol):
         app = self._relaying
         if not scope["raw_path"].startswith(_ROLLOUTS):
             app, scope["state"] = self._app, self._state.copy()
+        self.quiet = 0
         cycle = self._reading = RequestCycle(
             self._flow, app, scope, self._answered,
             bodiless=method == b"HEAD",
@@ -164,6 +184,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a request's body."""
+        self.quiet = 0
         cycle = self._reading
         if cycle is not None and not cycle.complete and cycle.on_body_part(body) > HIGH_WATER_LIMIT:
             self._flow.hold()
@@ -185,21 +206,6 @@ class HttpProtocol(asyncio.Protocol):
         self._flow.go_on()
         if self._cycles:
             self._loop.create_task(self._cycles[0].run(self._server.tasks))
-            return
-        self._idle_since = self._loop.time()
-        if self._timer is None:
-            self._rest()
-
-    def _rest(self) -> None:
-        """Close the connection when it has been idle for long enough; until then look again."""
-        self._timer = None
-        if self._cycles or (self._parser is not None and self._parser.head_bytes is not None):
-            return
-        due = self._idle_since + self._config.timeout_keep_alive
-        if self._loop.time() < due:
-            self._timer = self._loop.call_at(due, self._rest)
-        else:
-            self._flow.transport.close()
 
     def _leave(self) -> None:
         """Tell every cycle at once that its agent is gone."""
@@ -207,15 +213,15 @@ class HttpProtocol(asyncio.Protocol):
             cycle.leave()
 
     def _let_go(self) -> None:
-        """Break the references to this connection, and its timer."""
+        """Break the references to this connection."""
         if self._parser is not None:
             self._parser.close()
         self._parser = self._reading = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
-    def _refuse(self, status: int, headers: Pairs, body: bytes) -> None:
+    def _refuse(self, refusal: Refusal) -> None:
+        self._close_with(refusal.status, *problem(refusal))
+
+    def _close_with(self, status: int, headers: Pairs, body: bytes) -> None:
         """Answer what is no request, but not in the middle of another response."""
         answering = any(cycle.begun for cycle in self._cycles)
         self._leave()
@@ -228,12 +234,28 @@ class HttpProtocol(asyncio.Protocol):
     def _hand_over(self, upgrade_request: bytes) -> None:
         """Let the WebSocket's protocol class have the connection, and the request."""
         self._server.connections.discard(self)
+        self._table.hand_over(self)
         serve = cast(Callable[..., Any], self._config.ws_protocol_class)
         end = serve(config=self._config, server_state=self._server, app_state=self._state)
         self._let_go()
         end.connection_made(self._flow.transport)
         end.data_received(upgrade_request)
         self._flow.transport.set_protocol(end)
+
+
+def _scope(line: asyncio.Transport, config: Config, state: dict[str, Any]) -> Scope:
+    """Make the scope of a connection, which those of its requests are copied from."""
+    return {
+        "type": "http",
+        "asgi": {"version": config.asgi_version, "spec_version": "2.3"},
+        "http_version": "1.1",
+        "server": _host_and_port(line.get_extra_info("sockname")),
+        "client": _host_and_port(line.get_extra_info("peername")),
+        "scheme": "http" if line.get_extra_info("sslcontext") is None else "https",
+        "root_path": config.root_path,
+        "state": state,
+        "method": "", "path": "", "raw_path": b"", "query_string": b"", "headers": (),
+    }  # fmt: skip
 
 
 def _host_and_port(address: Any) -> tuple[str, int] | None:

@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 from websockets.http11 import Request
 
 from proxy.inbound.asgi import WEBSOCKET_DRAIN
+from proxy.inbound.connections import table_of
 from proxy.outbound.websocket import log
 
 
@@ -30,8 +31,14 @@ class AgentWebSocketProtocol(WebSocketsSansIOProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self._table = table_of(server_state, None)
         self.logger = self.conn.logger = log
         self.conn.debug = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take the connection's end."""
+        super().connection_lost(exc)
+        self._table.leave(self.client[0] if self.client else "")
 
     def handle_connect(self, event: Request) -> None:
         """Take an upgrade request, and offer the extension `WEBSOCKET_DRAIN`.

@@ -75,7 +75,6 @@ def serve(settings: Settings) -> None:
         server_header=False,
         date_header=False,
         backlog=4096,
-        timeout_keep_alive=75,
         timeout_graceful_shutdown=int(settings.grace_s),
     )
     lines.announce(f"truezero listening on {_url(listeners[0])} (version {_version()})")

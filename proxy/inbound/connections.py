@@ -1,0 +1,196 @@
+"""The agents' connections of one server: how many there may be, and how long one may be silent.
+
+Silence is counted in ticks of the event loop, not by a clock: while the loop is blocked nobody is
+heard, and nobody is silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final, Protocol
+
+from proxy.routing.errors import Refusal
+
+_TICK_S: Final = 1.0
+_FULL: Final = 0.8  # of the descriptors: from here on silent connections make room
+_NO_MORE: Final = 0.9  # from here on the rest is for providers and the database
+_OWN: Final = 32  # descriptors of the service's own: listeners, database, logs, spill file
+
+
+class Waiting(Enum):
+    """What a connection waits for from its agent."""
+
+    HEAD = auto()  # a whole head, of its first request or of one that has begun
+    BODY = auto()  # the next byte of a request's body
+    IDLE = auto()  # the next request
+
+
+class HeldConnection(Protocol):
+    """A connection as the table sees it.
+
+    ``quiet``: ticks since it was last heard in what it waits for; ``waiting``: that, as of the last
+    tick.
+    """
+
+    quiet: int
+    waiting: Waiting | None
+
+    def waits_for(self) -> Waiting | None:
+        """Return what it waits for from its agent now; None where the agent waits."""
+        ...
+
+    def end(self, refusal: Refusal | None) -> None:
+        """Close it, with a refusal where a request was begun."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLimits:
+    """Times in seconds, and numbers of connections; None is as many as the descriptors allow."""
+
+    head_s: float = 30.0
+    body_s: float = 60.0
+    idle_s: float = 75.0
+    total: int | None = None
+    per_address: int | None = None
+
+
+class ConnectionTable:
+    """The connections of one server, oldest first.
+
+    At most as many are taken as leave each one a descriptor for its provider.
+
+    Arguments:
+        descriptors: returns how many the process may have open.
+    """
+
+    def __init__(
+        self, limits: ConnectionLimits, *, descriptors: Callable[[], int] | None = None
+    ) -> None:
+        self._limits = limits
+        self._descriptors = descriptors or _descriptor_limit
+        self._open: dict[HeldConnection, None] = {}
+        self._by_address: dict[str, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._after = {
+            Waiting.HEAD: limits.head_s, Waiting.BODY: limits.body_s, Waiting.IDLE: limits.idle_s,
+        }  # fmt: skip
+
+    def enter(
+        self,
+        connection: HeldConnection,
+        address: str,
+        descriptor: int,
+        among: int,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Refusal | None:
+        """Take a connection; returns why it is to be closed again, if it is.
+
+        Arguments:
+            descriptor: its own. A system gives out the lowest that is free, so that it tells how
+                many are in use.
+            among: how many connections there are, this one and sockets included.
+            loop: times the ticks; by default the running one.
+        """
+        self._open[connection] = None
+        count = self._by_address[address] = self._by_address.get(address, 0) + 1
+        if self._timer is None:
+            loop = loop or asyncio.get_running_loop()
+            self._timer = loop.call_later(_TICK_S, self._tick, loop)
+        if self._limits.per_address is not None and count > self._limits.per_address:
+            return _full(f"{self._limits.per_address} connections from one address")
+        descriptors = self._descriptors()
+        within = max(1, (int(descriptors * _FULL) - _OWN) // 2)
+        most, used = min(self._limits.total or within, within), descriptor / descriptors
+        if (among <= most and used < _FULL) or self._made_room(connection):
+            return None
+        if among > most or used >= _NO_MORE:
+            return _full(f"{among - 1} connections")
+        return None
+
+    def hand_over(self, connection: HeldConnection) -> None:
+        """Let go of a connection that another protocol goes on with."""
+        self._open.pop(connection, None)
+
+    def leave(self, address: str, connection: HeldConnection | None = None) -> None:
+        """Count a connection out that is closed."""
+        if connection is not None:
+            self._open.pop(connection, None)
+        left = self._by_address.get(address, 0) - 1
+        if left > 0:
+            self._by_address[address] = left
+        else:
+            self._by_address.pop(address, None)
+
+    def sweep(self) -> None:
+        """Count a tick, and end connections that were silent for too long."""
+        for connection in tuple(self._open):
+            waiting = connection.waits_for()
+            if waiting is not connection.waiting:
+                connection.waiting, connection.quiet = waiting, 0
+            elif waiting is not None:
+                connection.quiet += 1
+                if connection.quiet * _TICK_S >= self._after[waiting]:
+                    connection.end(_TOO_SLOW.get(waiting))
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.sweep()
+        self._timer = loop.call_later(_TICK_S, self._tick, loop) if self._open else None
+
+    def _made_room(self, newest: HeldConnection) -> bool:
+        """Close the oldest connection without a whole head, else the oldest idle one."""
+        idle = None
+        for connection in self._open:
+            if connection is newest:
+                continue
+            waiting = connection.waits_for()
+            if waiting is Waiting.HEAD:
+                idle = connection
+                break
+            if waiting is Waiting.IDLE and idle is None:
+                idle = connection
+        if idle is None:
+            return False
+        del self._open[idle]  # its address is counted out once it is closed
+        idle.end(_full("all connections are in use"))
+        return True
+
+
+def descriptor_of(transport: asyncio.BaseTransport) -> int:
+    """Return the number of a connection's descriptor; 0 for one that has no socket."""
+    file = transport.get_extra_info("socket")
+    return 0 if file is None else file.fileno()
+
+
+def _descriptor_limit() -> int:
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _full(why: str) -> Refusal:
+    detail = f"connection limit reached ({why}); retry after 1 s"
+    return Refusal(503, "too_many_connections", detail, ((b"retry-after", b"1"),))
+
+
+_TOO_SLOW: Mapping[Waiting, Refusal] = {
+    Waiting.HEAD: Refusal(408, "head_timeout", "the request's head took too long"),
+    Waiting.BODY: Refusal(408, "body_timeout", "the request's body stopped arriving"),
+}
+_NAME = "agent_connections"
+
+
+def table_of(server: Any, app: object) -> ConnectionTable:
+    """Return the table of one of uvicorn's servers.
+
+    Arguments:
+        server: its `ServerState`, which outlives no loop.
+        app: states its limits as ``connection_limits``, else they are the defaults.
+    """
+    table: ConnectionTable | None = getattr(server, _NAME, None)
+    if table is None:
+        table = ConnectionTable(getattr(app, "connection_limits", ConnectionLimits()))
+        setattr(server, _NAME, table)
+    return table
