@@ -15,6 +15,7 @@ from sqlalchemy import create_engine, func, select
 from typer.testing import CliRunner, Result
 
 from classifier.records import Ending, Exchange, Timing
+from proxy.store import sqlite
 from proxy.store.admin import prune as prune_module
 from proxy.store.admin.prune import Pruned
 from proxy.store.database import Database
@@ -183,8 +184,13 @@ def test_a_rollout_that_comes_back_is_written_anew(database: Database) -> None:
     assert calls_of(database, "old") == ["again"]
 
 
-def test_services_write_meanwhile(database: Database) -> None:
-    """Every commit of the recorder's gets through while thousands of calls are forgotten."""
+def test_services_write_meanwhile(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every commit of the recorder's gets through while thousands of calls are forgotten.
+
+    A busy machine may hold SQLite's lock for longer than the half second that a recorder waits
+    before it tries again.
+    """
+    monkeypatch.setattr(sqlite, "_RECORDING_BUSY_MS", 60_000)
     for number in range(30):
         calls = [
             replace(
