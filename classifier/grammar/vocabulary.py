@@ -90,7 +90,7 @@ SUBJECTS: Final = (
     Term(
         id="allotment",
         words="allowance|allocation|allotment|free allocated quota|entitlement|free tier"
-        "|free quota"
+        "|free quota|free limit|trial limit"
         "|free usage|free allocation|free credits|free trial|trial|resource pack|resource package"
         "|premium request|premium requests|premium usage|included usage|extra usage"
         "|免费额度|资源包|套餐余量|调用次数限额|流量包",

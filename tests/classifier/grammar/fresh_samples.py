@@ -1419,4 +1419,5 @@ LATER = (
         type="invalid_request_error",
     ),
     Fresh("gateway", 504, PROVIDER, "The upstream server is timing out", "nginx.org"),
+    Fresh("gateway", 429, QUOTA, "Free limit of 50000 events reached. Upgrade.", "github.com"),
 )
