@@ -135,6 +135,7 @@ def _opened(stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path) -> House:
         f"UPSTREAM_{name.upper()}": provider.url for name in (*UPSTREAMS, "bedrock", "vertex")
     }
     settings |= {f"KEY_{name.upper()}": key(f"real-{name}") for name in UPSTREAMS}
+    settings["CALLER_KEYS"] = "pass"  # so that agents' own keys travel all the way too
     settings |= {
         f"UPSTREAM_{TALKING.upper()}": talker.url,
         f"UPSTREAM_{BABBLING.upper()}": babbler.url,
