@@ -30,7 +30,7 @@ def batch(
     with connected(url, token) as client:
         summary, breaker = client.summary(name), client.breaker(name)
     if as_json:
-        typer.echo(summary.model_dump_json(indent=2))
+        typer.echo(json.dumps(summary.model_dump(mode="json"), indent=2))
     else:
         output.print_batch(summary, breaker)
 
@@ -47,7 +47,7 @@ def check(
     with connected(url, token) as client:
         result = client.check(name)
     if as_json:
-        typer.echo(result.model_dump_json(indent=2))
+        typer.echo(json.dumps(result.model_dump(mode="json"), indent=2))
     else:
         output.print_check(result)
     raise typer.Exit(0 if result.valid else 1)

@@ -18,6 +18,8 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from truezero.printable import visible
+
 FORMATS = ("jsonl", "parquet")
 
 _NOUNS = ("rollout", "exchange", "verdict", "breaker")
@@ -194,7 +196,7 @@ def _print_rejections(taken: Any) -> None:
 
 
 def _say(sentence: str) -> None:
-    typer.echo(f"truezero: {sentence}", err=True)
+    typer.echo(f"truezero: {visible(sentence)}", err=True)
 
 
 @contextmanager

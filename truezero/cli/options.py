@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import truezero  # its Client and ServiceError are loaded where they are first used
+from truezero.printable import visible_lines
 
 Url = Annotated[
     str | None,
@@ -88,5 +89,5 @@ def database(url: str | None, config: Path | None) -> str:
 
 def fail(sentence: str, code: int) -> NoReturn:
     """Print an error to standard error and exit with ``code``."""
-    typer.echo(f"truezero: {sentence}", file=sys.stderr)
+    typer.echo(f"truezero: {visible_lines(sentence)}", file=sys.stderr)
     raise typer.Exit(code)

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from rich import markup
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 
 from truezero import models
+from truezero.printable import visible
 from truezero.sdk.endpoints import Event
 
 HEALTH_STYLE = {
@@ -21,6 +22,11 @@ HEALTH_STYLE = {
     "not_judged": "dim",
     "undecided": "magenta",
 }
+
+
+def escape(text: str) -> str:
+    """Return a text from elsewhere as it is shown: no markup, and nothing that moves a cursor."""
+    return markup.escape(visible(text))
 
 
 def headline(verdict: models.Verdict) -> str:
@@ -80,7 +86,7 @@ def _calls_table(calls: Sequence[models.Exchange], evidence: set[str]) -> Table:
         table.add_row(
             escape(call.id[-8:]),
             str(call.status or "–"),
-            call.ending or "in flight",
+            escape(call.ending or "in flight"),
             escape(call.model or "–"),
             f"{_count(call.input_total)} / {_count(call.output_total)}",
             "–" if call.duration_s is None else f"{call.duration_s:.2f}",
@@ -106,7 +112,7 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
     if verdict.health == "not_judged" and error:
         reason = f"{verdict.health}: {error}"
     line = reason if reason.startswith(verdict.health) else f"{verdict.health} {reason}".strip()
-    return f"{verdict.rollout_id}: {line} ({facts})"
+    return visible(f"{verdict.rollout_id}: {line} ({facts})")
 
 
 def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
@@ -224,4 +230,5 @@ def event_line(event: Event) -> str:
     who = data.get("rollout_id") or data.get("lane")
     how = (data.get(name) for name in ("health", "error", "subcategory", "fingerprint", "status"))
     details: Iterable[str] = dict.fromkeys(str(value) for value in how if value is not None)
-    return " · ".join(filter(None, (event.kind.replace("_", " "), str(who or ""), *details)))
+    line = " · ".join(filter(None, (event.kind.replace("_", " "), str(who or ""), *details)))
+    return visible(line)

@@ -12,6 +12,7 @@ import typer
 
 import truezero
 from truezero.cli.options import AgentCommand, AsJson, Token, Url, connected, fail, server
+from truezero.printable import visible_lines
 
 if TYPE_CHECKING:
     from truezero.runner.run import Report
@@ -177,7 +178,7 @@ def doctor(
         for check in checks.examine(client, wanted, os.environ):
             done.append(check)
             if not as_json:
-                typer.echo(f"{check.health:7}  {check.name}: {check.told}")
+                typer.echo(visible_lines(f"{check.health:7}  {check.name}: {check.told}"))
     if as_json:
         typer.echo(json.dumps([asdict(check) for check in done], indent=2))
     raise typer.Exit(1 if checks.failed(done) else 0)

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from truezero import models
+from truezero.printable import visible
 from truezero.sdk.client import Client
 from truezero.sdk.endpoints import OutcomeFacts
 
@@ -85,7 +86,7 @@ def main(run_dir: Path, batch: str = "") -> None:
         settled = list(settle_run(client, run_dir, batch=batch or run_dir.resolve().name))
     lost = [one for one in settled if not one.measured]
     for one in lost:
-        typer.echo(f"{one.task or '–'} {one.trace_id}: {one.verdict.error}")
+        typer.echo(visible(f"{one.task or '–'} {one.trace_id}: {one.verdict.error}"))
     typer.echo(f"{len(settled) - len(lost)} of {len(settled)} traces are measurements")
     raise typer.Exit(1 if lost else 0)
 

@@ -17,7 +17,6 @@ from typing import IO, Any
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from truezero import models
@@ -339,7 +338,7 @@ def print_table(drilled: Sequence[Drilled], console: Console) -> None:
         )
     console.print(table)
     for line in _lessons(drilled):
-        console.print(escape(line))
+        console.print(output_module.escape(line))
 
 
 def _short(verdict: models.Verdict) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from truezero import models
+from truezero.printable import visible
 from truezero.runner import agents, embedded
 from truezero.sdk.client import Client, ServiceError
 from truezero.sdk.endpoints import UNREACHABLE, OutcomeFacts
@@ -374,5 +375,5 @@ def job_of(words: Sequence[str], **facts: Any) -> Job:
 
 def say(line: str) -> None:
     """Print a line to standard error."""
-    sys.stderr.write(f"truezero: {line}\n")
+    sys.stderr.write(f"truezero: {visible(line)}\n")
     sys.stderr.flush()

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from classifier import codec
+from tests.builders import exchange
 from tests.truezero.models.test_batches import EMPTY
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import Event, models
@@ -84,3 +86,27 @@ def test_a_live_table_follows_the_events_without_asking_for_each(
 def event(kind: str) -> Event:
     data = {"rollout_id": "r[1]", "health": "api_error", "fingerprint": "auth:401"}
     return Event(id=1, kind=kind, data=data)
+
+
+CALL = codec.encode_exchange(exchange(429))
+EVIL = "a\x1b]0;owned\x07\x9b2J\u202e[bold]b"
+
+
+def test_nothing_from_elsewhere_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    named = verdict(
+        rollout_id=EVIL, error=EVIL, lane=EVIL, fingerprint=EVIL, warnings=[EVIL], rule=EVIL
+    )
+    call = models.Exchange.model_validate(CALL | {"model": EVIL, "error_code": EVIL, "id": EVIL})
+    output.print_verdict(named, [call])
+    summary = {**EMPTY, "batch": EVIL, "fingerprint": {EVIL: 1}, "retried_after_score": [EVIL]}
+    output.print_batch(
+        models.BatchSummary.model_validate(summary),
+        models.Breaker(batch=EVIL, threshold=5, lanes=[]),
+    )
+    output.print_check(models.Check(batch=EVIL, valid=False, lines=[EVIL]))
+    shown = capsys.readouterr().out
+    shown += output.verdict_line(named, EVIL)
+    shown += output.event_line(Event(id=1, kind=EVIL, data={"rollout_id": EVIL, "error": EVIL}))
+    assert not set("\x1b\x07\x9b\u202e") & set(shown)
+    assert "\\x1b]0;owned" in shown
+    assert "[bold]b" in shown, "no markup either"

@@ -1,0 +1,34 @@
+"""Texts from elsewhere, made safe to print: no control or bidi character reaches a terminal.
+
+Ids, models and error codes come from agents and providers, and imported names from anywhere. ESC
+moves the cursor and rewrites what was printed, bidi overrides reverse what is read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# C0, DEL and C1; what turns the direction of a text (Unicode UAX #9, `Bidi_Control`); separators
+# of lines and paragraphs; zero-width joiners and marks; surrogates that no encoding takes.
+_HIDDEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """Return a text of one line with each character that is not shown as its escape."""
+    return _HIDDEN.sub(_escaped, text)
+
+
+def visible_lines(text: str) -> str:
+    """Return the same for a text of several lines."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
