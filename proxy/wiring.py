@@ -127,7 +127,7 @@ def relay_context(
         keyring=keyring,
         salt=salt,
         new_id=new_id,
-        wall=time.time,
+        wall=_EPOCH,
         clock=time.monotonic,
         limits=call_limits(settings),
         proof_required=settings.admin_token is not None,
@@ -174,6 +174,35 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
     )
 
 
+_SET_S = 0.001  # seconds; less apart are two clocks that were read one after the other
+
+
+class OrderedClock:
+    """Seconds since the epoch that go on as a monotonic clock does, and never back.
+
+    What began later is later: verdicts go by the order of calls, and a clock that is set back
+    would turn it. One that is set forward is followed.
+    """
+
+    __slots__ = ("_ahead", "_monotonic", "_wall")
+
+    def __init__(self, wall: Callable[[], float], monotonic: Callable[[], float]) -> None:
+        self._wall = wall
+        self._monotonic = monotonic
+        self._ahead = wall() - monotonic()
+
+    def __call__(self) -> float:
+        """Return the time now."""
+        since = self._monotonic()
+        ahead = self._wall() - since
+        if ahead > self._ahead + _SET_S:
+            self._ahead = ahead
+        return since + self._ahead
+
+
+_EPOCH = OrderedClock(time.time, time.monotonic)
+
+
 def new_id() -> str:
     """Return an id that sorts by time: 13 hexadecimal digits of microseconds, 11 random ones."""
-    return f"{time.time_ns() // 1000:013x}{random.getrandbits(44):011x}"
+    return f"{int(_EPOCH() * 1e6):013x}{random.getrandbits(44):011x}"
