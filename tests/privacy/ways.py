@@ -40,7 +40,9 @@ _FURTHER: Final = (
     "/api/show", "/v1/responses/compact", "/v1/complete", "/v1beta/models/e:embedContent",
     "/v1/projects/p/publishers/mistralai/models/m:streamRawPredict", "/v2/embed", "/v1/embed",
     "/generate", "/api/embed", "/v2/rerank", "/v1/rerank", "/v1/embeddings",
-    "/v1/images/generations",
+    "/v1/images/generations", "/v1/audio/speech", "/v1/videos", "/v1/messages/batches",
+    "/v1/batches", "/v1/files", "/v1/ocr", "/v1/models/veo:predict", "/model/m/async-invoke",
+    "/v1/responses/resp_1/cancel",
 )  # fmt: skip
 PATHS: Final = tuple(dict.fromkeys((*(s.path for s in SAMPLES), *POSTS, *_FURTHER)))
 SOCKETS: Final = ("/v1/responses", "/v1/realtime")
