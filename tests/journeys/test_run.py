@@ -41,7 +41,9 @@ def ask():
          "content-type": "application/json"},
     )
     try:
-        return urllib.request.urlopen(request, timeout=60).status
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            answer.read()  # who leaves before has no answer
+            return answer.status
     except urllib.error.HTTPError as error:
         return error.code
 """
