@@ -40,6 +40,13 @@ _DEPRECATED: Mapping[str, str] = {
 }
 
 
+_POLICY = ("stall_s", "doomed_after", "max_steps", "max_retries", "breaker_threshold")
+
+
+def _seconds(default: float, description: str) -> Any:
+    return Field(default, gt=0, description=f"{description}, in seconds")
+
+
 class Settings(BaseModel):
     """The service's settings: flags override the environment, which overrides `truezero.toml`."""
 
@@ -100,30 +107,21 @@ class Settings(BaseModel):
     max_connections: int = Field(
         0,
         ge=0,
-        description="maximum connections of agents per process; 0: as many as the limit of open "
-        "files leaves room for, each with one to a provider",
+        description="maximum connections per process; 0: as many as the limit of open files allows",
     )
     max_connections_per_address: int = Field(
         0, ge=0, description="maximum connections per client address and process; 0: unlimited"
     )
-    head_timeout_s: float = Field(
-        30.0, gt=0, description="time for a request's head to arrive, in seconds"
-    )
-    body_timeout_s: float = Field(
-        60.0, gt=0, description="maximum silence within a request's body, in seconds"
-    )
-    idle_timeout_s: float = Field(
-        75.0, gt=0, description="how long a connection may be idle between calls, in seconds"
-    )
+    head_timeout_s: float = _seconds(30.0, "time for a request's head to arrive")
+    body_timeout_s: float = _seconds(60.0, "maximum silence within a request's body")
+    idle_timeout_s: float = _seconds(75.0, "how long a connection may be idle between calls")
     registrations_per_s: float = Field(
         1000.0,
         ge=0,
         description="maximum registrations of rollouts and keys per second and process, with "
         "bursts of ten times as many; more get 429; 0: unlimited",
     )
-    connect_timeout_s: float = Field(
-        10.0, gt=0, description="timeout for connecting to an upstream, in seconds"
-    )
+    connect_timeout_s: float = _seconds(10.0, "timeout for connecting to an upstream")
     read_timeout_s: float | None = Field(
         None, gt=0, description="maximum silence of an upstream, in seconds; unlimited by default"
     )
@@ -153,11 +151,10 @@ class Settings(BaseModel):
     doomed_after: int = Field(
         2, ge=0, description="equal permanent failures after which a rollout is doomed; 0: never"
     )
-    stall_s: float = Field(
+    stall_s: float = _seconds(
         60.0,
-        gt=0,
-        description="time between two content events of a stream after which a call abandoned "
-        "by its agent is stalled, in seconds",
+        "time between two content events of a stream after which a call abandoned "
+        "by its agent is stalled",
     )
     first_content_s: float = Field(
         300.0, gt=0, description="the same before a stream's first content, in seconds"
@@ -225,13 +222,7 @@ class Settings(BaseModel):
     @property
     def policy(self) -> Policy:
         """The policy by which rollouts are judged and retries advised."""
-        return Policy(
-            stall_s=self.stall_s,
-            doomed_after=self.doomed_after,
-            max_steps=self.max_steps,
-            max_retries=self.max_retries,
-            breaker_threshold=self.breaker_threshold,
-        )
+        return Policy(**{name: getattr(self, name) for name in _POLICY})
 
     @property
     def replaces_keys(self) -> bool:
