@@ -321,6 +321,8 @@ def encode_verdict(verdict: Verdict) -> Json:
         "warnings": list(verdict.warnings),
         "evidence": list(verdict.evidence),
         "classifier": verdict.classifier,
+        "late_calls": verdict.late_calls,
+        "judged_at": verdict.judged_at,
     }
 
 

@@ -62,6 +62,8 @@ class Result:
     tool_calls: int | None = None
     cost_usd: float | None = None
     warnings: tuple[str, ...] = ()
+    late_calls: int = 0
+    judged_at: float | None = None
 
 
 _NOTHING = Outcome(status=ExecutionStatus.SUCCESS)
@@ -102,6 +104,8 @@ def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
         tool_calls=verdict.tool_calls,
         cost_usd=verdict.cost_usd,
         warnings=verdict.warnings,
+        late_calls=verdict.late_calls,
+        judged_at=verdict.judged_at,
     )
 
 

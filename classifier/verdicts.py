@@ -111,6 +111,8 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     classifier: str = "1"
+    late_calls: int = 0  # after the rollout was closed; they change nothing
+    judged_at: float | None = None  # seconds since the epoch; None while provisional
     provider_wait_s: float | None = None  # asked for by the deciding failure; not in the contract
 
     @property

@@ -27,6 +27,7 @@ from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.address_guard import AddressGuard
 from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
+from proxy.server.closer import RolloutCloser
 from proxy.server.heartbeat import Heartbeat
 from proxy.server.startup import garbage_collection
 from proxy.settings import Settings
@@ -97,6 +98,14 @@ class Application:
             access=self._access,
             admits=self._admits,
         )
+        self._closer = RolloutCloser(
+            database.closings,
+            worker=worker,
+            access=self._access,
+            live=context.live,
+            missing=self._recorder.missing,
+            grace_s=settings.outcome_grace_s,
+        )
         self._relay = Relay(context)
         self._websockets = WebSocketRelay(context, WebSocketConnector(reach=guard))
         self._metrics = Metrics(
@@ -151,6 +160,8 @@ class Application:
             metrics=self._metrics,
             new_id=new_id,
             changed=self._access.changed,
+            worker=self._worker,
+            close_here=self._closer.close,
         )
         return control_plane.build(settings, parts)
 
@@ -167,8 +178,14 @@ class Application:
     @asynccontextmanager
     async def _lifespan(self) -> AsyncIterator[None]:
         self._recorder.start()
+        await asyncio.to_thread(self._closer.begin)
         await asyncio.to_thread(self._heartbeat.beat)
-        work = (self._heartbeat.run(), loop_lag.run(self._metrics), self._control_plane.prepare())
+        work = (
+            self._heartbeat.run(),
+            self._closer.run(),
+            loop_lag.run(self._metrics),
+            self._control_plane.prepare(),
+        )
         tasks = [asyncio.create_task(each) for each in work]
         with garbage_collection():
             try:

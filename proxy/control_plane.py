@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -31,7 +31,8 @@ from proxy.web import pages
 class ServiceParts:
     """Parts of the surrounding service that the control plane uses.
 
-    ``changed`` is called with a rollout whose key's validity or drill has changed.
+    ``changed`` is called with a rollout whose key's validity or drill has changed,
+    ``close_here`` ends a rollout's calls in this process, ``worker``.
     """
 
     database: Database
@@ -42,6 +43,8 @@ class ServiceParts:
     metrics: Metrics
     new_id: Callable[[], str]
     changed: Callable[[str], None]
+    worker: str
+    close_here: Callable[[str, int], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +68,8 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         new_id=parts.new_id,
         wall=time.time,
         changed=parts.changed,
+        worker=parts.worker,
+        close_here=parts.close_here,
         leaving=LEAVING.is_set,
     )
     limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)

@@ -137,6 +137,11 @@ class Settings(BaseModel):
     grace_s: float = Field(
         30.0, ge=0, description="time for calls in flight to finish after SIGTERM, in seconds"
     )
+    outcome_grace_s: float = Field(
+        2.0,
+        ge=0,
+        description="time for calls in flight to finish once their rollout has ended, in seconds",
+    )
     breaker_threshold: int = Field(
         5,
         ge=0,

@@ -18,6 +18,7 @@ from proxy.outbound.transport import UpstreamTransport
 from proxy.recording.spill import SpillFile
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.relay.context import CallLimits, CallRecorder, RelayContext
+from proxy.relay.live_calls import LiveCalls
 from proxy.routing.limits import ConcurrencyLimiter
 from proxy.routing.operator_keys import OperatorKeys
 from proxy.routing.rollout_keys import Keyring
@@ -140,9 +141,11 @@ def relay_context(
         ),
         signers=signing,
         access=access,
-        concurrency=ConcurrencyLimiter(
-            total=settings.max_concurrent_calls or None,
-            per_rollout=settings.max_concurrent_calls_per_rollout or None,
+        live=LiveCalls(
+            ConcurrencyLimiter(
+                total=settings.max_concurrent_calls or None,
+                per_rollout=settings.max_concurrent_calls_per_rollout or None,
+            )
         ),
     )
 

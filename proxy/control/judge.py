@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -20,7 +21,8 @@ from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
-from proxy.store.types import as_json
+from proxy.store.errors import StoreError
+from proxy.store.types import Row
 
 _VERDICT_FILTERS = ("health", "subcategory", "fingerprint")
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
@@ -134,12 +136,18 @@ class Judge:
             await asyncio.sleep(_SETTLE_POLL_S)
 
     def _verdict(self, rollout_id: str, policy: str | None) -> dict[str, Any]:
+        if policy != SEED.name and (final := self._final(rollout_id)) is not None:
+            verdict = codec.decode_verdict(json.loads(final["verdict"]))
+            return codec.encode_verdict(replace(verdict, late_calls=final["late_calls"]))
         loaded = self._loader.load(rollout_id)
         if policy == SEED.name:
-            return codec.encode_verdict(self._judge(loaded.rollout, SEED))
+            return codec.encode_verdict(self._judge(loaded, SEED))
         return codec.encode_verdict(self._judge_and_store(loaded))
 
     def _result(self, rollout_id: str) -> dict[str, Any]:
+        final = self._final(rollout_id)
+        if final is not None and final["result"] is not None:
+            return {**json.loads(final["result"]), "late_calls": final["late_calls"]}
         loaded = self._loader.load(rollout_id)
         if loaded.rollout.outcome is None:
             raise Refusal(
@@ -152,8 +160,8 @@ class Judge:
 
     def _judge_and_store(self, loaded: LoadedRollout) -> Verdict:
         """Judge with the causes of earlier attempts at the task, and store the verdict."""
-        rollout = loaded.rollout
-        verdict = self._judge(rollout, self._policy)
+        rollout, now = loaded.rollout, self._wall()
+        verdict = self._judge(loaded, self._policy, now)
         if rollout.task is not None and rollout.attempt:
             earlier = self._database.verdicts.earlier_causes(
                 rollout.batch, rollout.task, rollout.attempt
@@ -161,16 +169,28 @@ class Judge:
             verdict = with_advice(verdict, rollout, self._policy, earlier)
         if self._recorder.failing or not loaded.storable:
             return verdict
-        now = self._wall()
         self._database.verdicts.store(
             self._verdict_row(rollout, verdict, now),
             lambda states: breakers.feed(states, verdict, now=now, policy=self._policy),
         )
         return verdict
 
-    def _judge(self, rollout: RolloutRecord, policy: Policy) -> Verdict:
+    def _final(self, rollout_id: str) -> Row | None:
+        """Return the final verdict, which stands; None while there is none, or none can be read."""
+        try:
+            return self._database.verdicts.final(rollout_id)
+        except StoreError:  # what is missing here may still be known
+            return None
+
+    def _judge(self, loaded: LoadedRollout, policy: Policy, now: float | None = None) -> Verdict:
+        rollout = loaded.rollout
         verdict = judge(rollout, policy=policy)
-        return replace(verdict, cost_usd=self._prices.total(rollout.exchanges))
+        return replace(
+            verdict,
+            cost_usd=self._prices.total(rollout.exchanges),
+            late_calls=loaded.late_calls,
+            judged_at=None if verdict.provisional else now,
+        )
 
     def _verdict_row(self, rollout: RolloutRecord, verdict: Verdict, now: float) -> dict[str, Any]:
         record = result(rollout, verdict)
@@ -193,6 +213,11 @@ class Judge:
             "price_table": None if verdict.cost_usd is None else self._prices.version,
             "given_at": now,
             "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
-            "verdict": as_json(codec.encode_verdict(verdict)),
-            "result": as_json(codec.encode_result(record)) if reported else None,
+            "verdict": _in_order(codec.encode_verdict(verdict)),
+            "result": _in_order(codec.encode_result(record)) if reported else None,
         }
+
+
+def _in_order(record: Mapping[str, Any]) -> str:
+    """Return JSON text with the record's keys in its order: it is answered as it was stored."""
+    return json.dumps(record, separators=(",", ":"))

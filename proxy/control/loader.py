@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from classifier import codec
-from classifier.records import ExecutionStatus, Outcome, RolloutRecord
+from classifier.records import Ending, Exchange, ExecutionStatus, Outcome, RolloutRecord
 from proxy.control.queries import unknown_rollout
 from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
 from proxy.store.types import Row
+
+_CLOSED_WITHIN_S = 60.0  # after an outcome, whoever reported it
+_CLOCKS_APART_S = 2.0  # of two hosts: calls are timed by one, closed by another
 
 
 class RecorderState(Protocol):
@@ -38,18 +43,29 @@ class RecorderState(Protocol):
 
 
 class LoadedRollout(NamedTuple):
-    """A rollout as it was read, and whether a verdict on it may be stored."""
+    """A rollout as it counts, whether its verdict may be stored, and how many calls came late."""
 
     rollout: RolloutRecord
     storable: bool
+    late_calls: int = 0
 
 
 class RolloutLoader:
-    """Reads rollouts for judgement and export; blocking, so call it in a thread."""
+    """Reads rollouts for judgement and export; blocking, so call it in a thread.
 
-    def __init__(self, database: Database, recorder: RecorderState) -> None:
+    Arguments:
+        wall: seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        recorder: RecorderState,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._database = database
         self._recorder = recorder
+        self._wall = wall
 
     def load(self, rollout_id: str) -> LoadedRollout:
         """Load a rollout as it stands.
@@ -80,11 +96,55 @@ class RolloutLoader:
         row, rollout = stored
         just_started = up_s is not None and up_s < RESTART_GRACE_S
         gaps = rollout.gaps + missing + just_started
-        return LoadedRollout(replace(rollout, gaps=gaps, outcome=_outcome(row)), storable)
+        closed_at = _closed_at(row, self._wall())
+        outcome = _outcome(row, closed=closed_at is not None)
+        record = replace(rollout, gaps=gaps, outcome=outcome)
+        if closed_at is None:
+            return LoadedRollout(record, storable)
+        counted = _counted(record.exchanges, row, closed_at)
+        late = len(record.exchanges) - len(counted)
+        return LoadedRollout(replace(record, exchanges=counted), storable, late)
 
 
-def _outcome(row: Row) -> Outcome | None:
+def _closed_at(row: Row, now: float) -> float | None:
+    """Return from when a rollout's calls had ended; None while they are being ended.
+
+    Who reported its outcome may have died before it knew.
+    """
+    closed_at: float | None = row["closed_at"]
+    if closed_at is None and row["outcome_at"] is not None:
+        ended_at: float = row["outcome_at"] + _CLOSED_WITHIN_S
+        return ended_at if ended_at < now else None
+    return closed_at
+
+
+def _counted(calls: Sequence[Exchange], row: Row, closed_at: float) -> tuple[Exchange, ...]:
+    """Return the calls of a closed rollout that count: none that came late.
+
+    Those on record as it closed count, whatever clocks say. One that began before the outcome
+    and has no end was in a process that died.
+    """
+    ended, known = sum(call.ending is not None for call in calls), row["closed_calls"]
+    on_record = known is None or ended <= known
+    return tuple(
+        call if call.ending else replace(call, ending=Ending.LOST)
+        for call in calls
+        if (
+            call.timing.started_at <= row["outcome_at"]
+            if call.ending is None
+            else on_record or _ended_at(call) <= closed_at + _CLOCKS_APART_S
+        )
+    )
+
+
+def _ended_at(call: Exchange) -> float:
+    return call.timing.started_at + (call.timing.duration_s or 0.0)
+
+
+def _outcome(row: Row, *, closed: bool) -> Outcome | None:
     """Return the reported outcome; a rollout that was not admitted was never set up."""
+    if row["outcome"] and not closed:
+        return None
     if row["outcome"]:
         return codec.decode_outcome(json.loads(row["outcome"]))
     if row["skipped"]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from classifier import breakers
 from classifier.records import RolloutRecord
+from proxy.control.closing import RolloutClosing
 from proxy.control.grants import grant
 from proxy.control.judge import Judge
 from proxy.control.pricing import PriceTable
@@ -36,6 +37,7 @@ class RolloutService:
         new_id: makes ids for rollouts registered without one.
         wall: seconds since the epoch.
         changed: called with a rollout whose key's validity or drill has changed.
+        closing: ends the calls of a rollout in every process.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class RolloutService:
         new_id: Callable[[], str],
         wall: Callable[[], float],
         changed: Callable[[str], None],
+        closing: RolloutClosing,
     ) -> None:
         self._queries = queries
         self._database = database
@@ -64,6 +67,7 @@ class RolloutService:
         self._new_id = new_id
         self._wall = wall
         self._changed = changed
+        self._closing = closing
         self._registered: set[str] = set()
 
     async def register(
@@ -75,7 +79,7 @@ class RolloutService:
             Refusal: 409 where it is registered with other attributes, 422 for an unknown
                 upstream.
         """
-        registration = self._registration(request)
+        registration = _registration(request, request.id or self._new_id(), self._upstreams)
         rollout_id, now = registration.id, self._wall()
         record = RolloutRecord(
             id=rollout_id,
@@ -136,10 +140,21 @@ class RolloutService:
         """Return a rollout's stored attributes, None if it is unknown."""
         return await self._queries.run(self._database.rollouts.row, rollout_id)
 
-    async def revoke(self, rollout_id: str, *, at: float) -> None:
-        """Revoke a rollout's key and secret from ``at`` (epoch seconds) on."""
-        await self._queries.run(self._database.rollouts.revoke, rollout_id, at=at)
+    async def expire(self, rollout_id: str, *, at: float) -> None:
+        """Have a rollout's key and secret open nothing from ``at`` (epoch seconds) on."""
+        await self._queries.run(self._database.rollouts.expire, rollout_id, at=at)
         self._changed(rollout_id)
+
+    async def revoke(self, rollout_id: str) -> None:
+        """Revoke a rollout's key and secret now, and end its calls and sockets.
+
+        Raises:
+            Refusal: 503 where a process does not confirm that it has.
+        """
+        revoke = self._database.rollouts.revoke
+        number = await self._queries.run(revoke, rollout_id, now=self._wall())
+        if await self._closing.close(rollout_id, number):
+            raise _not_confirmed()
 
     async def aliased(self, alias: str) -> list[str]:
         """List the rollouts registered under an alias whose keys are still valid."""
@@ -148,7 +163,8 @@ class RolloutService:
     async def report(self, rollout_id: str, request: models.OutcomeRequest) -> dict[str, Any]:
         """Store the outcome a runner reports and return the rollout's result.
 
-        An unknown rollout is registered: its agent may have made no call.
+        An unknown rollout is registered: its agent may have made no call. Calls and sockets in
+        flight are ended; what begins after the answer passes in no process.
 
         Raises:
             Refusal: 404 for an unknown rollout where registration is required, 409 if it has a
@@ -163,8 +179,9 @@ class RolloutService:
             attributes=_attributes(request),
             registers=not self._registration_required,
         )
-        self._changed(rollout_id)
         _check_reported(rollout_id, reported, outcome)
+        if reported.closing is not None:
+            await self._closing.freeze(rollout_id, reported.closing)
         return await self._judge.result(rollout_id)
 
     async def exchanges(
@@ -209,19 +226,6 @@ class RolloutService:
             "next": _cursor(rows[limit - 1]) if len(rows) > limit else None,
         }
 
-    def _registration(self, request: models.RolloutRequest) -> Registration:
-        return Registration(
-            id=request.id or self._new_id(),
-            batch=request.batch,
-            task=request.task,
-            attempt=request.attempt,
-            **_models(request.model),
-            upstream=_known_upstream(request.upstream, self._upstreams),
-            usage_channel=request.usage_channel,
-            metadata=as_json(request.metadata) if request.metadata is not None else None,
-            fault=as_json(request.fault.model_dump()) if request.fault is not None else None,
-        )
-
 
 def _attributes(outcome: models.OutcomeRequest) -> dict[str, Any]:
     """Return the attributes of a registration that an outcome states, as columns."""
@@ -233,6 +237,22 @@ def _models(named: str | list[str] | None) -> dict[str, str | None]:
     """Return a registered model and its fallbacks as columns."""
     names = list(dict.fromkeys([named] if isinstance(named, str) else named or []))
     return {"model": names[0] if names else None, "fallbacks": "\n".join(names[1:]) or None}
+
+
+def _registration(
+    request: models.RolloutRequest, rollout_id: str, upstreams: Mapping[str, Upstream]
+) -> Registration:
+    return Registration(
+        id=rollout_id,
+        batch=request.batch,
+        task=request.task,
+        attempt=request.attempt,
+        **_models(request.model),
+        upstream=_known_upstream(request.upstream, upstreams),
+        usage_channel=request.usage_channel,
+        metadata=as_json(request.metadata) if request.metadata is not None else None,
+        fault=as_json(request.fault.model_dump()) if request.fault is not None else None,
+    )
 
 
 def _nameable(rollout_id: str) -> str:
@@ -256,6 +276,11 @@ def _check_reported(rollout_id: str, reported: Reported, outcome: str) -> None:
         raise Refusal(
             409, "outcome_exists", f"rollout {rollout_id!r} already has a different outcome"
         )
+
+
+def _not_confirmed() -> Refusal:
+    detail = "the key is revoked, but a process has not confirmed that its calls have ended"
+    return Refusal(503, "not_confirmed", detail, ((b"retry-after", b"1"),))
 
 
 def _other_attributes(rollout_id: str) -> Refusal:

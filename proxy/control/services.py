@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from classifier.policy import Policy
 from proxy.control.batches import BatchService
+from proxy.control.closing import RolloutClosing
 from proxy.control.dashboard import Dashboard
 from proxy.control.events import EventStream
 from proxy.control.export import Exporter
@@ -36,6 +37,11 @@ class ControlServices:
     readiness: Readiness
 
 
+async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
+    """Where no calls are relayed, none are to be ended."""
+    return True
+
+
 def compose(
     *,
     database: Database,
@@ -48,6 +54,8 @@ def compose(
     wall: Callable[[], float],
     registration_required: bool = False,
     changed: Callable[[str], None] = lambda _rollout_id: None,
+    worker: str = "",
+    close_here: Callable[[str, int], Awaitable[bool]] = nothing_to_close,
     leaving: Callable[[], bool] = lambda: False,
 ) -> ControlServices:
     """Compose the services of one process.
@@ -59,9 +67,11 @@ def compose(
         wall: seconds since the epoch.
         registration_required: an outcome registers no rollout.
         changed: called with a rollout whose key's validity or drill has changed.
+        worker: this process's name in the table of workers.
+        close_here: ends a rollout's calls in this process; whether all of them ended.
         leaving: whether the process is about to end, and streams with it.
     """
-    queries, loader = Queries(database), RolloutLoader(database, recorder)
+    queries, loader = Queries(database), RolloutLoader(database, recorder, wall)
     prices = PriceTable(upstreams)
     judge = Judge(
         queries=queries, database=database, loader=loader, recorder=recorder, prices=prices,
@@ -71,6 +81,9 @@ def compose(
         queries=queries, database=database, judge=judge, keyring=keyring, upstreams=upstreams,
         prices=prices, proof_required=proof_required,
         registration_required=registration_required, new_id=new_id, wall=wall, changed=changed,
+        closing=RolloutClosing(
+            queries=queries, database=database, worker=worker, close_here=close_here, wall=wall
+        ),
     )  # fmt: skip
     batches = BatchService(
         queries=queries, database=database, judge=judge, policy=policy, wall=wall

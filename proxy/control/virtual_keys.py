@@ -5,6 +5,7 @@ Budgets and model lists are not enforced. Keys are not stored: a key encodes its
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -59,7 +60,7 @@ class VirtualKeys:
             public_url=public_url,
         )
         if request.duration is not None:
-            await self._rollouts.revoke(rollout.id, at=self._wall() + request.duration)
+            await self._rollouts.expire(rollout.id, at=self._wall() + request.duration)
         facts = await self._facts(rollout.id, spend=0.0)
         return models.KeyMinted(**facts.model_dump(), key=rollout.key, base_urls=rollout.base_urls)
 
@@ -75,7 +76,7 @@ class VirtualKeys:
         )
 
     async def delete(self, request: models.KeyDeletion) -> models.KeysDeleted:
-        """Revoke keys; their rollouts and recorded calls stay.
+        """Revoke keys and end their calls and sockets; rollouts and recorded calls stay.
 
         Raises:
             Refusal: 404 if one of them is unknown; then none is revoked.
@@ -87,8 +88,7 @@ class VirtualKeys:
             if not aliased:
                 raise Refusal(404, "unknown_key", f"no valid key has the alias {alias!r}")
             owners += aliased
-        for rollout_id in owners:
-            await self._rollouts.revoke(rollout_id, at=self._wall())
+        await asyncio.gather(*map(self._rollouts.revoke, owners))
         return models.KeysDeleted(deleted_keys=[*keys, *aliases])
 
     async def _free_id(self, alias: str | None) -> str:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from classifier.records import Kind
@@ -80,8 +81,17 @@ class Access:
         self._lookups: dict[str, asyncio.Task[AccessState]] = {}
         self._watched: set[str] = set()
 
+    def ended(self, rollout_id: str) -> None:
+        """Take over that a rollout's key and secret open nothing from now on.
+
+        A call that is being admitted meanwhile is not admitted by what was read before.
+        """
+        self.changed(rollout_id)
+        self._states[rollout_id] = self._clock(), AccessState(ends_at=self._wall())
+
     def changed(self, rollout_id: str) -> None:
         """Forget what is known of a rollout, and look at its unproven calls too."""
+        self._lookups.pop(rollout_id, None)
         self._states.pop(rollout_id, None)
         self._watched.add(rollout_id)
 
@@ -103,11 +113,7 @@ class Access:
             return
         state = await self._state(target.rollout_id)
         if state.ends_at is not None and state.ends_at <= self._wall():
-            raise Refusal(
-                403,
-                "rollout_ended",
-                "this rollout has ended: its key and its base_url open nothing any more",
-            )
+            raise rollout_ended()
         if target.role == AGENT and state.upstream not in (None, target.upstream.name):
             raise Refusal(
                 403,
@@ -159,8 +165,14 @@ class Access:
         if task is None:
             task = asyncio.create_task(self._fetch(rollout_id))
             self._lookups[rollout_id] = task
-            task.add_done_callback(lambda _done: self._lookups.pop(rollout_id, None))
-        return await asyncio.shield(task)
+            task.add_done_callback(partial(self._looked_up, rollout_id))
+        state = await asyncio.shield(task)
+        known = self._states.get(rollout_id)  # it may have ended since the look-up did
+        return state if known is None else known[1]
+
+    def _looked_up(self, rollout_id: str, task: asyncio.Task[AccessState]) -> None:
+        if self._lookups.get(rollout_id) is task:
+            del self._lookups[rollout_id]
 
     async def _fetch(self, rollout_id: str) -> AccessState:
         """Read the state from the database; while it is away, the last known one holds."""
@@ -171,8 +183,19 @@ class Access:
         except (AccessUnknownError, TimeoutError) as error:
             log.warning("a rollout's access state cannot be looked up: %s", type(error).__name__)
             return self._states.get(rollout_id, (before, OPEN_ACCESS))[1]
-        if len(self._states) > _STATES_LIMIT:
-            self._states.clear()
+        if self._lookups.get(rollout_id) is not asyncio.current_task():
+            return await self._state(rollout_id)  # it changed meanwhile
+        while len(self._states) > _STATES_LIMIT:
+            del self._states[next(iter(self._states))]  # the oldest
         state = stored or OPEN_ACCESS
         self._states[rollout_id] = (before, state)
         return state
+
+
+def rollout_ended() -> Refusal:
+    """Refuse, or end, a call of a rollout that has ended."""
+    return Refusal(
+        403,
+        "rollout_ended",
+        "this rollout has ended: its key and its base_url open nothing any more",
+    )

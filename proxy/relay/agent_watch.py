@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from classifier.records import Ending
 from proxy.inbound.asgi import (
     AGENT_CONNECTION,
     AgentConnection,
@@ -100,11 +101,20 @@ class AgentWatch:
         if self._enough is not None:
             self._enough.cancel()
 
-    def caught(self) -> bool:
-        """Whether the call was cancelled because its agent left; that is undone then."""
-        if self._progress.left and self._task is not None:
+    def close(self) -> None:
+        """Cancel the call, because its rollout has ended; one whose agent left ends as left."""
+        self._progress.closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def caught(self) -> Ending | None:
+        """Return how a call ended that was cancelled here, and undo that; None for any other."""
+        progress = self._progress
+        if not (progress.left or progress.closed):
+            return None
+        if self._task is not None:
             self._task.uncancel()
-        return self._progress.left
+        return Ending.LEFT_BY_AGENT if progress.left else Ending.CLOSED_AT_OUTCOME
 
     def _on_left(self) -> None:
         task, progress = self._task, self._progress

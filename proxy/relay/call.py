@@ -16,6 +16,7 @@ from proxy.inbound.asgi import AgentConnection, Receive, Scope, Send
 from proxy.inbound.responses import send_refusal
 from proxy.outbound import errors
 from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
+from proxy.relay.admission import rollout_ended
 from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.context import AgentLeft, BodyTooLarge, CallLimits, RelayContext
 from proxy.relay.download import Download
@@ -80,14 +81,25 @@ class ProxiedCall:
         try:
             ending, refusal = await self._carry()
         except asyncio.CancelledError:
-            if not self._watch.caught():
+            caught = self._watch.caught()
+            if caught is None:
                 raise
-            ending = Ending.LEFT_BY_AGENT
+            ending = caught
+            if ending is Ending.CLOSED_AT_OUTCOME:
+                refusal = self._with_exchange(rollout_ended())
         finally:
             self._watch.stop()
             self._progress.record(ending)
-        await self._progress.durable()
-        await self._close(ending, refusal)
+        try:
+            await self._progress.durable()
+            await self._close(ending, refusal)
+        except asyncio.CancelledError:  # its agent does not take what is left of the answer
+            if self._watch.caught() is None:
+                raise
+
+    def close(self) -> None:
+        """End the call, because its rollout has ended."""
+        self._watch.close()
 
     async def _carry(self) -> tuple[Ending, Refusal | None]:
         try:

@@ -12,8 +12,8 @@ from classifier.records import Exchange
 from proxy.capture.silence import SilenceLimits
 from proxy.outbound.transport import Timeouts, UpstreamTransport
 from proxy.relay.admission import Access
+from proxy.relay.live_calls import LiveCalls
 from proxy.routing import headers as dress
-from proxy.routing.limits import ConcurrencyLimiter
 from proxy.routing.operator_keys import OperatorKeys
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Auth, Upstream
@@ -88,7 +88,7 @@ class RelayContext:
     ``operator_keys``: the keys that the proxy puts in. ``signers``: who steps in where an
     upstream takes more than a key, and neither the caller nor ``operator_keys`` has one.
     ``access``: what a rollout's key still opens, and what its agent is drilled with.
-    ``concurrency``: how many calls may be under way at once.
+    ``live``: the calls that are under way, and how many may be at once.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -105,7 +105,7 @@ class RelayContext:
     operator_keys: OperatorKeys = field(default_factory=OperatorKeys)
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
     access: Access | None = None
-    concurrency: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
+    live: LiveCalls = field(default_factory=LiveCalls)
 
 
 class AgentLeft(Exception):

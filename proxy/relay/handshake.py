@@ -21,6 +21,7 @@ from proxy.outbound.websocket import (
     WebSocketConnector,
     WebSocketUnreachableError,
 )
+from proxy.relay.admission import rollout_ended
 from proxy.relay.context import RelayContext, Signer
 from proxy.relay.dressing import dressed_as_operator
 from proxy.relay.websocket_record import WebSocketRecord
@@ -105,6 +106,10 @@ class HandshakeCall:
         """Record that the agent left before an answer."""
         return self._observer.finish(Ending.LEFT_BY_AGENT, at)
 
+    def closed(self, at: float) -> Exchange:
+        """Record that the rollout ended before an answer."""
+        return self._observer.finish(Ending.CLOSED_AT_OUTCOME, at)
+
     def refused(self, refused: UpgradeRefusedError, at: float) -> Exchange:
         """Record that the provider answered with something else."""
         headers = [(name.lower(), value) for name, value in refused.headers]
@@ -151,24 +156,31 @@ class UpstreamHandshake:
         self._record = record
         self._call = call
 
-    async def open(self, send: Send, leaving: asyncio.Future[Message]) -> ClientConnection | None:
+    async def open(
+        self, send: Send, leaving: asyncio.Future[Message], closing: asyncio.Future[None]
+    ) -> ClientConnection | None:
         """Open the provider's socket; None where it refused, which the agent is told.
 
         Arguments:
             leaving: done when the agent does not wait any longer; None is returned then too.
+            closing: done when the rollout has ended.
 
         Raises:
-            Refusal: the provider cannot be reached, or the agent is to use HTTP.
+            Refusal: the provider cannot be reached, the rollout has ended, or the agent is to
+                use HTTP.
         """
         call, record, clock = self._call, self._record, self._context.clock
         dialing = asyncio.ensure_future(self._dial())
         try:
-            first: set[asyncio.Future[Any]] = {dialing, leaving}
+            first: set[asyncio.Future[Any]] = {dialing, leaving, closing}
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
             if not dialing.done():
                 dialing.cancel()  # first: nobody would close what it opened
-                await record.commit(call.left(clock()))
-                return None
+                if not closing.done():
+                    await record.commit(call.left(clock()))
+                    return None
+                await record.commit(call.closed(clock()))
+                raise rollout_ended()
             return dialing.result()
         except UpgradeRefusedError as refused:
             await record.commit(call.refused(refused, clock()))

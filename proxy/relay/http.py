@@ -44,20 +44,22 @@ class Relay:
         """Relay one request, or answer why not."""
         context = self._context
         try:
-            target, access = await self._admitted(scope)
-            context.concurrency.acquire(target.rollout_id)
+            target, access = await self._acceptable(scope)
+            fault = None
+            if access is not None:
+                fault = await access.next_fault(target, scope["method"])
+                await access.admit(target)
+            # Nothing is awaited from here to `enter`: a rollout that ends finds the call there.
+            if fault is None:
+                agent = agent_connection(scope, receive, send)
+                call = ProxiedCall(context, target, scope, receive, send, agent)
+            else:
+                call = self._drill(fault, target, scope, receive, send)
+            context.live.enter(target.rollout_id, call)
             try:
-                fault = None
-                if access is not None:
-                    fault = await access.next_fault(target, scope["method"])
-                if fault is None:
-                    agent = agent_connection(scope, receive, send)
-                    call = ProxiedCall(context, target, scope, receive, send, agent)
-                else:
-                    call = self._drill(fault, target, scope, receive, send)
                 await call.run()
             finally:
-                context.concurrency.release(target.rollout_id)
+                context.live.leave(target.rollout_id, call)
         except Refusal as refusal:
             await send_refusal(refusal, send)
 
@@ -74,10 +76,12 @@ class Relay:
             send = resetting(agent, send)
         return ProxiedCall(context, target, scope, receive, send, agent, injected=True)
 
-    async def _admitted(
+    async def _acceptable(
         self, scope: Scope, *, shows_own_key: bool = False
     ) -> tuple[Target, Access | None]:
-        """Where a call goes, and what knows its rollout's access, if that is to be looked up.
+        """Where a call goes, and what is to admit it, if its rollout's access is to be looked up.
+
+        It is admitted last: what it is told stands until the next time something is awaited.
 
         Arguments:
             shows_own_key: the caller shows one elsewhere than in a header.
@@ -93,8 +97,6 @@ class Relay:
             )
         if access is not None and not access.concerns(target):
             access = None
-        if access is not None:
-            await access.admit(target)
         if context.admits is not None:
             await context.admits(target.rollout_id)
         if target.keys is not KeyUse.CALLERS:

@@ -26,10 +26,11 @@ class CallProgress:
     """The state of one call, and its exchange: opened, observed, recorded.
 
     ``received``: bytes of the response's body. ``cause``: why nothing was sent, where the proxy
-    knows better than the response does.
+    knows better than the response does. ``closed``: the rollout ended while it was under way.
     """
 
     state = RelayState.WAITING
+    closed = False
     received = 0
     cause: Cause | None = None
     _as_left: Exchange | None = None

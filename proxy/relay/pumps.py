@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
@@ -16,6 +18,7 @@ from proxy.inbound.asgi import WEBSOCKET_DRAIN, Receive, Send
 from proxy.relay.websocket_record import WebSocketRecord
 
 _GOING_AWAY = 1001  # RFC 6455 §7.4.1
+_FAREWELL_S = 1.0  # for the close frames of a socket whose rollout has ended
 
 
 class ClosingSide(Enum):
@@ -24,6 +27,7 @@ class ClosingSide(Enum):
     AGENT = Ending.LEFT_BY_AGENT
     PROVIDER = Ending.CUT_UPSTREAM
     SERVER = Ending.LOST
+    OUTCOME = Ending.CLOSED_AT_OUTCOME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +46,20 @@ class MessagePumps:
     Arguments:
         upstream: the provider's socket.
         receive, send: the agent's, as ASGI has them.
+        closing: done when the rollout has ended.
     """
 
-    __slots__ = ("_capture", "_clock", "_draining", "_receive", "_record", "_send", "_sending",
-                 "_upstream")  # fmt: skip
+    __slots__ = (
+        "_capture",
+        "_clock",
+        "_closing",
+        "_draining",
+        "_receive",
+        "_record",
+        "_send",
+        "_sending",
+        "_upstream",
+    )
 
     def __init__(
         self,
@@ -55,6 +69,7 @@ class MessagePumps:
         capture: WebSocketCapture,
         record: WebSocketRecord,
         clock: Callable[[], float],
+        closing: asyncio.Future[None],
     ) -> None:
         self._upstream = upstream
         self._receive = receive
@@ -62,6 +77,7 @@ class MessagePumps:
         self._capture = capture
         self._record = record
         self._clock = clock
+        self._closing = closing
         self._draining = False  # the server stops: end between two calls
         self._sending = False  # a message waits for the agent to read
 
@@ -70,7 +86,7 @@ class MessagePumps:
         ways = (asyncio.ensure_future(self._down()), asyncio.ensure_future(self._up()))
         end = SocketEnd(side=ClosingSide.SERVER, framed=False)
         try:
-            end = await _until_over(ways)
+            end = await _until_over(ways, self._closing)
         finally:
             for way in ways:
                 way.cancel()
@@ -80,7 +96,12 @@ class MessagePumps:
                 self._capture.on_close(end.side.value, self._clock(), end.code, end.reason)
             )
         await self._record.durable()
-        await self._close(end)
+        if end.side is not ClosingSide.OUTCOME:
+            await self._close(end)
+            return
+        with contextlib.suppress(TimeoutError):  # whoever does not listen is cut off
+            async with asyncio.timeout(_FAREWELL_S):
+                await self._close(end)
 
     async def _up(self) -> SocketEnd | None:
         """Carry messages to the provider; None where it is gone."""
@@ -141,14 +162,19 @@ class MessagePumps:
         # else: the agent's connection is cut by returning, the provider's by aborting it
 
 
-async def _until_over(ways: Iterable[asyncio.Future[SocketEnd | None]]) -> SocketEnd:
+async def _until_over(
+    ways: Iterable[asyncio.Future[SocketEnd | None]], closing: asyncio.Future[None]
+) -> SocketEnd:
     """Return the first end that a direction reports; one whose far side is gone reports none."""
-    running = set(ways)
+    running: set[asyncio.Future[Any]] = set(ways)
     while running:
-        _, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        _, running = await asyncio.wait({*running, closing}, return_when=asyncio.FIRST_COMPLETED)
         for way in ways:
             if way.done() and (end := way.result()) is not None:
                 return end
+        if closing.done():
+            return SocketEnd(side=ClosingSide.OUTCOME, code=_GOING_AWAY, reason="rollout_ended")
+        running.discard(closing)
     return SocketEnd(side=ClosingSide.AGENT, framed=False)
 
 

@@ -46,17 +46,20 @@ class WebSocketRelay(Relay):
         """Relay one socket, or answer why not."""
         context, request = self._context, UpgradeRequest.of(scope)
         try:
-            target, access = await self._admitted(
+            target, access = await self._acceptable(
                 {**scope, "headers": request.headers}, shows_own_key=request.shows_own_key
             )
-            if access is not None and await access.drilled(target):
-                raise _drilled()
-            context.concurrency.acquire(target.rollout_id)
+            if access is not None:
+                if await access.drilled(target):
+                    raise _drilled()
+                await access.admit(target)
+            # Nothing is awaited from here to `enter`: a rollout that ends finds the socket there.
+            proxied = ProxiedWebSocket(context, target, request, receive, send)
+            context.live.enter(target.rollout_id, proxied)
             try:
-                proxied = ProxiedWebSocket(context, target, request, receive, send)
                 await proxied.run(self._connector)
             finally:
-                context.concurrency.release(target.rollout_id)
+                context.live.leave(target.rollout_id, proxied)
         except Refusal as refusal:
             if "websocket.http.response" in scope.get("extensions", ()):
                 await send_refusal(refusal, send, to=WEBSOCKET)
@@ -67,7 +70,16 @@ class WebSocketRelay(Relay):
 class ProxiedWebSocket:
     """One socket: its handshake, then its messages."""
 
-    __slots__ = ("_context", "_next", "_receive", "_record", "_request", "_send", "_target")
+    __slots__ = (
+        "_closing",
+        "_context",
+        "_next",
+        "_receive",
+        "_record",
+        "_request",
+        "_send",
+        "_target",
+    )
 
     def __init__(
         self,
@@ -84,6 +96,12 @@ class ProxiedWebSocket:
         self._send = send
         self._record = WebSocketRecord(context, target, request.headers)
         self._next: asyncio.Future[Message] | None = None  # a message that is waited for
+        self._closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def close(self) -> None:
+        """End the socket, because its rollout has ended."""
+        if not self._closing.done():
+            self._closing.set_result(None)
 
     async def run(self, connector: WebSocketConnector) -> None:
         """Open the socket, relay it until one side ends it, end the other.
@@ -97,7 +115,7 @@ class ProxiedWebSocket:
         handshake = UpstreamHandshake(context, connector, target, self._request, record, call)
         self._next = asyncio.ensure_future(self._receive())
         try:
-            upstream = await handshake.open(self._send, self._next)
+            upstream = await handshake.open(self._send, self._next, self._closing)
             if upstream is not None:
                 await self._relay(upstream, call)
         finally:
@@ -114,6 +132,7 @@ class ProxiedWebSocket:
                 capture,
                 self._record,
                 self._context.clock,
+                self._closing,
             ).run()
         finally:
             upstream.transport.abort()

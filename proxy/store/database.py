@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError
 from proxy.store import migrations, sqlite
 from proxy.store.breakers import Breakers
 from proxy.store.calls import Calls
+from proxy.store.closings import Closings
 from proxy.store.connections import Connections, Place
 from proxy.store.deployment import Deployment
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
@@ -40,8 +41,8 @@ RESTART_GRACE_S = 5.0
 class Database:
     """One database, shared by every worker and replica.
 
-    Its contents are attributes: ``calls``, ``rollouts``, ``verdicts``, ``breakers``, ``events``,
-    ``workers`` and ``deployment``.
+    Its contents are attributes: ``calls``, ``rollouts``, ``closings``, ``verdicts``, ``breakers``,
+    ``events``, ``workers`` and ``deployment``.
 
     Arguments:
         url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
@@ -59,6 +60,7 @@ class Database:
         self._partitions = None if self.is_sqlite else Partitions(connections)
         self.calls = Calls(connections, self._reconnect)
         self.rollouts = Rollouts(connections)
+        self.closings = Closings(connections)
         self.verdicts = Verdicts(connections)
         self.breakers = Breakers(connections)
         self.events = EventLog(connections)

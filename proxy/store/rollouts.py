@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, select, tuple_, update
 from classifier.records import RolloutRecord
 from proxy.store.breakers import states_of, store_states
 from proxy.store.calls import calls_of
+from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
 from proxy.store.locks import Lock, hold
 from proxy.store.statements import add
@@ -88,9 +89,13 @@ class Rollouts:
                 if row["registered"] or standing is not None:
                     return Reported(outcome=standing or outcome, conflict=True)
                 _fill_in(connection, rollout_id, attributes)
+            closing = None
             if standing is None:
                 _update(connection, rollout_id, outcome=outcome, outcome_at=now)
-        return Reported(outcome=standing or outcome)
+                closing = add_closing(connection, rollout_id, now=now)
+            elif row["closed_at"] is None:  # whoever was to end its calls did not come back
+                closing = closing_of(connection, rollout_id)
+        return Reported(outcome=standing or outcome, closing=closing)
 
     def is_registered(self, rollout_id: str) -> bool:
         """Whether a runner registered this rollout."""
@@ -123,13 +128,16 @@ class Rollouts:
         )
         return row, record
 
-    def revoke(self, rollout_id: str, *, at: float) -> None:
+    def expire(self, rollout_id: str, *, at: float) -> None:
         """Make a rollout's key and secret invalid from then on; never later than before."""
-        earlier = rollouts.c.revoked_at.is_(None) | (rollouts.c.revoked_at > at)
         with self._connections.writing() as connection:
-            connection.execute(
-                update(rollouts).where(rollouts.c.id == rollout_id, earlier).values(revoked_at=at)
-            )
+            _revoke(connection, rollout_id, at)
+
+    def revoke(self, rollout_id: str, *, now: float) -> int:
+        """Make them invalid now; returns the number with which its calls are to be ended."""
+        with self._connections.writing() as connection:
+            _revoke(connection, rollout_id, now)
+            return add_closing(connection, rollout_id, now=now)
 
     def aliased(self, alias: str, *, now: float) -> list[str]:
         """List rollouts minted under an alias whose keys are still valid, oldest first."""
@@ -195,6 +203,13 @@ def _row(connection: Connection, rollout_id: str, *, changing: bool = False) -> 
 
 def _update(connection: Connection, rollout_id: str, **values: Any) -> None:
     connection.execute(update(rollouts).where(rollouts.c.id == rollout_id).values(**values))
+
+
+def _revoke(connection: Connection, rollout_id: str, at: float) -> None:
+    earlier = rollouts.c.revoked_at.is_(None) | (rollouts.c.revoked_at > at)
+    connection.execute(
+        update(rollouts).where(rollouts.c.id == rollout_id, earlier).values(revoked_at=at)
+    )
 
 
 def _fill_in(connection: Connection, rollout_id: str, attributes: Mapping[str, Any]) -> None:

@@ -73,6 +73,8 @@ rollouts = Table(
     Column("fault", Text),  # JSON, the fault to inject into its calls
     Column("fault_calls", Integer, nullable=False, server_default="0"),  # calls counted for it
     Column("fallbacks", Text),  # further models that count as `model`, one a line
+    Column("closed_at", Float),  # from when its calls have ended in every process
+    Column("closed_calls", Integer),  # how many of them were on record then
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_created", "created_at", "id"),
@@ -165,6 +167,19 @@ workers = Table(
     Column("host", _text(200), nullable=False),
     Column("pid", Integer, nullable=False),
     Column("seen_at", Float, nullable=False),
+    Column("closed_up_to", Integer),  # the number in `closings` up to which it has ended calls
+    Column("still_closing", Text),  # JSON, rollouts up to there whose calls it is still ending
+)
+
+# Ended rollouts, whose calls every worker is to end. For an hour.
+closings = Table(
+    "closings",
+    metadata,
+    Column("rollout_id", _text(200), primary_key=True),
+    Column("number", Integer, nullable=False),
+    Column("at", Float, nullable=False),
+    Index("closings_number", "number"),
+    sqlite_with_rowid=False,
 )
 
 verdicts = Table(

@@ -71,11 +71,13 @@ class Reported:
     """The result of a report.
 
     ``outcome`` is the one that stands now (JSON text), None where no such rollout is known.
-    ``conflict``: the rollout has other attributes than the report says.
+    ``conflict``: the rollout has other attributes than the report says. ``closing``: the number
+    with which its calls are to be ended, None where they have been.
     """
 
     outcome: str | None = None
     conflict: bool = False
+    closing: int | None = field(default=None, compare=False)  # of no account to the outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

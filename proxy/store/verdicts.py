@@ -17,6 +17,7 @@ from sqlalchemy import (
     or_,
     select,
     type_coerce,
+    update,
 )
 from sqlalchemy.types import NULLTYPE
 
@@ -62,6 +63,59 @@ class Verdicts:
                 verdict_given(connection, row)
                 if feed is not None and row["batch"] is not None:
                     _feed_breakers(connection, row, feed)
+
+    def final(self, rollout_id: str) -> Row | None:
+        """Return the final verdict of a rollout with an outcome, None where it has none.
+
+        Returns:
+            ``verdict`` and ``result`` as JSON text, ``late_calls``: calls that it does not know.
+        """
+        ended = select(func.count()).where(exchanges.c.rollout_id == rollout_id).scalar_subquery()
+        known = select(exchanges.c.id).where(
+            exchanges.c.rollout_id == rollout_id, exchanges.c.id == open_calls.c.id
+        )
+        in_flight = (
+            select(func.count())
+            .where(open_calls.c.rollout_id == rollout_id, ~known.exists())
+            .scalar_subquery()
+        )
+        late = (ended + in_flight - verdicts.c.calls).label("late_calls")
+        query = (
+            select(verdicts.c.verdict, verdicts.c.result, late)
+            .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+            .where(verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False))
+            .where(rollouts.c.outcome_at.is_not(None))
+        )
+        with self._connections.reading() as connection:
+            return connection.execute(query).mappings().one_or_none()
+
+    def reopen(self, rollout_id: str, ended_at: float) -> bool:
+        """Have a final verdict judged anew, once: it missed a call that had ended, now a gap.
+
+        Arguments:
+            ended_at: when the call ended, in epoch seconds.
+
+        Returns:
+            Whether there was such a verdict.
+        """
+        stands = (
+            select(verdicts.c.rollout_id)
+            .where(verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False))
+            .exists()
+        )
+        missed = (
+            update(rollouts)
+            .where(rollouts.c.id == rollout_id, rollouts.c.gaps == 0, stands)
+            .where(rollouts.c.closed_at >= ended_at)
+            .values(gaps=1)
+        )
+        outdated = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
+        with self._connections.writing() as connection:
+            hold(connection, Lock.VERDICT, rollout_id)
+            if connection.execute(missed).rowcount == 0:
+                return False
+            connection.execute(outdated.values(provisional=True, calls=-1))
+            return True
 
     def unjudged(
         self, *, batch: str | None = None, among: Sequence[str] | None = None, limit: int

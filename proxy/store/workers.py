@@ -40,7 +40,7 @@ class Workers:
                 connection.execute(update(workers).where(same).values(seen_at=now))
             awake = own is not None and now - own["seen_at"] < _AWAKE_S
             silent_at = now - _STALE_S if awake else -math.inf
-            dead = [name for name, each in known.items() if _is_dead(each, host, silent_at)]
+            dead = [name for name, each in known.items() if is_dead(each, host, silent_at)]
             if dead:
                 _bury(connection, _claimed(connection, dead))
 
@@ -50,7 +50,8 @@ class Workers:
             _bury(connection, [worker])
 
 
-def _is_dead(worker: Row, host: str, silent_at: float) -> bool:
+def is_dead(worker: Row, host: str, silent_at: float) -> bool:
+    """Whether a worker is dead: silent since before then, or gone from this host."""
     if worker["seen_at"] < silent_at:
         return True
     if worker["host"] != host:

@@ -108,6 +108,8 @@ CONTRACT_VERDICT = [
     "warnings",
     "evidence",
     "classifier",
+    "late_calls",
+    "judged_at",
 ]
 
 

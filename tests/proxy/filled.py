@@ -39,7 +39,7 @@ def fill(url: str, *, calls: int = 3) -> Database:
         ),
         worker="w",
     )
-    database.rollouts.revoke("é", at=77.7)
+    database.rollouts.revoke("é", now=77.7)
     return database
 
 

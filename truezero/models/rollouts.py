@@ -183,6 +183,10 @@ class Verdict(BaseModel):
     warnings: list[str]
     evidence: list[str]
     classifier: str
+    late_calls: int = Field(0, description="calls after the rollout had ended; they change nothing")
+    judged_at: float | None = Field(
+        None, description="seconds since the epoch; null while provisional"
+    )
 
 
 class Result(BaseModel):

@@ -177,8 +177,10 @@ def test_a_verdict_is_given_and_written_down_in_a_thread(
     judged: list[bool] = []
     for step in ("judge", "reward_of"):
         monkeypatch.setattr(judge, step, told(getattr(judge, step), judged))
-    service.get("/rollouts/r1/verdict")
+    service.get("/rollouts/r2/verdict")
     assert judged == [False, False]
+    service.get("/rollouts/r1/verdict")
+    assert judged == [False, False], "a final verdict stands"
 
 
 def told(work: Callable[..., Any], where: list[bool]) -> Callable[..., Any]:

@@ -45,11 +45,16 @@ def changed() -> list[str]:
 
 @pytest.fixture
 def services(database: Database, changed: list[str]) -> ControlServices:
+    async def close(rollout_id: str, _number: int) -> bool:
+        changed.append(rollout_id)
+        return True
+
     ids, clock = itertools.count(1), itertools.count(1_700_000_000)
     return compose(
         database=database, recorder=Recorder(), keyring=Keyring(b"k" * 32),
         upstreams=load({}, {}).allow_list(), policy=EVIDENCE, proof_required=False,
         new_id=lambda: f"id-{next(ids)}", wall=lambda: float(next(clock)), changed=changed.append,
+        close_here=close,
     )  # fmt: skip
 
 

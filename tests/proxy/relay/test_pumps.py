@@ -37,13 +37,21 @@ class Provider:
         self.closed = (code, reason)
 
 
-async def pumped(*messages: Message) -> tuple[Provider, list[Message]]:
-    """What a provider and an agent get when these messages come from the agent."""
+async def pumped(*messages: Message, ended: bool = False) -> tuple[Provider, list[Message]]:
+    """What a provider and an agent get when these messages come from the agent.
+
+    ``ended``: the agent then sends no more, and its rollout ends.
+    """
     provider: Any = Provider()
     sent: list[Message] = []
     coming = list(messages)
 
+    closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
     async def receive() -> Message:
+        if ended and not coming:
+            closing.set_result(None)
+            await asyncio.Event().wait()
         return coming.pop(0)
 
     async def send(message: Message) -> None:
@@ -60,7 +68,13 @@ async def pumped(*messages: Message) -> tuple[Provider, list[Message]]:
         model=None,
     )
     await MessagePumps(
-        cast(ClientConnection, provider), receive, send, capture, record, context.clock
+        cast(ClientConnection, provider),
+        receive,
+        send,
+        capture,
+        record,
+        context.clock,
+        closing,
     ).run()
     return provider, sent
 
@@ -132,7 +146,20 @@ async def test_an_agent_that_does_not_read_is_not_left_in_silence(reads: bool) -
     )
     provider: Any = Speaking()
     await MessagePumps(
-        cast(ClientConnection, provider), receive, send, capture, record, lambda: now[0]
+        cast(ClientConnection, provider),
+        receive,
+        send,
+        capture,
+        record,
+        lambda: now[0],
+        asyncio.get_running_loop().create_future(),
     ).run()
     assert book.only.ending is Ending.LEFT_BY_AGENT
     assert book.only.failed is reads
+
+
+async def test_a_rollout_that_ends_ends_both_sides_of_its_socket() -> None:
+    provider, sent = await pumped({"type": "websocket.receive", "text": "{}"}, ended=True)
+    assert provider.sent == ["{}"]
+    assert provider.closed == (1001, "rollout_ended")
+    assert sent == [{"type": "websocket.close", "code": 1001, "reason": "rollout_ended"}]

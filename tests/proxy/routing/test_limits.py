@@ -16,6 +16,7 @@ from websockets.exceptions import InvalidStatus
 
 from classifier.records import Ending
 from proxy.relay.context import CallLimits
+from proxy.relay.live_calls import LiveCalls
 from proxy.routing.errors import Refusal
 from proxy.routing.limits import ConcurrencyLimiter, RateLimiter
 from tests.fakes import answers, caller
@@ -103,7 +104,7 @@ def test_a_call_over_the_bound_is_told_503_and_when_to_ask_again(provider: Provi
     go_on = threading.Event()
     provider.plays(answers.chat_stream().stopping_after(1, Wait(go_on)))
     places = ConcurrencyLimiter(total=3, per_rollout=2)
-    with relaying(provider.url, concurrency=places) as relay, ThreadPoolExecutor(3) as agents:
+    with relaying(provider.url, live=LiveCalls(places)) as relay, ThreadPoolExecutor(3) as agents:
         waiting = [agents.submit(post, relay, rollout) for rollout in ("a", "a", "b")]
         provider.wait_for(3)
         answer, other = post(relay, "a"), post(relay, "c")
@@ -124,7 +125,7 @@ def test_one_rollouts_calls_do_not_take_anothers_places(provider: Provider) -> N
     go_on = threading.Event()
     provider.plays(Answer(body=(Wait(go_on), b"{}")))
     with (
-        relaying(provider.url, concurrency=ConcurrencyLimiter(per_rollout=1)) as relay,
+        relaying(provider.url, live=LiveCalls(ConcurrencyLimiter(per_rollout=1))) as relay,
         ThreadPoolExecutor(2) as agents,
     ):
         first = agents.submit(post, relay, "greedy")
@@ -169,7 +170,7 @@ def test_every_ending_gives_its_place_back(
     provider.plays(script)
     limits = CallLimits(read_s=0.5) if ending == "silence" else CallLimits()
     with relaying(
-        provider.url, concurrency=ConcurrencyLimiter(total=1, per_rollout=1), limits=limits
+        provider.url, live=LiveCalls(ConcurrencyLimiter(total=1, per_rollout=1)), limits=limits
     ) as relay:
         agent(relay)
         relay.book.wait_for(1)
@@ -192,7 +193,9 @@ def eventually_served(relay: Relaying) -> bool:
 def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> None:
     limits = CallLimits(body_bytes=1000)
     with relaying(
-        f"http://127.0.0.1:{closed_port()}", concurrency=ConcurrencyLimiter(total=1), limits=limits
+        f"http://127.0.0.1:{closed_port()}",
+        live=LiveCalls(ConcurrencyLimiter(total=1)),
+        limits=limits,
     ) as relay:
         for _ in range(3):
             assert post(relay).headers["x-truezero-refusal"] == "upstream_unreachable"
@@ -203,7 +206,7 @@ def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> 
 def test_a_socket_holds_a_place_as_long_as_it_is_open() -> None:
     with (
         Talker() as talker,
-        relaying(talker.url, concurrency=ConcurrencyLimiter(total=2, per_rollout=1)) as relay,
+        relaying(talker.url, live=LiveCalls(ConcurrencyLimiter(total=2, per_rollout=1))) as relay,
         ExitStack() as stack,
     ):
         agent = stack.enter_context(opened(relay))
@@ -230,7 +233,7 @@ def eventually_opened(relay: Relaying) -> bool:
 def test_a_provider_that_refuses_the_upgrade_leaves_the_place_free() -> None:
     with (
         Talker() as talker,
-        relaying(talker.url, concurrency=ConcurrencyLimiter(total=1)) as relay,
+        relaying(talker.url, live=LiveCalls(ConcurrencyLimiter(total=1))) as relay,
     ):
         talker.refuses(403, b"{}")
         assert [refusal(relay).status_code for _ in range(3)] == [403] * 3

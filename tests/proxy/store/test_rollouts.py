@@ -131,7 +131,7 @@ def test_an_outcome_fills_in_what_traffic_created_and_nothing_else(database: Dat
 def test_a_revocation_is_never_postponed(database: Database) -> None:
     database.rollouts.register(Registration(id="r1"), now=1.0)
     for at, expected in ((50.0, 50.0), (80.0, 50.0), (20.0, 20.0)):
-        database.rollouts.revoke("r1", at=at)
+        database.rollouts.expire("r1", at=at)
         row = database.rollouts.row("r1")
         assert row is not None
         assert row["revoked_at"] == expected
@@ -142,7 +142,7 @@ def test_an_alias_names_its_rollouts_until_they_are_revoked_or_reported(
 ) -> None:
     for number, name in enumerate(("a", "a.1", "a.2", "a.3", "b.1")):
         database.rollouts.register(Registration(id=name, task="a"), now=float(number))
-    database.rollouts.revoke("a.1", at=50.0)
+    database.rollouts.expire("a.1", at=50.0)
     database.rollouts.report("a.2", "{}", now=50.0)
     assert database.rollouts.aliased("a", now=100.0) == ["a", "a.3"]
     assert database.rollouts.aliased("a", now=49.0) == ["a", "a.1", "a.3"]

@@ -1,0 +1,128 @@
+"""Ends the calls of rollouts that ended in any process, and says so to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from proxy.relay.admission import Access
+from proxy.relay.live_calls import LiveCalls
+from proxy.store.closings import Closings, ClosingState
+from proxy.store.errors import StoreError
+
+log = logging.getLogger("truezero")
+
+_AMONG_OTHERS_S = 0.2  # how often ended rollouts are looked for: somebody's answer waits for it
+_ALONE_S = 1.0  # where nobody does
+_WRITTEN_S = 0.2  # how often calls that were not written yet are looked for
+
+
+class RolloutCloser:
+    """Follows the table `closings` in one process.
+
+    Arguments:
+        worker: the process's name in the table of workers.
+        access: learns which rollouts have ended.
+        live: the calls under way here.
+        missing: how many of a rollout's calls ended here and are not in the database.
+        grace_s: how long a rollout's calls may go on once it has ended, in seconds.
+    """
+
+    def __init__(
+        self,
+        closings: Closings,
+        *,
+        worker: str,
+        access: Access,
+        live: LiveCalls,
+        missing: Callable[[str], int],
+        grace_s: float,
+    ) -> None:
+        self._closings = closings
+        self._worker = worker
+        self._access = access
+        self._live = live
+        self._missing = missing
+        self._grace_s = grace_s
+        self._closing: dict[str, asyncio.Task[bool]] = {}
+        self._seen = 0  # the newest number whose rollouts are closed or being closed
+        self._own: set[int] = set()  # numbers that `close` was given before they were seen
+        self._said: tuple[int, frozenset[str]] | None = None
+
+    def begin(self) -> None:
+        """Take what ended until now as closed: no call began here yet; call it in a thread."""
+        try:
+            self._seen = self._closings.state().newest
+        except StoreError as error:  # what it cannot see now, it goes through later
+            log.warning("ended rollouts cannot be read: %s", error.kind)
+
+    async def run(self) -> None:
+        """Close what ends anywhere, until cancelled."""
+        while True:
+            wait_s = _ALONE_S
+            try:
+                if (await self.look()).workers > 1:
+                    wait_s = _AMONG_OTHERS_S
+            except StoreError as error:
+                log.warning("ended rollouts cannot be read: %s", error.kind)
+            await asyncio.sleep(wait_s)
+
+    async def close(self, rollout_id: str, number: int) -> bool:
+        """Close the rollout of a number here; from now on its key and secret open nothing.
+
+        Returns:
+            Whether all its calls have ended.
+        """
+        if number > self._seen:
+            self._own.add(number)
+        self._access.ended(rollout_id)
+        if not self._live.any_of(rollout_id):
+            return True
+        task = asyncio.create_task(self._live.close(rollout_id, self._grace_s))
+        self._closing[rollout_id] = task
+        return await asyncio.shield(task)
+
+    async def look(self) -> ClosingState:
+        """Close what has ended since the last time, and confirm what is closed.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        state = await asyncio.to_thread(self._closings.state)
+        if state.newest < self._seen:
+            self._seen = 0  # another database has taken the place of the one before
+        if state.newest > self._seen:
+            due = await asyncio.to_thread(self._closings.between, self._seen, state.newest)
+            for number, rollout_id in due:
+                if number not in self._own:
+                    self._begin_closing(rollout_id)
+            self._own.difference_update(number for number, _ in due)
+            self._seen = state.newest
+        await self._confirm()
+        return state
+
+    def _begin_closing(self, rollout_id: str) -> None:
+        self._access.ended(rollout_id)
+        if self._live.any_of(rollout_id) or self._missing(rollout_id):
+            self._closing[rollout_id] = asyncio.create_task(self._close_written(rollout_id))
+
+    async def _close_written(self, rollout_id: str) -> bool:
+        """Close a rollout; done once its calls are in the database too."""
+        while not await self._live.close(rollout_id, self._grace_s):
+            log.error("calls of an ended rollout do not end")
+        while self._missing(rollout_id):  # noqa: ASYNC110  the backlog announces nothing
+            await asyncio.sleep(_WRITTEN_S)
+        return True
+
+    async def _confirm(self) -> None:
+        for rollout_id, task in tuple(self._closing.items()):
+            if task.done():
+                del self._closing[rollout_id]
+        says = self._seen, frozenset(self._closing)
+        if says == self._said:
+            return
+        confirmed = await asyncio.to_thread(
+            self._closings.confirm, self._worker, up_to=says[0], but=says[1]
+        )
+        self._said = says if confirmed else None  # without a row, a heartbeat makes one

@@ -1,0 +1,128 @@
+"""Which rollouts have ended, in the order in which every process is to end their calls.
+
+Each end takes the next number. A worker's row says up to which number it has ended calls, and
+of which rollouts it is still ending them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Integer, String, cast, delete, func, select, update
+
+from proxy.store.connections import Connections
+from proxy.store.statements import insert_into
+from proxy.store.tables import closings, exchanges, rollouts, server, verdicts, workers
+from proxy.store.workers import is_dead
+
+_COUNTER = "closing"  # its row in the table `server`
+_KEPT_S = 3600.0  # far longer than any living worker takes to read one
+_SWEPT = 256  # numbers from one deletion of old ones to the next
+_LIVING_S = 15.0  # three heartbeats: a worker that is silent for longer is not waited for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosingState:
+    """The newest number, 0 before the first, and how many workers there are."""
+
+    newest: int
+    workers: int
+
+
+class Closings:
+    """Reads and writes the table `closings`, and what workers say of it."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def state(self) -> ClosingState:
+        """Read how far closings have come; asked several times a second: one small query."""
+        newest = select(server.c.value).where(server.c.name == _COUNTER).scalar_subquery()
+        known = select(func.count()).select_from(workers).scalar_subquery()
+        with self._connections.reading() as connection:
+            value, count = connection.execute(select(newest, known)).one()
+        return ClosingState(newest=int(value or 0), workers=count)
+
+    def between(self, after: int, up_to: int) -> list[tuple[int, str]]:
+        """List numbers and their rollouts in order, ``after`` not among them."""
+        query = (
+            select(closings.c.number, closings.c.rollout_id)
+            .where(closings.c.number > after, closings.c.number <= up_to)
+            .order_by(closings.c.number)
+        )
+        with self._connections.reading() as connection:
+            return [(number, rollout_id) for number, rollout_id in connection.execute(query)]
+
+    def confirm(self, worker: str, *, up_to: int, but: Iterable[str]) -> bool:
+        """State that a worker has ended all calls up to a number, but those of some rollouts.
+
+        Returns:
+            Whether the worker has a row to say so in.
+        """
+        said = {"closed_up_to": up_to, "still_closing": json.dumps(sorted(but))}
+        with self._connections.writing() as connection:
+            statement = update(workers).where(workers.c.id == worker).values(**said)
+            return connection.execute(statement).rowcount == 1
+
+    def unconfirmed(
+        self, rollout_id: str, number: int, *, worker: str, host: str, now: float
+    ) -> list[str]:
+        """List the living workers, but for this one, that have not ended a rollout's calls."""
+        with self._connections.reading() as connection:
+            rows = connection.execute(select(workers).order_by(workers.c.id)).mappings().all()
+        return [
+            row["id"]
+            for row in rows
+            if row["id"] != worker
+            and not is_dead(row, host, now - _LIVING_S)
+            and (
+                (row["closed_up_to"] or 0) < number
+                or rollout_id in json.loads(row["still_closing"] or "[]")
+            )
+        ]
+
+    def closed(self, rollout_id: str, *, now: float, gaps: int) -> None:
+        """Store that a rollout's calls have ended, once.
+
+        Arguments:
+            gaps: how many workers did not say so; what they saw may be missing.
+        """
+        first = (rollouts.c.id == rollout_id) & rollouts.c.closed_at.is_(None)
+        calls = select(func.count()).where(exchanges.c.rollout_id == rollout_id).scalar_subquery()
+        values = {"closed_at": now, "closed_calls": calls, "gaps": rollouts.c.gaps + gaps}
+        outdated = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
+        with self._connections.writing() as connection:
+            if connection.execute(update(rollouts).where(first).values(values)).rowcount:
+                connection.execute(outdated.values(provisional=True, calls=-1))
+
+
+def add_closing(connection: Connection, rollout_id: str, *, now: float) -> int:
+    """Give a rollout that ends the next number, in the transaction that ends it.
+
+    Who takes a number makes the next one wait until its transaction ends: numbers become
+    visible in their order.
+    """
+    dialect = connection.dialect.name
+    counted = insert_into(dialect, server).values(name=_COUNTER, value="1")
+    more = cast(cast(server.c.value, Integer) + 1, String)
+    counted = counted.on_conflict_do_update(index_elements=["name"], set_={"value": more})
+    number = int(connection.execute(counted.returning(server.c.value)).scalar_one())
+    row = {"rollout_id": rollout_id, "number": number, "at": now}
+    statement = insert_into(dialect, closings).values(**row)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["rollout_id"], set_={"number": number, "at": now}
+        )
+    )
+    if number % _SWEPT == 0:
+        connection.execute(delete(closings).where(closings.c.at < now - _KEPT_S))
+    return number
+
+
+def closing_of(connection: Connection, rollout_id: str) -> int | None:
+    """Return the number that a rollout's end has, None where it is forgotten."""
+    query = select(closings.c.number).where(closings.c.rollout_id == rollout_id)
+    number: int | None = connection.scalar(query)
+    return number

@@ -1,0 +1,72 @@
+"""Ending a rollout's calls: here, then everywhere, then on record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.control import closing
+from proxy.control.closing import RolloutClosing
+from proxy.control.queries import Queries
+from proxy.store.database import Database
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(str(tmp_path / "t.db"))
+    opened.prepare()
+    opened.workers.heartbeat("other", host="far", now=time.time())
+    opened.rollouts.report("r", "{}", now=time.time(), registers=True)
+    yield opened
+    opened.close()
+
+
+def closes(database: Database, *, here: bool = True) -> RolloutClosing:
+    async def close_here(rollout_id: str, number: int) -> bool:
+        assert (rollout_id, number) == ("r", 1)
+        return here
+
+    return RolloutClosing(
+        queries=Queries(database), database=database, worker="me", close_here=close_here,
+        wall=time.time,
+    )  # fmt: skip
+
+
+def stored(database: Database) -> tuple[bool, int]:
+    """Whether the rollout is closed, and its gaps."""
+    row = database.rollouts.row("r")
+    assert row is not None
+    return row["closed_at"] is not None, row["gaps"]
+
+
+async def test_a_rollout_is_frozen_when_the_others_have_confirmed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    unconfirmed = database.closings.unconfirmed
+
+    def asks(*given: object, **named: object) -> list[str]:
+        asked.append(stored(database))
+        if len(asked) == 3:
+            database.closings.confirm("other", up_to=1, but=[])
+        return unconfirmed(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(database.closings, "unconfirmed", asks)
+    await closes(database).freeze("r", 1)
+    assert asked == [(False, 0)] * 3
+    assert stored(database) == (True, 0)
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "here", "gaps"), [(0, True, 1), (1, False, 1), (0, False, 2)]
+)
+async def test_each_process_that_does_not_confirm_is_a_gap(
+    database: Database, monkeypatch: pytest.MonkeyPatch, confirmed: int, here: bool, gaps: int
+) -> None:
+    monkeypatch.setattr(closing, "_CONFIRMED_WITHIN_S", 0.0)
+    database.closings.confirm("other", up_to=confirmed, but=[])
+    await closes(database, here=here).freeze("r", 1)
+    assert stored(database) == (True, gaps)

@@ -1,0 +1,371 @@
+"""Two services on one database: what ends at one has ended at the other when its answer comes."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Connection, event
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from proxy.relay.admission import Access, AccessState
+from proxy.relay.live_calls import LiveCalls
+from proxy.routing.upstreams import Upstream, allow_list
+from proxy.server.closer import RolloutCloser
+from proxy.store.database import Database
+from tests.fakes import answers
+from tests.fakes.provider import Hang
+from tests.fakes.talker import Talker, create
+from tests.postgres import Server
+from tests.proxy.api.test_routes import ASK, CHAT, PATIENCE_S, PLAIN, Service, problem, serving
+
+ENDED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
+CALLS = 20  # by each agent, after the answer
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Service, Service]]:
+    """Two services in this process that take each other for processes of other hosts."""
+    folder = tmp_path_factory.mktemp("pair")
+    with ExitStack() as stack:
+        url = str(folder / "t.db")
+        if request.param == "postgresql":
+            server: Server = request.getfixturevalue("postgres_server")
+            url = stack.enter_context(server.database())
+        both: list[Service] = []
+        database = stack.enter_context(closing(Database(url)))
+        for _ in range(2):
+            settings = {"DATABASE_URL": url, "OUTCOME_GRACE_S": "0.1"}
+            both.append(stack.enter_context(serving(folder, **settings)))
+            until(lambda: database.change(moved) == len(both))
+        yield both[0], both[1]
+
+
+def moved(connection: Connection) -> int:
+    """Put each worker on a host of its own; returns how many there are."""
+    return connection.exec_driver_sql("UPDATE workers SET host = id").rowcount
+
+
+def register(service: Service, rollout: str) -> dict[str, str]:
+    """Register a rollout; returns the header with its key."""
+    answer = service.http.post("/rollouts", json={"id": rollout})
+    assert answer.status_code == 201, answer.text
+    return {"authorization": f"Bearer {answer.json()['key']}"}
+
+
+def end(service: Service, rollout: str) -> dict[str, Any]:
+    answer = service.http.post(f"/rollouts/{rollout}/outcome", json=ENDED)
+    assert answer.status_code == 200, answer.text
+    result: dict[str, Any] = answer.json()
+    return result
+
+
+def delete(service: Service, key: dict[str, str]) -> None:
+    named = {"keys": [key["authorization"].removeprefix("Bearer ")]}
+    answer = service.http.post("/key/delete", json=named)
+    assert answer.status_code == 200, answer.text
+
+
+class Loop:
+    """An agent that calls over and over, and notes when each call began and what it got."""
+
+    def __init__(self, service: Service, key: dict[str, str]) -> None:
+        self.calls: list[tuple[float, int]] = []
+        self.done = threading.Event()
+        self._url = f"{service.http.base_url}/openai{CHAT}"
+        self._key = key
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        with httpx.Client(verify=PLAIN, timeout=PATIENCE_S, headers=self._key) as http:
+            while not self.done.is_set():
+                began = time.monotonic()
+                with contextlib.suppress(httpx.RemoteProtocolError):  # cut in its middle
+                    self.calls.append((began, http.post(self._url, json=ASK).status_code))
+
+    def stop(self) -> None:
+        self.done.set()
+        self._thread.join()
+
+    def statuses(self, since: float = 0.0) -> list[int]:
+        return [status for began, status in tuple(self.calls) if began > since]
+
+
+def until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("way", ["outcome", "key"])
+def test_nothing_begun_after_the_answer_passes_at_either(
+    pair: tuple[Service, Service], way: str
+) -> None:
+    one, other = pair
+    key = register(one, f"loops-{way}")
+    loops = [Loop(service, key) for service in (one, other, other)]
+    try:
+        until(lambda: all(200 in loop.statuses() for loop in loops))
+        end(one, f"loops-{way}") if way == "outcome" else delete(one, key)
+        answered = time.monotonic()
+        reached = [len(service.provider.requests) for service in pair]
+        until(lambda: all(len(loop.statuses(answered)) >= CALLS for loop in loops))
+    finally:
+        for loop in loops:
+            loop.stop()
+    assert {status for loop in loops for status in loop.statuses(answered)} == {403}
+    assert [len(service.provider.requests) for service in pair] == reached
+
+
+def test_a_stream_at_the_other_is_closed_and_judged_before_the_answer(
+    pair: tuple[Service, Service],
+) -> None:
+    one, other = pair
+    key = register(one, "stream")
+    other.provider.plays(answers.chat_stream().stopping_after(2, Hang()))
+    ask = {**ASK, "stream": True}
+    with other.http.stream("POST", f"/openai{CHAT}", json=ask, headers=key) as answer:
+        chunks = answer.iter_raw()
+        next(chunks)
+        result = end(one, "stream")
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(chunks)
+    (call,) = one.get("/rollouts/stream/exchanges")["items"]
+    assert (call["ending"], call["subcategory"]) == ("closed_at_outcome", None)
+    assert (result["provisional"], result["total_requests"], result["late_calls"]) == (False, 1, 0)
+    assert "closed_at_outcome" in result["warnings"]
+    assert result["judged_at"] == one.get("/rollouts/stream/verdict")["judged_at"]
+    other.provider.plays(answers.healthy)
+
+
+def test_a_call_without_an_answer_is_told_why_it_ends(pair: tuple[Service, Service]) -> None:
+    one, other = pair
+    key, got = register(one, "silent"), list[httpx.Response]()
+    other.provider.plays((Hang(),))
+    heard = len(other.provider.requests)
+    url = f"{other.http.base_url}/openai{CHAT}"
+    agent = threading.Thread(
+        target=lambda: got.append(
+            httpx.post(url, json=ASK, headers=key, verify=PLAIN, timeout=PATIENCE_S)
+        )
+    )
+    agent.start()
+    other.provider.wait_for(heard + 1)
+    delete(one, key)
+    agent.join()
+    (call,) = other.get("/rollouts/silent/exchanges")["items"]
+    if call["status"] is None:  # the provider's head may have come before
+        problem(got[0], 403, "rollout_ended")
+        assert got[0].headers["x-truezero-exchange"] == call["id"]
+    assert call["ending"] == "closed_at_outcome"
+    other.provider.plays(answers.healthy)
+
+
+@pytest.mark.parametrize("way", ["outcome", "key"])
+def test_a_socket_at_the_other_is_closed_before_the_answer(
+    pair: tuple[Service, Service], way: str
+) -> None:
+    one, other = pair
+    name = f"socket-{way}"
+    key = register(one, name)
+    assert other.app is not None
+    heard: list[str | bytes] = []
+    with Talker(heard.extend) as talker:
+        upstreams = other.app._websockets._context.upstreams
+        kept, upstreams["openai"] = upstreams["openai"], _at(upstreams["openai"], talker.url)  # type: ignore[index]
+        url = f"{str(other.http.base_url).replace('http', 'ws', 1)}/openai/v1/responses"
+        try:
+            with connect(url, proxy=None, close_timeout=1, additional_headers=key) as agent:
+                agent.send(create())
+                until(lambda: heard)
+                end(one, name) if way == "outcome" else delete(one, key)
+                with pytest.raises(ConnectionClosed) as closed:
+                    while True:
+                        agent.send(create())
+                        agent.recv(timeout=PATIENCE_S)
+            assert closed.value.rcvd is not None
+            assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1001, "rollout_ended")
+            assert talker.ended.wait(PATIENCE_S)
+            assert len(heard) == 1
+            with pytest.raises(InvalidStatus) as refused:
+                connect(url, proxy=None, additional_headers=key)
+            assert refused.value.response.status_code == 403
+        finally:
+            upstreams["openai"] = kept  # type: ignore[index]
+    upgrade, call = one.get(f"/rollouts/{name}/exchanges")["items"]
+    assert (upgrade["status"], call["ending"]) == (101, "closed_at_outcome")
+
+
+def _at(upstream: Upstream, url: str) -> Upstream:
+    return allow_list({upstream.name: {"url": url}})[upstream.name]
+
+
+def test_what_comes_late_by_a_bare_path_is_counted_and_changes_nothing(
+    pair: tuple[Service, Service],
+) -> None:
+    one, other = pair
+    assert other.call("late").status_code == 200
+    result = end(one, "late")
+    verdict = one.get("/rollouts/late/verdict")
+    assert (result["late_calls"], verdict["late_calls"]) == (0, 0)
+    other.provider.plays(answers.FAILURES[answers.Api.CHAT][answers.Fault.QUOTA])
+    assert [other.call("late").status_code for _ in range(3)] == [429] * 3
+    other.provider.plays(answers.healthy)
+    for service in pair:
+        assert service.get("/rollouts/late/verdict") == {**verdict, "late_calls": 3}
+        assert service.get("/rollouts/late/result") == {**result, "late_calls": 3}
+        assert end(service, "late") == {**result, "late_calls": 3}
+    assert verdict["health"] == "healthy"
+
+
+def test_a_worker_that_does_not_confirm_leaves_the_verdict_undecided(
+    pair: tuple[Service, Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker of another host that lives, by its heartbeat, and never looks."""
+    one, _ = pair
+    monkeypatch.setattr("proxy.control.closing._CONFIRMED_WITHIN_S", 0.0)
+    database = Database(one.database)
+    database.workers.heartbeat("deaf", host="far", now=time.time())
+    try:
+        assert one.call("unconfirmed").status_code == 200
+        result = end(one, "unconfirmed")
+    finally:
+        database.workers.retire("deaf")
+        database.close()
+    assert (result["health"], result["provisional"]) == ("undecided", False)
+    assert end(one, "unconfirmed") == result
+
+
+# --- one process by itself ------------------------------------------------------------------
+
+
+class Call:
+    """A call under way."""
+
+    closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(str(tmp_path / "t.db"))
+    opened.prepare()
+    for worker in ("w", "v"):
+        opened.workers.heartbeat(worker, host=worker, now=time.time())
+    yield opened
+    opened.close()
+
+
+def closer(database: Database, live: LiveCalls, missing: dict[str, int]) -> RolloutCloser:
+    access = Access(
+        look_up=lambda _: AccessState(), count=lambda _: 1, answered=lambda *_: True,
+        wall=time.time, clock=time.monotonic,
+    )  # fmt: skip
+    return RolloutCloser(
+        database.closings, worker="w", access=access, live=live,
+        missing=lambda rollout: missing.get(rollout, 0), grace_s=0.0,
+    )  # fmt: skip
+
+
+def ended(database: Database, rollout: str) -> int:
+    report = database.rollouts.report(rollout, "{}", now=time.time(), registers=True)
+    assert report.closing is not None
+    return report.closing
+
+
+def silent(database: Database, rollout: str, number: int) -> list[str]:
+    return database.closings.unconfirmed(rollout, number, worker="v", host="v", now=time.time())
+
+
+async def test_a_rollout_is_confirmed_when_its_calls_are_over_and_written(
+    database: Database,
+) -> None:
+    live, call, missing = LiveCalls(), Call(), {"held": 1}
+    live.enter("held", call)
+    one = closer(database, live, missing)
+    one.begin()
+    held, free = ended(database, "held"), ended(database, "free")
+    assert silent(database, "free", free) == ["w"]
+    await one.look()
+    assert (silent(database, "held", held), silent(database, "free", free)) == (["w"], [])
+    live.leave("held", call)
+    for _ in range(3):  # its calls are over, and one of them is not written
+        await one.look()
+        assert silent(database, "held", held) == ["w"]
+    missing.clear()
+    deadline = time.monotonic() + PATIENCE_S
+    while silent(database, "held", held):
+        assert time.monotonic() < deadline
+        await one.look()
+
+
+async def test_what_ended_before_a_process_began_is_none_of_its_business(
+    database: Database,
+) -> None:
+    number = ended(database, "before")
+    live, call = LiveCalls(), Call()
+    one = closer(database, live, {})
+    one.begin()
+    live.enter("before", call)
+    await one.look()
+    assert silent(database, "before", number) == []
+    assert not call.closed
+
+
+async def test_a_call_begun_after_this_process_closed_its_rollout_goes_on(
+    database: Database,
+) -> None:
+    live, call = LiveCalls(), Call()
+    one = closer(database, live, {})
+    one.begin()
+    number = ended(database, "own")
+    assert await one.close("own", number)
+    live.enter("own", call)  # by its bare path
+    await one.look()
+    assert silent(database, "own", number) == []
+    assert not call.closed
+
+
+async def test_a_database_that_took_anothers_place_counts_anew(
+    database: Database, tmp_path: Path
+) -> None:
+    live, call = LiveCalls(), Call()
+    one = closer(database, live, {})
+    for name in "abc":
+        ended(database, name)
+    one.begin()
+    database.change(lambda connection: connection.exec_driver_sql("DELETE FROM server"))
+    live.enter("d", call)
+    ended(database, "d")
+    await one.look()
+    deadline = time.monotonic() + PATIENCE_S
+    while not call.closed:
+        assert time.monotonic() < deadline
+        await one.look()
+    live.leave("d", call)
+
+
+async def test_one_look_is_one_query_while_nothing_ends(database: Database) -> None:
+    one = closer(database, LiveCalls(), {})
+    one.begin()
+    await one.look()  # says so once
+    statements: list[str] = []
+    for engine in (database._connections.reader, database._connections.writer):
+        event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    for _ in range(5):
+        await one.look()
+    assert len([each for each in statements if each != "BEGIN"]) == 5

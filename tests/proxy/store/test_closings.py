@@ -1,0 +1,115 @@
+"""Ended rollouts in their order, and what each worker says of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from classifier.records import Exchange
+from proxy.store.closings import ClosingState
+from proxy.store.database import Database
+from proxy.store.types import CommitBatch
+from tests.builders import exchange
+
+Databases = Callable[[], Database]
+
+
+def ended(database: Database, rollout: str, now: float = 100.0) -> int:
+    report = database.rollouts.report(rollout, "{}", now=now, registers=True)
+    assert report.closing is not None
+    return report.closing
+
+
+def silent(database: Database, rollout: str, number: int, *, now: float = 100.0) -> list[str]:
+    return database.closings.unconfirmed(rollout, number, worker="me", host="here", now=now)
+
+
+def test_ends_are_numbered_in_their_order(database: Database) -> None:
+    assert database.closings.state() == ClosingState(newest=0, workers=0)
+    numbers = [ended(database, name) for name in "abc"]
+    assert numbers == [1, 2, 3]
+    assert database.closings.state().newest == 3
+    assert database.closings.between(1, 3) == [(2, "b"), (3, "c")]
+    assert database.rollouts.revoke("a", now=1.0) == 4
+    assert database.closings.between(0, 4) == [(2, "b"), (3, "c"), (4, "a")], "each once"
+
+
+def test_who_reads_a_number_can_read_all_before_it(database: Database) -> None:
+    """Eight at once, and a reader that goes on from the newest that it saw."""
+    names = [f"{thread}-{turn}" for thread in range(8) for turn in range(5)]
+
+    def work(thread: int) -> None:
+        for turn in range(5):
+            ended(database, f"{thread}-{turn}")
+
+    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
+    for thread in threads:
+        thread.start()
+    seen, read = 0, list[str]()
+    while len(read) < len(names):
+        alive = any(thread.is_alive() for thread in threads)
+        newest = database.closings.state().newest
+        read += [rollout for _, rollout in database.closings.between(seen, newest)]
+        seen = newest
+        assert alive or seen == len(names), "one was passed over"
+    assert sorted(read) == sorted(names)
+
+
+def test_a_repeated_report_has_the_same_number_until_the_rollout_is_closed(
+    database: Database,
+) -> None:
+    number = ended(database, "r")
+    assert ended(database, "r") == number
+    database.closings.closed("r", now=101.0, gaps=0)
+    assert database.rollouts.report("r", "{}", now=102.0).closing is None
+    row = database.rollouts.row("r")
+    assert row is not None
+    assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (101.0, 0, 0)
+
+
+def test_living_workers_confirm_each_rollout_by_itself(database: Database) -> None:
+    for worker, host in (("me", "here"), ("b", "far"), ("c", "farther")):
+        database.workers.heartbeat(worker, host=host, now=100.0)
+    first, second = ended(database, "first"), ended(database, "second")
+    assert silent(database, "first", first) == ["b", "c"]
+    assert database.closings.confirm("b", up_to=second, but=["first"])
+    assert silent(database, "first", first) == ["b", "c"]
+    assert silent(database, "second", second) == ["c"]
+    assert database.closings.confirm("c", up_to=first, but=[])
+    assert silent(database, "first", first) == ["b"]
+    assert database.closings.confirm("b", up_to=second, but=[])
+    assert silent(database, "first", first) == []
+    assert not database.closings.confirm("unknown", up_to=second, but=[])
+
+
+def test_who_is_silent_for_three_heartbeats_is_not_waited_for(database: Database) -> None:
+    database.workers.heartbeat("b", host="far", now=100.0)
+    number = ended(database, "r")
+    assert silent(database, "r", number, now=115.0) == ["b"]
+    assert silent(database, "r", number, now=115.1) == []
+
+
+def test_a_rollout_is_closed_once(database: Database) -> None:
+    call = exchange(rollout_id="r")
+    database.calls.write(CommitBatch(recorded=[call]), worker="me")
+    ended(database, "r")
+    database.closings.closed("r", now=101.0, gaps=2)
+    database.calls.write(CommitBatch(recorded=[_other(call)]), worker="me")
+    database.closings.closed("r", now=202.0, gaps=3)
+    row = database.rollouts.row("r")
+    assert row is not None
+    assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (101.0, 1, 2)
+
+
+def _other(call: Exchange) -> Exchange:
+    return exchange(rollout_id=call.rollout_id, at=9.0)
+
+
+def test_old_ends_are_swept(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.store.closings._SWEPT", 3)
+    ended(database, "old", now=100.0)
+    ended(database, "young", now=3000.0)
+    ended(database, "new", now=3701.0)
+    assert database.closings.between(0, 9) == [(2, "young"), (3, "new")]
