@@ -71,6 +71,7 @@ class Backlog:
                     opened=[exchange for exchange in group if exchange.ending is None],
                     recorded=[exchange for exchange in group if exchange.ending is not None],
                     gaps=dict(self._gaps),
+                    late=True,
                 )
             self._deactivate()
             return None

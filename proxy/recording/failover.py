@@ -118,7 +118,7 @@ def recover(
     count = 0
     while group := spill.next(BATCH):
         ended = [each if each.ending else replace(each, ending=Ending.LOST) for each in group]
-        batch = CommitBatch(recorded=ended)
+        batch = CommitBatch(recorded=ended, late=True)
         try:
             writer.write(batch, worker=worker)
         except RowRejected:
@@ -134,7 +134,7 @@ def recover(
 def _write_singly(writer: Writer, batch: CommitBatch, *, worker: str) -> list[Exchange]:
     """Commit each exchange on its own; return the ended ones that no database would take."""
     singles = [CommitBatch(opened=[each]) for each in batch.opened]
-    singles += [CommitBatch(recorded=[each]) for each in batch.recorded]
+    singles += [CommitBatch(recorded=[each], late=batch.late) for each in batch.recorded]
     rejected: list[Exchange] = []
     for single in singles:
         try:

@@ -8,6 +8,7 @@ from typing import Any, cast
 from sqlalchemy import Connection, Select, column, func, select
 
 from classifier.records import Exchange, Kind
+from proxy.store.closings import reopen
 from proxy.store.commit import Commit
 from proxy.store.connections import Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
@@ -63,6 +64,9 @@ class Calls:
         recorded = {exchange.id: exchange for exchange in batch.recorded}  # the last one stands
         begun = [exchange for exchange in batch.opened if exchange.id not in recorded]
         new = self._unknown(batch, begun)
+        if batch.late and recorded:  # before they are written: what fails then is tried again
+            with self._connections.writing() as connection:
+                reopen(connection, recorded.values())
         self._connections.commits.commit(
             Commit(
                 rollouts=[*new.items()],

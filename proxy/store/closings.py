@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Integer, String, cast, delete, func, select, update
 
+from classifier.records import Exchange
 from proxy.store.connections import Connections
 from proxy.store.statements import insert_into
 from proxy.store.tables import closings, exchanges, rollouts, server, verdicts, workers
@@ -126,3 +127,27 @@ def closing_of(connection: Connection, rollout_id: str) -> int | None:
     query = select(closings.c.number).where(closings.c.rollout_id == rollout_id)
     number: int | None = connection.scalar(query)
     return number
+
+
+def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
+    """Have final verdicts judged anew that calls are missing from, once: the calls are a gap.
+
+    Arguments:
+        missed: calls that were not on record when they ended.
+    """
+    ended: dict[str, float] = {}
+    for call in missed:
+        at = call.timing.started_at + (call.timing.duration_s or 0.0)
+        ended[call.rollout_id] = min(at, ended.get(call.rollout_id, at))
+    final = (
+        select(rollouts.c.id, rollouts.c.closed_at)
+        .join(verdicts, verdicts.c.rollout_id == rollouts.c.id)
+        .where(rollouts.c.id.in_(ended), rollouts.c.closed_at.is_not(None))
+        .where(rollouts.c.gaps == 0, verdicts.c.provisional.is_(False))
+    )
+    rows = connection.execute(final).all()
+    wrong = [rollout_id for rollout_id, closed_at in rows if ended[rollout_id] <= closed_at]
+    if wrong:
+        connection.execute(update(rollouts).where(rollouts.c.id.in_(wrong)).values(gaps=1))
+        outdated = update(verdicts).where(verdicts.c.rollout_id.in_(wrong))
+        connection.execute(outdated.values(provisional=True, calls=-1))

@@ -27,11 +27,15 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitBatch:
-    """What one commit takes: calls begun, calls ended, gaps by rollout."""
+    """What one commit takes: calls begun, calls ended, gaps by rollout.
+
+    ``late``: the database did not take them when they began and ended.
+    """
 
     opened: Sequence[Exchange] = ()
     recorded: Sequence[Exchange] = ()
     gaps: Mapping[str, Gap] = field(default_factory=dict)
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

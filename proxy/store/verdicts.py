@@ -17,7 +17,6 @@ from sqlalchemy import (
     or_,
     select,
     type_coerce,
-    update,
 )
 from sqlalchemy.types import NULLTYPE
 
@@ -88,34 +87,6 @@ class Verdicts:
         )
         with self._connections.reading() as connection:
             return connection.execute(query).mappings().one_or_none()
-
-    def reopen(self, rollout_id: str, ended_at: float) -> bool:
-        """Have a final verdict judged anew, once: it missed a call that had ended, now a gap.
-
-        Arguments:
-            ended_at: when the call ended, in epoch seconds.
-
-        Returns:
-            Whether there was such a verdict.
-        """
-        stands = (
-            select(verdicts.c.rollout_id)
-            .where(verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False))
-            .exists()
-        )
-        missed = (
-            update(rollouts)
-            .where(rollouts.c.id == rollout_id, rollouts.c.gaps == 0, stands)
-            .where(rollouts.c.closed_at >= ended_at)
-            .values(gaps=1)
-        )
-        outdated = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
-        with self._connections.writing() as connection:
-            hold(connection, Lock.VERDICT, rollout_id)
-            if connection.execute(missed).rowcount == 0:
-                return False
-            connection.execute(outdated.values(provisional=True, calls=-1))
-            return True
 
     def unjudged(
         self, *, batch: str | None = None, among: Sequence[str] | None = None, limit: int

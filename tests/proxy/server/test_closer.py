@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,14 @@ from sqlalchemy import Connection, event
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from classifier.records import Exchange, Timing
+from proxy.recording.failover import recover
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.live_calls import LiveCalls
 from proxy.routing.upstreams import Upstream, allow_list
 from proxy.server.closer import RolloutCloser
 from proxy.store.database import Database
+from tests.builders import exchange
 from tests.fakes import answers
 from tests.fakes.provider import Hang
 from tests.fakes.talker import Talker, create
@@ -228,6 +232,46 @@ def test_what_comes_late_by_a_bare_path_is_counted_and_changes_nothing(
         assert service.get("/rollouts/late/result") == {**result, "late_calls": 3}
         assert end(service, "late") == {**result, "late_calls": 3}
     assert verdict["health"] == "healthy"
+
+
+class Spill:
+    """What a dead process left behind."""
+
+    def __init__(self, *calls: Exchange) -> None:
+        self.calls = list(calls)
+
+    def next(self, count: int) -> list[Exchange]:
+        return self.calls[:count]
+
+    def taken(self) -> None:
+        self.calls.clear()
+
+    def keep(self, exchanges: Sequence[Exchange]) -> bool:
+        raise AssertionError(f"nothing is left behind anew: {exchanges}")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_call_found_later_that_had_ended_makes_the_verdict_undecided_once(
+    pair: tuple[Service, Service],
+) -> None:
+    one, other = pair
+    assert one.call("found").status_code == 200
+    assert end(one, "found")["health"] == "healthy"
+    verdict, row = one.get("/rollouts/found/verdict"), exchange(rollout_id="found")
+    with closing(Database(one.database)) as database:
+        after = replace(row, id="after", timing=Timing(time.time() + 60.0))
+        recover(database.calls, Spill(after), worker="w")
+        assert one.get("/rollouts/found/verdict") == {**verdict, "late_calls": 1}
+        before = Timing(verdict["judged_at"] - 60.0, duration_s=1.0)
+        recover(database.calls, Spill(replace(row, id="before", timing=before)), worker="w")
+        undecided = other.get("/rollouts/found/verdict")
+        assert (undecided["health"], undecided["provisional"]) == ("undecided", False)
+        assert (undecided["total_requests"], undecided["late_calls"]) == (2, 1)
+        recover(database.calls, Spill(replace(row, id="again", timing=before)), worker="w")
+    assert one.get("/rollouts/found/verdict") == {**undecided, "late_calls": 2}
+    assert end(one, "found")["health"] == "undecided"
 
 
 def test_a_worker_that_does_not_confirm_leaves_the_verdict_undecided(
