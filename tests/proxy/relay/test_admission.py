@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import pytest
 
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
@@ -125,3 +128,40 @@ async def test_who_was_answered_a_response_is_looked_up() -> None:
         await access.was_answered(target(), "d1")
     assert (caught.value.status, caught.value.code) == (503, "responses_unknown")
     assert (b"retry-after", b"1") in caught.value.headers
+
+
+@pytest.mark.parametrize("when", ["while it is read", "as it was read"])
+async def test_a_call_is_not_admitted_by_what_was_read_before_its_rollout_ended(when: str) -> None:
+    database = Database()
+    access = database.access()
+    reading, go_on = threading.Event(), threading.Event()
+
+    def look_up(_rollout_id: str) -> AccessState | None:
+        state = database.look_up(_rollout_id)
+        reading.set()
+        assert go_on.wait(60)
+        return state
+
+    access._look_up = look_up
+    calls = [asyncio.create_task(access.admit(target())) for _ in range(3)]
+    await asyncio.to_thread(reading.wait, 60)
+    (read,) = access._lookups.values()
+    if when == "while it is read":
+        access.ended("r1")
+    else:  # the look-up is done, and those who wait for it go on after this
+        read.add_done_callback(lambda _: access.ended("r1"))
+    go_on.set()
+    refused = await asyncio.gather(*calls, return_exceptions=True)
+    assert [getattr(each, "code", None) for each in refused] == ["rollout_ended"] * 3
+    assert database.reads == 1
+    assert not access._lookups
+
+
+async def test_an_end_is_remembered_while_the_database_is_away() -> None:
+    database = Database()
+    access = database.access()
+    access.ended("r1")
+    database.away = True
+    database.now += 60.0
+    with pytest.raises(Refusal):
+        await access.admit(target())

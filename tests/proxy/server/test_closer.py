@@ -212,6 +212,32 @@ def test_a_socket_at_the_other_is_closed_before_the_answer(
     assert (upgrade["status"], call["ending"]) == (101, "closed_at_outcome")
 
 
+def test_an_upgrade_that_is_not_answered_is_refused_when_the_rollout_ends(
+    pair: tuple[Service, Service],
+) -> None:
+    one, other = pair
+    key, refused = register(one, "upgrade"), list[InvalidStatus]()
+    other.provider.plays((Hang(),))
+    heard = len(other.provider.requests)
+    url = f"{str(other.http.base_url).replace('http', 'ws', 1)}/openai/v1/responses"
+
+    def ask() -> None:
+        try:
+            connect(url, proxy=None, additional_headers=key, open_timeout=PATIENCE_S)
+        except InvalidStatus as error:
+            refused.append(error)
+
+    agent = threading.Thread(target=ask)
+    agent.start()
+    other.provider.wait_for(heard + 1)
+    end(one, "upgrade")
+    agent.join()
+    assert refused[0].response.headers["x-truezero-refusal"] == "rollout_ended"
+    (upgrade,) = one.get("/rollouts/upgrade/exchanges")["items"]
+    assert upgrade["ending"] == "closed_at_outcome"
+    other.provider.plays(answers.healthy)
+
+
 def _at(upstream: Upstream, url: str) -> Upstream:
     return allow_list({upstream.name: {"url": url}})[upstream.name]
 
