@@ -15,7 +15,6 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.relay.admission import TTL_S
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Hang, Provider
@@ -132,7 +131,7 @@ def test_a_breaker_opened_at_one_refuses_at_another_and_lets_one_canary_in(
     assert sorted(admitted) == [False] * 11 + [True]
 
 
-def test_a_key_revoked_at_one_opens_nothing_anywhere_after_a_second(
+def test_a_key_revoked_at_one_opens_nothing_anywhere(
     replicas: list[Service], provider: Provider, rollout: str
 ) -> None:
     key = str(replicas[0].register(id=rollout)["key"])
@@ -144,7 +143,6 @@ def test_a_key_revoked_at_one_opens_nothing_anywhere_after_a_second(
 
     assert [opened(service) for service in replicas] == [200] * 3
     httpx.post(f"{replicas[0].url}/key/delete", json={"keys": [key]}).raise_for_status()
-    time.sleep(TTL_S)  # what is promised after it holds however late it is asked
     assert [opened(service) for service in replicas] == [403] * 3
 
 
