@@ -6,26 +6,29 @@ No gap is filled with a guess: an unmeasured slot is left out, or counted at bot
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from classifier.diagnostics import Diagnostic, kinds
+from classifier.exclusion import Comparison, Exclusion, Repeat, exclusion
+from classifier.fingerprints import Lane
 from classifier.results import Result
 from classifier.totals import sum_known
 
 # Where a runner puts the one number that counts, in order of preference.
 _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
+_UNTESTED = Exclusion()
 
 
 class Entry(NamedTuple):
     """What one rollout adds to its batch, each attempt separately.
 
     ``health``, ``subcategory`` and ``fingerprint`` are their names as stored (no health:
-    not judged yet), ``reward`` is the one number of `reward_of`. A tuple, because a summary
-    reads thousands from rows.
+    not judged yet), ``reward`` is the one number that the runner reported, also where the verdict
+    removes it and that is known. A tuple, because a summary reads thousands from rows.
     """
 
     rollout_id: str
@@ -41,6 +44,7 @@ class Entry(NamedTuple):
     output_tokens: int | None
     total_tokens: int | None
     cost_usd: float | None
+    lane: str | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
@@ -122,6 +126,7 @@ class ScoredBatch:
     scores: Scores
     check: Check
     summaries: tuple[str, ...]
+    exclusion: Exclusion
     health: dict[str, int]
     subcategory: dict[str, int]
     fingerprint: dict[str, int]
@@ -133,13 +138,20 @@ class ScoredBatch:
 
 
 def reward_of(result: Result) -> float | None:
-    """Return the one score of a result; None when there is none, or several and no main one.
+    """Return the one score of a result, as `reward_in` reads it."""
+    return reward_in(result.rewards, result.eval)
+
+
+def reward_in(
+    rewards: Mapping[str, float] | None, eval_: Mapping[str, object] | None
+) -> float | None:
+    """Return the one score that a runner reported; None without one, or with several.
 
     Read by its name from ``rewards``, else from ``eval`` (true is 1, false is 0); a sole
     reward counts under any name.
     """
-    rewards = result.rewards or {}
-    for values in (rewards, result.eval or {}):
+    rewards = rewards or {}
+    for values in (rewards, eval_ or {}):
         named = (values.get(name) for name in _REWARD_NAMES)
         number = next((value for value in named if isinstance(value, int | float)), None)
         if number is not None:
@@ -211,17 +223,48 @@ def _scored_before(slot: Slot) -> bool:
     return any(attempt.score is not None for attempt in slot.attempts[:-1])
 
 
-def check(batch: Sequence[Slot]) -> Check:
+def exclusions(batch: Sequence[Slot]) -> Exclusion:
+    """Test whether what is left out of the score strikes hard tasks, by `exclusion`.
+
+    A slot is a repeat of its task; what a later attempt filled is not left out.
+    """
+    return exclusion(
+        Repeat(
+            task=slot.name,
+            lane=entry.lane and Lane.read(entry.lane).route,
+            score=entry.score,
+            excluded=entry.scoreable != "yes" and not entry.provisional,
+            reward=entry.reward,
+        )
+        for slot in batch
+        for entry in (slot.counted,)
+        if entry.task is not None
+    )
+
+
+def check(batch: Sequence[Slot], found: Exclusion = _UNTESTED) -> Check:
     """Check a batch: one line for each slot that is no measurement, suspect or cherry-picked.
 
-    A failed attempt with a successful retry does not count against the batch.
+    A failed attempt with a successful retry does not count against the batch. ``found`` are
+    its `exclusions`, with a line for each lane on which they bias the mean.
     """
-    lines: list[str] = []
+    lines: list[str] = [
+        _bias(each, found.fisher_p) for each in found.comparisons if each.significant
+    ]
     for slot in batch:
         lines += _problems(slot.counted, slot.name)
         if len(slot.attempts) > 1:
             lines += _cherry_picked(slot)
     return Check(valid=not lines, lines=tuple(lines))
+
+
+def _bias(lane: Comparison, fisher_p: float | None) -> str:
+    beside = "" if fisher_p is None else f"; Fisher's p over reported rewards is {fisher_p:.2g}"
+    return (
+        f"exclusions bias the mean: what is kept of the {lane.tasks} tasks with exclusions on "
+        f"{lane.lane or 'an unknown lane'} averages {lane.mean:.3g}, of the {lane.other_tasks} "
+        f"without any {lane.other_mean:.3g} (p = {lane.p:.2g}{beside})"
+    )
 
 
 def _problems(entry: Entry, name: str) -> list[str]:
@@ -251,13 +294,15 @@ def _summaries(diagnostics: Iterable[Diagnostic]) -> tuple[str, ...]:
 def summarize(entries: Sequence[Entry]) -> ScoredBatch:
     """Summarise a batch from the entry of every attempt in it."""
     batch = slots(entries)
+    found = exclusions(batch)
 
     def each(name: str) -> Iterable[Any]:
         return map(attrgetter(name), entries)
 
     return ScoredBatch(
         scores=scores(batch),
-        check=check(batch),
+        check=check(batch, found),
+        exclusion=found,
         summaries=_summaries(chain.from_iterable(each("diagnostics"))),
         health=_tally(each("health")),
         subcategory=_tally(each("subcategory")),

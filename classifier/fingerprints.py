@@ -78,6 +78,11 @@ class Lane:
             key=None if key == UNKNOWN else key.removeprefix("key-"),
         )
 
+    @property
+    def route(self) -> str:
+        """The upstream and the plain model, ``openai/gpt-5``, over any key."""
+        return f"{self.upstream or UNKNOWN}/{plain(self.model) or UNKNOWN}"
+
     def meets(self, other: Lane) -> bool:
         """Whether both can be the same lane: an unknown part matches anything."""
         return (

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from classifier import breakers, codec
-from classifier.batches import Entry, ScoredBatch, summarize
+from classifier.batches import Entry, ScoredBatch, reward_in, summarize
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.policy import Policy
 from proxy.control.judge import Judge
@@ -24,7 +24,8 @@ _SUMMARY = (
     "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
     "output_tokens", "total_tokens", "cost_usd",
 )  # fmt: skip
-_SKIPPED, _VERDICT = (len(ENTRY_COLUMNS) + place for place in (0, 1))  # in a row of a batch
+# Places in a row of a batch.
+_SKIPPED, _VERDICT, _OUTCOME = (len(ENTRY_COLUMNS) + place for place in (0, 1, 2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ class CachedSummary:
             "skipped": self.skipped,
             **counts,
             **asdict(self.summary.scores),
+            **self._exclusion(),
             "valid": self.summary.check.valid,
             "retry": self.retry,
         }
@@ -53,7 +55,15 @@ class CachedSummary:
     def check_to_dict(self, batch: str) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}/check`."""
         check = self.summary.check
-        return {"batch": batch, "valid": check.valid, "lines": check.lines}
+        return {"batch": batch, "valid": check.valid, **self._exclusion(), "lines": check.lines}
+
+    def _exclusion(self) -> dict[str, Any]:
+        found = self.summary.exclusion
+        return {
+            "exclusion_bias": found.bias,
+            "exclusion_p": found.p,
+            "exclusion_fisher_p": found.fisher_p,
+        }
 
 
 class BatchService:
@@ -161,7 +171,8 @@ def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> CachedSummary:
             verdict = orjson.loads(row[_VERDICT])
             diagnostics = diagnose(codec.decode_verdict(verdict))
             advice[row[0]] = verdict["retry"]
-        entries.append(Entry._make((*row[:_SKIPPED], diagnostics)))
+        entry = Entry._make((*row[:_SKIPPED], diagnostics))
+        entries.append(entry._replace(reward=_reported(row)) if row[_OUTCOME] else entry)
     return CachedSummary(
         stamp=stamp,
         rollouts=len(rows),
@@ -169,6 +180,12 @@ def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> CachedSummary:
         summary=summarize([entry for entry in entries if entry.health is not None]),
         retry=_to_retry(entries, advice),
     )
+
+
+def _reported(row: Sequence[Any]) -> float | None:
+    """Return the reward that the runner reported of an excluded rollout."""
+    outcome = orjson.loads(row[_OUTCOME])
+    return reward_in(outcome.get("rewards"), outcome.get("eval"))
 
 
 def _to_retry(entries: Sequence[Entry], advice: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -112,10 +112,13 @@ class Verdicts:
 
         Returns:
             Rows of ``ENTRY_COLUMNS``, None from ``health`` on where it was not judged; then
-            why it was not admitted, and the verdict of one with diagnostics as JSON text.
+            why it was not admitted, the verdict of one with diagnostics and the outcome of an
+            excluded one as JSON text.
         """
         told = or_(verdicts.c.health != "healthy", verdicts.c.scoreable == "unknown")
-        columns = (*ENTRY_COLUMNS, rollouts.c.skipped, case((told, verdicts.c.verdict)))
+        excluded = case((verdicts.c.scoreable != "yes", rollouts.c.outcome))
+        told_verdict = case((told, verdicts.c.verdict))
+        columns = (*ENTRY_COLUMNS, rollouts.c.skipped, told_verdict, excluded)
         query = (
             # As the driver gives them: a summary only asks of a flag whether it is set.
             select(*(type_coerce(each, NULLTYPE) for each in columns))

@@ -199,3 +199,37 @@ def test_a_slot_that_was_never_scored_counts_its_last_attempt() -> None:
     ]  # fmt: skip
     (slot,) = slots(attempts)
     assert slot.counted is attempts[1]
+
+
+def test_exclusions_that_strike_hard_tasks_make_a_batch_invalid() -> None:
+    def repeats(task: str, *texts: tuple[str, float]) -> list[Entry]:
+        return [
+            record(text, reward, task=task, attempt=0, id=f"{task}-{nth}")
+            for nth, (text, reward) in enumerate(texts)
+        ]
+
+    hard = [repeats(f"hard-{n}", ("401", 0.0), ("200", 0.0)) for n in range(7)]
+    easy = [repeats(f"easy-{n}", ("200", 1.0), ("200", 1.0)) for n in range(7)]
+    batch = summarize([entry for group in (*hard, *easy) for entry in group])
+    assert batch.exclusion.bias is True
+    assert batch.exclusion.p == 2 / 3432
+    assert batch.check.lines[0] == (
+        "exclusions bias the mean: what is kept of the 7 tasks with exclusions on an unknown lane "
+        "averages 0, of the 7 without any 1 (p = 0.00058)"
+    )
+    struck_at_random = [
+        repeats(f"task-{n}", ("401" if n % 2 else "200", 0.0), ("200", float(n % 4 > 1)))
+        for n in range(16)
+    ]
+    fair = summarize([entry for group in struck_at_random for entry in group])
+    assert fair.exclusion.bias is False
+    assert not any("bias" in line for line in fair.check.lines)
+
+
+def test_what_a_later_attempt_filled_is_no_exclusion() -> None:
+    entries = [
+        record(text, reward, task=f"task-{n}", attempt=attempt, id=f"{n}-{attempt}-{text}")
+        for n in range(12)
+        for attempt, text, reward in ((0, "401", 0.0), (1, "200", 1.0))
+    ]
+    assert summarize(entries).exclusion.comparisons == ()

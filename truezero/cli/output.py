@@ -189,8 +189,15 @@ def print_check(check: models.Check) -> None:
     console = Console(soft_wrap=True, highlight=False)
     for line in check.lines:
         console.print(escape(line))
+    if check.exclusion_p is not None:
+        console.print(_exclusions(check.exclusion_p, check.exclusion_fisher_p))
     result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"
     console.print(f"{escape(check.batch)}: {result}")
+
+
+def _exclusions(p: float, fisher_p: float | None) -> str:
+    beside = "" if fisher_p is None else f"; Fisher's p over reported rewards: {fisher_p:.2g}"
+    return f"exclusions against tasks: p = {p:.2g}{beside}"
 
 
 @contextmanager

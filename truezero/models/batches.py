@@ -18,7 +18,22 @@ class RetryItem(RetryAdvice):
     attempt: int | None
 
 
-class BatchSummary(BaseModel):
+class Exclusions(BaseModel):
+    """Whether what a batch leaves out of its score biases it."""
+
+    exclusion_bias: bool | None = Field(
+        default=None,
+        description="whether exclusions strike hard tasks; null with too few repeated tasks",
+    )
+    exclusion_p: float | None = Field(
+        default=None, description="of the permutation test over tasks, after Holm"
+    )
+    exclusion_fisher_p: float | None = Field(
+        default=None, description="of zeros among excluded and kept rewards; decides nothing"
+    )
+
+
+class BatchSummary(Exclusions):
     """A batch: counts of rollouts, every attempt included, and scores over its slots.
 
     A slot without a measurement counts as 0 in `score_all`, is left out of
@@ -54,7 +69,7 @@ class BatchSummary(BaseModel):
     retry: list[RetryItem]
 
 
-class Check(BaseModel):
+class Check(Exclusions):
     """Whether a batch is a valid measurement, with one line for each objection."""
 
     batch: str

@@ -60,7 +60,9 @@ def test_scores_say_what_they_stand_on(service: Service) -> None:
 
 def test_a_check_has_a_line_for_each_thing_that_is_no_measurement(service: Service) -> None:
     play(service, "won", reward=1.0)
-    assert service.get("/batches/b/check") == {"batch": "b", "valid": True, "lines": []}
+    told = service.get("/batches/b/check")
+    assert (told["batch"], told["valid"], told["lines"]) == ("b", True, [])
+    assert told["exclusion_bias"] is None
     play(service, "dead", DEAD, task="task-7")
     got = service.get("/batches/b/check")
     assert got["valid"] is False
@@ -235,3 +237,16 @@ def test_a_batch_id_may_hold_a_slash(service: Service) -> None:
     play(service, "r", batch="a/b", reward=1.0)
     assert service.get("/batches/a%2Fb")["batch"] == "a/b"
     assert service.get("/batches/a%2Fb/check")["valid"] is True
+
+
+def test_a_batch_says_whether_its_exclusions_bias_it(service: Service) -> None:
+    for n in range(10):
+        lost = 0.0 if n % 2 else 1.0
+        play(service, f"a{n}", DEAD if n % 2 else None, reward=0.0, task=f"t{n}", attempt=0)
+        play(service, f"b{n}", reward=lost, task=f"t{n}", attempt=0)
+    got, checked = service.get("/batches/b"), service.get("/batches/b/check")
+    for told in (got, checked):
+        assert told["exclusion_bias"] is True
+        assert told["exclusion_p"] == 2 / 252
+        assert 0 < told["exclusion_fisher_p"] < 1
+    assert "openai/gpt-5" in checked["lines"][0]

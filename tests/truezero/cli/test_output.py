@@ -56,6 +56,11 @@ def test_markup_in_an_error_is_text() -> None:
 def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_check(models.Check(batch="b[1]", valid=False, lines=["t: [no] model"]))
     assert capsys.readouterr().out == "t: [no] model\nb[1]: not a valid measurement\n"
+    tested = models.Check(batch="b", valid=True, lines=[], exclusion_p=0.4, exclusion_fisher_p=1e-4)
+    output.print_check(tested)
+    assert capsys.readouterr().out == (
+        "exclusions against tasks: p = 0.4; Fisher's p over reported rewards: 0.0001\nb: valid\n"
+    )
 
 
 def test_a_live_table_follows_the_events_without_asking_for_each(
