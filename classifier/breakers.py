@@ -14,7 +14,7 @@ from typing import assert_never
 from classifier.fingerprints import Lane
 from classifier.policy import EVIDENCE, Policy
 from classifier.records import RolloutRecord
-from classifier.verdicts import Health, Verdict
+from classifier.verdicts import UNCORROBORATED, AttributedTo, Health, Verdict
 
 
 class Phase(StrEnum):
@@ -67,7 +67,12 @@ class _Weight(StrEnum):
 
 
 def _weight(verdict: Verdict) -> _Weight:
-    """Weigh a verdict: a transient failure neither feeds a streak nor breaks one."""
+    """Weigh a verdict: a transient failure neither feeds a streak nor breaks one.
+
+    Nor does what agents did themselves, or may have done: it would stop everybody's lane.
+    """
+    if verdict.attributed_to is AttributedTo.AGENT or UNCORROBORATED in verdict.warnings:
+        return _Weight.SILENT
     if verdict.health is Health.HEALTHY:
         # A rollout whose model was never reached says nothing about its lane.
         return _Weight.CLEARS if verdict.scoreable != "unknown" else _Weight.SILENT

@@ -20,7 +20,9 @@ from classifier.records import (
     Ending,
     Exchange,
     ExecutionStatus,
+    KeySource,
     Kind,
+    Neighbours,
     Outcome,
     RolloutRecord,
     TerminationReason,
@@ -29,7 +31,7 @@ from classifier.records import (
     UsageSource,
 )
 from classifier.results import OutcomeError, Result, validate
-from classifier.verdicts import Health, Layer, Retry, Subcategory, Verdict
+from classifier.verdicts import AttributedTo, Health, Layer, Retry, Subcategory, Verdict
 
 Json = dict[str, object]
 E = TypeVar("E", bound=Enum)
@@ -91,6 +93,10 @@ def encode_exchange(exchange: Exchange) -> Json:
         "pending": exchange.pending,
         "key_digest": exchange.key_digest,
         "deaf": exchange.deaf,
+        "selector_digest": exchange.selector_digest,
+        "key_source": _value(exchange.key_source),
+        "model_ambiguous": exchange.model_ambiguous,
+        "held": exchange.held,
     }
 
 
@@ -169,6 +175,21 @@ def _object(name: str, value: object) -> dict[str, object]:
     return {_text(name, key): member for key, member in value.items()}
 
 
+def _neighbours(name: str, value: object) -> dict[str, Neighbours]:
+    return {
+        call: Neighbours(**{f: read(f"{name}.{call}.{f}", found[f]) for f, read in _NEAR.items()})
+        for call, each in _object(name, value).items()
+        for found in [dict.fromkeys(_NEAR, None) | _object(f"{name}.{call}", each)]
+    }
+
+
+_NEAR: Mapping[str, Callable[[str, object], Any]] = {
+    "alike": _count,
+    "answered": _count,
+    "answered_between": _flag,
+    "listing_failed": _flag,
+    "starts": _count,
+}
 Reader = Callable[[str, object], object]
 # Key in the dict → (field of the noun, how its value is read).
 Columns = Mapping[str, tuple[str, Reader]]
@@ -199,7 +220,9 @@ _EXCHANGE: Columns = {
     **_columns(_text, "key_digest", "deaf", "response_digest"),
     **_columns(_count, "status", "tool_calls", "request_bytes", "response_bytes", "sdk_retry"),
     **_columns(_flag, "streamed", "injected", "output_seen", "has_tools"),
-    **_columns(_flag, "content_seen", "pending"),
+    **_columns(_flag, "content_seen", "pending", "model_ambiguous", "held"),
+    **_columns(_text, "selector_digest"),
+    "key_source": ("key_source", _member(KeySource)),
     "ending": ("ending", _member(Ending)),
     "kind": ("kind", _member(Kind)),
     "attribution_source": ("attribution", _member(Attribution)),
@@ -216,6 +239,8 @@ _ROLLOUT: Columns = {
     **_columns(_text, "id", "batch", "task", "model", "upstream", "usage_channel"),
     **_columns(_count, "attempt", "gaps"),
     **_columns(_texts, "fallbacks"),
+    **_columns(_text, "agents"),
+    **_columns(_neighbours, "neighbours"),
 }
 
 N = TypeVar("N", Usage, Timing, Cause, Exchange, Outcome, RolloutRecord)
@@ -275,7 +300,18 @@ def decode_outcome(source: Mapping[str, object]) -> Outcome:
 def encode_rollout(rollout: RolloutRecord) -> Json:
     """Encode a rollout without its exchanges and its outcome."""
     encoded: Json = {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
-    return encoded | {"fallbacks": list(rollout.fallbacks)}
+    near = encode_neighbours(rollout.neighbours)
+    return encoded | {"fallbacks": list(rollout.fallbacks), "neighbours": near}
+
+
+def encode_neighbours(neighbours: Mapping[str, Neighbours]) -> Json:
+    """Encode the neighbours of failed calls, by exchange id."""
+    return {call: asdict(found) for call, found in neighbours.items()}
+
+
+def decode_neighbours(source: Mapping[str, object]) -> dict[str, Neighbours]:
+    """Decode neighbours; ``CodecError`` names a wrong key."""
+    return _neighbours("neighbours", source)
 
 
 def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:
@@ -323,6 +359,8 @@ def encode_verdict(verdict: Verdict) -> Json:
         "classifier": verdict.classifier,
         "late_calls": verdict.late_calls,
         "judged_at": verdict.judged_at,
+        "attributed_to": _value(verdict.attributed_to),
+        "corroborated": verdict.corroborated,
     }
 
 
@@ -330,6 +368,10 @@ def encode_verdict(verdict: Verdict) -> Json:
 _HEALTHS = {member.value: member for member in Health}
 _SUBCATEGORIES = {member.value: member for member in Subcategory}
 _LAYERS = {member.value: member for member in Layer}
+_ATTRIBUTED: dict[str | None, AttributedTo | None] = {
+    None: None,
+    **{member.value: member for member in AttributedTo},
+}
 # All of a verdict but the provider's wait, which is its last field.
 _VERDICT = tuple(f.name for f in fields(Verdict))[:-1]
 _IN_ORDER = itemgetter(*_VERDICT)
@@ -345,6 +387,7 @@ def decode_verdict(source: Mapping[str, object]) -> Verdict:
     values["health"] = _HEALTHS[values["health"]]
     values["subcategory"] = _SUBCATEGORIES[subcategory] if subcategory else None
     values["layer"] = _LAYERS[layer] if layer else None
+    values["attributed_to"] = _ATTRIBUTED[values["attributed_to"]]
     values["retry"] = Retry(**retry)
     values["warnings"], values["evidence"] = tuple(values["warnings"]), tuple(values["evidence"])
     return Verdict(*_IN_ORDER(values))  # by position: a batch may have thousands
@@ -377,10 +420,12 @@ __all__ = [
     "CodecError",
     "OutcomeError",
     "decode_exchange",
+    "decode_neighbours",
     "decode_outcome",
     "decode_rollout",
     "decode_verdict",
     "encode_exchange",
+    "encode_neighbours",
     "encode_outcome",
     "encode_result",
     "encode_rollout",

@@ -10,6 +10,8 @@ from typing import ClassVar, Self, TypeVar
 from classifier.verdicts import (
     ENDED_ON_UNEXPLAINED_REJECTION,
     ERROR_BEFORE_ANY_CALL,
+    PROVOKED_SUSPECTED,
+    AttributedTo,
     Health,
     Verdict,
     noun,
@@ -303,3 +305,51 @@ class UnscoreableInfo(Diagnostic):
     def check_line(self, name: str) -> str:
         """Name what is not known."""
         return f"{name}: suspect measurement: {self.reason}"
+
+
+@declare
+@noun
+class OwnFailureInfo(Diagnostic):
+    """The agent's own failures would have removed its reward, which counts all the same.
+
+    ``provoked``: only because agents are untrusted; else the wire proves that they are its own.
+    """
+
+    field: ClassVar[str] = "own_failure_info"
+    category: ClassVar[str] = Health.HEALTHY.value
+
+    provoked: bool
+    corroborated: bool | None
+    status_counts: dict[str, int]
+    total_requests: int
+    failed_requests: int
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self | None:
+        """Apply where the agent's failures were left out of the verdict."""
+        if verdict.attributed_to is not AttributedTo.AGENT:
+            return None
+        return cls(
+            provoked=PROVOKED_SUSPECTED in verdict.warnings,
+            corroborated=verdict.corroborated,
+            status_counts=verdict.status_counts,
+            total_requests=verdict.total_requests,
+            failed_requests=verdict.failed_requests,
+        )
+
+    @classmethod
+    def summary(cls, count: int) -> str:
+        """Return, for example, ``2 rollouts failed by their own agents: see own_failure_info``."""
+        return f"{_rollouts(count)} failed by their own agents: see {cls.field}"
+
+    def check_line(self, name: str) -> str:
+        """Say that the reward counts although calls failed."""
+        calls = f"{self.failed_requests} of {self.total_requests} calls failed"
+        if not self.provoked:
+            return f"{name}: its reward counts: the agent failed its own calls ({calls})"
+        proof = {
+            True: "as other rollouts' did",
+            False: "while other rollouts were answered",
+            None: "which no other rollout saw",
+        }[self.corroborated]
+        return f"{name}: its reward counts: provoked, it is suspected ({calls}, {proof})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+TRUSTED, UNTRUSTED = "trusted", "untrusted"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
@@ -12,7 +14,8 @@ class Policy:
     ``name`` is "evidence" (every rule) or "seed" (benchflow's published behaviour).
     ``stall_s``: an agent that hangs up after this many seconds of silence was stalled.
     ``doomed_after``: equal permanent failures until a rollout is doomed; 0 turns it off.
-    ``max_steps``: "score" or "exclude" rollouts that ran out of steps.
+    ``agents``: "trusted", or "untrusted" where they may fail calls to rid themselves of a
+    score. ``max_steps``: "score" or "exclude" rollouts that ran out of steps.
     ``max_retries``, ``retry_base_s``, ``retry_cap_s``: see retries.
     ``repetition``: attempts in a row with one and the same cause that make a transient
     failure look deterministic. ``request_repeats``: failures of one and the same request
@@ -22,6 +25,7 @@ class Policy:
     name: str = "evidence"
     stall_s: float = 60.0
     doomed_after: int = 2
+    agents: str = TRUSTED
     max_steps: str = "score"
     max_retries: int = 2
     retry_base_s: float = 1.0

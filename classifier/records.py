@@ -5,6 +5,7 @@ None holds a prompt, a completion or a key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -53,6 +54,14 @@ class Attribution(StrEnum):
     MINTED_KEY = "minted_key"
     HEADER = "header"
     BORROWED_HEADER = "borrowed_header"
+
+
+class KeySource(StrEnum):
+    """Whose key went to the provider."""
+
+    OPERATOR = "operator"  # put in by the proxy
+    AGENT = "agent"  # the caller's; the operator has none for this upstream
+    OVERRIDE = "override"  # the caller's, although the operator has one
 
 
 class Flaw(StrEnum):
@@ -190,6 +199,10 @@ class Exchange:
     key_digest: str | None = None
     injected: bool = False
     deaf: str | None = None  # why the response could not be read; None where it was
+    selector_digest: str | None = None  # salted, of what chooses account, region, tier or version
+    key_source: KeySource | None = None
+    model_ambiguous: bool | None = None  # the request's model is written twice, or unreadable
+    held: bool | None = None  # as it ended, the request was not whole or the agent did not read
     traceparent: str | None = None  # the agent's own trace (W3C); in memory only, never stored
 
     @property
@@ -236,6 +249,23 @@ class Outcome:
     export_error: str | None = None
 
 
+@noun
+class Neighbours:
+    """What other rollouts got on a failed call's lane, within a minute of its end.
+
+    Counts are of rollouts: ``alike`` failed in the same way, ``answered`` were answered.
+    ``answered_between``: one of them between this failure and the two nearest alike.
+    ``listing_failed``: so did a listing of models, with the same key. ``starts``: calls of
+    others on the lane in the 10 s before it.
+    """
+
+    alike: int = 0
+    answered: int = 0
+    answered_between: bool = False
+    listing_failed: bool = False
+    starts: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutRecord:
     """Everything known of one rollout, as the classifier reads it.
@@ -243,6 +273,8 @@ class RolloutRecord:
     ``exchanges`` in order of their start; ``gaps`` counts calls that were served but
     could not be recorded. ``outcome`` is None while the runner has not reported. An answer of
     one of ``fallbacks``, which the runner declared beside ``model``, counts as reaching it.
+    ``agents`` is how its batch trusts agents, "trusted" or "untrusted"; None: as the policy
+    does. ``neighbours`` are those of failed calls, by exchange id, as far as they were read.
     """
 
     id: str
@@ -256,6 +288,8 @@ class RolloutRecord:
     gaps: int = 0
     outcome: Outcome | None = None
     fallbacks: tuple[str, ...] = ()
+    agents: str | None = None
+    neighbours: Mapping[str, Neighbours] = field(default_factory=dict)
 
     @property
     def models(self) -> tuple[str, ...]:

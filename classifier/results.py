@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.records import ExecutionStatus, Outcome, RolloutRecord, TerminationReason
-from classifier.verdicts import Health, Subcategory, Verdict
+from classifier.verdicts import AttributedTo, Health, Subcategory, Verdict
 
 
 class OutcomeError(ValueError):
@@ -64,6 +64,8 @@ class Result:
     warnings: tuple[str, ...] = ()
     late_calls: int = 0
     judged_at: float | None = None
+    attributed_to: AttributedTo | None = None
+    corroborated: bool | None = None
 
 
 _NOTHING = Outcome(status=ExecutionStatus.SUCCESS)
@@ -106,6 +108,8 @@ def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
         warnings=verdict.warnings,
         late_calls=verdict.late_calls,
         judged_at=verdict.judged_at,
+        attributed_to=verdict.attributed_to,
+        corroborated=verdict.corroborated,
     )
 
 

@@ -11,7 +11,14 @@ from dataclasses import replace
 
 from classifier.policy import EVIDENCE, Policy
 from classifier.records import RolloutRecord
-from classifier.verdicts import ERROR_BEFORE_ANY_CALL, Health, Retry, Subcategory, Verdict
+from classifier.verdicts import (
+    ERROR_BEFORE_ANY_CALL,
+    AttributedTo,
+    Health,
+    Retry,
+    Subcategory,
+    Verdict,
+)
 
 PERMANENT = {
     Subcategory.AUTH: "permanent until someone fixes the key",
@@ -70,6 +77,8 @@ def backoff_s(attempt: int, policy: Policy = EVIDENCE) -> float:
 
 
 def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[str]) -> str | None:
+    if verdict.attributed_to is AttributedTo.AGENT:
+        return "the agent's own failure: its reward counts"
     if ERROR_BEFORE_ANY_CALL in verdict.warnings:
         return "no call was made: see the runner's own error"
     if verdict.health is not Health.API_ERROR:

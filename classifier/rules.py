@@ -28,6 +28,7 @@ from classifier.seed_policy import judge_by_seed
 from classifier.tails import Strength
 from classifier.verdicts import Health, Layer, Subcategory, Verdict
 from classifier.warnings import warnings
+from classifier.weighing import Weighed, weigh
 
 
 def _not_judged(facts: Evidence) -> Finding | None:
@@ -79,11 +80,16 @@ def judge(rollout: RolloutRecord, *, policy: Policy = EVIDENCE) -> Verdict:
     facts = Evidence.of(rollout, policy)
     if policy.name == "seed":
         return judge_by_seed(facts)
+    return _verdict(facts, weigh(facts, _first))
+
+
+def _first(facts: Evidence) -> Finding:
     finding = next((f for f in (rule(facts) for rule in RULES) if f is not None), None)
-    return _verdict(facts, finding or _healthy(facts))
+    return finding or _healthy(facts)
 
 
-def _verdict(facts: Evidence, finding: Finding) -> Verdict:
+def _verdict(facts: Evidence, weighed: Weighed) -> Verdict:
+    finding, kept = weighed.finding, weighed.facts
     rollout, exchanges = facts.rollout, facts.exchanges
     failures = facts.failures
     top = totals.dominant(finding.strongest or finding.failures or failures)
@@ -93,7 +99,7 @@ def _verdict(facts: Evidence, finding: Finding) -> Verdict:
         health=finding.health,
         rule=finding.rule,
         policy=facts.policy.name,
-        lane=main_lane(facts),
+        lane=main_lane(kept if kept.main else facts),
         error=finding.sentence and f"{finding.health.value}: {finding.sentence}",
         total_requests=len(facts.calls),
         failed_requests=sum(bool(call.failures) for call in facts.calls) if failures else 0,
@@ -106,11 +112,13 @@ def _verdict(facts: Evidence, finding: Finding) -> Verdict:
         tool_calls=totals.tool_calls(exchanges),
         cost_usd=totals.cost_usd(exchanges),
         lost_s=totals.lost_s(facts.calls) if failures else 0.0,
-        scoreable=_scoreable(facts, finding.health),
-        doomed=_doomed(facts),
+        scoreable=_scoreable(kept, finding.health, keeps=weighed.keeps),
+        doomed=_doomed(kept),
         provisional=facts.outcome is None or facts.any(CallState.PENDING),
-        warnings=warnings(facts),
+        warnings=(*warnings(facts), *weighed.warnings),
         evidence=finding.evidence,
+        attributed_to=weighed.attributed_to,
+        corroborated=weighed.corroborated,
     )
     return with_advice(_explained(verdict, facts, finding, top), rollout, facts.policy)
 
@@ -195,8 +203,11 @@ def _doomed(facts: Evidence) -> bool:
     return max(counts.values(), default=0) >= limit
 
 
-def _scoreable(facts: Evidence, health: Health) -> str:
-    """Return ``yes``, ``no``, or ``unknown`` where it is not known if a model was reached."""
+def _scoreable(facts: Evidence, health: Health, *, keeps: bool) -> str:
+    """Return ``yes``, ``no``, or ``unknown`` where it is not known if a model was reached.
+
+    Where nothing that an agent can cause may lower it (``keeps``), a healthy one counts.
+    """
     if health is Health.UNDECIDED:
         return "unknown"
     if health is not Health.HEALTHY:
@@ -205,6 +216,8 @@ def _scoreable(facts: Evidence, health: Health) -> str:
     out_of_steps = outcome and outcome.termination_reason is TerminationReason.MAX_STEPS
     if out_of_steps and facts.policy.max_steps == "exclude":
         return "no"
+    if keeps:
+        return "yes"
     if _ends_unexplained(facts):
         return "unknown"
     reached = facts.exempt or _reached(facts)

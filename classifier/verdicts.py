@@ -19,6 +19,8 @@ def noun(cls: type[T]) -> type[T]:
 
 
 # Warnings on which sentences about a verdict depend.
+PROVOKED_SUSPECTED = "provoked_suspected"  # untrusted agents may have failed their own calls
+UNCORROBORATED = "uncorroborated"  # nobody else called: an untrusted agent may have done it
 ERROR_BEFORE_ANY_CALL = "error_before_any_call"
 ENDED_ON_UNEXPLAINED_REJECTION = "ended_on_unexplained_rejection"
 
@@ -54,6 +56,15 @@ class Health(StrEnum):
         return self in (Health.API_ERROR, Health.SUSPECTED_API_ERROR)
 
 
+class AttributedTo(StrEnum):
+    """Whose failure a failed call was."""
+
+    AGENT = "agent"
+    OPERATOR = "operator"  # the key, the account, the model's name
+    PROVIDER = "provider"
+    PROXY = "proxy"  # what all rollouts share ran out
+
+
 class Layer(StrEnum):
     """The kind of evidence of a verdict."""
 
@@ -77,6 +88,9 @@ class Verdict:
     Counts are of logical calls by role agent (an SDK's retries of one request are one
     call); ``status_counts`` counts raw failed answers by HTTP status. Tokens are sums of
     normalised totals, None where no call told any. ``lost_s`` is in seconds.
+    ``attributed_to`` is whose failures decided it; the agent's leave it healthy.
+    ``corroborated``: whether other rollouts failed alike (True), were answered (False), or
+    nobody else called (None).
     """
 
     rollout_id: str
@@ -113,6 +127,8 @@ class Verdict:
     classifier: str = "1"
     late_calls: int = 0  # after the rollout was closed; they change nothing
     judged_at: float | None = None  # seconds since the epoch; None while provisional
+    attributed_to: AttributedTo | None = None
+    corroborated: bool | None = None
     provider_wait_s: float | None = None  # asked for by the deciding failure; not in the contract
 
     @property

@@ -40,7 +40,13 @@ _DEPRECATED: Mapping[str, str] = {
 }
 
 
-_POLICY = ("stall_s", "doomed_after", "max_steps", "max_retries", "breaker_threshold")
+_POLICY = ("stall_s", "doomed_after", "agents", "max_steps", "max_retries", "breaker_threshold")
+
+
+_AGENTS: Any = Field(
+    "trusted", description="`untrusted`: agents may fail calls themselves to lose a score"
+)
+_MAX_STEPS: Any = Field("score", description="whether rollouts that ran out of steps are scored")
 
 
 def _seconds(default: float, description: str) -> Any:
@@ -150,9 +156,8 @@ class Settings(BaseModel):
     max_retries: int = Field(
         2, ge=0, description="maximum retries advised after transient failures; 0: none"
     )
-    max_steps: Literal["score", "exclude"] = Field(
-        "score", description="whether rollouts that ran out of steps are scored"
-    )
+    agents: Literal["trusted", "untrusted"] = _AGENTS
+    max_steps: Literal["score", "exclude"] = _MAX_STEPS
     doomed_after: int = Field(
         2, ge=0, description="equal permanent failures after which a rollout is doomed; 0: never"
     )

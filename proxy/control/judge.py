@@ -22,7 +22,7 @@ from proxy.control.queries import Queries
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
-from proxy.store.types import Row
+from proxy.store.types import Row, as_json
 
 _VERDICT_FILTERS = ("health", "subcategory", "fingerprint")
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
@@ -203,6 +203,8 @@ class Judge:
             "fingerprint": verdict.fingerprint,
             "cause": verdict.cause,
             "lane": verdict.lane,
+            "neighbours": _neighbours(rollout),
+            "attributed_to": verdict.attributed_to and verdict.attributed_to.value,
             "provisional": verdict.provisional,
             "scoreable": verdict.scoreable,
             "reward": reward_of(record),
@@ -221,3 +223,8 @@ class Judge:
 def _in_order(record: Mapping[str, Any]) -> str:
     """Return JSON text with the record's keys in its order: it is answered as it was stored."""
     return json.dumps(record, separators=(",", ":"))
+
+
+def _neighbours(rollout: RolloutRecord) -> str | None:
+    """Encode what the verdict stands on of other rollouts; None where nothing was read."""
+    return as_json(codec.encode_neighbours(rollout.neighbours)) if rollout.neighbours else None

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from classifier import codec
+from classifier.policy import TRUSTED
 from classifier.records import Ending, Exchange, ExecutionStatus, Outcome, RolloutRecord
+from proxy.control.neighbourhood import with_neighbours
 from proxy.control.queries import unknown_rollout
 from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
@@ -55,6 +57,7 @@ class RolloutLoader:
 
     Arguments:
         wall: seconds since the epoch.
+        agents: how agents are trusted where a rollout's batch does not say.
     """
 
     def __init__(
@@ -62,7 +65,10 @@ class RolloutLoader:
         database: Database,
         recorder: RecorderState,
         wall: Callable[[], float] = time.time,
+        *,
+        agents: str = TRUSTED,
     ) -> None:
+        self._agents = agents
         self._database = database
         self._recorder = recorder
         self._wall = wall
@@ -98,12 +104,13 @@ class RolloutLoader:
         gaps = rollout.gaps + missing + just_started
         closed_at = _closed_at(row, self._wall())
         outcome = _outcome(row, closed=closed_at is not None)
-        record = replace(rollout, gaps=gaps, outcome=outcome)
-        if closed_at is None:
-            return LoadedRollout(record, storable)
-        counted = _counted(record.exchanges, row, closed_at)
-        late = len(record.exchanges) - len(counted)
-        return LoadedRollout(replace(record, exchanges=counted), storable, late)
+        calls, late = rollout.exchanges, 0
+        if closed_at is not None:
+            calls = _counted(rollout.exchanges, row, closed_at)
+            late = len(rollout.exchanges) - len(calls)
+        record = replace(rollout, gaps=gaps, outcome=outcome, exchanges=calls)
+        record = with_neighbours(record, self._database, agents=self._agents)
+        return LoadedRollout(record, storable, late)
 
 
 def _closed_at(row: Row, now: float) -> float | None:

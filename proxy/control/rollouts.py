@@ -20,7 +20,7 @@ from proxy.routing.rollout_keys import Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
 from proxy.store.database import Database
-from proxy.store.types import Registration, Reported, Row, as_json
+from proxy.store.types import Agents, Registered, Registration, Reported, Row, as_json
 from truezero import models
 
 _REMEMBERED = 100_000  # registered rollouts that are not looked up again
@@ -34,6 +34,7 @@ class RolloutService:
         prices: what calls cost where the provider did not say.
         proof_required: base URLs carry the rollout's secret.
         registration_required: an outcome registers no rollout.
+        agents: how agents are trusted where a batch does not say.
         new_id: makes ids for rollouts registered without one.
         wall: seconds since the epoch.
         changed: called with a rollout whose key's validity or drill has changed.
@@ -51,6 +52,7 @@ class RolloutService:
         prices: PriceTable,
         proof_required: bool,
         registration_required: bool,
+        agents: str,
         new_id: Callable[[], str],
         wall: Callable[[], float],
         changed: Callable[[str], None],
@@ -64,6 +66,7 @@ class RolloutService:
         self._prices = prices
         self._proof_required = proof_required
         self._registration_required = registration_required
+        self._agents = agents
         self._new_id = new_id
         self._wall = wall
         self._changed = changed
@@ -81,20 +84,16 @@ class RolloutService:
         """
         registration = _registration(request, request.id or self._new_id(), self._upstreams)
         rollout_id, now = registration.id, self._wall()
-        record = RolloutRecord(
-            id=rollout_id,
-            batch=registration.batch,
-            model=registration.model,
-            upstream=registration.upstream,
-        )
+        batch, model, upstream = registration.batch, registration.model, registration.upstream
+        record = RolloutRecord(id=rollout_id, batch=batch, model=model, upstream=upstream)
         registered = await self._queries.run(
             self._database.rollouts.register,
             registration,
             now=now,
             admit=lambda states: breakers.admit(record, states, now=now),
+            agents=Agents(stated=_stated(request.policy), default=self._agents),
         )
-        if registered.conflict:
-            raise _other_attributes(rollout_id)
+        _check_registered(registration, registered)
         drilled = request.fault is not None
         if drilled:
             self._changed(rollout_id)
@@ -178,6 +177,7 @@ class RolloutService:
             now=self._wall(),
             attributes=_attributes(request),
             registers=not self._registration_required,
+            agents=Agents(default=self._agents),
         )
         _check_reported(rollout_id, reported, outcome)
         if reported.closing is not None:
@@ -225,6 +225,27 @@ class RolloutService:
             "items": items[:limit],
             "next": _cursor(rows[limit - 1]) if len(rows) > limit else None,
         }
+
+
+def _stated(policy: models.BatchPolicy | None) -> str | None:
+    return None if policy is None else policy.agents
+
+
+def _check_registered(registration: Registration, registered: Registered) -> None:
+    """Return if nothing that stands contradicts a registration.
+
+    Raises:
+        Refusal: 409 otherwise.
+    """
+    if registered.batch_agents is not None:
+        raise Refusal(
+            409,
+            "batch_policy",
+            f"batch {registration.batch!r} was registered with policy.agents "
+            f"{registered.batch_agents!r}: it is one for all of its rollouts",
+        )
+    if registered.conflict:
+        raise _other_attributes(registration.id)
 
 
 def _attributes(outcome: models.OutcomeRequest) -> dict[str, Any]:

@@ -71,7 +71,8 @@ def compose(
         close_here: ends a rollout's calls in this process; whether all of them ended.
         leaving: whether the process is about to end, and streams with it.
     """
-    queries, loader = Queries(database), RolloutLoader(database, recorder, wall)
+    queries = Queries(database)
+    loader = RolloutLoader(database, recorder, wall, agents=policy.agents)
     prices = PriceTable(upstreams)
     judge = Judge(
         queries=queries, database=database, loader=loader, recorder=recorder, prices=prices,
@@ -79,7 +80,7 @@ def compose(
     )  # fmt: skip
     rollouts = RolloutService(
         queries=queries, database=database, judge=judge, keyring=keyring, upstreams=upstreams,
-        prices=prices, proof_required=proof_required,
+        prices=prices, proof_required=proof_required, agents=policy.agents,
         registration_required=registration_required, new_id=new_id, wall=wall, changed=changed,
         closing=RolloutClosing(
             queries=queries, database=database, worker=worker, close_here=close_here, wall=wall

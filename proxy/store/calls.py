@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, cast
 
 from sqlalchemy import Connection, Select, column, func, select
@@ -118,6 +118,30 @@ class Calls:
         )
         with self._connections.reading() as connection:
             return connection.scalar(query.limit(1)) is not None
+
+    def near(
+        self, *, since: float, at: float, until: float, upstreams: Collection[str], limit: int
+    ) -> list[Exchange]:
+        """List ended calls of any rollout around a time, those nearest to it.
+
+        Arguments:
+            since: began at or after it; all three in epoch seconds.
+            at: up to ``limit`` calls that began before it, and as many after it, are looked at.
+            until: began at or before it.
+            upstreams: only calls to these are returned.
+        """
+        began = exchanges.c.started_at
+        sides = (
+            (_EXCHANGES.where(began >= since, began <= at), began.desc()),
+            (_EXCHANGES.where(began > at, began <= until), began.asc()),
+        )
+        with self._connections.reading() as connection:
+            rows = [
+                row
+                for query, order in sides
+                for row in connection.execute(query.order_by(order).limit(limit))
+            ]
+        return [call for call in map(exchange_of, rows) if call.upstream in upstreams]
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
         """List up to ``limit`` exchanges of a rollout by id, oldest first; None where unknown."""

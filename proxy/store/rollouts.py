@@ -15,7 +15,7 @@ from proxy.store.connections import Connections
 from proxy.store.locks import Lock, hold
 from proxy.store.statements import add
 from proxy.store.tables import rollouts, verdicts
-from proxy.store.types import Admit, Registered, Registration, Reported, Row
+from proxy.store.types import Admit, Agents, Registered, Registration, Reported, Row
 
 JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
 FILTERS: Mapping[str, ColumnElement[Any]] = {  # contract §2's names
@@ -27,6 +27,9 @@ FILTERS: Mapping[str, ColumnElement[Any]] = {  # contract §2's names
 }
 
 
+_UNSAID = Agents()
+
+
 class Rollouts:
     """Reads and writes the table `rollouts`."""
 
@@ -34,11 +37,17 @@ class Rollouts:
         self._connections = connections
 
     def register(
-        self, registration: Registration, *, now: float, admit: Admit | None = None
+        self,
+        registration: Registration,
+        *,
+        now: float,
+        admit: Admit | None = None,
+        agents: Agents = _UNSAID,
     ) -> Registered:
         """Register a rollout; one that its own traffic created is filled in.
 
         Arguments:
+            agents: how it is to trust agents; its batch's first registration decides.
             admit: called with the breakers of its batch, in the same transaction, so that
                 no two processes admit the same probe.
         """
@@ -46,15 +55,18 @@ class Rollouts:
         with self._connections.writing() as connection:
             if registration.batch is not None:
                 hold(connection, Lock.BREAKERS, registration.batch)
+            trust = _trust(connection, registration.id, registration.batch, agents)
+            if agents.stated not in (None, trust["agents"]):
+                return Registered(batch_agents=trust["agents"])
             fresh = {"id": registration.id, "registered": True, "created_at": now, **attributes}
-            added = add(connection, rollouts, fresh)
+            added = add(connection, rollouts, fresh | trust)
             row = _row(connection, registration.id, changing=True)
             assert row is not None
             if row["registered"]:
                 if not added and any(row[name] != value for name, value in attributes.items()):
                     return Registered(conflict=True)
             else:
-                _fill_in(connection, registration.id, attributes)
+                _fill_in(connection, registration.id, attributes | trust)
             skipped = _admission(connection, registration, admit)
             _update(connection, registration.id, skipped=skipped)
         return Registered(skipped=skipped)
@@ -67,6 +79,7 @@ class Rollouts:
         now: float,
         attributes: Mapping[str, Any] | None = None,
         registers: bool = False,
+        agents: Agents = _UNSAID,
     ) -> Reported:
         """Store a rollout's outcome, once.
 
@@ -74,12 +87,14 @@ class Rollouts:
             attributes: those of its registration that the report states, as columns; they fill
                 in a rollout that only its own traffic created.
             registers: register a rollout that is unknown.
+            agents: as in `register`.
         """
         attributes = attributes or {}
         with self._connections.writing() as connection:
             row = _row(connection, rollout_id, changing=True)
             if row is None and registers:
                 fresh = {"id": rollout_id, "registered": True, "created_at": now, **attributes}
+                fresh |= _trust(connection, rollout_id, attributes.get("batch"), agents)
                 add(connection, rollouts, fresh)  # or its first call does, in another process
                 row = _row(connection, rollout_id, changing=True)
             if row is None:
@@ -88,7 +103,8 @@ class Rollouts:
             if any(row[name] != value for name, value in attributes.items()):
                 if row["registered"] or standing is not None:
                     return Reported(outcome=standing or outcome, conflict=True)
-                _fill_in(connection, rollout_id, attributes)
+                trust = _trust(connection, rollout_id, attributes.get("batch"), agents)
+                _fill_in(connection, rollout_id, {**attributes, **trust})
             closing = None
             if standing is None:
                 _update(connection, rollout_id, outcome=outcome, outcome_at=now)
@@ -125,6 +141,7 @@ class Rollouts:
             exchanges=calls,
             gaps=row["gaps"],
             fallbacks=tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else (),
+            agents=row["agents"],
         )
         return row, record
 
@@ -199,6 +216,26 @@ def _row(connection: Connection, rollout_id: str, *, changing: bool = False) -> 
     if changing:
         query = query.with_for_update(key_share=True)
     return connection.execute(query).mappings().one_or_none()
+
+
+def _agents_of(connection: Connection, rollout_id: str, batch: str | None) -> str | None:
+    """Return how a rollout's batch trusts agents, as its first rollout does; None if unsaid."""
+    query = select(rollouts.c.agents)
+    if batch is None:
+        query = query.where(rollouts.c.id == rollout_id)
+    else:
+        first = (rollouts.c.created_at, rollouts.c.id)
+        query = query.where(rollouts.c.batch == batch).order_by(*first).limit(1)
+    agents: str | None = connection.scalar(query)
+    return agents
+
+
+def _trust(
+    connection: Connection, rollout_id: str, batch: str | None, agents: Agents
+) -> dict[str, str | None]:
+    """Return the column that says how a rollout trusts agents: as its batch, else as stated."""
+    standing = _agents_of(connection, rollout_id, batch)
+    return {"agents": standing or agents.stated or agents.default}
 
 
 def _update(connection: Connection, rollout_id: str, **values: Any) -> None:

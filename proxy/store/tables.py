@@ -26,6 +26,7 @@ from classifier.records import (
     Cause,
     Ending,
     Exchange,
+    KeySource,
     Kind,
     Timing,
     Usage,
@@ -75,6 +76,7 @@ rollouts = Table(
     Column("fallbacks", Text),  # further models that count as `model`, one a line
     Column("closed_at", Float),  # from when its calls have ended in every process
     Column("closed_calls", Integer),  # how many of them were on record then
+    Column("agents", _text(16)),  # trusted, untrusted: one for all of a batch
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_created", "created_at", "id"),
@@ -135,6 +137,10 @@ exchanges = Table(
     Column("content_seen", Boolean),
     Column("response_digest", _text(32)),
     Column("pending", Boolean),
+    Column("selector_digest", _text(32)),
+    Column("key_source", _text(16)),
+    Column("model_ambiguous", Boolean),
+    Column("held", Boolean),
     Index("exchanges_started", "started_at"),
     sqlite_with_rowid=False,
 )
@@ -204,6 +210,8 @@ verdicts = Table(
     Column("calls", _COUNT, nullable=False, server_default="0"),  # ended ones that it saw
     Column("verdict", Text, nullable=False),  # JSON, contract §2
     Column("result", Text),  # JSON, once the outcome is known
+    Column("attributed_to", _text(16)),
+    Column("neighbours", Text),  # JSON, what a final one stands on of other rollouts
     Index("verdicts_batch", "batch", "health"),
     Index("verdicts_fingerprint", "fingerprint"),
 )
@@ -234,6 +242,10 @@ events = Table(
 _KINDS = {member.value: member for member in Kind}
 _ENDINGS: dict[str | None, Ending | None] = {None: None, **{m.value: m for m in Ending}}
 _SOURCES = {member.value: member for member in UsageSource}
+_KEY_SOURCES: dict[str | None, KeySource | None] = {
+    None: None,
+    **{member.value: member for member in KeySource},
+}
 _FLAGS = {None: None, 0: False, 1: True}  # True and 1 are one key
 _ATTRIBUTIONS = {member.value: member for member in Attribution}
 
@@ -256,7 +268,8 @@ def exchange_row(e: Exchange) -> tuple[Any, ...]:
           if c else (None,) * 6),
         e.provider_request_id, e.request_bytes, e.response_bytes, e.request_digest, e.sdk_retry,
         e.attribution._value_, e.key_digest, e.injected, e.deaf, e.content_seen,
-        e.response_digest, e.pending,
+        e.response_digest, e.pending, e.selector_digest, e.key_source and e.key_source._value_,
+        e.model_ambiguous, e.held,
     )  # fmt: skip
 
 
@@ -278,6 +291,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         tool_calls, output_seen, has_tools, subcategory, reason, transient, rule, error_code,
         retry_after_s, provider_request_id, request_bytes, response_bytes, request_digest,
         sdk_retry, attribution, key_digest, injected, deaf, content_seen, response_digest, pending,
+        selector_digest, key_source, model_ambiguous, held,
     ) = row  # fmt: skip
     cause = None
     if subcategory:
@@ -302,7 +316,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         finish_reason, tool_calls, _FLAGS[output_seen], _FLAGS[content_seen], _FLAGS[has_tools],
         cause, provider_request_id, request_bytes, response_bytes, request_digest, sdk_retry,
         response_digest, _FLAGS[pending], _ATTRIBUTIONS[attribution], key_digest, bool(injected),
-        deaf,
+        deaf, selector_digest, _KEY_SOURCES[key_source], _FLAGS[model_ambiguous], _FLAGS[held],
     )  # fmt: skip
 
 

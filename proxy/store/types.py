@@ -63,10 +63,22 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Agents:
+    """How agents are trusted: ``stated`` by a registration, by ``default`` as the service does."""
+
+    stated: str | None = None
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """The result of a registration: a conflict, or the sentence that says why it is skipped."""
+    """The result of a registration: a conflict, or the sentence that says why it is skipped.
+
+    ``batch_agents``: how its batch trusts agents, where the registration says otherwise.
+    """
 
     conflict: bool = False
+    batch_agents: str | None = None
     skipped: str | None = None
 
 

@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.types import NULLTYPE
 
 from classifier.batches import Entry
+from classifier.verdicts import AttributedTo
 from proxy.store.breakers import states_of, store_states
 from proxy.store.connections import Connections
 from proxy.store.events import breaker_opened, verdict_given
@@ -115,7 +116,11 @@ class Verdicts:
             why it was not admitted, the verdict of one with diagnostics and the outcome of an
             excluded one as JSON text.
         """
-        told = or_(verdicts.c.health != "healthy", verdicts.c.scoreable == "unknown")
+        told = or_(
+            verdicts.c.health != "healthy",
+            verdicts.c.scoreable == "unknown",
+            verdicts.c.attributed_to == AttributedTo.AGENT.value,
+        )
         excluded = case((verdicts.c.scoreable != "yes", rollouts.c.outcome))
         told_verdict = case((told, verdicts.c.verdict))
         columns = (*ENTRY_COLUMNS, rollouts.c.skipped, told_verdict, excluded)
@@ -140,6 +145,15 @@ class Verdicts:
         )
         with self._connections.reading() as connection:
             return list(connection.execute(query).scalars())
+
+    def neighbours(self, rollout_id: str) -> str | None:
+        """Return what a rollout's final verdict stands on of other rollouts, as JSON text."""
+        query = select(verdicts.c.neighbours).where(
+            verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False)
+        )
+        with self._connections.reading() as connection:
+            kept: str | None = connection.scalar(query)
+        return kept
 
     def fingerprints(self) -> list[Row]:
         """List causes by how many rollouts they affect across batches, the most frequent first."""

@@ -37,7 +37,7 @@ from classifier.codec import (
     encode_rollout,
     encode_verdict,
 )
-from classifier.records import COUNT_LIMIT
+from classifier.records import COUNT_LIMIT, KeySource, Neighbours
 from tests.builders import calls, exchange, outcome, rollout
 from tests.classifier.truth import TABLE
 
@@ -110,6 +110,8 @@ CONTRACT_VERDICT = [
     "classifier",
     "late_calls",
     "judged_at",
+    "attributed_to",
+    "corroborated",
 ]
 
 
@@ -179,6 +181,10 @@ EXCHANGES = st.builds(
     key_digest=MAYBE_TEXT,
     injected=st.booleans(),
     deaf=MAYBE_TEXT,
+    selector_digest=MAYBE_TEXT,
+    key_source=st.none() | st.sampled_from(KeySource),
+    model_ambiguous=MAYBE_FLAG,
+    held=MAYBE_FLAG,
 )
 
 
@@ -344,7 +350,8 @@ def test_an_outcome_that_contradicts_itself_is_named(
 def test_a_rollout_reads_back_without_its_exchanges_and_outcome() -> None:
     written = RolloutRecord(
         id="r1", batch="b", task="t", attempt=0, model="m", upstream="u", gaps=2,
-        fallbacks=("n", "o"),
+        fallbacks=("n", "o"), agents="untrusted",
+        neighbours={"x1": Neighbours(alike=2, answered=1, answered_between=True, starts=7)},
     )  # fmt: skip
     assert decode_rollout(encode_rollout(written)) == written
     full = rollout("200", outcome=outcome())

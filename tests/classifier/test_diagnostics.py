@@ -67,6 +67,7 @@ def test_every_unhealthy_health_has_a_kind() -> None:
         "undecided_info",
         "not_judged_info",
         "unscoreable_info",
+        "own_failure_info",
     ]
     unasked = judge(rollout(prompts_executed=0))
     for verdict in (judge(rollout("401")), judge(rollout()), judge(rollout("lost")), unasked):

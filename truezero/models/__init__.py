@@ -22,6 +22,7 @@ from truezero.models.keys import (
     KeysDeleted,
 )
 from truezero.models.rollouts import (
+    BatchPolicy,
     Exchange,
     ExchangePage,
     Fault,
@@ -44,6 +45,7 @@ from truezero.models.service import (
 
 __all__ = [
     "Alive",
+    "BatchPolicy",
     "BatchSummary",
     "Breaker",
     "BreakerLane",

@@ -56,6 +56,15 @@ class Fault(StrictRequest):
         return offset >= 0 and rest == 0 and (self.times is None or failures < self.times)
 
 
+class BatchPolicy(StrictRequest):
+    """How a batch is judged, where not as the service is set; one for all of its rollouts."""
+
+    agents: Literal["trusted", "untrusted"] | None = Field(
+        default=None,
+        description="`untrusted`: agents may fail calls themselves to lose a score",
+    )
+
+
 class RolloutRequest(StrictRequest):
     """`POST /rollouts`: register a rollout; the service generates a missing id.
 
@@ -76,6 +85,7 @@ class RolloutRequest(StrictRequest):
         description="roles beside the agent (`judge`, `user`, …) that get a key and base URLs of "
         "their own",
     )
+    policy: BatchPolicy | None = None
     fault: Fault | None = Field(
         default=None, description="injected instead of the provider's answer, for a drill"
     )
@@ -186,6 +196,13 @@ class Verdict(BaseModel):
     late_calls: int = Field(0, description="calls after the rollout had ended; they change nothing")
     judged_at: float | None = Field(
         None, description="seconds since the epoch; null while provisional"
+    )
+    attributed_to: Literal["agent", "operator", "provider", "proxy"] | None = Field(
+        default=None, description="whose failures decided it; the agent's leave it healthy"
+    )
+    corroborated: bool | None = Field(
+        default=None,
+        description="whether other rollouts failed alike (true) or were answered (false)",
     )
 
 

@@ -70,12 +70,19 @@ Step = Request[Any] | Pause | Work
 Story = Generator[Step, Any, T]
 
 
+class PolicyFacts(TypedDict, total=False):
+    """How a batch is judged, where not as the service is set."""
+
+    agents: Literal["trusted", "untrusted"] | None
+
+
 class LaneFacts(TypedDict, total=False):
     """Attributes that the rollouts of a batch often share."""
 
     model: str | Sequence[str] | None
     upstream: str | None
     usage_channel: Literal["proxy", "none"]
+    policy: PolicyFacts | None
     metadata: dict[str, Any] | None
 
 

@@ -7,6 +7,7 @@ from classifier.records import (
     Cause,
     Ending,
     Exchange,
+    KeySource,
     Kind,
     Timing,
     Usage,
@@ -34,6 +35,7 @@ FULL = Exchange(
     provider_request_id="req_1", request_bytes=10, response_bytes=20, request_digest="ab",
     sdk_retry=1, response_digest="cd", pending=True, attribution=Attribution.HEADER,
     key_digest="key-00000000", injected=True, deaf="line too long",
+    selector_digest="ef", key_source=KeySource.OVERRIDE, model_ambiguous=True, held=True,
 )  # fmt: skip
 BARE = Exchange(
     id="x2", rollout_id="r1", upstream="u", api="opaque", timing=Timing(started_at=1001.0)

@@ -1,0 +1,322 @@
+"""Whose failure each failed call was: the agent's, the operator's, the provider's or the proxy's.
+
+The verdict owns the score, so whoever is scored must not own the verdict: what an agent fails by
+itself takes no reward away. Two tables of named rows, first match wins; a row sees one failed call
+and what its rollout shows beside it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from classifier.evidence import Evidence
+from classifier.logical_calls import CallState, LogicalCall, ended_at, state_of
+from classifier.model_names import canonical, unsized
+from classifier.neighbours import BURST_S, corroborated
+from classifier.policy import UNTRUSTED
+from classifier.records import Ending, Exchange, KeySource, Kind, Neighbours
+from classifier.verdicts import AttributedTo, Subcategory
+
+BURST = 20  # starts within BURST_S
+_BURST_SHARE = 0.8  # of the lane's
+_POISONED = 3  # failures of one request
+_POISONED_S = 30.0  # from the first to the last of them
+# What a request by itself does not bring about.
+_NO_POISON = frozenset((401, 402, 403, 404, 408, 429, 502, 503, 504, 529))
+_OUTAGE = frozenset((502, 503, 504, 529))
+# What ran out or was away on the proxy's side, by the rule of the call's cause.
+_OURS = frozenset(("proxy.upstream_credentials_unavailable", "proxy.resources_exhausted"))
+_OPERATORS = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND))
+
+
+class Attributed(NamedTuple):
+    """Whose failure one failed call was, and the row that says so.
+
+    ``always``: whatever the agents' policy is. ``corroborated``: by other rollouts' calls.
+    """
+
+    to: AttributedTo
+    row: str
+    always: bool = True
+    corroborated: bool | None = None
+
+
+Lane = tuple[str, str | None]  # upstream and canonical model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a rollout shows beside one failed call.
+
+    ``answered`` are the lanes that answered it, ``first_lane`` the first of them, with tools
+    where any call has some; ``first_key`` is the digest of the first key that was answered,
+    ``selections`` the digests of what its answered calls selected. ``poison`` are digests of
+    requests that failed by themselves, ``starts`` by lane, in order. ``names`` are the canonical
+    registered models, of which ``named`` says whether any call named one.
+    """
+
+    upstream: str | None
+    upstream_seen: bool
+    names: frozenset[str | None]
+    named: bool
+    answered: frozenset[Lane]
+    first_lane: Lane | None
+    first_key: str | None
+    selections: frozenset[str | None]
+    poison: frozenset[str]
+    starts: Mapping[Lane, Sequence[float]]
+    neighbours: Mapping[str, Neighbours]
+
+    @classmethod
+    def of(cls, facts: Evidence) -> Setting:
+        """Gather it from a rollout's evidence."""
+        rollout, exchanges = facts.rollout, facts.exchanges
+        answers = [x for x in exchanges if state_of(x) is CallState.ANSWERED]
+        names = frozenset(map(canonical, rollout.models))
+        # A deployment's or alias's name is one by the answers that it gave.
+        names |= {canonical(x.model) for x in exchanges if x.model and _names_one(x, names)}
+        return cls(
+            upstream=rollout.upstream,
+            upstream_seen=any(x.upstream == rollout.upstream for x in exchanges),
+            names=names if rollout.models else frozenset(),
+            named=any(x.model and _names_one(x, names) for x in exchanges),
+            answered=frozenset(map(_lane, answers)),
+            first_lane=_first_lane(facts.calls),
+            first_key=next((x.key_digest for x in answers), None),
+            selections=frozenset(x.selector_digest for x in answers),
+            poison=_poison(facts.failures, answers),
+            starts=_starts(exchanges),
+            neighbours=rollout.neighbours,
+        )
+
+    def outside(self, exchange: Exchange) -> bool:
+        """Whether a call is to another upstream or model than those registered."""
+        if self.upstream is not None and exchange.upstream != self.upstream:
+            return True
+        return bool(self.names) and not _names_one(exchange, self.names)
+
+    def bound(self, exchange: Exchange) -> bool:
+        """Whether what is registered binds where it differs: what no call names does not."""
+        if self.upstream is not None and exchange.upstream != self.upstream:
+            return self.upstream_seen
+        return self.named
+
+    def corroborated(self, exchange: Exchange) -> bool | None:
+        """Whether other rollouts' calls prove or contradict a failure."""
+        return corroborated(self.neighbours.get(exchange.id))
+
+
+def _lane(exchange: Exchange) -> Lane:
+    return exchange.upstream, canonical(exchange.model)
+
+
+def _names_one(exchange: Exchange, names: frozenset[str | None]) -> bool:
+    """Whether a call asked for, or was answered by, a registered model; an unread one may be."""
+    called = [name for name in (exchange.model, exchange.answered_model) if name]
+    if not called:
+        return True
+    sizeless = {unsized(name) for name in names}
+    return any(canonical(name) in names or unsized(name) in sizeless for name in called)
+
+
+def _first_lane(calls: Iterable[LogicalCall]) -> Lane | None:
+    calls = list(calls)
+    tools = any(call.asked.has_tools for call in calls)
+    first = (
+        _lane(call.asked)
+        for call in calls
+        if call.state is CallState.ANSWERED and (call.asked.has_tools or not tools)
+    )
+    return next(first, None)
+
+
+def _poison(failures: Iterable[Exchange], answers: Sequence[Exchange]) -> frozenset[str]:
+    """Return requests that failed again and again while other requests were answered."""
+    by_digest: dict[str, list[float]] = {}
+    for exchange in failures:
+        if exchange.request_digest and _may_be_poison(exchange):
+            by_digest.setdefault(exchange.request_digest, []).append(ended_at(exchange))
+    ends = [(ended_at(x), x.request_digest) for x in answers]
+    return frozenset(
+        digest
+        for digest, times in by_digest.items()
+        if len(times) >= _POISONED
+        and max(times) - min(times) >= _POISONED_S
+        and any(min(times) < end < max(times) and other != digest for end, other in ends)
+    )
+
+
+def _may_be_poison(exchange: Exchange) -> bool:
+    """Whether a request may fail so by itself: a 500, a 4xx without a reason, never an outage."""
+    status, cause = exchange.status, exchange.cause
+    if status is None or status in _NO_POISON or cause is None:
+        return False
+    if exchange.ending is not Ending.COMPLETE:
+        return False
+    return status == 500 or (400 <= status < 500 and cause.reason is None)
+
+
+def _starts(exchanges: Iterable[Exchange]) -> dict[Lane, list[float]]:
+    starts: dict[Lane, list[float]] = {}
+    for exchange in exchanges:
+        starts.setdefault(_lane(exchange), []).append(exchange.timing.started_at)
+    return {lane: sorted(times) for lane, times in starts.items()}
+
+
+def _subcategory(exchange: Exchange) -> Subcategory | None:
+    return None if exchange.cause is None else exchange.cause.subcategory
+
+
+def _explained_rejection(exchange: Exchange) -> bool:
+    cause = exchange.cause
+    return (
+        cause is not None
+        and cause.subcategory is Subcategory.REJECTED_REQUEST
+        and cause.reason is not None
+    )
+
+
+Predicate = Callable[[Exchange, Setting], bool]
+
+
+def _ours(failed: Exchange, _: Setting) -> bool:
+    return failed.cause is not None and failed.cause.rule in _OURS
+
+
+def _outside_binding(failed: Exchange, setting: Setting) -> bool:
+    return setting.outside(failed) and setting.bound(failed)
+
+
+def _withheld(failed: Exchange, _: Setting) -> bool:
+    """Whether the agent kept its request back or did not read, and that is what timed out."""
+    waited = failed.ending in (Ending.TIMED_OUT, Ending.LEFT_BY_AGENT) or failed.status == 408
+    return bool(failed.held) and waited
+
+
+def _rejected_by_an_answering_lane(failed: Exchange, setting: Setting) -> bool:
+    return _explained_rejection(failed) and _lane(failed) in setting.answered
+
+
+def _other_key(failed: Exchange, setting: Setting) -> bool:
+    return setting.first_key is not None and failed.key_digest != setting.first_key
+
+
+def _other_lane(failed: Exchange, setting: Setting) -> bool:
+    if setting.first_lane is None:
+        return False
+    upstream, model = setting.first_lane
+    if setting.upstream is None and failed.upstream != upstream:
+        return True
+    names_one = failed.kind is Kind.INFERENCE and not setting.names
+    return names_one and canonical(failed.model) != model
+
+
+def _other_selection(failed: Exchange, setting: Setting) -> bool:
+    return bool(setting.selections) and failed.selector_digest not in setting.selections
+
+
+def _own_burst(failed: Exchange, setting: Setting) -> bool:
+    if _subcategory(failed) is not Subcategory.RATE_LIMIT:
+        return False
+    until = ended_at(failed)
+    starts = setting.starts.get(_lane(failed), ())
+    own = bisect_left(starts, until) - bisect_left(starts, until - BURST_S)
+    near = setting.neighbours.get(failed.id)
+    return own >= BURST and own > _BURST_SHARE * (own + (near.starts if near else 0))
+
+
+def _hung_up(failed: Exchange, setting: Setting) -> bool:
+    return failed.ending is Ending.LEFT_BY_AGENT and setting.corroborated(failed) is not True
+
+
+def _unproven(failed: Exchange, setting: Setting) -> bool:
+    """Whether an agent could have caused it, and other rollouts do not prove that it did not."""
+    found = setting.corroborated(failed)
+    if found is True or not _could_cause(failed, setting):
+        return False
+    return found is False or not _plainly_the_operators(failed, setting)
+
+
+def _could_cause(failed: Exchange, setting: Setting) -> bool:
+    """Whether an agent can bring it about; an outage of the upstream that it was given it can't."""
+    outage = failed.status in _OUTAGE or failed.ending in (
+        Ending.NEVER_CONNECTED,
+        Ending.CUT_UPSTREAM,
+    )
+    if not outage or _subcategory(failed) is not Subcategory.PROVIDER_ERROR:
+        return True
+    if failed.held or setting.outside(failed):
+        return True
+    given = failed.upstream == setting.upstream
+    return not given and all(upstream != failed.upstream for upstream, _ in setting.answered)
+
+
+def _plainly_the_operators(failed: Exchange, setting: Setting) -> bool:
+    """Whether a key, account or model that the operator gave failed a request that chose nothing.
+
+    With the operator's key the account is the operator's, whatever else the request chooses.
+    """
+    if _subcategory(failed) not in _OPERATORS or setting.outside(failed):
+        return False
+    return failed.key_source is KeySource.OPERATOR or failed.selector_digest is None
+
+
+# The first that holds; where none does, `_rest`.
+ALWAYS: tuple[tuple[str, AttributedTo, Predicate], ...] = (
+    ("own_resources", AttributedTo.PROXY, _ours),
+    ("outside_binding", AttributedTo.AGENT, _outside_binding),
+    ("model_ambiguous", AttributedTo.AGENT, lambda failed, _: bool(failed.model_ambiguous)),
+    ("withheld", AttributedTo.AGENT, _withheld),
+    ("explained_rejection", AttributedTo.AGENT, _rejected_by_an_answering_lane),
+)
+# The agent's too where agents are untrusted.
+UNTRUSTED_ROWS: tuple[tuple[str, Predicate], ...] = (
+    ("own_key", lambda failed, _: failed.key_source is KeySource.OVERRIDE),
+    ("other_key", _other_key),
+    ("other_lane", _other_lane),
+    ("other_selection", _other_selection),
+    ("poison_request", lambda failed, setting: failed.request_digest in setting.poison),
+    ("own_burst", _own_burst),
+    ("hung_up", _hung_up),
+    ("unproven", _unproven),
+)
+
+
+def attribute(facts: Evidence, *, agents: str) -> dict[str, Attributed]:
+    """Return whose failure each failed call was, and each that its agent held up, by exchange id.
+
+    Arguments:
+        agents: "trusted" or "untrusted".
+    """
+    held = [x for x in facts.exchanges if x.held and state_of(x) is CallState.UNANSWERED]
+    if not (facts.failures or held):
+        return {}
+    setting = Setting.of(facts)
+    return {
+        failed.id: _attributed(failed, setting, agents)._replace(
+            corroborated=setting.corroborated(failed)
+        )
+        for failed in (*facts.failures, *held)
+    }
+
+
+def _attributed(failed: Exchange, setting: Setting, agents: str) -> Attributed:
+    for row, to, holds in ALWAYS:
+        if holds(failed, setting):
+            return Attributed(to, row)
+    if agents == UNTRUSTED:
+        for row, holds in UNTRUSTED_ROWS:
+            if holds(failed, setting):
+                return Attributed(AttributedTo.AGENT, row, always=False)
+    return _rest(failed)
+
+
+def _rest(failed: Exchange) -> Attributed:
+    if _subcategory(failed) in _OPERATORS:
+        return Attributed(AttributedTo.OPERATOR, "account")
+    if _explained_rejection(failed):
+        return Attributed(AttributedTo.OPERATOR, "never_accepted")
+    return Attributed(AttributedTo.PROVIDER, "rest")
