@@ -59,7 +59,8 @@ class Attribution(StrEnum):
 class KeySource(StrEnum):
     """Whose key went to the provider."""
 
-    OPERATOR = "operator"  # put in by the proxy
+    OPERATOR = "operator"  # put in by the proxy, without what the caller's headers chose with it
+    ADDED = "added"  # the same, where the caller showed none; its other headers were passed on
     AGENT = "agent"  # the caller's; the operator has none for this upstream
     OVERRIDE = "override"  # the caller's, although the operator has one
 

@@ -18,8 +18,8 @@ head       a status (``200``, ``429``; from 400 on it fails as its status says),
            ``transient`` and ``permanent`` say otherwise than the subcategory does
            what it was: ``side`` (a small model, no tools), ``toolless``, ``small`` and
            ``large`` (a shorter and a longer request), ``again`` (the same request as before),
-           ``override``, ``operators`` (whose key), ``twice`` (two models in the body), ``held``
-           (the agent sent or read nothing), ``beta`` (it chose a version)
+           ``override``, ``operators``, ``added`` (whose key), ``twice`` (two models in the
+           body), ``held`` (the agent sent or read nothing), ``beta`` (it chose a version),
            ``judge``, ``embed``, ``probe``, ``media`` (images, audio, files, batches), ``other``
 ``@``      the model, ``>`` the one that answered, ``#`` the key's digest, ``%`` the upstream
 ``^n``     the SDK's n-th retry of the request before
@@ -119,6 +119,7 @@ _WORDS: dict[str, dict[str, Any]] = {
     "judge": {"role": "judge"},
     "embed": {"kind": Kind.EMBEDDING},
     "operators": {"key_source": KeySource.OPERATOR},
+    "added": {"key_source": KeySource.ADDED},
     "override": {"key_source": KeySource.OVERRIDE},
     "twice": {"model_ambiguous": True},
     "held": {"held": True},

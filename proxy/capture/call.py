@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from classifier.records import Attribution
+from classifier.records import Attribution, KeySource, Kind
 from proxy.routing import headers as dress
-from proxy.wire import routes
+from proxy.wire import routes, selection
 from proxy.wire.dialect import Headers
 from proxy.wire.request import RequestReader
 
@@ -35,6 +35,7 @@ class Call:
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None
     injected: bool = False
+    key_source: KeySource | None = None
 
 
 class CapturedRequest:
@@ -45,7 +46,7 @@ class CapturedRequest:
         limit: most bytes held of the body.
     """
 
-    __slots__ = ("_salt", "body", "call", "route", "sdk_retry", "traceparent")
+    __slots__ = ("_salt", "body", "call", "route", "sdk_retry", "selected", "traceparent")
 
     def __init__(self, call: Call, *, salt: bytes, limit: int) -> None:
         self.call = call
@@ -58,6 +59,19 @@ class CapturedRequest:
         self.body = RequestReader(encodings, limit)
         self.sdk_retry = _retry_count(headers.get(b"x-stainless-retry-count"))
         self.traceparent = headers.get(b"traceparent")
+        self.selected: selection.Selected = ()
+        if call.query or not selection.HEADERS.isdisjoint(headers):
+            self.selected = selection.in_head(
+                headers, call.query, operators_key=call.key_source is KeySource.OPERATOR
+            )
+
+    def selector_digest(self) -> str | None:
+        """Return a salted digest of what the request chooses beside its model; None: nothing."""
+        return selection.digest(self.selected + self.body.selected, self._salt)
+
+    def ambiguous(self) -> bool:
+        """Whether a body that must say which model is asked for does not."""
+        return self.route.kind is Kind.INFERENCE and not self.route.model
 
     def digest(self) -> str | None:
         """Return a salted digest by which a repeated request is known again."""

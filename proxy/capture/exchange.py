@@ -53,6 +53,7 @@ def finished_exchange(
     timing: Timing,
     size: int,
     unreadable: str | None,
+    held: bool,
 ) -> Exchange:
     """Build the exchange of a call that ended.
 
@@ -60,10 +61,12 @@ def finished_exchange(
         result: what the response said, as ``response.end()`` returned it.
         size: bytes of the response body.
         unreadable: why the response could not be read; None where it could.
+        held: the request was not whole, or the agent did not read, as it ended.
     """
     call, route = request.call, request.route
     model, streamed, has_tools = request.body.fields()
     reading, complete, _ = result
+    selects = request.selected or request.body.selected
     response_id = route.continues or reading.response_id
     payloads = response.payloads
     # Whether the response was understood to where it went: no output then means none.
@@ -115,6 +118,10 @@ def finished_exchange(
         key_digest=call.key_digest,
         injected=call.injected,
         deaf=unreadable,
+        selector_digest=request.selector_digest() if selects else None,
+        key_source=call.key_source,
+        model_ambiguous=request.body.ambiguous and request.ambiguous(),
+        held=held,
         traceparent=None if request.traceparent is None else _trace(request.traceparent),
     )
 

@@ -231,4 +231,5 @@ class CallObserver:
             ),
             size=self._size,
             unreadable=self._unreadable,
+            held=not self._awaited,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from classifier.records import Cause, Ending
+from classifier.records import Cause, Ending, KeySource
 from classifier.verdicts import Subcategory
 from proxy.capture import usage_injection
 from proxy.capture.call import Call
@@ -240,8 +240,12 @@ def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool
     headers = scope["headers"]
     if target.keys is KeyUse.OPERATORS:
         key: bytes | None = context.operator_keys.identity(target.upstream)
+        replaced = context.operator_keys.replace
+        source = KeySource.OPERATOR if replaced else KeySource.ADDED
     else:
         key = dress.shown_key(headers)
+        own = target.upstream.name not in context.operator_keys.static
+        source = KeySource.AGENT if own else KeySource.OVERRIDE
     return Call(  # by position: a third of the time
         context.new_id(),
         target.rollout_id,
@@ -256,6 +260,7 @@ def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool
         target.attribution,
         dress.key_digest(key, context.salt),
         injected,
+        None if key is None else source,
     )
 
 

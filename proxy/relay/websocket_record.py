@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from classifier.records import Exchange
+from classifier.records import Exchange, KeySource
 from proxy.capture.call import Call
 from proxy.capture.websocket import CallChanges
 from proxy.relay.context import RelayContext
@@ -32,6 +32,7 @@ class WebSocketRecord:
     def new_call(self, method: str) -> Call:
         """Build a call that begins now."""
         context, target = self._context, self._target
+        key = self._key()
         return Call(
             id=context.new_id(),
             rollout_id=target.rollout_id,
@@ -41,16 +42,24 @@ class WebSocketRecord:
             query=target.query,
             role=target.role,
             attribution=target.attribution,
-            key_digest=dress.key_digest(self._key(), context.salt),
+            key_digest=dress.key_digest(key, context.salt),
             started_at=context.wall(),
             began=context.clock(),
             request_headers=self._headers,
+            key_source=None if key is None else self._key_source(),
         )
 
     def _key(self) -> bytes | None:
         if self._target.keys is KeyUse.OPERATORS:
             return self._context.operator_keys.identity(self._target.upstream)
         return dress.shown_key(self._headers)
+
+    def _key_source(self) -> KeySource:
+        if self._target.keys is KeyUse.OPERATORS:
+            replaced = self._context.operator_keys.replace
+            return KeySource.OPERATOR if replaced else KeySource.ADDED
+        own = self._target.upstream.name not in self._context.operator_keys.static
+        return KeySource.AGENT if own else KeySource.OVERRIDE
 
     def apply(self, changes: CallChanges) -> None:
         """Record which calls started and finished with a message."""

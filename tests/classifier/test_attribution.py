@@ -52,6 +52,8 @@ ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("200 401+beta", {}, "account", "other_selection"),
     ("200+beta 401+beta", {}, "account", "unproven"),
     ("200+beta 401+operators+beta", {}, "account", "account"),
+    ("401+added", {}, "account", "account"),
+    ("401+added+beta", {}, "account", "unproven"),
 )  # fmt: skip
 
 

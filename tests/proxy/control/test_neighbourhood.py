@@ -165,3 +165,49 @@ def test_bounded_rows_are_read_around_the_last_failures(database_url: str) -> No
     assert with_neighbours(running, database, agents=Policy().agents) is running
     assert with_neighbours(running, database, agents="untrusted").neighbours
     database.close()
+
+
+@pytest.mark.parametrize("caller_keys", ["pass", "replace"])
+def test_the_wire_tells_whose_key_chose_what_and_which_model_nobody_can_name(
+    on_both: Callable[..., Service], caller_keys: str
+) -> None:
+    service = on_both(KEY_OPENAI="sk-operators", CALLER_KEYS=caller_keys)
+    sent: tuple[tuple[dict[str, str], bytes], ...] = (
+        ({}, b'{"model":"gpt-5","messages":[]}'),
+        ({"authorization": "Bearer sk-own"}, b'{"model":"gpt-5","messages":[]}'),
+        ({"openai-organization": "org-1"}, b'{"model":"gpt-5","messages":[]}'),
+        ({"openai-beta": "x"}, b'{"model":"gpt-5","messages":[]}'),
+        ({}, b'{"model":"gpt-5","messages":[],"service_tier":"flex"}'),
+        ({}, b'{"model":"gpt-5","messages":[],"model":"nope"}'),
+    )
+    register(service, "r1")
+    for headers, body in sent:
+        service.provider.plays(answers.chat())
+        service.http.post("/r/r1/openai/v1/chat/completions", content=body, headers=headers)
+    report(service, "r1")
+    exported = map(json.loads, service.http.get("/rollouts/export").text.splitlines())
+    calls = [line for line in exported if line["record"] == "exchange"]
+    replaced = caller_keys == "replace"
+    assert [x["key_source"] for x in calls] == (
+        ["operator"] * 6 if replaced else ["added", "override", *["added"] * 4]
+    )
+    assert [x["model_ambiguous"] for x in calls] == [*[False] * 5, True]
+    chosen = [x["selector_digest"] for x in calls]
+    assert chosen[0] is chosen[1] is chosen[5] is None
+    assert (chosen[2] is None) is replaced, "the operator's account stands, whatever was asked"
+    assert None not in chosen[3:5]
+    assert chosen[3] != chosen[4]
+    assert [x["held"] for x in calls] == [False] * 6
+
+
+def test_two_keys_that_spell_model_keep_the_reward_of_a_trusted_agent(service: Service) -> None:
+    register(service, "r1")
+    call(service, "r1")
+    service.provider.plays(answers.FAILURES[Api.CHAT][Fault.MODEL_NOT_FOUND])
+    body = b'{"model":"nope","messages":[],"model":"gpt-5"}'
+    service.http.post("/r/r1/openai/v1/chat/completions", content=body)
+    told = report(service, "r1")
+    assert (told["health"], told["scoreable"], told["attributed_to"]) == ("healthy", "yes", "agent")
+    assert "failed_by_agent" in told["warnings"]
+    (line,) = service.get("/batches/b/check")["lines"]
+    assert line == "r1: its reward counts: the agent failed its own calls (1 of 2 calls failed)"

@@ -4,8 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.request import RequestFields, read_fields
+from proxy.wire.request import RequestFields, RequestReader
 from tests.proxy.wire.samples import dump
+
+
+def reader(body: bytes) -> RequestReader:
+    made = RequestReader((), 1_000_000)
+    made.feed(body)
+    return made
+
+
+def read_fields(body: bytes) -> RequestFields:
+    return reader(body).fields()
 
 
 @pytest.mark.parametrize(
