@@ -26,6 +26,7 @@ _POISONED = 3  # failures of one request
 _POISONED_S = 30.0  # from the first to the last of them
 # What a request by itself does not bring about.
 _NO_POISON = frozenset((401, 402, 403, 404, 408, 429, 502, 503, 504, 529))
+_LEAVINGS = (Ending.LEFT_BY_AGENT, Ending.CLOSED_AT_OUTCOME)
 _OUTAGE = frozenset((502, 503, 504, 529))
 # What ran out or was away on the proxy's side, by the rule of the call's cause.
 _OURS = frozenset(("proxy.upstream_credentials_unavailable", "proxy.resources_exhausted"))
@@ -192,7 +193,7 @@ def _outside_binding(failed: Exchange, setting: Setting) -> bool:
 
 def _withheld(failed: Exchange, _: Setting) -> bool:
     """Whether the agent kept its request back or did not read, and that is what timed out."""
-    waited = failed.ending in (Ending.TIMED_OUT, Ending.LEFT_BY_AGENT) or failed.status == 408
+    waited = failed.ending in (Ending.TIMED_OUT, *_LEAVINGS) or failed.status == 408
     return bool(failed.held) and waited
 
 
@@ -229,7 +230,7 @@ def _own_burst(failed: Exchange, setting: Setting) -> bool:
 
 
 def _hung_up(failed: Exchange, setting: Setting) -> bool:
-    return failed.ending is Ending.LEFT_BY_AGENT and setting.corroborated(failed) is not True
+    return failed.ending in _LEAVINGS and setting.corroborated(failed) is not True
 
 
 def _unproven(failed: Exchange, setting: Setting) -> bool:

@@ -12,6 +12,11 @@ from classifier.findings import Finding
 from classifier.policy import UNTRUSTED
 from classifier.verdicts import PROVOKED_SUSPECTED, UNCORROBORATED, AttributedTo, Health
 
+FAILED_BY_AGENT = "failed_by_agent"
+FAILED_BY_PROXY = "calls_failed_by_proxy"
+# What weighing adds to a verdict's warnings, at most one of them.
+WEIGHED = (FAILED_BY_AGENT, PROVOKED_SUSPECTED, UNCORROBORATED, FAILED_BY_PROXY)
+
 Find = Callable[[Evidence], Finding]
 
 
@@ -84,7 +89,7 @@ def _of_the_agent(
     agents = _ids_of(attributed, AttributedTo.AGENT)
     by_table = _without(facts, agents & always) if agents & always else facts
     clear = find(by_table).health is Health.HEALTHY or not by_table.calls
-    warning = "failed_by_agent" if clear else PROVOKED_SUSPECTED
+    warning = FAILED_BY_AGENT if clear else PROVOKED_SUSPECTED
     return _kept(weighed, warning, found.evidence, attributed)
 
 
@@ -129,7 +134,7 @@ def _decided(
                 weighed,
                 finding=Finding(health=Health.UNDECIDED, rule="undecided", evidence=hanging),
                 attributed_to=AttributedTo.PROXY,
-                warnings=("calls_failed_by_proxy",),
+                warnings=(FAILED_BY_PROXY,),
                 keeps=False,
             )
     if finding.health is not Health.API_ERROR:

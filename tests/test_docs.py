@@ -12,6 +12,7 @@ import pytest
 
 from classifier.rules import RULES
 from classifier.warnings import WARNINGS
+from classifier.weighing import WEIGHED
 from proxy.app import Application
 from proxy.routing.upstreams import BUILT_IN
 from proxy.settings import Settings, load
@@ -87,7 +88,7 @@ def test_the_page_of_verdicts_lists_every_rule_and_warning() -> None:
     rules, warnings = text.split("| warning | meaning |")
     named = [re.findall(r"^\| `(\w+)`", part, re.MULTILINE) for part in (rules, warnings)]
     assert named[0] == [*(rule.__name__.strip("_") for rule in RULES), "healthy"]
-    assert named[1] == [name for name, _ in WARNINGS]
+    assert named[1] == [*(name for name, _ in WARNINGS), *WEIGHED]
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:
