@@ -49,8 +49,9 @@ _AGENTS: Any = Field(
 _MAX_STEPS: Any = Field("score", description="whether rollouts that ran out of steps are scored")
 
 
-def _seconds(default: float, description: str) -> Any:
-    return Field(default, gt=0, description=f"{description}, in seconds")
+def _seconds(default: float, description: str, *, ge: float | None = None) -> Any:
+    gt = 0 if ge is None else None
+    return Field(default, gt=gt, ge=ge, description=f"{description}, in seconds")
 
 
 class Settings(BaseModel):
@@ -143,11 +144,7 @@ class Settings(BaseModel):
     grace_s: float = Field(
         30.0, ge=0, description="time for calls in flight to finish after SIGTERM, in seconds"
     )
-    outcome_grace_s: float = Field(
-        2.0,
-        ge=0,
-        description="time for calls in flight to finish once their rollout has ended, in seconds",
-    )
+    outcome_grace_s: float = _seconds(2.0, "time for open calls once their rollout ends", ge=0)
     breaker_threshold: int = Field(
         5,
         ge=0,
