@@ -23,7 +23,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz sbom bench peers soak \
+.PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz attack sbom bench peers soak \
 	agents integrations manifests corpus screenshots image lock
 
 help: ## print these targets
@@ -72,6 +72,9 @@ testcompiled: compiled ## the tests of the hot path, on that copy
 fuzz: $(READY) ## what nobody sane would send, for --minutes 5; by coverage too where atheris is
 	HYPOTHESIS_PROFILE=many $(PYTEST) -q -m hypothesis
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+attack: $(READY) ## what an agent would try against a running service, and whether it held
+	$(BIN)/python -m tests.attack $(ARGS)
 
 sbom: $(READY) ## what the image installs, as CycloneDX, into sbom.cdx.json
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application \

@@ -1,0 +1,11 @@
+"""All attacks; the order of the imports is theirs."""
+
+from __future__ import annotations
+
+from tests.attack import control, identity, keys, paths, storage, wire
+from tests.attack.claims import CLAIMS as _REGISTERED
+
+_MODULES = (keys, paths, identity, control, wire, storage)
+CLAIMS = sorted(
+    _REGISTERED, key=lambda each: [m.__name__ for m in _MODULES].index(each.attack.__module__)
+)

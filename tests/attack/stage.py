@@ -1,0 +1,181 @@
+"""The service that is attacked: an admin token, the operator's keys, and faked providers.
+
+An attacker is given what an agent has: the address, its own rollout's key and secret.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.service import Service
+from tests.proxy.relay.test_smuggling import StrictProvider
+
+PATIENCE_S = 60
+TOKEN = "t0ken-of-the-operator"
+OPERATOR = "sk-operators-key"
+BOGUS = "sk-the-agents-own"
+CHAT = b'{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}'
+ENDED = {
+    "status": "success", "termination_reason": "agent_stop", "prompts_executed": 1,
+    "rewards": {"reward": 0.0},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What came back until the service closed the connection; status 0: nothing did."""
+
+    status: int
+    head: str
+    body: bytes
+
+    @property
+    def refusal(self) -> str | None:
+        """The code under which this proxy refused the call; None where it did not."""
+        found = re.search(r"^x-truezero-refusal: (\S+)\r?$", self.head, re.MULTILINE)
+        return found[1] if found else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """A registered rollout as its agent knows it; ``path`` proves it, ``roles`` are its judges'."""
+
+    id: str
+    key: str
+    path: str
+    roles: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Stage:
+    """A service and its providers; each attack takes rollouts of its own.
+
+    ``provider`` is openai, anthropic and gemini, whose keys the operator has; ``strict`` is
+    mistral, which takes an agent's own key and keeps every byte.
+    """
+
+    def __init__(self, service: Service, provider: Provider, strict: StrictProvider) -> None:
+        self.service = service
+        self.provider = provider
+        self.strict = strict
+        self._numbers = itertools.count(1)
+        port = service.url.rpartition(":")[2]
+        self._address = ("127.0.0.1", int(port))
+
+    def reset(self) -> None:
+        """Have the providers be well again, and forget what they were asked."""
+        self.provider.plays(answers.healthy)
+        self.provider.requests.clear()
+        self.strict.heard()
+
+    # --- the operator ----------------------------------------------------------------------
+
+    def rollout(self, **asked: object) -> Rollout:
+        """Register a new rollout."""
+        answer = self.service.register(id=f"attack-{next(self._numbers)}", **asked)
+        path = answer["base_urls"]["openai"].removeprefix(self.service.url).split("/openai")[0]
+        return Rollout(id=answer["id"], key=answer["key"], path=path, roles=answer["roles"])
+
+    def exchanges(self, rollout: Rollout) -> list[dict[str, Any]]:
+        """What was recorded of it."""
+        return self.service.exchanges(rollout.id)
+
+    def judged(self, rollout: Rollout) -> dict[str, Any]:
+        """Report its end, and return its verdict."""
+        self.service.outcome(rollout.id, **ENDED)
+        return self.service.verdict(rollout.id)
+
+    # --- the attacker ----------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[socket.socket]:
+        with socket.create_connection(self._address, PATIENCE_S) as connection:
+            yield connection
+
+    def send(self, wire: bytes) -> Response:
+        """Write bytes and read until the service closes."""
+        with self.connection() as connection:
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(wire)
+            return received(connection)
+
+    def call(
+        self,
+        path: str,
+        *headers: str,
+        method: str = "POST",
+        body: bytes = CHAT,
+        host: str = "truezero",
+    ) -> Response:
+        """Make one call, every byte of its head as given."""
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", *headers]
+        if method in ("POST", "PUT", "PATCH"):
+            lines.append(f"Content-Length: {len(body)}")
+        else:
+            body = b""
+        return self.send("\r\n".join([*lines, "", ""]).encode("utf-8") + body)
+
+    def chat(self, rollout: Rollout, *headers: str, query: str = "", **more: Any) -> Response:
+        """Make one chat completion of a rollout."""
+        return self.call(f"{rollout.path}/openai/v1/chat/completions{query}", *headers, **more)
+
+
+def received(connection: socket.socket) -> Response:
+    """Read a response until its connection is closed."""
+    got = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := connection.recv(65536):
+            got += piece
+    head, _, body = got.partition(b"\r\n\r\n")
+    status = int(got[9:12]) if got.startswith(b"HTTP/1.1 ") else 0
+    return Response(status=status, head=head.decode("latin-1"), body=body)
+
+
+@contextlib.contextmanager
+def staged(home: Path) -> Iterator[Stage]:
+    """Start the service that is attacked, and end it."""
+    with Provider() as provider, StrictProvider() as strict:
+        settings = {
+            "ADMIN_TOKEN": TOKEN,
+            "KEY_OPENAI": OPERATOR,
+            "KEY_ANTHROPIC": OPERATOR,
+            "KEY_GEMINI": OPERATOR,
+            "UPSTREAM_MISTRAL": strict.url,
+            # So that an attack which waits for the silence of a provider waits for that long.
+            "STALL_S": "0.2",
+            "FIRST_CONTENT_S": "0.2",
+            "WHOLE_ANSWER_S": "0.2",
+        }
+        with Service(home, provider.url, **settings) as service:
+            service.http.headers["authorization"] = f"Bearer {TOKEN}"
+            yield Stage(service, provider, strict)
+
+
+def only_operators(request: Request) -> Answer:
+    """Answer as a provider that knows one key, and refuses a request with any other in it."""
+    shown = [value for _, value in request.headers if BOGUS in value]
+    if shown or BOGUS in request.target or request.header("authorization") != f"Bearer {OPERATOR}":
+        return answers.whole({"error": {"message": "Incorrect API key provided"}}, 401)
+    return answers.healthy(request)
+
+
+def names(requests: Sequence[Request]) -> set[str]:
+    """The header names of some requests, in lower case."""
+    return {name.lower() for request in requests for name, _ in request.headers}
+
+
+def chat_claiming(tokens: object) -> Answer:
+    """Answer a chat completion that claims so many tokens, as JSON writes it."""
+    answer = json.loads(answers.chat().content)
+    answer["usage"] = {"prompt_tokens": "N", "completion_tokens": "N", "total_tokens": "N"}
+    text = json.dumps(answer).replace('"N"', str(tokens))
+    return Answer(body=(text.encode(),))

@@ -1,0 +1,170 @@
+"""Attacks by bytes: framings, trailers, heads, counts, and calls that are left hanging."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from pathlib import Path
+
+from tests.attack.claims import claim
+from tests.attack.stage import BOGUS, CHAT, Response, Rollout, Stage, chat_claiming, received
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Framing, Wait
+from tests.proxy.relay.test_smuggling import CASES
+
+_MIB = 2**20
+_TRAILER = 64 * _MIB
+_ALLOWED = 24 * _MIB  # of memory, for 64 MiB that are not kept
+# As an attacker waits for a provider to seem silent; the settings of the stage say 0.2 s.
+_SILENT_S = 0.5
+
+
+def _memory(stage: Stage) -> int:
+    """The most memory that the service has held, in bytes."""
+    status = Path(f"/proc/{stage.service.pid}/status").read_text()
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024
+
+
+def _head(rollout: Rollout, *headers: str, upstream: str = "openai") -> bytes:
+    lines = (f"POST {rollout.path}/{upstream}/v1/chat/completions HTTP/1.1", "Host: x", *headers)
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _trailing(stage: Stage, wire: bytes) -> tuple[int, Response]:
+    """Write a request, then a trailer of 64 MiB; return how much was taken, and the answer."""
+    taken = 0
+    with stage.connection() as connection:
+        connection.sendall(wire + b"x-t: ")
+        with contextlib.suppress(ConnectionError):
+            while taken < _TRAILER:
+                connection.sendall(b"a" * _MIB)
+                taken += _MIB
+            connection.sendall(b"\r\n\r\n")
+        return taken, received(connection)
+
+
+@claim("an agent's trailer of 64 MiB is cut off, and held in no memory")
+def endless_trailer_of_an_agent(stage: Stage) -> None:
+    before = _memory(stage)
+    chunked = ("Transfer-Encoding: chunked", "Connection: close")
+    head = _head(stage.rollout(), *chunked, upstream="mistral")
+    taken, _ = _trailing(stage, head + b"%x\r\n%b\r\n0\r\n" % (len(CHAT), CHAT))
+    assert taken < _TRAILER
+    assert _memory(stage) - before < _ALLOWED
+    assert stage.service.http.get("/healthz").is_success
+
+
+@claim("a provider's trailer of 64 MiB is cut off, and held in no memory")
+def endless_trailer_of_a_provider(stage: Stage) -> None:
+    before = _memory(stage)
+    body = answers.chat().content
+    head = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+    trailer = (b"a" * _MIB,) * (_TRAILER // _MIB)
+    stage.provider.plays((head, b"%x\r\n%b\r\n0\r\nx-t: " % (len(body), body), *trailer))
+    stage.chat(stage.rollout())
+    assert _memory(stage) - before < _ALLOWED
+    assert stage.service.http.get("/healthz").is_success
+
+
+@claim("a head without an end is refused")
+def endless_head(stage: Stage) -> None:
+    head = _head(stage.rollout(), "x-a: " + "a" * 200_000)
+    answer = stage.send(head)
+    assert answer.status in (0, 431), answer  # 0: cut while the attacker still wrote
+    assert stage.provider.requests == []
+
+
+@claim("no count of tokens breaks a list or a sum")
+def absurd_counts(stage: Stage) -> None:
+    rollout = stage.rollout(batch="absurd")
+    claims = (2**53 - 1, 2**63, 10**400, -1, "1e308", "9" * 4000, "true")
+    for claimed in claims:
+        stage.provider.plays(chat_claiming(claimed))
+        assert stage.chat(rollout).status == 200
+    assert [each["total_tokens"] for each in stage.exchanges(rollout)] == [None] * len(claims)
+    stage.judged(rollout)
+    for path in ("/rollouts", "/batches/absurd", "/metrics", f"/rollouts/{rollout.id}/result"):
+        assert stage.service.http.get(path).status_code == 200, path
+
+
+@claim("1,030 answers that claim 2^53-1 tokens each leave every list readable", slow=True)
+def absurd_sums(stage: Stage) -> None:
+    stage.provider.plays(chat_claiming(2**53 - 1))
+    rollout = stage.rollout(batch="sums")
+    url = f"{stage.service.url}{rollout.path}/openai/v1/chat/completions"
+    for _ in range(1030):
+        stage.service.http.post(url, content=CHAT)
+    stage.judged(rollout)
+    for path in ("/rollouts", "/batches/sums", "/metrics"):
+        assert stage.service.http.get(path).status_code == 200, path
+
+
+_SAMPLES = ("CL.TE", "TE.CL", "two lengths that differ", "a coding behind a blank",
+            "a carriage return in a header", "length b'+2'", "coding b' xchunked'",
+            "a request inside a chunk", "a body longer than its length")  # fmt: skip
+
+
+@claim("no request hides inside another, however its length is framed")
+def smuggling(stage: Stage) -> None:
+    rollout = stage.rollout()
+    path = f"{rollout.path}/mistral/v1/chat/completions".encode()
+    for case in _SAMPLES:
+        wire = CASES[case][0].replace(b"/r/a/openai/v1/chat/completions", path)
+        with stage.connection() as connection:
+            connection.sendall(wire)
+            stage.call(
+                path.decode(), f"Authorization: Bearer {BOGUS}"
+            )  # begun after what is hidden
+            connection.shutdown(1)
+            received(connection)
+        for heard in stage.strict.heard():
+            assert heard.target == b"/v1/chat/completions", case
+    assert stage.service.http.get("/rollouts/smuggled/verdict").status_code == 404
+
+
+@claim("an upload that its agent withholds is no silence of the provider")
+def withheld_upload(stage: Stage) -> None:
+    rollout = stage.rollout()
+    assert stage.chat(rollout).status == 200
+    with stage.connection() as connection:
+        length = f"Content-Length: {len(CHAT)}"
+        connection.sendall(_head(rollout, length) + CHAT[:-1])
+        time.sleep(_SILENT_S)
+    verdict = _ended(stage, rollout, calls=2)
+    assert verdict["failed_requests"] == 0, verdict
+    assert verdict["health"] == "healthy", verdict
+
+
+@claim("a stream that its agent does not read is no silence of the provider")
+def unread_stream(stage: Stage) -> None:
+    event = answers.data({"choices": [{"index": 0, "delta": {"content": "a" * 60_000}}]})
+    end = threading.Event()
+    head = (("content-type", "text/event-stream"),)
+    stream = Answer(headers=head, body=(*[event] * 600, Wait(end)), framing=Framing.CHUNKED)
+    rollout = stage.rollout()
+    assert stage.chat(rollout).status == 200
+    stage.provider.plays(stream)
+    with stage.connection() as connection:
+        body = CHAT[:-1] + b',"stream":true}'
+        connection.sendall(_head(rollout, f"Content-Length: {len(body)}") + body)
+        connection.recv(100)
+        time.sleep(_SILENT_S)
+    end.set()
+    verdict = _ended(stage, rollout, calls=2)
+    assert verdict["failed_requests"] == 0, verdict
+    assert verdict["health"] == "healthy", verdict
+
+
+def _ended(stage: Stage, rollout: Rollout, *, calls: int) -> dict[str, object]:
+    """Wait until all its calls have ended, and return its verdict."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = stage.exchanges(rollout)
+        if len(found) == calls and all(each["ending"] for each in found):
+            return stage.judged(rollout)
+        time.sleep(0.01)
+    raise AssertionError("its calls have not ended")
