@@ -18,10 +18,10 @@ def broken(stage: Stage, claim: Claim) -> str | None:
     stage.reset()
     try:
         claim.attack(stage)
-    except AssertionError as error:
+    except Exception as error:  # one that cannot be tried to its end proves nothing
         tried = traceback.extract_tb(error.__traceback__)[-1]
-        said = str(error).partition("\n")[0]
-        return f"line {tried.lineno}: {tried.line}" + (f" ({said[:200]})" if said else "")
+        said = (str(error) or type(error).__name__).partition("\n")[0]
+        return f"line {tried.lineno}: {tried.line} ({said[:200]})"
     return None
 
 
