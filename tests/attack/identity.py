@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
+from tests import forked
 from tests.attack.claims import claim
-from tests.attack.stage import CHAT, Rollout, Stage, names
+from tests.attack.stage import CHAT, TOKEN, Rollout, Stage, names
 from tests.fakes import answers
 
 
@@ -121,12 +124,14 @@ def our_names_downwards(stage: Stage) -> None:
 
 @claim("ids and models with control or bidirectional characters reach no terminal")
 def control_characters(stage: Stage) -> None:
-    from tests import forked
-    from tests.attack.stage import TOKEN
-
+    hostile = "\x1b]0;owned\x07\u202egpt\x9b2J"
     rollout = stage.rollout()
-    named = CHAT.replace(b"gpt-5", b"\\u001b]0;owned\\u0007\\u202egpt\\u009b2J")
+    named = CHAT.replace(b"gpt-5", json.dumps(hostile)[1:-1].encode())
+    error = {"message": "no", "type": hostile, "code": hostile}
     stage.chat(rollout, body=named)
+    stage.provider.plays(answers.whole({"error": error}, 403))
+    stage.chat(rollout, body=named)
+    stage.judged(rollout)
     env = {"TRUEZERO_URL": stage.service.url, "TRUEZERO_ADMIN_TOKEN": TOKEN, "NO_COLOR": "1"}
     shown = forked.run("verdict", rollout.id, cwd=stage.service.home, env=env)
     text = shown.stdout + shown.stderr

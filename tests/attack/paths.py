@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests import forked
 from tests.attack.claims import claim
 from tests.attack.stage import BOGUS, Stage
 
@@ -76,6 +77,23 @@ def dot_segments(stage: Stage) -> None:
             answer = stage.call(f"{rollout.path}/{upstream}{path}", method="GET")
             assert answer.status in (400, 403) and answer.refusal, path
     assert stage.provider.requests == [] and stage.strict.heard() == []
+
+
+@claim("with a token nothing on the operator's own machine is reached unless it is named")
+def built_in_loopback_upstreams(stage: Stage) -> None:
+    rollout = stage.rollout()
+    for name in ("ollama", "vllm", "llamacpp", "lmstudio", "VLLM", "localhost", "127.0.0.1"):
+        answer = stage.call(f"{rollout.path}/{name}/v1/models", method="GET")
+        assert answer.status == 404 and answer.refusal, name
+    assert stage.exchanges(rollout) == []
+
+
+@claim("no upstream is the service itself, however its address is written")
+def upstream_that_is_the_service(stage: Stage) -> None:
+    port = stage.service.url.rpartition(":")[2]
+    env = {"TRUEZERO_UPSTREAM_OPENAI": f"http://[::ffff:127.0.0.1]:{port}/r/a/mistral"}
+    started = forked.run("serve", "--port", port, cwd=stage.service.home, env=env)
+    assert started.returncode and "itself" in started.stderr, started.stderr
 
 
 @claim("no path, header or absolute form leads to an origin that the operator did not name")

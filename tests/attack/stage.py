@@ -154,6 +154,8 @@ def staged(home: Path) -> Iterator[Stage]:
             "STALL_S": "0.2",
             "FIRST_CONTENT_S": "0.2",
             "WHOLE_ANSWER_S": "0.2",
+            "HEAD_TIMEOUT_S": "0.4",
+            "BODY_TIMEOUT_S": "0.7",
         }
         with Service(home, provider.url, **settings) as service:
             service.http.headers["authorization"] = f"Bearer {TOKEN}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import threading
 import time
@@ -18,7 +19,7 @@ _MIB = 2**20
 _TRAILER = 64 * _MIB
 _ALLOWED = 24 * _MIB  # of memory, for 64 MiB that are not kept
 # As an attacker waits for a provider to seem silent; the settings of the stage say 0.2 s.
-_SILENT_S = 0.5
+_SILENT_S = 0.4
 
 
 def _memory(stage: Stage) -> int:
@@ -124,6 +125,19 @@ def smuggling(stage: Stage) -> None:
         for heard in stage.strict.heard():
             assert heard.target == b"/v1/chat/completions", case
     assert stage.service.http.get("/rollouts/smuggled/verdict").status_code == 404
+
+
+@claim("connections that say nothing are closed, and others' calls go through meanwhile")
+def silent_connections(stage: Stage) -> None:
+    rollout = stage.rollout()
+    unfinished = (b"", b"GET ", _head(rollout)[:-2], _head(rollout, "Content-Length: 9") + b"{")
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(stage.connection()) for _ in range(64)]
+        for connection, wire in zip(silent, itertools.cycle(unfinished), strict=False):
+            connection.sendall(wire)
+        assert stage.chat(rollout).status == 200
+        for connection in silent:
+            received(connection)  # returns when the service has closed it
 
 
 @claim("an upload that its agent withholds is no silence of the provider")
