@@ -92,7 +92,7 @@ def _rollouts(count: int) -> str:
     return "1 rollout" if count == 1 else f"{count} rollouts"
 
 
-# What each rule proved, in words for a check line; the rules are verdicts.md's 3 to 7.
+# What each rule proved, in words for a check line; rules 3 to 9 of docs/judging.md.
 _PROVED = {
     "all_failed": "no model ever answered",
     "main_model_failed": "the model under test never answered",

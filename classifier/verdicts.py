@@ -26,7 +26,7 @@ ENDED_ON_UNEXPLAINED_REJECTION = "ended_on_unexplained_rejection"
 
 
 class Subcategory(StrEnum):
-    """Why a call failed (verdicts.md)."""
+    """Why a call failed (docs/judging.md)."""
 
     AUTH = "auth"
     QUOTA = "quota"

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from classifier.rules import RULES
+from classifier.rules import RULES, judge
+from classifier.verdicts import Verdict
 from classifier.warnings import WARNINGS
 from classifier.weighing import WEIGHED
 from proxy.app import Application
@@ -18,6 +21,7 @@ from proxy.routing.upstreams import BUILT_IN
 from proxy.settings import Settings, load
 from proxy.settings_sources import PREFIX
 from proxy.store.database import Database
+from tests.builders import rollout
 
 README = Path(__file__).parent.parent / "README.md"
 SECURITY = README.with_name("SECURITY.md")
@@ -83,12 +87,46 @@ def test_the_readme_lists_every_command() -> None:
     assert set(listed) == names
 
 
-def test_the_page_of_verdicts_lists_every_rule_and_warning() -> None:
-    text = (README.parent / "docs" / "verdicts.md").read_text()
-    rules, warnings = text.split("| warning | meaning |")
-    named = [re.findall(r"^\| `(\w+)`", part, re.MULTILINE) for part in (rules, warnings)]
-    assert named[0] == [*(rule.__name__.strip("_") for rule in RULES), "healthy"]
-    assert named[1] == [*(name for name, _ in WARNINGS), *WEIGHED]
+def test_the_page_of_judging_lists_every_rule_and_warning() -> None:
+    tables = dict(judging_tables())
+    assert [row[0] for row in tables["rule"]] == [
+        *(f"`{rule.__name__.strip('_')}`" for rule in RULES),
+        "`healthy`",
+    ]
+    warnings = [*(name for name, _ in WARNINGS), *WEIGHED]
+    assert [row[0] for row in tables["warning"]] == [f"`{name}`" for name in warnings]
+
+
+def test_every_example_of_judging_is_judged_as_the_page_says() -> None:
+    """A row of rules or warnings ends in its example; one of calls says what comes of them."""
+    judged = 0
+    for head, rows in judging_tables():
+        for row in rows:
+            calls, said = (row[0], row[1]) if head == "calls" else (row[-1], row[0])
+            if calls == "–":
+                continue
+            found = verdict_on(calls.strip("`"))
+            known = {f"`{name}`" for name in (found.rule, found.scoreable, *found.warnings)}
+            assert said in known, row
+            assert head != "rule" or row[1] == found.health.value, row
+            judged += 1
+    assert judged > 40
+
+
+def judging_tables() -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each table of the page: the first column's name, and the rows' cells."""
+    text = (README.parent / "docs" / "judging.md").read_text()
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        head, _, *rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+        yield head[0], rows
+
+
+def verdict_on(example: str) -> Verdict:
+    """Judge calls in the language of ``tests.builders``, and ``name=value`` of the runner."""
+    words = example.split()
+    said: dict[str, Any] = dict(word.split("=") for word in words if "=" in word)
+    said |= {name: int(value) for name, value in said.items() if value.isdigit()}
+    return judge(rollout(*(word for word in words if "=" not in word), **said))
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:

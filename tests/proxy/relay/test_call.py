@@ -333,7 +333,7 @@ def test_an_agent_that_leaves_before_the_head_is_noticed(
 
 
 def test_a_provider_that_was_silent_too_long_stalled(provider: Provider) -> None:
-    """verdicts.md: a call its agent left is the provider's failure after a long silence."""
+    """A call its agent left is the provider's failure after a long silence."""
     provider.plays((Hang(),))
     limits = CallLimits(silence=SilenceLimits(whole_answer_s=0.1))
     with relaying(provider.url, limits=limits) as relay:
