@@ -21,6 +21,7 @@ from proxy.routing.upstreams import BUILT_IN
 from proxy.settings import Settings, load
 from proxy.settings_sources import PREFIX
 from proxy.store.database import Database
+from tests.attack.all import CLAIMS
 from tests.builders import rollout
 
 README = Path(__file__).parent.parent / "README.md"
@@ -138,6 +139,11 @@ def test_every_test_that_the_threat_model_names_is_there() -> None:
             assert f"def {match[2]}(" in (root / file).read_text(), match[0]
             names += 1
     assert names > 20
+
+
+def test_every_attack_has_its_row_in_the_tables_of_security() -> None:
+    text = SECURITY.read_text()
+    assert [each.name for each in CLAIMS if f"::{each.name}`" not in text] == []
 
 
 PAGES = [
