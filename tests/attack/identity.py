@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 
 from tests import forked
 from tests.attack.claims import claim
@@ -122,7 +124,7 @@ def our_names_downwards(stage: Stage) -> None:
     assert stage.judged(rollout)["failed_requests"] == 1
 
 
-@claim("ids and models with control or bidirectional characters reach no terminal")
+@claim("control and bidirectional characters of others' names reach no terminal")
 def control_characters(stage: Stage) -> None:
     hostile = "\x1b]0;owned\x07\u202egpt\x9b2J"
     rollout = stage.rollout()
@@ -132,10 +134,18 @@ def control_characters(stage: Stage) -> None:
     stage.provider.plays(answers.whole({"error": error}, 403))
     stage.chat(rollout, body=named)
     stage.judged(rollout)
+    with (
+        contextlib.closing(sqlite3.connect(stage.service.database, timeout=60)) as database,
+        database,
+    ):
+        # As from an archive of others: what comes by an agent's call is checked before.
+        database.execute(
+            "UPDATE exchanges SET model = ? WHERE rollout_id = ?", (hostile, rollout.id)
+        )
     env = {"TRUEZERO_URL": stage.service.url, "TRUEZERO_ADMIN_TOKEN": TOKEN, "NO_COLOR": "1"}
     shown = forked.run("verdict", rollout.id, cwd=stage.service.home, env=env)
     text = shown.stdout + shown.stderr
-    assert rollout.id in text, text
+    assert rollout.id in text and "202e" in text, text
     assert not set(text) & set("\x1b\x07\x9b\u202e"), ascii(text)
     for bad in ("a%1b[2J", "a%0d%0ab", "a%c2%9b", "a%e2%80%a8"):
         assert stage.call(f"/r/{bad}/openai/v1/models", method="GET").status == 400, bad

@@ -88,7 +88,7 @@ def built_in_loopback_upstreams(stage: Stage) -> None:
     assert stage.exchanges(rollout) == []
 
 
-@claim("no upstream is the service itself, however its address is written")
+@claim("no upstream is the service itself, also by a mapped address")
 def upstream_that_is_the_service(stage: Stage) -> None:
     port = stage.service.url.rpartition(":")[2]
     env = {"TRUEZERO_UPSTREAM_OPENAI": f"http://[::ffff:127.0.0.1]:{port}/r/a/mistral"}
