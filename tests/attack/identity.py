@@ -133,7 +133,6 @@ def control_characters(stage: Stage) -> None:
     stage.chat(rollout, body=named)
     stage.provider.plays(answers.whole({"error": error}, 403))
     stage.chat(rollout, body=named)
-    stage.judged(rollout)
     with (
         contextlib.closing(sqlite3.connect(stage.service.database, timeout=60)) as database,
         database,
@@ -142,6 +141,7 @@ def control_characters(stage: Stage) -> None:
         database.execute(
             "UPDATE exchanges SET model = ? WHERE rollout_id = ?", (hostile, rollout.id)
         )
+    stage.judged(rollout)
     env = {"TRUEZERO_URL": stage.service.url, "TRUEZERO_ADMIN_TOKEN": TOKEN, "NO_COLOR": "1"}
     shown = forked.run("verdict", rollout.id, cwd=stage.service.home, env=env)
     text = shown.stdout + shown.stderr
