@@ -10,17 +10,19 @@ import itertools
 import json
 import re
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.fakes import answers
-from tests.fakes.provider import Answer, Provider, Request
+from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.journeys.service import Service
 from tests.proxy.relay.test_smuggling import StrictProvider
 
 PATIENCE_S = 60
+SILENT_S = 0.4  # for which an attacker waits until a provider seems silent: 0.2 s, see `staged`
 TOKEN = "t0ken-of-the-operator"
 OPERATOR = "sk-operators-key"
 BOGUS = "sk-the-agents-own"
@@ -59,8 +61,9 @@ class Rollout:
 class Stage:
     """A service and its providers; each attack takes rollouts of its own.
 
-    ``provider`` is openai, anthropic and gemini, whose keys the operator has; ``strict`` is
-    mistral, which takes an agent's own key and keeps every byte.
+    ``provider`` is openai, anthropic and gemini, whose keys the operator has, and together, which
+    takes an agent's own; ``strict`` is mistral, which does so too and keeps every byte. groq is
+    down.
     """
 
     def __init__(self, service: Service, provider: Provider, strict: StrictProvider) -> None:
@@ -89,10 +92,20 @@ class Stage:
         """What was recorded of it."""
         return self.service.exchanges(rollout.id)
 
-    def judged(self, rollout: Rollout) -> dict[str, Any]:
+    def judged(self, rollout: Rollout, **reported: object) -> dict[str, Any]:
         """Report its end, and return its verdict."""
-        self.service.outcome(rollout.id, **ENDED)
+        self.service.outcome(rollout.id, **ENDED | reported)
         return self.service.verdict(rollout.id)
+
+    def wait_until_ended(self, rollout: Rollout, *, calls: int) -> None:
+        """Return once so many calls were recorded, and all have ended."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            found = self.exchanges(rollout)
+            if len(found) == calls and all(each["ending"] for each in found):
+                return
+            time.sleep(0.01)
+        raise AssertionError("its calls have not ended")
 
     # --- the attacker ----------------------------------------------------------------------
 
@@ -107,6 +120,11 @@ class Stage:
             with contextlib.suppress(ConnectionError):
                 connection.sendall(wire)
             return received(connection)
+
+    def head(self, rollout: Rollout, *headers: str, upstream: str = "openai") -> bytes:
+        """Write the head of a chat completion, without its body."""
+        path = f"{rollout.path}/{upstream}/v1/chat/completions"
+        return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode()
 
     def call(
         self,
@@ -150,6 +168,8 @@ def staged(home: Path) -> Iterator[Stage]:
             "KEY_ANTHROPIC": OPERATOR,
             "KEY_GEMINI": OPERATOR,
             "UPSTREAM_MISTRAL": strict.url,
+            "UPSTREAM_TOGETHER": provider.url,
+            "UPSTREAM_GROQ": f"http://127.0.0.1:{closed_port()}",
             # So that an attack which waits for the silence of a provider waits for that long.
             "STALL_S": "0.2",
             "FIRST_CONTENT_S": "0.2",

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tests.attack.claims import claim
-from tests.attack.stage import BOGUS, CHAT, Response, Rollout, Stage, chat_claiming, received
+from tests.attack.stage import BOGUS, CHAT, SILENT_S, Response, Stage, chat_claiming, received
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Framing, Wait
 from tests.proxy.relay.test_smuggling import CASES
@@ -18,19 +18,12 @@ from tests.proxy.relay.test_smuggling import CASES
 _MIB = 2**20
 _TRAILER = 64 * _MIB
 _ALLOWED = 24 * _MIB  # of memory, for 64 MiB that are not kept
-# As an attacker waits for a provider to seem silent; the settings of the stage say 0.2 s.
-_SILENT_S = 0.4
 
 
 def _memory(stage: Stage) -> int:
     """The most memory that the service has held, in bytes."""
     status = Path(f"/proc/{stage.service.pid}/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) * 1024
-
-
-def _head(rollout: Rollout, *headers: str, upstream: str = "openai") -> bytes:
-    lines = (f"POST {rollout.path}/{upstream}/v1/chat/completions HTTP/1.1", "Host: x", *headers)
-    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def _trailing(stage: Stage, wire: bytes) -> tuple[int, Response]:
@@ -50,7 +43,7 @@ def _trailing(stage: Stage, wire: bytes) -> tuple[int, Response]:
 def endless_trailer_of_an_agent(stage: Stage) -> None:
     before = _memory(stage)
     chunked = ("Transfer-Encoding: chunked", "Connection: close")
-    head = _head(stage.rollout(), *chunked, upstream="mistral")
+    head = stage.head(stage.rollout(), *chunked, upstream="mistral")
     taken, _ = _trailing(stage, head + b"%x\r\n%b\r\n0\r\n" % (len(CHAT), CHAT))
     assert taken < _TRAILER
     assert _memory(stage) - before < _ALLOWED
@@ -73,7 +66,7 @@ def endless_trailer_of_a_provider(stage: Stage) -> None:
 
 @claim("a head without an end is refused")
 def endless_head(stage: Stage) -> None:
-    head = _head(stage.rollout(), "x-a: " + "a" * 200_000)
+    head = stage.head(stage.rollout(), "x-a: " + "a" * 200_000)
     answer = stage.send(head)
     assert answer.status in (0, 431), answer  # 0: cut while the attacker still wrote
     assert stage.provider.requests == []
@@ -130,7 +123,12 @@ def smuggling(stage: Stage) -> None:
 @claim("connections that say nothing are closed, and others' calls go through meanwhile")
 def silent_connections(stage: Stage) -> None:
     rollout = stage.rollout()
-    unfinished = (b"", b"GET ", _head(rollout)[:-2], _head(rollout, "Content-Length: 9") + b"{")
+    unfinished = (
+        b"",
+        b"GET ",
+        stage.head(rollout)[:-2],
+        stage.head(rollout, "Content-Length: 9") + b"{",
+    )
     with contextlib.ExitStack() as stack:
         silent = [stack.enter_context(stage.connection()) for _ in range(64)]
         for connection, wire in zip(silent, itertools.cycle(unfinished), strict=False):
@@ -146,9 +144,10 @@ def withheld_upload(stage: Stage) -> None:
     assert stage.chat(rollout).status == 200
     with stage.connection() as connection:
         length = f"Content-Length: {len(CHAT)}"
-        connection.sendall(_head(rollout, length) + CHAT[:-1])
-        time.sleep(_SILENT_S)
-    verdict = _ended(stage, rollout, calls=2)
+        connection.sendall(stage.head(rollout, length) + CHAT[:-1])
+        time.sleep(SILENT_S)
+    stage.wait_until_ended(rollout, calls=2)
+    verdict = stage.judged(rollout)
     assert verdict["failed_requests"] == 0, verdict
     assert verdict["health"] == "healthy", verdict
 
@@ -164,21 +163,11 @@ def unread_stream(stage: Stage) -> None:
     stage.provider.plays(stream)
     with stage.connection() as connection:
         body = CHAT[:-1] + b',"stream":true}'
-        connection.sendall(_head(rollout, f"Content-Length: {len(body)}") + body)
+        connection.sendall(stage.head(rollout, f"Content-Length: {len(body)}") + body)
         connection.recv(100)
-        time.sleep(_SILENT_S)
+        time.sleep(SILENT_S)
     end.set()
-    verdict = _ended(stage, rollout, calls=2)
+    stage.wait_until_ended(rollout, calls=2)
+    verdict = stage.judged(rollout)
     assert verdict["failed_requests"] == 0, verdict
     assert verdict["health"] == "healthy", verdict
-
-
-def _ended(stage: Stage, rollout: Rollout, *, calls: int) -> dict[str, object]:
-    """Wait until all its calls have ended, and return its verdict."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        found = stage.exchanges(rollout)
-        if len(found) == calls and all(each["ending"] for each in found):
-            return stage.judged(rollout)
-        time.sleep(0.01)
-    raise AssertionError("its calls have not ended")
