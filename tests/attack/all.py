@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.attack import attribution, control, identity, keys, paths, storage, wire
+from tests.attack import attribution, control, freezing, identity, keys, paths, storage, wire
 from tests.attack.claims import CLAIMS as _REGISTERED
 
-_MODULES = (keys, paths, identity, control, wire, attribution, storage)
+_MODULES = (keys, paths, identity, control, wire, attribution, freezing, storage)
 CLAIMS = sorted(
     _REGISTERED, key=lambda each: [m.__name__ for m in _MODULES].index(each.attack.__module__)
 )

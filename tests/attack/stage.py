@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request, closed_port
+from tests.fakes.talker import Talker
 from tests.journeys.service import Service
 from tests.proxy.relay.test_smuggling import StrictProvider
 
@@ -62,14 +63,17 @@ class Stage:
     """A service and its providers; each attack takes rollouts of its own.
 
     ``provider`` is openai, anthropic and gemini, whose keys the operator has, and together, which
-    takes an agent's own; ``strict`` is mistral, which does so too and keeps every byte. groq is
-    down.
+    takes an agent's own; ``strict`` is mistral, which does so too and keeps every byte. xai echoes
+    what comes by WebSockets, groq is down.
     """
 
-    def __init__(self, service: Service, provider: Provider, strict: StrictProvider) -> None:
+    def __init__(
+        self, service: Service, provider: Provider, strict: StrictProvider, talker: Talker
+    ) -> None:
         self.service = service
         self.provider = provider
         self.strict = strict
+        self.talker = talker
         self._numbers = itertools.count(1)
         port = service.url.rpartition(":")[2]
         self._address = ("127.0.0.1", int(port))
@@ -161,7 +165,7 @@ def received(connection: socket.socket) -> Response:
 @contextlib.contextmanager
 def staged(home: Path) -> Iterator[Stage]:
     """Start the service that is attacked, and end it."""
-    with Provider() as provider, StrictProvider() as strict:
+    with Provider() as provider, StrictProvider() as strict, Talker() as talker:
         settings = {
             "ADMIN_TOKEN": TOKEN,
             "KEY_OPENAI": OPERATOR,
@@ -169,6 +173,7 @@ def staged(home: Path) -> Iterator[Stage]:
             "KEY_GEMINI": OPERATOR,
             "UPSTREAM_MISTRAL": strict.url,
             "UPSTREAM_TOGETHER": provider.url,
+            "UPSTREAM_XAI": talker.url,
             "UPSTREAM_GROQ": f"http://127.0.0.1:{closed_port()}",
             # So that an attack which waits for the silence of a provider waits for that long.
             "STALL_S": "0.2",
@@ -176,10 +181,11 @@ def staged(home: Path) -> Iterator[Stage]:
             "WHOLE_ANSWER_S": "0.2",
             "HEAD_TIMEOUT_S": "0.4",
             "BODY_TIMEOUT_S": "0.7",
+            "OUTCOME_GRACE_S": "0.1",
         }
         with Service(home, provider.url, **settings) as service:
             service.http.headers["authorization"] = f"Bearer {TOKEN}"
-            yield Stage(service, provider, strict)
+            yield Stage(service, provider, strict, talker)
 
 
 def only_operators(request: Request) -> Answer:
