@@ -56,5 +56,5 @@ def test_every_request_that_forbids_unknown_fields_shares_one_base() -> None:
         and issubclass(model, BaseModel)
         and model.model_config.get("extra") == "forbid"
     }
-    assert strict == {"Fault", "KeyDeletion", "OutcomeRequest", "RolloutRequest"}
+    assert strict == {"BatchPolicy", "Fault", "KeyDeletion", "OutcomeRequest", "RolloutRequest"}
     assert all(issubclass(getattr(models, name), StrictRequest) for name in strict)
