@@ -86,7 +86,7 @@ def test_a_check_passes_where_all_is_measured(url: str) -> None:
     assert (done.returncode, done.stdout) == (0, "clean: valid\n")
     as_json = truezero("check", "clean", "--json", url=url)
     untested = dict.fromkeys(("exclusion_bias", "exclusion_p", "exclusion_fisher_p"))
-    clean = {"batch": "clean", "valid": True, "lines": [], **untested}
+    clean: dict[str, object] = {"batch": "clean", "valid": True, "lines": [], **untested}
     assert json.loads(as_json.stdout) == clean
 
 

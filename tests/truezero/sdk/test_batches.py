@@ -380,7 +380,7 @@ def test_nothing_is_announced_once_the_service_has_gone(url: str, kind: str, nam
 
     with pytest.raises(ServiceError):
         asyncio.run(later()) if kind == "async" else sync()
-    # Two tasks under way, each of which tries a request five times: no third one began.
+    # The two tasks under way try their requests again; of 50, none is announced after them.
     assert away._left > -25, "asked again and again although nobody was there"
 
 
