@@ -172,8 +172,8 @@ def count(value: object) -> int | None:
     """Return a token count: a whole number from 0 on, also when written as a float (Cohere)."""
     if type(value) is int:
         return value if 0 <= value <= COUNT_LIMIT else None
-    if isinstance(value, float) and 0 <= value <= COUNT_LIMIT:
-        return round(value)
+    if isinstance(value, float) and 0 <= value <= COUNT_LIMIT and value.is_integer():
+        return int(value)
     return None
 
 

@@ -33,7 +33,9 @@ def test_the_best_place_is_believed_in_whatever_order_they_stand(left_out: int) 
         assert cached(dict(order)) == left_out + 1
 
 
-@pytest.mark.parametrize("nothing", [None, "7", -1, True, 2**53, [], {}, {"cached_tokens": None}])
+@pytest.mark.parametrize(
+    "nothing", [None, "7", -1, 0.5, True, 2**53, [], {}, {"cached_tokens": None}]
+)
 def test_a_place_that_states_no_count_gives_way_to_the_next(nothing: object) -> None:
     assert cached({**CACHED, "prompt_tokens_details": nothing}) == 2
     assert cached({"prompt_cache_hit_tokens": nothing, "cached_tokens": 4}) == 4
