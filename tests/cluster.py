@@ -59,7 +59,7 @@ class Gateway:
         self.port = lasting_port()
         self._process: subprocess.Popen[bytes] | None = None
         replicas = " ".join(
-            f"server 127.0.0.1:{port} max_fails=5 fail_timeout=2s;" for port in ports
+            f"server 127.0.0.1:{port} max_fails=5 fail_timeout=1s;" for port in ports
         )
         rendered = rendered_template(LISTEN=f"127.0.0.1:{self.port}", REPLICAS=replicas)
         (home / "truezero.conf").write_text(rendered)
