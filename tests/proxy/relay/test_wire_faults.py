@@ -453,14 +453,17 @@ def test_a_certificate_that_proves_its_host_is_believed(services: dict[str, Serv
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="takes Linux's /proc")
 @pytest.mark.parametrize("megabytes", [120, pytest.param(300, marks=pytest.mark.slow)])
 def test_what_inflates_a_thousand_times_fits_in_little_memory(megabytes: int) -> None:
-    """In a process of its own: what other tests left behind would be counted too."""
+    """In a process of its own: what other tests left behind would be counted too.
+
+    It rises by two buffers of 64 MiB, and by a third where the second is handed on late.
+    """
     asked = f"from {__name__} import rises_mb; print(*rises_mb({megabytes}))"
     done = subprocess.run(
         [sys.executable, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     rises = dict(zip(INFLATING, map(float, done.stdout.split()), strict=True))
-    assert {what: rise for what, rise in rises.items() if rise >= 200} == {}
+    assert {what: rise for what, rise in rises.items() if rise >= 240} == {}
 
 
 INFLATING = ("its body inflates a thousand times", "its stream inflates a thousand times")
