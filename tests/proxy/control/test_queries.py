@@ -81,9 +81,11 @@ class Asked:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_asked_unasked() -> Iterator[None]:
-    """The heart of a service does not beat while its statements are listened to."""
+    """A service does nothing by itself while its statements are listened to."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("proxy.server.heartbeat._HEARTBEAT_S", 3600.0)
+        patch.setattr("proxy.server.closer._AMONG_OTHERS_S", 3600.0)
+        patch.setattr("proxy.server.closer._ALONE_S", 3600.0)
         yield
 
 
