@@ -17,7 +17,7 @@ from classifier.logical_calls import CallState, LogicalCall, ended_at, state_of
 from classifier.model_names import canonical, unsized
 from classifier.neighbours import BURST_S, corroborated
 from classifier.policy import UNTRUSTED
-from classifier.records import Ending, Exchange, KeySource, Kind, Neighbours
+from classifier.records import ABANDONED, Ending, Exchange, KeySource, Kind, Neighbours
 from classifier.verdicts import AttributedTo, Subcategory
 
 BURST = 20  # starts within BURST_S
@@ -26,7 +26,6 @@ _POISONED = 3  # failures of one request
 _POISONED_S = 30.0  # from the first to the last of them
 # What a request by itself does not bring about.
 _NO_POISON = frozenset((401, 402, 403, 404, 408, 429, 502, 503, 504, 529))
-_LEAVINGS = (Ending.LEFT_BY_AGENT, Ending.CLOSED_AT_OUTCOME)
 _OUTAGE = frozenset((502, 503, 504, 529))
 # What ran out or was away on the proxy's side, by the rule of the call's cause.
 _OURS = frozenset(("proxy.upstream_credentials_unavailable", "proxy.resources_exhausted"))
@@ -193,7 +192,7 @@ def _outside_binding(failed: Exchange, setting: Setting) -> bool:
 
 def _withheld(failed: Exchange, _: Setting) -> bool:
     """Whether the agent kept its request back or did not read, and that is what timed out."""
-    waited = failed.ending in (Ending.TIMED_OUT, *_LEAVINGS) or failed.status == 408
+    waited = failed.ending in (Ending.TIMED_OUT, *ABANDONED) or failed.status == 408
     return bool(failed.held) and waited
 
 
@@ -230,7 +229,7 @@ def _own_burst(failed: Exchange, setting: Setting) -> bool:
 
 
 def _hung_up(failed: Exchange, setting: Setting) -> bool:
-    return failed.ending in _LEAVINGS and setting.corroborated(failed) is not True
+    return failed.ending in ABANDONED and setting.corroborated(failed) is not True
 
 
 def _unproven(failed: Exchange, setting: Setting) -> bool:

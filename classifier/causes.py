@@ -11,7 +11,7 @@ from classifier.cause_table import BROAD, COINED, PHRASES, ROWS, STATUSES
 from classifier.cause_table.row import CauseRow
 from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER
 from classifier.grammar import GRAMMAR, Grammar, stated_wait
-from classifier.records import Answer, Cause, Ending, Kind, ProviderError
+from classifier.records import ABANDONED, Answer, Cause, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory
 
 __all__ = ("ROWS", "CauseRow", "CauseTable", "classify", "status_only")
@@ -26,8 +26,6 @@ _STATUS_ONLY: Final = {
 }
 _ANSWERING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.EMBEDDING))
 _GENERATING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION))
-# An agent that has ended waits no longer than one that hung up.
-_LEAVINGS: Final = frozenset((Ending.LEFT_BY_AGENT, Ending.CLOSED_AT_OUTCOME))
 
 
 def status_only(status: int) -> Subcategory | None:
@@ -78,7 +76,7 @@ def classify(answer: Answer, *, stall_s: float = 60.0, table: CauseTable = _CAUS
 
 def _failure_without_error(answer: Answer, stall_s: float) -> CauseRow | None:
     """Return the row of a failure without an error: by its ending or its flaw."""
-    if answer.ending in _LEAVINGS:
+    if answer.ending in ABANDONED:
         stalled = answer.kind in _ANSWERING and answer.silent_s > stall_s
         return ENDINGS[Ending.LEFT_BY_AGENT] if stalled else None
     if answer.status is not None and not 200 <= answer.status < 300:

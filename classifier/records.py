@@ -24,6 +24,10 @@ class Ending(StrEnum):
     LOST = "lost"  # the proxy died while the call was in flight
 
 
+ABANDONED = frozenset((Ending.LEFT_BY_AGENT, Ending.CLOSED_AT_OUTCOME))
+"""The endings of calls whose agent waited no longer, one that has ended among them."""
+
+
 class Kind(StrEnum):
     """What a call was for; only inference counts in a verdict.
 

@@ -10,13 +10,12 @@ from classifier import codec
 from classifier.logical_calls import ended_at
 from classifier.neighbours import NEAR_S, neighbours_of
 from classifier.policy import UNTRUSTED
-from classifier.records import Ending, Exchange, Kind, Neighbours, RolloutRecord
+from classifier.records import ABANDONED, Exchange, Kind, Neighbours, RolloutRecord
 from proxy.store.database import Database
 
 _FAILURES = 20  # of one rollout that are looked at, the last ones
 _SPANS = 4  # times apart from each other that are read, the last ones
 _LONGEST_S = 300.0  # a neighbour that began longer before the failures is not seen
-_LEAVINGS = (Ending.LEFT_BY_AGENT, Ending.CLOSED_AT_OUTCOME)
 _ROWS = 1000  # calls read before and after the end of one span
 
 
@@ -45,7 +44,7 @@ def with_neighbours(rollout: RolloutRecord, database: Database, *, agents: str) 
 def _may_matter(exchange: Exchange, *, untrusted: bool) -> bool:
     if exchange.role != "agent" or exchange.kind not in (Kind.INFERENCE, Kind.CONTINUATION):
         return False
-    return exchange.failed or (untrusted and exchange.ending in _LEAVINGS)
+    return exchange.failed or (untrusted and exchange.ending in ABANDONED)
 
 
 def _read(failures: Sequence[Exchange], database: Database) -> dict[str, Neighbours]:
