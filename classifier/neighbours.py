@@ -46,8 +46,8 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
             nearest = alike.get(other.rollout_id)
             if nearest is None or abs(ended - at) < abs(nearest - at):
                 alike[other.rollout_id] = ended
-    nearest_two = sorted(alike.values(), key=lambda ended: abs(ended - at))[:2]
-    first, last = min(at, *nearest_two, at), max(at, *nearest_two, at)
+    together = [at, *sorted(alike.values(), key=lambda ended: abs(ended - at))[:2]]
+    first, last = min(together), max(together)
     return Neighbours(
         alike=len(alike),
         answered=len(answered),

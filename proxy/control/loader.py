@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from classifier import codec
+from classifier.logical_calls import ended_at
 from classifier.policy import TRUSTED
 from classifier.records import Ending, Exchange, ExecutionStatus, Outcome, RolloutRecord
 from proxy.control.neighbourhood import with_neighbours
@@ -120,8 +121,8 @@ def _closed_at(row: Row, now: float) -> float | None:
     """
     closed_at: float | None = row["closed_at"]
     if closed_at is None and row["outcome_at"] is not None:
-        ended_at: float = row["outcome_at"] + _CLOSED_WITHIN_S
-        return ended_at if ended_at < now else None
+        latest: float = row["outcome_at"] + _CLOSED_WITHIN_S
+        return latest if latest < now else None
     return closed_at
 
 
@@ -139,13 +140,9 @@ def _counted(calls: Sequence[Exchange], row: Row, closed_at: float) -> tuple[Exc
         if (
             call.timing.started_at <= row["outcome_at"]
             if call.ending is None
-            else on_record or _ended_at(call) <= closed_at + _CLOCKS_APART_S
+            else on_record or ended_at(call) <= closed_at + _CLOCKS_APART_S
         )
     )
-
-
-def _ended_at(call: Exchange) -> float:
-    return call.timing.started_at + (call.timing.duration_s or 0.0)
 
 
 def _outcome(row: Row, *, closed: bool) -> Outcome | None:

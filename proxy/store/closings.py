@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Integer, String, cast, delete, func, select, update
 
+from classifier.logical_calls import ended_at
 from classifier.records import Exchange
 from proxy.store.connections import Connections
 from proxy.store.statements import insert_into
@@ -137,7 +138,7 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
     """
     ended: dict[str, float] = {}
     for call in missed:
-        at = call.timing.started_at + (call.timing.duration_s or 0.0)
+        at = ended_at(call)
         ended[call.rollout_id] = min(at, ended.get(call.rollout_id, at))
     final = (
         select(rollouts.c.id, rollouts.c.closed_at)
