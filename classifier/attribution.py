@@ -18,6 +18,7 @@ from classifier.model_names import canonical, unsized
 from classifier.neighbours import BURST_S, corroborated
 from classifier.policy import UNTRUSTED
 from classifier.records import ABANDONED, Ending, Exchange, KeySource, Kind, Neighbours
+from classifier.tails import Strength
 from classifier.verdicts import AttributedTo, Subcategory
 
 BURST = 20  # starts within BURST_S
@@ -171,12 +172,7 @@ def _subcategory(exchange: Exchange) -> Subcategory | None:
 
 
 def _explained_rejection(exchange: Exchange) -> bool:
-    cause = exchange.cause
-    return (
-        cause is not None
-        and cause.subcategory is Subcategory.REJECTED_REQUEST
-        and cause.reason is not None
-    )
+    return exchange.cause is not None and Strength.of(exchange.cause) is Strength.EXPLAINED
 
 
 Predicate = Callable[[Exchange, Setting], bool]
