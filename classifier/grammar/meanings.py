@@ -11,9 +11,9 @@ from typing import Final
 
 from classifier.cause_table.row import (
     AUTH,
-    CLIENT,
     MODEL,
     NO_STATUS,
+    NOT_SERVER,
     PROVIDER,
     QUOTA,
     RATE,
@@ -68,8 +68,7 @@ _TEMPORARY: Final = _terms("wait.short name.resource_exhausted")
 _RATE_STATUSES: Final = statuses(400, 424, 429) | NO_STATUS | SERVER
 _MODEL_STATUSES: Final = statuses(400, 401, 403, 404, 410, 422) | NO_STATUS
 _BODY: Final = statuses(400, 422, 500, 501) | NO_STATUS
-_NOT_SERVER: Final = CLIENT | NO_STATUS
-_ANY: Final = CLIENT | NO_STATUS | SERVER
+_ANY: Final = NOT_SERVER | SERVER
 _UNPAID: Final = _ANY - statuses(402)
 
 MEANINGS: Final = (
@@ -104,7 +103,7 @@ MEANINGS: Final = (
         subjects=_terms("billing payment"),
         predicates=_terms("failed invalid missing not_valid error"),
         nearest=True,
-        on=_NOT_SERVER,
+        on=NOT_SERVER,
     ),
     Meaning(
         rank=MONEY,
@@ -280,7 +279,7 @@ MEANINGS: Final = (
         subjects=_terms("region"),
         predicates=_terms("unsupported not_supported not_allowed suspended not_available denied"),
         any_status_named=True,
-        on=_NOT_SERVER,
+        on=NOT_SERVER,
     ),
     Meaning(
         rank=SPECIFIC,
@@ -393,7 +392,7 @@ MEANINGS: Final = (
         nearest=True,
         direct=True,
         any_status_named=True,
-        on=_NOT_SERVER,
+        on=NOT_SERVER,
     ),
     Meaning(
         rank=GENERAL,
