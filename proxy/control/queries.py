@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from proxy.control.threads import run_in_thread
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 
@@ -35,7 +35,7 @@ class Queries:
                 503,
                 "storage_unavailable",
                 f"database unavailable ({error.kind})",
-                ((b"retry-after", b"1"),),
+                RETRY_SOON,
             ) from error
 
     async def read(self, query: Callable[..., T], *args: Any, **kwargs: Any) -> T:

@@ -15,7 +15,7 @@ from proxy.control.grants import grant
 from proxy.control.judge import Judge
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import PAGE, Queries, unknown_rollout
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
@@ -301,7 +301,7 @@ def _check_reported(rollout_id: str, reported: Reported, outcome: str) -> None:
 
 def _not_confirmed() -> Refusal:
     detail = "the key is revoked, but a process has not confirmed that its calls have ended"
-    return Refusal(503, "not_confirmed", detail, ((b"retry-after", b"1"),))
+    return Refusal(503, "not_confirmed", detail, RETRY_SOON)
 
 
 def _other_attributes(rollout_id: str) -> Refusal:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final, Protocol
 
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import RETRY_SOON, Refusal
 
 _TICK_S: Final = 1.0
 _FULL: Final = 0.8  # of the descriptors: from here on silent connections make room
@@ -172,7 +172,7 @@ def _descriptor_limit() -> int:
 
 def _full(why: str) -> Refusal:
     detail = f"connection limit reached ({why}); retry after 1 s"
-    return Refusal(503, "too_many_connections", detail, ((b"retry-after", b"1"),))
+    return Refusal(503, "too_many_connections", detail, RETRY_SOON)
 
 
 _TOO_SLOW: Mapping[Waiting, Refusal] = {

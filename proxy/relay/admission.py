@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from classifier.records import Kind
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.rollout_keys import AGENT
 from proxy.routing.target import Target
 from proxy.wire import routes
@@ -150,7 +150,7 @@ class Access:
                 503,
                 "responses_unknown",
                 "whose response this is cannot be looked up now; retry after 1 s",
-                ((b"retry-after", b"1"),),
+                RETRY_SOON,
             ) from None
 
     async def drilled(self, target: Target) -> bool:

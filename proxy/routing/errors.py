@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PROBLEM_TYPE = b"application/problem+json"
+RETRY_SOON = ((b"retry-after", b"1"),)  # seconds, RFC 9110 §10.2.3
 
 
 @dataclass(slots=True)

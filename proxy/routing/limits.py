@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import RETRY_SOON, Refusal
 
 _BURST_S = 10  # seconds' worth that may come at once: batches are registered in one go
-_RETRY_SOON = ((b"retry-after", b"1"),)  # seconds, RFC 9110 §10.2.3
 
 
 class ConcurrencyLimiter:
@@ -58,7 +57,7 @@ class ConcurrencyLimiter:
 
 
 def _full(code: str, calls: str) -> Refusal:
-    return Refusal(503, code, f"concurrency limit reached ({calls}); retry after 1 s", _RETRY_SOON)
+    return Refusal(503, code, f"concurrency limit reached ({calls}); retry after 1 s", RETRY_SOON)
 
 
 class RateLimiter:
