@@ -78,10 +78,15 @@ class CapturedRequest:
         line = self.call.method.encode() + b" " + self.call.path + b"\n"
         return self.body.digest(self._salt, line)
 
-    def salted(self, name: str) -> str:
-        """Return a salted 8-byte digest of a name."""
-        named = name.encode("utf-8", "replace")
-        return hashlib.blake2b(named, key=self._salt[:64], digest_size=8).hexdigest()
+    def response_digest(self, response_id: str) -> str:
+        """Return the digest of a response's id, under which the exchange knows it."""
+        return response_digest(response_id, self._salt)
+
+
+def response_digest(response_id: str, salt: bytes) -> str:
+    """Return the salted 8-byte digest of a response's id, as exchanges are stored with it."""
+    named = response_id.encode("utf-8", "replace")
+    return hashlib.blake2b(named, key=salt[:64], digest_size=8).hexdigest()
 
 
 def _retry_count(value: bytes | None) -> int | None:

@@ -112,7 +112,7 @@ def finished_exchange(
         response_bytes=size,
         request_digest=None if succeeded else request.digest(),
         sdk_retry=request.sdk_retry,
-        response_digest=None if response_id is None else request.salted(response_id),
+        response_digest=None if response_id is None else request.response_digest(response_id),
         pending=reading.pending,
         attribution=call.attribution,
         key_digest=call.key_digest,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from proxy.capture.call import response_digest
 from proxy.relay import operator_paths
 from proxy.relay.context import RelayContext, Signer
 from proxy.routing import headers as dress
@@ -66,8 +66,8 @@ class OperatorAccess:
     async def _was_answered(self, target: Target, response_id: str) -> bool:
         if self._access is None:
             return False
-        digest = hashlib.blake2b(response_id.encode(), key=self._salt[:64], digest_size=8)
-        return await self._access.was_answered(target, digest.hexdigest())
+        digest = response_digest(response_id, self._salt)
+        return await self._access.was_answered(target, digest)
 
 
 def _not_allowed(why: str) -> Refusal:
