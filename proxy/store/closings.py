@@ -7,7 +7,7 @@ of which rollouts it is still ending them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Integer, String, cast, delete, func, select, update
@@ -94,10 +94,9 @@ class Closings:
         first = (rollouts.c.id == rollout_id) & rollouts.c.closed_at.is_(None)
         calls = select(func.count()).where(exchanges.c.rollout_id == rollout_id).scalar_subquery()
         values = {"closed_at": now, "closed_calls": calls, "gaps": rollouts.c.gaps + gaps}
-        outdated = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
         with self._connections.writing() as connection:
             if connection.execute(update(rollouts).where(first).values(values)).rowcount:
-                connection.execute(outdated.values(provisional=True, calls=-1))
+                _have_judged_anew(connection, [rollout_id])
 
 
 def add_closing(connection: Connection, rollout_id: str, *, now: float) -> int:
@@ -150,5 +149,9 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
     wrong = [rollout_id for rollout_id, closed_at in rows if ended[rollout_id] <= closed_at]
     if wrong:
         connection.execute(update(rollouts).where(rollouts.c.id.in_(wrong)).values(gaps=1))
-        outdated = update(verdicts).where(verdicts.c.rollout_id.in_(wrong))
-        connection.execute(outdated.values(provisional=True, calls=-1))
+        _have_judged_anew(connection, wrong)
+
+
+def _have_judged_anew(connection: Connection, rollout_ids: Sequence[str]) -> None:
+    outdated = update(verdicts).where(verdicts.c.rollout_id.in_(rollout_ids))
+    connection.execute(outdated.values(provisional=True, calls=-1))
