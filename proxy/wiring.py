@@ -19,7 +19,6 @@ from proxy.recording.spill import SpillFile
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.relay.context import CallLimits, CallRecorder, RelayContext
 from proxy.relay.live_calls import LiveCalls
-from proxy.routing.limits import ConcurrencyLimiter
 from proxy.routing.operator_keys import OperatorKeys
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Upstream
@@ -142,10 +141,8 @@ def relay_context(
         signers=signing,
         access=access,
         live=LiveCalls(
-            ConcurrencyLimiter(
-                total=settings.max_concurrent_calls or None,
-                per_rollout=settings.max_concurrent_calls_per_rollout or None,
-            )
+            total=settings.max_concurrent_calls or None,
+            per_rollout=settings.max_concurrent_calls_per_rollout or None,
         ),
     )
 

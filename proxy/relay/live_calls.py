@@ -1,11 +1,12 @@
-"""The calls and sockets under way in one process, by rollout, so that a rollout's can be ended."""
+"""The calls and sockets under way in one process, by rollout: how many, and how they are ended."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Protocol
 
-from proxy.routing.limits import ConcurrencyLimiter
+from proxy.routing.errors import RETRY_SOON, Refusal
 
 _END_S = 5.0  # within which a call that was told to end has been recorded
 
@@ -24,13 +25,15 @@ class LiveCalls:
     All methods are called in the event loop.
 
     Arguments:
-        limiter: how many there may be at once.
+        total, per_rollout: how many there may be at once; None is no limit.
     """
 
-    __slots__ = ("_by_rollout", "_limiter", "_waited_for")
+    __slots__ = ("_by_rollout", "_in_flight", "_per_rollout", "_total", "_waited_for")
 
-    def __init__(self, limiter: ConcurrencyLimiter | None = None) -> None:
-        self._limiter = limiter or ConcurrencyLimiter()
+    def __init__(self, *, total: int | None = None, per_rollout: int | None = None) -> None:
+        self._total = math.inf if total is None else total
+        self._per_rollout = math.inf if per_rollout is None else per_rollout
+        self._in_flight = 0
         self._by_rollout: dict[str, set[LiveCall]] = {}
         self._waited_for: dict[LiveCall, asyncio.Future[None]] = {}
 
@@ -38,18 +41,24 @@ class LiveCalls:
         """Note a call that begins.
 
         Raises:
-            Refusal: 503, there are as many as there may be.
+            Refusal: 503, there are as many as there may be; nothing was sent to the provider.
         """
-        self._limiter.acquire(rollout_id)
+        if self._in_flight >= self._total:
+            raise _full("too_many_calls", f"{self._total} calls in flight")
         calls = self._by_rollout.get(rollout_id)
         if calls is None:
             self._by_rollout[rollout_id] = {call}
+        elif len(calls) >= self._per_rollout:
+            raise _full(
+                "too_many_calls_of_rollout", f"{len(calls)} calls of this rollout in flight"
+            )
         else:
             calls.add(call)
+        self._in_flight += 1
 
     def leave(self, rollout_id: str, call: LiveCall) -> None:
         """Drop a call that ended and is on record."""
-        self._limiter.release(rollout_id)
+        self._in_flight -= 1
         calls = self._by_rollout[rollout_id]
         if len(calls) > 1:
             calls.discard(call)
@@ -84,3 +93,7 @@ class LiveCalls:
                 call.close()
         _, left = await asyncio.wait(left, timeout=_END_S)
         return not left
+
+
+def _full(code: str, calls: str) -> Refusal:
+    return Refusal(503, code, f"concurrency limit reached ({calls}); retry after 1 s", RETRY_SOON)

@@ -1,10 +1,14 @@
-"""The calls under way of one rollout: waited for, then ended."""
+"""The calls under way: counted, and those of one rollout waited for, then ended."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+
+import pytest
 
 from proxy.relay.live_calls import LiveCalls
+from proxy.routing.errors import Refusal
 
 
 class Call:
@@ -67,3 +71,58 @@ async def test_two_who_close_one_rollout_wait_for_the_same_calls() -> None:
 
 async def test_nothing_to_close_is_closed() -> None:
     assert await LiveCalls().close("r", 3600.0)
+
+
+# --- the count -------------------------------------------------------------------------------
+
+
+def refused(take: Callable[[], object]) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        take()
+    return caught.value
+
+
+def test_without_a_bound_there_is_always_a_place() -> None:
+    live = LiveCalls()
+    for _ in range(10_000):
+        Call(live)
+
+
+def test_a_place_that_is_given_back_is_free_again() -> None:
+    live = LiveCalls(total=2, per_rollout=2)
+    for _ in range(5):
+        calls = [Call(live, "a"), Call(live, "a")]
+        refused(lambda: Call(live, "a"))
+        for call in calls:
+            call.leave()
+
+
+def test_the_bound_in_all_counts_every_rollout() -> None:
+    live = LiveCalls(total=2)
+    Call(live, "a")
+    Call(live, "b")
+    assert refused(lambda: Call(live, "c")).code == "too_many_calls"
+
+
+def test_a_rollout_at_its_bound_leaves_the_others_their_places() -> None:
+    live = LiveCalls(per_rollout=1)
+    Call(live, "a")
+    assert refused(lambda: Call(live, "a")).code == "too_many_calls_of_rollout"
+    Call(live, "b")
+
+
+def test_who_was_refused_holds_no_place() -> None:
+    live = LiveCalls(total=2, per_rollout=1)
+    first = Call(live, "a")
+    for _ in range(3):
+        refused(lambda: Call(live, "a"))
+    Call(live, "b")
+    first.leave()
+    Call(live, "a")
+
+
+def test_rollouts_that_are_over_leave_nothing_behind() -> None:
+    live = LiveCalls(per_rollout=3)
+    for number in range(1000):
+        Call(live, f"r{number}").leave()
+    assert not live._by_rollout

@@ -18,7 +18,7 @@ from classifier.records import Ending
 from proxy.relay.context import CallLimits
 from proxy.relay.live_calls import LiveCalls
 from proxy.routing.errors import Refusal
-from proxy.routing.limits import ConcurrencyLimiter, RateLimiter
+from proxy.routing.limits import RateLimiter
 from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Cut, Hang, Provider, Wait, closed_port
 from tests.fakes.relaying import Relaying, relaying
@@ -34,57 +34,6 @@ def refused(take: Callable[[], None]) -> Refusal:
     with pytest.raises(Refusal) as caught:
         take()
     return caught.value
-
-
-# --- places: the count -----------------------------------------------------------------------
-
-
-def test_without_a_bound_there_is_always_a_place() -> None:
-    places = ConcurrencyLimiter()
-    for _ in range(10_000):
-        places.acquire("r")
-
-
-def test_a_place_that_is_given_back_is_free_again() -> None:
-    places = ConcurrencyLimiter(total=2, per_rollout=2)
-    for _ in range(5):
-        places.acquire("a")
-        places.acquire("a")
-        refused(lambda: places.acquire("a"))
-        places.release("a")
-        places.release("a")
-
-
-def test_the_bound_in_all_counts_every_rollout() -> None:
-    places = ConcurrencyLimiter(total=2)
-    places.acquire("a")
-    places.acquire("b")
-    assert refused(lambda: places.acquire("c")).code == "too_many_calls"
-
-
-def test_a_rollout_at_its_bound_leaves_the_others_their_places() -> None:
-    places = ConcurrencyLimiter(per_rollout=1)
-    places.acquire("a")
-    assert refused(lambda: places.acquire("a")).code == "too_many_calls_of_rollout"
-    places.acquire("b")
-
-
-def test_who_was_refused_holds_no_place() -> None:
-    places = ConcurrencyLimiter(total=2, per_rollout=1)
-    places.acquire("a")
-    for _ in range(3):
-        refused(lambda: places.acquire("a"))
-    places.acquire("b")
-    places.release("a")
-    places.acquire("a")
-
-
-def test_rollouts_that_are_over_leave_nothing_behind() -> None:
-    places = ConcurrencyLimiter(per_rollout=3)
-    for number in range(1000):
-        places.acquire(f"r{number}")
-        places.release(f"r{number}")
-    assert not places._by_rollout
 
 
 # --- places: calls ---------------------------------------------------------------------------
@@ -103,8 +52,8 @@ def provider() -> Iterator[Provider]:
 def test_a_call_over_the_bound_is_told_503_and_when_to_ask_again(provider: Provider) -> None:
     go_on = threading.Event()
     provider.plays(answers.chat_stream().stopping_after(1, Wait(go_on)))
-    places = ConcurrencyLimiter(total=3, per_rollout=2)
-    with relaying(provider.url, live=LiveCalls(places)) as relay, ThreadPoolExecutor(3) as agents:
+    places = LiveCalls(total=3, per_rollout=2)
+    with relaying(provider.url, live=places) as relay, ThreadPoolExecutor(3) as agents:
         waiting = [agents.submit(post, relay, rollout) for rollout in ("a", "a", "b")]
         provider.wait_for(3)
         answer, other = post(relay, "a"), post(relay, "c")
@@ -125,7 +74,7 @@ def test_one_rollouts_calls_do_not_take_anothers_places(provider: Provider) -> N
     go_on = threading.Event()
     provider.plays(Answer(body=(Wait(go_on), b"{}")))
     with (
-        relaying(provider.url, live=LiveCalls(ConcurrencyLimiter(per_rollout=1))) as relay,
+        relaying(provider.url, live=LiveCalls(per_rollout=1)) as relay,
         ThreadPoolExecutor(2) as agents,
     ):
         first = agents.submit(post, relay, "greedy")
@@ -169,9 +118,7 @@ def test_every_ending_gives_its_place_back(
 ) -> None:
     provider.plays(script)
     limits = CallLimits(read_s=0.5) if ending == "silence" else CallLimits()
-    with relaying(
-        provider.url, live=LiveCalls(ConcurrencyLimiter(total=1, per_rollout=1)), limits=limits
-    ) as relay:
+    with relaying(provider.url, live=LiveCalls(total=1, per_rollout=1), limits=limits) as relay:
         agent(relay)
         relay.book.wait_for(1)
         provider.plays(answers.chat())
@@ -194,7 +141,7 @@ def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> 
     limits = CallLimits(body_bytes=1000)
     with relaying(
         f"http://127.0.0.1:{closed_port()}",
-        live=LiveCalls(ConcurrencyLimiter(total=1)),
+        live=LiveCalls(total=1),
         limits=limits,
     ) as relay:
         for _ in range(3):
@@ -206,7 +153,7 @@ def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> 
 def test_a_socket_holds_a_place_as_long_as_it_is_open() -> None:
     with (
         Talker() as talker,
-        relaying(talker.url, live=LiveCalls(ConcurrencyLimiter(total=2, per_rollout=1))) as relay,
+        relaying(talker.url, live=LiveCalls(total=2, per_rollout=1)) as relay,
         ExitStack() as stack,
     ):
         agent = stack.enter_context(opened(relay))
@@ -233,7 +180,7 @@ def eventually_opened(relay: Relaying) -> bool:
 def test_a_provider_that_refuses_the_upgrade_leaves_the_place_free() -> None:
     with (
         Talker() as talker,
-        relaying(talker.url, live=LiveCalls(ConcurrencyLimiter(total=1))) as relay,
+        relaying(talker.url, live=LiveCalls(total=1)) as relay,
     ):
         talker.refuses(403, b"{}")
         assert [refusal(relay).status_code for _ in range(3)] == [403] * 3
