@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from classifier import breakers, codec
+from classifier import breakers, verdict_codec
 from classifier.batches import Entry, ScoredBatch, reward_in, summarize
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.policy import Policy
@@ -169,7 +169,7 @@ def _sum_up(stamp: tuple[Any, ...], rows: Sequence[Any]) -> CachedSummary:
         diagnostics: tuple[Diagnostic, ...] = ()
         if row[_VERDICT]:
             verdict = orjson.loads(row[_VERDICT])
-            diagnostics = diagnose(codec.decode_verdict(verdict))
+            diagnostics = diagnose(verdict_codec.decode_verdict(verdict))
             advice[row[0]] = verdict["retry"]
         entry = Entry._make((*row[:_SKIPPED], diagnostics))
         entries.append(entry._replace(reward=_reported(row)) if row[_OUTCOME] else entry)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from classifier import breakers, codec
+from classifier import breakers, codec, verdict_codec
 from classifier.batches import reward_of
 from classifier.policy import SEED, Policy
 from classifier.records import RolloutRecord
@@ -137,12 +137,12 @@ class Judge:
 
     def _verdict(self, rollout_id: str, policy: str | None) -> dict[str, Any]:
         if policy != SEED.name and (final := self._final(rollout_id)) is not None:
-            verdict = codec.decode_verdict(json.loads(final["verdict"]))
-            return codec.encode_verdict(replace(verdict, late_calls=final["late_calls"]))
+            verdict = verdict_codec.decode_verdict(json.loads(final["verdict"]))
+            return verdict_codec.encode_verdict(replace(verdict, late_calls=final["late_calls"]))
         loaded = self._loader.load(rollout_id)
         if policy == SEED.name:
-            return codec.encode_verdict(self._judge(loaded, SEED))
-        return codec.encode_verdict(self._judge_and_store(loaded))
+            return verdict_codec.encode_verdict(self._judge(loaded, SEED))
+        return verdict_codec.encode_verdict(self._judge_and_store(loaded))
 
     def _result(self, rollout_id: str) -> dict[str, Any]:
         final = self._final(rollout_id)
@@ -156,7 +156,7 @@ class Judge:
                 f"rollout {rollout_id!r} has no outcome yet; "
                 "report it with POST /rollouts/{id}/outcome",
             )
-        return codec.encode_result(result(loaded.rollout, self._judge_and_store(loaded)))
+        return verdict_codec.encode_result(result(loaded.rollout, self._judge_and_store(loaded)))
 
     def _judge_and_store(self, loaded: LoadedRollout) -> Verdict:
         """Judge with the causes of earlier attempts at the task, and store the verdict."""
@@ -215,8 +215,8 @@ class Judge:
             "price_table": None if verdict.cost_usd is None else self._prices.version,
             "given_at": now,
             "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
-            "verdict": _in_order(codec.encode_verdict(verdict)),
-            "result": _in_order(codec.encode_result(record)) if reported else None,
+            "verdict": _in_order(verdict_codec.encode_verdict(verdict)),
+            "result": _in_order(verdict_codec.encode_result(record)) if reported else None,
         }
 
 

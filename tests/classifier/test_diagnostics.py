@@ -11,8 +11,8 @@ import pytest
 from classifier import Verdict, judge, result
 from classifier import diagnostics as registry
 from classifier.batches import Entry, summarize
-from classifier.codec import encode_result
 from classifier.diagnostics import Diagnostic, check_lines, declare, diagnose, kinds, summaries
+from classifier.verdict_codec import encode_result
 from tests.builders import rollout
 
 

@@ -19,8 +19,8 @@ from classifier import (
     result,
     validate,
 )
-from classifier.codec import encode_result
 from classifier.diagnostics import ApiErrorInfo, SuspectedApiErrorInfo
+from classifier.verdict_codec import encode_result
 from tests.builders import outcome, rollout
 
 
