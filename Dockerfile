@@ -3,7 +3,7 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY requirements.lock requirements-dev.lock ./
-# COMPILE=1 compiles the hot path to C: a quarter less CPU per call (docs/self-hosting.md).
+# COMPILE=1 compiles the hot path to C: a quarter less CPU per call (docs/guides/self-hosting.md).
 ARG COMPILE=
 RUN [ -z "$COMPILE" ] || { apt-get update -qq \
  && apt-get install -qq -y --no-install-recommends gcc libc6-dev >/dev/null; }

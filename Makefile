@@ -85,13 +85,13 @@ bench: $(READY) ## what the relay costs, beside nginx and what `make peers` put 
 
 peers: $(PEERS)/litellm/.ready $(PEERS)/portkey/.ready ## LiteLLM's proxy and Portkey's gateway, for make bench
 
-rl: $(READY) ## what masked groups are worth to a policy, into docs/rl.svg
+rl: $(READY) ## what masked groups are worth to a policy, into docs/guides/rl.svg
 	$(BIN)/python -m benchmarks.rl
 
 soak: $(READY) ## 20 minutes at 300 calls/s while agents, providers and the disk fail
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
-agents: $(READY) ## real agents from npm while their provider fails, into docs/agents-measured.md
+agents: $(READY) ## real agents from npm while their provider fails, into docs/measurements/agents.md
 	$(BIN)/python -m tests.agents $(ARGS)
 
 MANIFESTS := $(VENV)/manifests

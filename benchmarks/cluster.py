@@ -349,7 +349,7 @@ class Report:
     found: Found
 
     def lines(self) -> Iterator[str]:
-        """Return the figures of docs/reliability.md."""
+        """Return the figures of docs/measurements/reliability.md."""
         seen, found = self.seen, self.found
         finished = sum(made.finished and made.exchange is not None for made in seen.attempts)
         yield f"{len(seen.rollouts)} rollouts, {seen.calls} calls, {len(seen.attempts)} requests"

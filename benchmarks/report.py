@@ -1,9 +1,9 @@
-"""Writes docs/benchmarks.md and its picture from what ``make bench`` measured.
+"""Writes docs/measurements/benchmarks.md and its picture from what ``make bench`` measured.
 
     python -m benchmarks.report [RESULTS.json ...]
 
 Of several files the last one that has a figure tells it; without one the page is written anew
-from docs/benchmarks.json. It measures nothing and knows no number of its own.
+from docs/measurements/benchmarks.json. It measures nothing and knows no number of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.rows import (
     value,
 )
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "measurements"
 DATA, PAGE, PICTURE = (DOCS / f"benchmarks.{kind}" for kind in ("json", "md", "svg"))
 UNKNOWN = "–"
 BUSY_PERCENT = 10
@@ -56,7 +56,7 @@ ratios hold roughly, times and delays do not.**
 _HOW = """## How it was measured
 
 - What is measured runs on one core, with one worker. The provider and the load generator, both
-  in C ([benchmarks/tools](../benchmarks/tools)), share another and are never what is waited for.
+  in C ([benchmarks/tools](../../benchmarks/tools)), share another and are never what is waited for.
 - CPU is the proxy's own time as the kernel counts it (`schedstat`, all threads and children).
   Rounds take turns in random order; what is shown is the median, and comparisons are medians of
   those inside a round.

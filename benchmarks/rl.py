@@ -1,6 +1,6 @@
-"""What masking is worth: the loop of docs/rl.md on clean, masked and fake rewards, and its picture.
+"""What masking is worth: the loop of docs/guides/rl.md on clean, masked and fake rewards.
 
-``python -m benchmarks.rl`` draws docs/rl.svg and prints the table beside it.
+``python -m benchmarks.rl`` draws docs/guides/rl.svg and prints the table beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "guides"
 SEEDS = range(8)
 RUNS: Mapping[str, Mapping[str, Any]] = {
     "no outages": {"outage": 0.0},
@@ -39,9 +39,9 @@ Learned = Mapping[str, Sequence[Sequence[float]]]
 
 
 def shown() -> str:
-    """Return the loop that docs/rl.md shows."""
+    """Return the loop that docs/guides/rl.md shows."""
     found = re.search(r"<!-- toy -->\n```python\n(.*?)```", (DOCS / "rl.md").read_text(), re.DOTALL)
-    assert found is not None, "docs/rl.md shows no loop"
+    assert found is not None, "docs/guides/rl.md shows no loop"
     return found[1]
 
 

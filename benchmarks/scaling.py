@@ -2,8 +2,8 @@
 
     python -m benchmarks.scaling [--workers 1 2 4] [--seconds 4]
 
-Prints the table of docs/scaling.md. CPU time is the kernel's count: on a shared or small machine
-the clock measures others as well.
+Prints the table of docs/measurements/scaling.md. CPU time is the kernel's count: on a
+shared or small machine the clock measures others as well.
 """
 
 from __future__ import annotations

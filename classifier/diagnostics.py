@@ -93,7 +93,7 @@ def _rollouts(count: int) -> str:
     return "1 rollout" if count == 1 else f"{count} rollouts"
 
 
-# What each rule proved, in words for a check line; rules 3 to 9 of docs/judging.md.
+# What each rule proved, in words for a check line; rules 3 to 9 of docs/concepts/judging.md.
 _PROVED = {
     "all_failed": "no model ever answered",
     "main_model_failed": "the model under test never answered",

@@ -28,7 +28,7 @@ ENDED_ON_UNEXPLAINED_REJECTION = "ended_on_unexplained_rejection"
 
 
 class Subcategory(StrEnum):
-    """Why a call failed (docs/judging.md)."""
+    """Why a call failed (docs/concepts/judging.md)."""
 
     AUTH = "auth"
     QUOTA = "quota"

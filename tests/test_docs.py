@@ -48,7 +48,7 @@ def upstreams_table() -> str:
 
 def harness_table() -> str:
     """The measured rows that a newcomer should see, without what they have in common."""
-    page = (README.parent / "docs/integrations-measured.md").read_text("utf-8")
+    page = (README.parent / "docs/measurements/integrations.md").read_text("utf-8")
     _, _, measured = page.partition("<!-- benchflow -->\n")
     rows = measured.partition("\n<!-- /benchflow -->")[0].splitlines()
     shown = [row for row in rows if row.startswith(_SHOWN)]
@@ -129,7 +129,7 @@ def test_every_example_of_judging_is_judged_as_the_page_says() -> None:
 
 def judging_tables() -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each table of the page: the first column's name, and the rows' cells."""
-    text = (README.parent / "docs" / "judging.md").read_text()
+    text = (README.parent / "docs" / "concepts" / "judging.md").read_text()
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         head, _, *rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
         yield head[0], rows
@@ -182,7 +182,7 @@ def test_every_path_that_a_page_names_exists(page: Path) -> None:
 
 def test_every_name_in_the_architecture_page_is_defined_there() -> None:
     """A name in backquotes is defined in the file that follows it in parentheses."""
-    text = (README.parent / "docs" / "architecture.md").read_text()
+    text = (README.parent / "docs" / "development" / "architecture.md").read_text()
     pairs = re.findall(r"`(\w+)`\s+\(`([\w/]+\.py)`\)", text)
     assert len(pairs) > 15
     for name, path in pairs:

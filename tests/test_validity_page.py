@@ -1,4 +1,4 @@
-"""``docs/validity.md`` matches the checks, the situations and what judging finds."""
+"""``docs/concepts/validity.md`` matches the checks, the situations and what judging finds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from classifier.validity.checks import CHECKS
 from tests.situations.table import SITUATIONS
 from tests.test_docs import verdict_on
 
-PAGE = Path(__file__).parent.parent / "docs" / "validity.md"
+PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "validity.md"
 
 
 def tables() -> Iterator[tuple[str, list[list[str]]]]:

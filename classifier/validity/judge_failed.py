@@ -1,9 +1,9 @@
 """The calls of another role failed: the judge that scored the rollout, the user that was played.
 
 A harness that cannot reach its judge mostly scores 0. A role has a small verdict of its own, by
-the rules of ``docs/judging.md``, and its name says what it is for. Where a token is set only the
-runner can use a role; what a judge is given comes from the agent, though, so that a rejected
-request proves no failure.
+the rules of ``docs/concepts/judging.md``, and its name says what it is for. Where a token is set
+only the runner can use a role; what a judge is given comes from the agent, though, so that a
+rejected request proves no failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was measured, as the table of docs/agents-measured.md.
+"""What was measured, as the table of docs/measurements/agents.md.
 
 It measures nothing, and leaves the page's prose as it stands.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tests.agents.measure import ROOT, Measured
 
-PAGE = ROOT / "docs" / "agents-measured.md"
+PAGE = ROOT / "docs" / "measurements" / "agents.md"
 _MARKED = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- /measured -->)", re.DOTALL)
 _HEAD = (
     "| agent | fault | what it did | exit | calls | retries | seconds | hidden | verdict |",

@@ -8,7 +8,7 @@ from benchmarks import readers
 
 
 def test_slow_readers_cost_the_same_however_much_they_leave_unread(tmp_path: Path) -> None:
-    """``python -m benchmarks.readers`` has a thousand; docs/reliability.md has its figures."""
+    """``python -m benchmarks.readers`` has a thousand; figures: measurements/reliability.md."""
     (found,) = readers.run(tmp_path, 20, megabytes=16, seconds=3, waves=1)
     assert found.rise_mb < 60, "of 320 MB"
     assert found.others_s, "others are served meanwhile"

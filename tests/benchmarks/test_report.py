@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its picture: they say what was measured, and that alone."""
+"""docs/measurements/benchmarks.md and its picture: they say what was measured, and that alone."""
 
 from __future__ import annotations
 

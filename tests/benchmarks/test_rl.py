@@ -1,4 +1,4 @@
-"""A policy that learns from masked groups learns what it would without outages; docs/rl.md."""
+"""A policy that learns from masked groups learns what it would without outages: guides/rl.md."""
 
 from __future__ import annotations
 

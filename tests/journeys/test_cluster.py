@@ -200,7 +200,7 @@ def test_nginx_knows_each_name_of_the_control_plane() -> None:
 def test_killed_restarted_and_rolled_under_load_nothing_is_lost_and_no_verdict_is_wrong(
     cluster: Cluster, provider: Provider, tmp_path: Path
 ) -> None:
-    """``python -m benchmarks.cluster`` does so for minutes; docs/reliability.md has its figures."""
+    """``python -m benchmarks.cluster`` does so for minutes: measurements/reliability.md."""
     provider.plays(faults.play)
     pace = faults.Pace(cycles=1, agents=12, down_s=1.0, calm_s=0.5)
     report = faults.run(cluster, provider, pace)

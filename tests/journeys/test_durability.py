@@ -67,7 +67,7 @@ def test_killed_at_random_under_load_it_forgets_nothing(
     services: int,
     on: str | None,
 ) -> None:
-    """``python -m benchmarks.kill`` does so 200 times; docs/reliability.md has its figures."""
+    """``python -m benchmarks.kill`` does so 200 times; figures: measurements/reliability.md."""
     url = on and request.getfixturevalue("postgres_url")
     tally = kill.run(tmp_path, rounds, url=url, workers=workers, services=services)
     assert tally.broken == []

@@ -1,7 +1,7 @@
 """benchflow, MASEval and Harbor from PyPI while their provider fails: as they are, and with us.
 
-Part of `make integrations`, which writes what it measured to docs/integrations-measured.md. With
-CI set, benchflow as it is runs only the cases where it keeps a zero, and the page is compared.
+Part of `make integrations`, which writes what it measured to docs/measurements/integrations.md.
+With CI set, benchflow as it is runs only the cases where it keeps a zero, and the page is compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.journeys.failing import Case, plays
 from tests.journeys.service import ROOT, Service
 from tests.journeys.test_integrations import ENVIRONMENTS
 
-PAGE = ROOT / "docs" / "integrations-measured.md"
+PAGE = ROOT / "docs" / "measurements" / "integrations.md"
 CI = bool(os.environ.get("CI"))
 KEY = "sk-own"
 GONE = "http://127.0.0.1:9"

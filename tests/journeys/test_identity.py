@@ -1,4 +1,4 @@
-"""The snippets of docs/identity.md on real clients, one for two rollouts at once.
+"""The snippets of docs/guides/identity.md on real clients, one for two rollouts at once.
 
 Part of `make integrations`. The service has a token, and refuses what names no rollout.
 """
@@ -18,7 +18,7 @@ from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.service import ROOT, Service
 from tests.journeys.test_integrations import ENVIRONMENTS, KEY, run
 
-PAGE = (ROOT / "docs" / "identity.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "identity.md").read_text()
 TOKEN = "t0ken"
 CALLS = {"a": 3, "b": 5}
 

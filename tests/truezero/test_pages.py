@@ -38,7 +38,7 @@ def test_the_sdks_page_runs(tmp_path: Path) -> None:
             "url": url, "token": None, "run_agent": run_agent, "ask_agent": ask_agent,
             "run_agent_later": run_agent_later, "ask_shared": ask_shared,
         }  # fmt: skip
-        one, loop, shared, batch, later = snippets("sdk.md")
+        one, loop, shared, batch, later = snippets("reference/sdk.md")
         exec(one, known)
         assert known["rollout"].result.rewards == {"reward": 1.0}
         from truezero import Client
@@ -68,7 +68,7 @@ async def test_the_page_on_rl_learns_from_groups_as_they_settle(tmp_path: Path) 
 
     learned: list[tuple[int, list[float | None]]] = []
     known: dict[str, Any] = {}
-    exec(snippets("rl.md")[0], known)
+    exec(snippets("guides/rl.md")[0], known)
     with service(tmp_path) as (url, _provider, _accounts):
         from truezero import AsyncClient
 
@@ -82,7 +82,7 @@ async def test_the_page_on_rl_learns_from_groups_as_they_settle(tmp_path: Path) 
 
 
 def test_the_agents_page_lists_every_agent() -> None:
-    text = (DOCS / "agents.md").read_text()
+    text = (DOCS / "guides" / "agents.md").read_text()
     table = text.split("<!-- agents -->")[1].split("<!-- /agents -->")[0]
     rows = [line.split(" | ") for line in table.strip().splitlines()[2:]]
     listed = [
@@ -95,5 +95,5 @@ def test_the_agents_page_lists_every_agent() -> None:
 def test_the_agents_page_names_every_variable() -> None:
     from truezero.runner.agents import _BASE_URLS
 
-    text = (DOCS / "agents.md").read_text()
+    text = (DOCS / "guides" / "agents.md").read_text()
     assert all(f"`{variable}`" in text for variable in _BASE_URLS)

@@ -1,6 +1,6 @@
-"""What becomes of a call when the wire fails, on either side: the table of docs/reliability.md.
+"""What becomes of a call when the wire fails, on either side.
 
-``python -m tests.proxy.relay.test_wire_faults`` writes that table anew.
+``python -m tests.proxy.relay.test_wire_faults`` writes it into docs/measurements/reliability.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tests.fakes.relaying import relaying
 from tests.proxy.api.test_routes import Service, serving
 
 ROOT = Path(__file__).parents[3]
-DOC = Path(__file__).parent.parent.parent.parent / "docs" / "reliability.md"
+DOC = Path(__file__).parent.parent.parent.parent / "docs" / "measurements" / "reliability.md"
 CHAT = "/v1/chat/completions"
 PLAIN = b'{"model":"gpt-5","messages":[]}'
 STREAM = b'{"model":"gpt-5","stream":true,"stream_options":{"include_usage":true},"messages":[]}'

@@ -355,7 +355,7 @@ def test_every_metric_of_ours_is_on_the_dashboard() -> None:
 
 
 def test_the_documentation_lists_every_metric_and_its_labels() -> None:
-    text = (ROOT / "docs/observability.md").read_text("utf-8")
+    text = (ROOT / "docs/operations/observability.md").read_text("utf-8")
     rows = re.findall(r"^\| `(truezero_\w+)` \| (?:`([a-z_ ]+)`)? ?\|", text, re.MULTILINE)
     listed = {SUFFIXES.sub("", name): set(labels.split()) for name, labels in rows}
     told_of: dict[str, set[str]] = {name: set() for name in NAMES}

@@ -53,5 +53,5 @@ def test_a_copy_is_written_beside_the_path_or_where_it_is_asked_for(folder: Path
 
 
 def test_the_guide_has_a_row_for_each_format() -> None:
-    guide = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "guides" / "audit.md").read_text(encoding="utf-8")
     assert [each.name for each in FORMATS if f"| {each.title} (`{each.name}`) |" not in guide] == []

@@ -181,7 +181,7 @@ def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
 
 
 def test_the_commands_of_the_page_run(folder: Path) -> None:
-    page = (ROOT / "docs" / "data.md").read_text()
+    page = (ROOT / "docs" / "operations" / "data.md").read_text()
     blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
     for line in "".join(blocks).splitlines():
         command, *words = shlex.split(line)
@@ -192,5 +192,5 @@ def test_the_commands_of_the_page_run(folder: Path) -> None:
 
 
 def test_the_page_knows_every_schema() -> None:
-    page = (ROOT / "docs" / "data.md").read_text()
+    page = (ROOT / "docs" / "operations" / "data.md").read_text()
     assert re.findall(r"^\| (\d{4}) \|", page, re.MULTILINE) == EVER

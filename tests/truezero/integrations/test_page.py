@@ -13,8 +13,8 @@ import httpx
 import truezero
 
 ROOT = Path(__file__).parent.parent.parent.parent
-PAGE = (ROOT / "docs" / "integrations.md").read_text()
-IDENTITY = (ROOT / "docs" / "identity.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "integrations.md").read_text()
+IDENTITY = (ROOT / "docs" / "guides" / "identity.md").read_text()
 
 
 def test_the_versions_are_those_that_make_integrations_runs() -> None:

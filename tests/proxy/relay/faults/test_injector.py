@@ -491,7 +491,7 @@ def test_every_kind_is_tested_here() -> None:
 
 
 def test_the_page_on_drills_states_the_statuses() -> None:
-    page = (ROOT / "docs" / "drill.md").read_text("utf-8")
+    page = (ROOT / "docs" / "guides" / "drill.md").read_text("utf-8")
     table = page.partition("<!-- statuses -->\n")[2].partition("<!-- /statuses -->")[0]
     rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
     spoken = ("openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent")
