@@ -44,8 +44,13 @@ class RequestWriter:
             return
         if len(message.body) <= _ONE_WRITE:
             self._transport.write(message.head + message.body)
-        else:
+        elif write_s is None:
             self._transport.writelines((message.head, message.body))
+        else:
+            # Until 3.12.9 and 3.13.2, asyncio's writelines() does not call pause_writing()
+            # (github.com/python/cpython/issues/127655): a timeout would never begin.
+            self._transport.write(message.head)
+            self._transport.write(message.body)
         exchange.sent = True
         if write_s is not None and self._drained is not None:
             await self._interruptibly(exchange, self._drain(write_s))
