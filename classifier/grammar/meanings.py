@@ -467,9 +467,25 @@ MEANINGS: Final = (
     Meaning(
         rank=GENERAL,
         gives=PROVIDER,
+        reason="aborted",
+        subjects=_terms("requests generation engine server"),
+        predicates=_terms("aborted"),
+        on=statuses(400, 408, 409) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=PROVIDER,
+        reason="draining",
+        subjects=_terms("generation engine server"),
+        predicates=_terms("draining"),
+        on=statuses(400, 409, 424) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=PROVIDER,
         reason="loading",
         subjects=_terms("model"),
-        predicates=_terms("loading crashed not_healthy"),
+        predicates=_terms("loading crashed not_healthy draining"),
         on=statuses(400, 424, 429) | NO_STATUS | SERVER,
     ),
     Meaning(

@@ -44,6 +44,11 @@ _CONTENT: Final = (
     "learn.microsoft.com/azure/ai-services/openai/concepts/content-filter;"
     " volcengine.com/docs/82379/1299023; docs.bigmodel.cn/cn/faq/api-code"
 )
+_ENGINES: Final = (
+    "vllm-project/vllm:vllm/engine/async_llm_engine.py;"
+    " vllm-project/vllm#36666 (shutdown); vllm-project/vllm#28037 (pause);"
+    " sgl-project/sglang:python/sglang/srt/managers/tokenizer_manager.py"
+)
 _SERVERS: Final = (
     "RFC 9110 §15.6; vllm-project/vllm:vllm/v1/engine/exceptions.py; ollama/ollama:server/sched.go;"
     " api-docs.deepseek.com/quick_start/error_codes"
@@ -153,7 +158,12 @@ SUBJECTS: Final = (
         words="deployment|deployments|endpoints|inference profile|adapter|channel|渠道|推理接入点",
         source=_MODELS,
     ),
-    Term(id="engine", words="engine|engine core|enginecore", source=_SERVERS),
+    Term(
+        id="engine",
+        words="engine|engine core|enginecore|engine loop|background loop|scheduler",
+        source=_SERVERS + "; " + _ENGINES,
+    ),
+    Term(id="generation", words="generation|decoding", source=_ENGINES),
     Term(id="endpoint", words="endpoint|接入点", source=_MODELS),
     Term(
         id="context",
@@ -425,7 +435,7 @@ PREDICATES: Final = (
     Term(
         id="crashed",
         words="crashed|crash|died|dead|killed|out of memory|oom|encountered|unexpected eof"
-        "|has terminated"
+        "|has terminated|has errored"
         "|exited|panic|stopped|unexpectedly stopped",
         source=_SERVERS,
     ),
@@ -435,6 +445,16 @@ PREDICATES: Final = (
         "|disconnect before"
         "|超时",
         source=_SERVERS,
+    ),
+    Term(
+        id="aborted",
+        words="aborted|abort|aborted by abort req|preempted|evicted",
+        source=_ENGINES,
+    ),
+    Term(
+        id="draining",
+        words="draining|sleeping|asleep|shutting down|restarting|scaling",
+        source=_ENGINES,
     ),
     Term(
         id="loading", words="loading|warming up|starting|initializing|cold start", source=_SERVERS
@@ -487,7 +507,7 @@ PREDICATES: Final = (
     Term(id="none_left", words="left|remaining|remain|included", negated=True, source=_MONEY),
     Term(
         id="not_healthy",
-        words="healthy|ready|reachable|respond|responding",
+        words="healthy|ready|reachable|respond|responding|running",
         negated=True,
         source=_SERVERS,
     ),

@@ -1067,7 +1067,30 @@ SERVERS = (
 
 FRESH = (*MONEY, *WINDOWS, *MODELS, *KEYS, *REQUESTS, *SERVERS)
 
+_VLLM_LOOP = "vllm-project/vllm:vllm/engine/async_llm_engine.py"
+_SGLANG = "sgl-project/sglang:python/sglang/srt/managers/tokenizer_manager.py"
+
+ENGINES = tuple(
+    Fresh(upstream, status, PROVIDER, message, source, type=named, reason=reason)
+    for upstream, status, message, named, reason, source in (
+        # vLLM's streams wrote every exception as a BadRequestError of 400
+        ("vllm", 400, "Background loop has errored already.", "BadRequestError", None, _VLLM_LOOP),
+        ("vllm", 400, "The engine loop is not running, see above", "BadRequestError", None,
+         _VLLM_LOOP),
+        ("vllm", 200, "The generation was aborted", "BadRequestError", "aborted", "vllm#28037"),
+        ("vllm", 400, "The server is shutting down", "BadRequestError", "draining", "vllm#36666"),
+        ("vllm", 503, "The model is scaling, try again later", None, "loading",
+         "vllm:vllm/entrypoints/serve/elastic_ep/middleware.py"),
+        ("sglang", 200, "The request was aborted by one of a higher priority", "BadRequest",
+         "aborted", _SGLANG),
+        ("sglang", 500, "The scheduler died", None, None, _SGLANG),
+        ("llamacpp", 503, "Loading model", "unavailable_error", "loading",
+         "ggml-org/llama.cpp:tools/server/README.md"),
+    )
+)  # fmt: skip
+
 LATER = (
+    *ENGINES,
     Fresh(
         "opencode",
         403,

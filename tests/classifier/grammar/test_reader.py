@@ -67,6 +67,8 @@ def test_an_error_that_no_row_lists_is_understood(sample: Fresh) -> None:
 LOOKALIKES = (
     (400, REJECTED, "Invalid key 'foo' in tools[0].function"),
     (400, REJECTED, "Missing key 'role' in messages[0]"),
+    (400, REJECTED, "Image generation is disabled for this model"),
+    (400, REJECTED, "Field 'abort' is not allowed in the request"),
     (400, REJECTED, "Unexpected token < in JSON at position 0"),
     (400, REJECTED, "Invalid token at line 3 of the grammar"),
     (422, REJECTED, "user must be a string"),
