@@ -2,103 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from secrets import token_hex
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import RedirectResponse, StreamingResponse
-from fastapi.routing import APIRoute
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from proxy.api.auth import SIGN_IN, ControlAuth, session_of
 from proxy.api.routes import Address
 from proxy.api.sessions import COOKIE, LIFE_S
-from proxy.control.batches import BatchService
-from proxy.control.dashboard import WINDOWS_S, Dashboard, PageChange
+from proxy.control.dashboard import WINDOWS_S, PageChange
 from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
-from proxy.routing.errors import Refusal
 from proxy.web import charts, format, forms, render
+from proxy.web.context import Name, Number, PageContext, PageRoute, Text, chosen, problem, redirect
 from truezero import models
 
 _ANY = dict.fromkeys(("batch", "health", "subcategory", "fingerprint", "validity"), "")
 _LIVE = {**render.HEADERS, "x-accel-buffering": "no"}
-
-Number = Annotated[int, Query(ge=1, le=1_000_000)]
-Name = Annotated[str, Path()]
-Text = Annotated[str, Query(max_length=200)]
-
-
-class _PageRoute(APIRoute):
-    """A route whose errors are pages too."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handled(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except Refusal as refusal:
-                return await _problem(refusal.status, refusal.detail)
-            except RequestValidationError:
-                return await _problem(422, "invalid query parameter")
-
-        return handled
-
-
-@dataclass(frozen=True, slots=True)
-class _PageContext:
-    """What every page needs."""
-
-    dashboard: Dashboard
-    batches: BatchService
-    auth: ControlAuth
-    address: Address
-    version: str
-
-    async def page(self, template: str, request: Request, here: str, **values: Any) -> Response:
-        """Render a page with navigation; ``here`` is its entry there.
-
-        It is rendered in a thread: a hundred rows would delay agents' bytes.
-        """
-        session = session_of(request.scope["headers"])
-        return await run_in_thread(
-            render.page,
-            template,
-            here=here,
-            now=self.dashboard.now(),
-            version=self.version,
-            guarded=self.auth.token is not None,
-            form_token=self.auth.sessions.form_token(session),
-            **values,
-        )
-
-    def check_form(self, request: Request, fields: dict[str, str]) -> None:
-        """Check that a form came from a page of this session.
-
-        Raises:
-            Refusal: 403 otherwise.
-        """
-        session = session_of(request.scope["headers"])
-        if not self.auth.sessions.accepts(fields.get("form_token", ""), session):
-            raise Refusal(403, "stale_form", "this form has expired; reload the page")
-
-    async def sign_out(self, session: str) -> None:
-        """End a session in every process."""
-        if self.auth.sessions.holds(session, self.dashboard.now()):
-            name, ends = self.auth.sessions.end(session)
-            await self.dashboard.sign_out(name, ends=ends)
 
 
 def router(
     services: ControlServices, auth: ControlAuth, address: Address, *, version: str
 ) -> APIRouter:
     """Make the routes of every page; ``address`` is the base URL handed to agents."""
-    context = _PageContext(services.dashboard, services.batches, auth, address, version)
-    routes = APIRouter(route_class=_PageRoute, include_in_schema=False)
+    context = PageContext(services, auth, address, version)
+    routes = APIRouter(route_class=PageRoute, include_in_schema=False)
     _batch_pages(routes, context)
     _rollout_pages(routes, context)
     _cause_pages(routes, context)
@@ -108,7 +39,7 @@ def router(
     return routes
 
 
-def _batch_pages(routes: APIRouter, context: _PageContext) -> None:
+def _batch_pages(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/")
     async def batches(request: Request, page: Number = 1) -> Response:
         batches_page = await context.dashboard.batches(page)
@@ -135,7 +66,7 @@ def _batch_pages(routes: APIRouter, context: _PageContext) -> None:
         validity: models.Validity | Literal[""] = "",
         page: Number = 1,
     ) -> Response:
-        filters = _chosen(
+        filters = chosen(
             health=health, subcategory=subcategory, fingerprint=fingerprint, validity=validity
         )
         data = await context.dashboard.batch(batch)
@@ -153,7 +84,7 @@ def _batch_pages(routes: APIRouter, context: _PageContext) -> None:
             chart=timeline and charts.chart(timeline),
             filters={**_ANY, **filters},
             q=q,
-            query=urlencode(_chosen(q=q, **filters)),
+            query=urlencode(chosen(q=q, **filters)),
             live=urlencode({"batch": batch}),
         )
 
@@ -161,11 +92,11 @@ def _batch_pages(routes: APIRouter, context: _PageContext) -> None:
     async def reset(request: Request, batch: Name) -> Response:
         fields = await forms.fields(request)
         context.check_form(request, fields)
-        await context.batches.reset_breaker(batch, lane=fields.get("lane") or None)
-        return _redirect(render.path_of("batches", batch) + "#breakers")
+        await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
+        return redirect(render.path_of("batches", batch) + "#breakers")
 
 
-def _rollout_pages(routes: APIRouter, context: _PageContext) -> None:
+def _rollout_pages(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/ui/rollouts")
     async def rollouts(
         request: Request,
@@ -177,7 +108,7 @@ def _rollout_pages(routes: APIRouter, context: _PageContext) -> None:
         validity: models.Validity | Literal[""] = "",
         page: Number = 1,
     ) -> Response:
-        filters = _chosen(
+        filters = chosen(
             batch=batch,
             health=health,
             subcategory=subcategory,
@@ -192,7 +123,7 @@ def _rollout_pages(routes: APIRouter, context: _PageContext) -> None:
             page=rollouts_page,
             filters={**_ANY, **filters},
             q=q,
-            query=urlencode(_chosen(q=q, **filters)),
+            query=urlencode(chosen(q=q, **filters)),
             live="",
         )
 
@@ -225,7 +156,7 @@ def _rollout_pages(routes: APIRouter, context: _PageContext) -> None:
         )
 
 
-def _cause_pages(routes: APIRouter, context: _PageContext) -> None:
+def _cause_pages(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/ui/fingerprints")
     async def fingerprints(request: Request) -> Response:
         items = await context.dashboard.fingerprints()
@@ -250,7 +181,7 @@ def _cause_pages(routes: APIRouter, context: _PageContext) -> None:
         )
 
 
-def _live(routes: APIRouter, context: _PageContext) -> None:
+def _live(routes: APIRouter, context: PageContext) -> None:
     @routes.get("/ui/live")
     async def live(batch: Text = "", rollout: Text = "") -> StreamingResponse:
         changes = context.dashboard.changes(batch=batch or None, rollout_id=rollout or None)
@@ -264,14 +195,14 @@ async def _as_sse(changes: AsyncIterator[PageChange]) -> AsyncIterator[bytes]:
         yield f"event: {change.kind}\ndata:\n\n".encode() if change.kind else b": alive\n\n"
 
 
-def _sign_in(routes: APIRouter, context: _PageContext) -> None:
+def _sign_in(routes: APIRouter, context: PageContext) -> None:
     @routes.get(SIGN_IN)
     async def form(request: Request, next: str = "/") -> Response:
         signed_in = context.auth.sessions.holds(
             session_of(request.scope["headers"]), context.dashboard.now()
         )
         if context.auth.token is None or signed_in:
-            return _redirect(_own_path(next))
+            return redirect(_own_path(next))
         return await _sign_in_page(next)
 
     @routes.post(SIGN_IN)
@@ -280,7 +211,7 @@ def _sign_in(routes: APIRouter, context: _PageContext) -> None:
         back = fields.get("next", "/")
         if not context.auth.opens(fields.get("token", "").strip().encode()):
             return await _sign_in_page(back, status=403, wrong=True)
-        response = _redirect(_own_path(back))
+        response = redirect(_own_path(back))
         _set_session(
             response, context.auth.sessions.issue(context.dashboard.now(), token_hex(8)), request
         )
@@ -290,7 +221,7 @@ def _sign_in(routes: APIRouter, context: _PageContext) -> None:
     async def sign_out(request: Request) -> Response:
         context.check_form(request, await forms.fields(request))
         await context.sign_out(session_of(request.scope["headers"]))
-        response = _redirect(SIGN_IN)
+        response = redirect(SIGN_IN)
         response.delete_cookie(COOKIE.decode(), path="/", httponly=True, samesite="strict")
         return response
 
@@ -323,26 +254,14 @@ def _rest(routes: APIRouter) -> None:
     @routes.get("/ui/static/{name}")
     async def static(name: Name) -> Response:
         file = render.static(name)
-        return file if file is not None else await _problem(404, "no such file")
+        return file if file is not None else await problem(404, "no such file")
 
     @routes.get("/ui/{rest:path}")
     async def nothing(rest: Name) -> Response:
-        return await _problem(404, "no such page")
-
-
-async def _problem(status: int, detail: str) -> Response:
-    return await run_in_thread(render.page, "problem.html", status, code=status, detail=detail)
-
-
-def _redirect(path: str) -> RedirectResponse:
-    return RedirectResponse(path, 303, headers=dict(render.HEADERS))
+        return await problem(404, "no such page")
 
 
 def _own_path(path: str) -> str:
     """Return where to go after signing in: a path of ours, never another origin."""
     inside = path.startswith("/") and not path.startswith(("//", "/\\"))
     return path if inside and path.isprintable() else "/"
-
-
-def _chosen(**values: str) -> dict[str, str]:
-    return {name: value for name, value in values.items() if value}

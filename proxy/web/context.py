@@ -1,0 +1,105 @@
+"""What every page needs: its context, errors as pages, and types of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import RedirectResponse
+from fastapi.routing import APIRoute
+
+from proxy.api.auth import ControlAuth, session_of
+from proxy.api.routes import Address
+from proxy.control.dashboard import Dashboard
+from proxy.control.services import ControlServices
+from proxy.control.threads import run_in_thread
+from proxy.routing.errors import Refusal
+from proxy.web import render
+
+Number = Annotated[int, Query(ge=1, le=1_000_000)]
+Name = Annotated[str, Path()]
+Text = Annotated[str, Query(max_length=200)]
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages too."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the route's handler, with errors rendered."""
+        handle = super().get_route_handler()
+
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except Refusal as refusal:
+                return await problem(refusal.status, refusal.detail)
+            except RequestValidationError:
+                return await problem(422, "invalid query parameter")
+
+        return handled
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    """What every page needs; ``address`` is the base URL handed to agents."""
+
+    services: ControlServices
+    auth: ControlAuth
+    address: Address
+    version: str
+
+    @property
+    def dashboard(self) -> Dashboard:
+        """The data of pages."""
+        return self.services.dashboard
+
+    async def page(self, template: str, request: Request, here: str, **values: Any) -> Response:
+        """Render a page with navigation; ``here`` is its entry there.
+
+        It is rendered in a thread: a hundred rows would delay agents' bytes.
+        """
+        session = session_of(request.scope["headers"])
+        return await run_in_thread(
+            render.page,
+            template,
+            here=here,
+            now=self.dashboard.now(),
+            version=self.version,
+            guarded=self.auth.token is not None,
+            form_token=self.auth.sessions.form_token(session),
+            **values,
+        )
+
+    def check_form(self, request: Request, fields: dict[str, str]) -> None:
+        """Check that a form came from a page of this session.
+
+        Raises:
+            Refusal: 403 otherwise.
+        """
+        session = session_of(request.scope["headers"])
+        if not self.auth.sessions.accepts(fields.get("form_token", ""), session):
+            raise Refusal(403, "stale_form", "this form has expired; reload the page")
+
+    async def sign_out(self, session: str) -> None:
+        """End a session in every process."""
+        if self.auth.sessions.holds(session, self.dashboard.now()):
+            name, ends = self.auth.sessions.end(session)
+            await self.dashboard.sign_out(name, ends=ends)
+
+
+async def problem(status: int, detail: str) -> Response:
+    """Render a page that says what is wrong."""
+    return await run_in_thread(render.page, "problem.html", status, code=status, detail=detail)
+
+
+def redirect(path: str) -> RedirectResponse:
+    """Send a browser to a path of ours, by GET."""
+    return RedirectResponse(path, 303, headers=dict(render.HEADERS))
+
+
+def chosen(**values: str) -> dict[str, str]:
+    """Return the filters that were set."""
+    return {name: value for name, value in values.items() if value}
