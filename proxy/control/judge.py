@@ -224,6 +224,7 @@ class Judge:
             **_stands_on(rollout, verdict, self._prices),
             "price_table": None if verdict.cost_usd is None else self._prices.version,
             "given_at": now,
+            "began_at": rollout.began_at,
             "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
             "verdict": _in_order(verdict_codec.encode_verdict(verdict)),
             "result": _in_order(verdict_codec.encode_result(record)) if reported else None,

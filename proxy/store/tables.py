@@ -29,6 +29,26 @@ def _text(longest: int) -> TypeEngine[str]:
     return String(longest).with_variant(Text, "postgresql")
 
 
+def _listed_by(
+    column: str, *, known: str | None = None, in_batch: str | None = None
+) -> list[Index]:
+    """Declare what verdicts are listed by, across batches and within one, oldest first.
+
+    Arguments:
+        known: the condition of partial indexes; on PostgreSQL their migration says it.
+        in_batch: that of the index within a batch, where the other one is whole.
+    """
+    order, places = (column, "began_at", "rollout_id"), (("", known), ("batch_", in_batch or known))
+    return [
+        Index(
+            f"verdicts_{within}{column}",
+            *(("batch", *order) if within else order),
+            sqlite_where=None if condition is None else text(condition),
+        )
+        for within, condition in places
+    ]
+
+
 # The deployment's salt of key digests, the secret behind minted keys, and sessions that were
 # signed out before they expired.
 server = Table(
@@ -68,7 +88,7 @@ rollouts = Table(
     Column("repeats", Integer),  # how many samples of its task its batch is to have
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
-    Index("rollouts_group", "batch", "task"),
+    Index("rollouts_group", "batch", "task", "created_at", "id"),
     Index("rollouts_created", "created_at", "id"),
     # As partial on PostgreSQL, by its migration: to say so here would load its dialect (15 ms).
     Index("rollouts_drilled", "id", sqlite_where=text("fault IS NOT NULL")),
@@ -216,8 +236,13 @@ verdicts = Table(
     Column("tokens_known_calls", _COUNT),  # of them, with counts
     Column("cost_known_calls", _COUNT),  # of them, in the cost
     Column("servings", Text),  # JSON, what was asked for and what answered, each way once
-    Index("verdicts_batch", "batch", "health"),
-    Index("verdicts_fingerprint", "fingerprint"),
+    Column("began_at", Float),  # its rollout's `created_at`: no index spans two tables
+    *_listed_by("health"),
+    *_listed_by("subcategory", known="subcategory IS NOT NULL"),
+    *_listed_by("fingerprint", in_batch="fingerprint IS NOT NULL"),
+    *_listed_by("reward", known="reward IS NOT NULL"),
+    *_listed_by("total_tokens", known="total_tokens IS NOT NULL"),
+    *_listed_by("cost_usd", known="cost_usd IS NOT NULL"),
 )
 
 breakers = Table(

@@ -53,7 +53,14 @@ def _rollout(database: Database, name: str, number: int, calls: int) -> None:
             name, as_json({"status": "success", "rewards": {"reward": 0.1}}), now=9.9
         )
     if number % 4 < 3:
-        database.verdicts.store(_verdict(name, number, calls), _opened if number % 4 else None)
+        verdict = _verdict(name, number, calls) | {"began_at": _began_at(database, name)}
+        database.verdicts.store(verdict, _opened if number % 4 else None)
+
+
+def _began_at(database: Database, name: str) -> float:
+    row = database.rollouts.row(name)
+    assert row is not None
+    return float(row["created_at"])
 
 
 def _call(rollout: str, number: int, at: int) -> Exchange:

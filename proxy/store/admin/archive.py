@@ -18,6 +18,7 @@ from sqlalchemy import (
     Connection,
     Select,
     select,
+    update,
 )
 
 from proxy.store import migrations
@@ -30,6 +31,7 @@ from proxy.store.tables import (
     exchanges,
     open_calls,
     rollouts,
+    verdicts,
 )
 
 _CONFLICTS_KEPT = 10  # further ones are counted
@@ -199,7 +201,15 @@ def _add(connection: Connection, chunk: Sequence[Group], result: ImportResult) -
     ]
     for name, noun in NOUNS.items():
         rows.insert(connection, noun.table, [row for kind, row in new if kind == name])
+    _fill_in(connection, [row[_OWNER_AT[name]] for name, row in new if name == "verdict"])
     result.added.update(name for name, _ in new)
+
+
+def _fill_in(connection: Connection, judged: Sequence[str]) -> None:
+    """Say of verdicts when their rollouts began; archives of before schema 0010 do not."""
+    began = select(rollouts.c.created_at).where(rollouts.c.id == verdicts.c.rollout_id)
+    unsaid = verdicts.c.rollout_id.in_(judged), verdicts.c.began_at.is_(None)
+    connection.execute(update(verdicts).where(*unsaid).values(began_at=began.scalar_subquery()))
 
 
 def _new_rollouts(

@@ -150,4 +150,4 @@ def test_a_task_of_a_batch_is_found_by_the_index(database: Database) -> None:
         said = str(wanted.compile(compile_kwargs={"literal_binds": True}))
         with database._connections.reading() as connection:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}").all()
-        assert "USING INDEX rollouts_group" in str(plan)
+        assert "INDEX rollouts_group (batch=? AND task=?)" in str(plan)

@@ -239,6 +239,16 @@ def test_a_verdict_that_was_given_since_stays(full: str, tmp_path: Path) -> None
     assert {row[15] for row in contents(str(other))["verdicts"]} == {9.0}
 
 
+def test_a_verdict_of_an_earlier_archive_learns_when_its_rollout_began(
+    full: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.db"
+    kept = contents(full)["verdicts"]
+    run(Path(full), "UPDATE verdicts SET began_at = NULL")
+    imported(str(other), exported(full))
+    assert contents(str(other))["verdicts"] == kept
+
+
 def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path) -> None:
     other = tmp_path / "many.db"
     whole = exported(full)

@@ -134,6 +134,16 @@ def test_an_old_database_is_read_and_written_on(old: Path) -> None:
         assert jsonl.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
 
 
+def test_an_old_verdict_learns_when_its_rollout_began(old: Path) -> None:
+    Database(str(old)).prepare()
+    known = "SELECT rollout_id, began_at FROM verdicts"
+    told = "SELECT id, created_at FROM rollouts WHERE id IN (SELECT rollout_id FROM verdicts)"
+    with closing(sqlite3.connect(old)) as raw:
+        rows = raw.execute(known).fetchall()
+        assert sorted(rows) == sorted(raw.execute(told))
+    assert len(rows) > 3
+
+
 @pytest.mark.parametrize("schema", [None, *EVER[:-1]])
 def test_an_upgrade_that_fails_leaves_the_database_as_it_was(
     tmp_path: Path, schema: str | None, monkeypatch: pytest.MonkeyPatch
