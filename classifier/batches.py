@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from classifier.diagnostics import Diagnostic, kinds
 from classifier.exclusion import Comparison, Exclusion, Repeat, exclusion
 from classifier.fingerprints import Lane
+from classifier.intervals import Interval, score_interval
+from classifier.pass_at import PassAt, Tried, pass_at
 from classifier.results import Result
 from classifier.totals import sum_known
 from classifier.validity.across import BatchFinding
@@ -106,7 +108,8 @@ class Scores:
     out; ``score_worst`` and ``score_best`` count it 0 and 1. ``score_first`` looks at
     first attempts only, ``score_retried`` at slots that a later attempt fills.
     ``retried_after_score`` are slots that were retried although they had a score. A
-    score over no slots is None.
+    score over no slots is None. ``score_ci`` is the 95 % interval of ``score_effective`` over
+    tasks, ``pass_at`` the chance that one of k repeats of a task passes.
     """
 
     total: int
@@ -121,6 +124,8 @@ class Scores:
     score_retried: float | None
     retried: int
     retried_after_score: tuple[str, ...] = ()
+    score_ci: Interval | None = None
+    pass_at: tuple[PassAt, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +260,8 @@ def scores(batch: Sequence[Slot]) -> Scores:
     scoreable = sum(slot.counted.scoreable == "yes" for slot in batch)
     retried = [slot for slot in batch if len(slot.attempts) > 1]
     filled = [slot.counted for slot in retried if slot.counted is not slot.attempts[0]]
+    tasks = by_task(batch)
+    tried = [Tried(tuple(_known(slot.counted.score for slot in each)), len(each)) for each in tasks]
     return Scores(
         total=total,
         scoreable=scoreable,
@@ -268,7 +275,19 @@ def scores(batch: Sequence[Slot]) -> Scores:
         score_retried=_mean(_known(entry.score for entry in filled)),
         retried=len(retried),
         retried_after_score=tuple(slot.name for slot in retried if _scored_before(slot)),
+        score_ci=score_interval(task.rewards for task in tried),
+        pass_at=pass_at(tried),
     )
+
+
+def by_task(batch: Sequence[Slot]) -> list[list[Slot]]:
+    """Group slots by task, the oldest first; one without a task is alone."""
+    tasks: dict[tuple[bool, str], list[Slot]] = {}
+    for slot in batch:
+        task = slot.counted.task
+        key = (False, slot.name) if task is None else (True, task)
+        tasks.setdefault(key, []).append(slot)
+    return list(tasks.values())
 
 
 def _scored_before(slot: Slot) -> bool:

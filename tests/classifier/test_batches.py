@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from classifier import Policy, judge, result
 from classifier.batches import Entry, Scores, check, reward_of, scores, slots, summarize
+from classifier.intervals import wilson
 from tests.builders import rollout
 
 
@@ -51,6 +52,21 @@ def test_points_given_to_a_rollout_that_reached_no_model_do_not_count() -> None:
 def test_what_nobody_can_tell_is_left_out(text: str) -> None:
     told = scored(record("200", 1.0), record(text, 1.0))
     assert (told.scoreable, told.score_effective, told.score_worst) == (1, 1.0, 0.5)
+
+
+def test_a_score_has_an_interval_over_tasks_and_a_chance_that_a_repeat_passes() -> None:
+    told = scored(*[
+        record("200" if measured else "503", 1.0, id=f"{task}.{repeat}", task=task, repeat=repeat)
+        for task, repeats in (("s", (True, True)), ("t", (True, False)), ("u", (False, False)))
+        for repeat, measured in enumerate(repeats)
+    ])  # fmt: skip
+    assert told.score_ci == wilson(1.0, 2), "the two tasks that were measured"
+    first, second = told.pass_at or ()
+    assert (first.k, first.estimate, first.tasks, first.of) == (1, 1.0, 2, 3)
+    assert (second.k, second.estimate, second.tasks, second.of) == (2, 1.0, 1, 3)
+    alone = scored(record("200", 1.0), record("200", 0.0))
+    assert alone.score_ci == wilson(0.5, 2), "each rollout without a task stands for itself"
+    assert alone.pass_at is None
 
 
 def test_a_healthy_rollout_without_a_reward_is_covered_but_not_scored() -> None:

@@ -11,6 +11,7 @@ from truezero.models.batches import (
     Check,
     Fingerprint,
     Fingerprints,
+    PassAt,
     RetryItem,
 )
 from truezero.models.groups import AdvantageMethod, Group, GroupPage
@@ -83,6 +84,7 @@ __all__ = [
     "Level",
     "Ordinal",
     "OutcomeRequest",
+    "PassAt",
     "Problem",
     "Ready",
     "Result",

@@ -35,6 +35,17 @@ class Exclusions(BaseModel):
     )
 
 
+class PassAt(BaseModel):
+    """The chance that at least one of `k` repeats of a task passes, by the unbiased estimator."""
+
+    k: int
+    estimate: float | None = Field(
+        description="mean over the tasks with at least `k` measured repeats; null without any"
+    )
+    tasks: int = Field(description="tasks with at least `k` measured repeats")
+    of: int = Field(description="tasks with at least `k` repeats, measured or not")
+
+
 class BatchSummary(Exclusions):
     """A batch: counts of rollouts, every attempt included, and scores over its slots.
 
@@ -83,6 +94,16 @@ class BatchSummary(Exclusions):
     coverage: float | None
     score_all: float | None
     score_effective: float | None
+    score_ci: tuple[float, float] | None = Field(
+        default=None,
+        description="95 % interval of `score_effective`, over tasks: Wilson's where rewards are "
+        "0 or 1, else Student's t; null where nothing tells the spread",
+    )
+    pass_at: list[PassAt] | None = Field(
+        default=None,
+        description="for 1, 2, 4, … repeats and the most that a task has; null without repeats, "
+        "or where rewards are not 0 or 1",
+    )
     score_worst: float | None
     score_best: float | None
     score_first: float | None = Field(description="first attempts only")

@@ -6,12 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from classifier.batches import Entry, Scores, Slot, scores, slots
+from classifier.batches import Entry, Scores, scores, slots
 from classifier.codec import Json
 from classifier.verdict_codec import encode_verdict
 from classifier.verdicts import Health
 from truezero.printable import visible
-from truezero.runner.audit.interval import interval
 from truezero.runner.audit.judge import Audited
 
 # Counts of a verdict that are unknown where the files keep no calls.
@@ -45,7 +44,6 @@ class AuditReport:
     runs: tuple[Audited, ...]
     scores: Scores
     score_reported: float | None
-    score_interval: tuple[float, float] | None
     bounded: bool  # rewards lie between 0 and 1, so that what is missing has bounds
     rerun: dict[str, list[Audited]]
     written: str | None = None
@@ -80,7 +78,6 @@ def report(
         runs=tuple(runs),
         scores=scores(batch),
         score_reported=sum(rewards) / len(rewards) if rewards else None,
-        score_interval=interval(_by_task(batch, by_id)),
         bounded=bool(rewards) and all(0 <= reward <= 1 for reward in rewards),
         rerun=_rerun(counted),
         written=written,
@@ -105,14 +102,6 @@ def _entry(run: Audited) -> Entry:
         total_tokens=verdict.total_tokens,
         cost_usd=None,
     )
-
-
-def _by_task(batch: Sequence[Slot], runs: dict[str, Audited]) -> dict[str, list[float]]:
-    rewards: dict[str, list[float]] = defaultdict(list)
-    for slot in batch:
-        if slot.counted.score is not None:
-            rewards[runs[slot.counted.rollout_id].task].append(slot.counted.score)
-    return rewards
 
 
 def _rerun(counted: Sequence[Audited]) -> dict[str, list[Audited]]:
@@ -153,7 +142,7 @@ def as_json(found: AuditReport) -> Json:
         "coverage": score.coverage,
         "score_reported": found.score_reported,
         "score_effective": score.score_effective,
-        "score_ci": found.score_interval,
+        "score_ci": score.score_ci,
         "score_worst": score.score_worst if found.bounded else None,
         "score_best": score.score_best if found.bounded else None,
         "health": _tally(run.verdict.health.value for run in found.runs),
@@ -225,11 +214,11 @@ def _score_lines(found: AuditReport) -> Iterator[str]:
     if score.score_effective is None:
         yield f"corrected: unknown, none of {_runs(score.total)} is known to have reached a model"
         return
-    low, high = found.score_interval or (score.score_effective, score.score_effective)
-    yield (
-        f"corrected: {score.score_effective:.3f} over {score.scored} of {_runs(score.total)} "
-        f"(95 % interval {low:.3f} to {high:.3f})"
-    )
+    interval = ""
+    if score.score_ci is not None:
+        interval = " (95 % interval {:.3f} to {:.3f})".format(*score.score_ci)
+    measured = f"{score.scored} of {_runs(score.total)}"
+    yield f"corrected: {score.score_effective:.3f} over {measured}{interval}"
     if found.bounded and score.scored < score.total:
         yield f"bounds over all runs: {score.score_worst:.3f} to {score.score_best:.3f}"
 
