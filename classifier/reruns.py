@@ -1,0 +1,219 @@
+"""What a batch has to run again: now, once something is fixed, or not at all before a look.
+
+Only the attempt that counts for a repeat is listed: one that a later attempt superseded never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from classifier.batches import Entry, Slot, slots
+from classifier.policy import EVIDENCE, Policy
+from classifier.retries import repetitions
+from classifier.verdicts import Health, Subcategory
+
+
+class Rerun(StrEnum):
+    """What is to be done about a repeat without a measurement."""
+
+    TRANSIENT = "transient"  # run it again now
+    FIX_FIRST = "fix_first"  # it would fail again until someone fixed its cause
+    SKIPPED = "skipped"  # an open breaker did not admit it
+    UNDECIDED = "undecided"  # evidence is missing
+    UNMEASURED = "unmeasured"  # the provider did not fail, and there is no score
+
+
+# What to fix, by the cause of a failure; the sentence starts where a cause's name ends.
+FIXES: Mapping[str, str] = {
+    Subcategory.AUTH: "replace the API key, or give it access to the model",
+    Subcategory.QUOTA: "add credit to the account, or raise its quota",
+    Subcategory.MODEL_NOT_FOUND: "give the account access to the model, or correct its name",
+    Subcategory.REJECTED_REQUEST: "change the request: the provider rejects it as invalid",
+    Subcategory.RATE_LIMIT: "lower the concurrency, or raise the account's rate limit",
+    Subcategory.PROVIDER_ERROR: "the same failure came again and again: ask the provider",
+}
+_LOOK = {
+    "zero_signal": "no call came through the proxy: check the agent's base URL",
+    "empty_answers": "every answer was empty: look at the calls",
+    "never_answered": "the agent left before an answer: raise its timeout, or ask the provider",
+    "unexplained_rejections": "look at the last calls: they were rejected without a reason",
+}
+_NOT_MEASURED = {
+    "not_judged": "no model was called: see the runner's own error",
+    "no_reward": "the agent finished and no reward was reported: score it, do not run it again",
+    "not_known": "no model is known to have answered: look at the calls",
+    "never_started": "registered as repeats of the task and never started",
+    "max_steps": "the agent ran out of steps, and the batch's policy leaves that out",
+}
+_SPOILT = "the model was reached, and what came was not what was to be measured"
+_SKIPPED = "fix the cause and reset the breaker, then register again"
+_UNDECIDED = "the record has gaps: look at the service's log, then run it again"
+
+
+class Attempt(NamedTuple):
+    """One attempt, with what its verdict says beside its entry.
+
+    ``entry.health`` is None where it was not judged yet. ``skipped`` says why it was not
+    admitted, ``wanted`` how many repeats of its task were registered for, ``warnings`` are the
+    verdict's, ``excluded_by`` for what the policy leaves its score out.
+    """
+
+    entry: Entry
+    transient: bool | None = None
+    cause: str | None = None
+    rule: str | None = None
+    after_s: float | None = None
+    skipped: str | None = None
+    wanted: int | None = None
+    warnings: tuple[str, ...] = ()
+    excluded_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunItem:
+    """One repeat of a task to run again.
+
+    ``rollout_id`` is its last attempt, None of one that was never started; ``attempt`` is the
+    number that the next one has. ``after_s``: not before so many seconds.
+    """
+
+    task: str | None
+    repeat: int | None
+    rollout_id: str | None
+    attempt: int
+    after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunGroup:
+    """What has one cause; ``fix`` says what to do first, None where nothing is to be done."""
+
+    cause: str
+    fix: str | None
+    items: tuple[RerunItem, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reruns:
+    """Everything without a score in a batch, by what is to be done and then by cause.
+
+    ``running`` repeats are under way. The largest group of a kind comes first.
+    """
+
+    running: int
+    kinds: Mapping[Rerun, tuple[RerunGroup, ...]]
+
+    def items(self, kind: Rerun) -> list[RerunItem]:
+        """Return all items of a kind."""
+        return [item for group in self.kinds[kind] for item in group.items]
+
+
+def reruns(attempts: Iterable[Attempt], policy: Policy = EVIDENCE) -> Reruns:
+    """Sort what is not measured of these attempts, given the oldest first."""
+    by_id = {attempt.entry.rollout_id: attempt for attempt in attempts}
+    batch = slots(attempt.entry for attempt in by_id.values())
+    found: dict[Rerun, dict[tuple[str, str | None], list[RerunItem]]] = {kind: {} for kind in Rerun}
+    running = 0
+    for slot in batch:
+        if slot.counted.score is not None:
+            continue
+        tried = [by_id[entry.rollout_id] for entry in slot.attempts]
+        judged = _judged(tried, policy)
+        if judged is None:
+            running += 1
+        else:
+            kind, cause, fix = judged
+            found[kind].setdefault((cause, fix), []).append(_item(slot, tried[-1]))
+    never = tuple(_never_started(batch, by_id))
+    if never:
+        found[Rerun.UNMEASURED]["never_started", _NOT_MEASURED["never_started"]] = list(never)
+    return Reruns(running=running, kinds={kind: _groups(each) for kind, each in found.items()})
+
+
+def _groups(
+    found: Mapping[tuple[str, str | None], Sequence[RerunItem]],
+) -> tuple[RerunGroup, ...]:
+    groups = (
+        RerunGroup(cause=cause, fix=fix, items=tuple(items))
+        for (cause, fix), items in found.items()
+    )
+    return tuple(sorted(groups, key=lambda group: (-len(group.items), group.cause)))
+
+
+def _item(slot: Slot, last: Attempt) -> RerunItem:
+    numbers = [entry.attempt or 0 for entry in slot.attempts]
+    return RerunItem(
+        task=slot.counted.task,
+        repeat=slot.counted.repeat,
+        rollout_id=slot.counted.rollout_id,
+        # A rollout that was not admitted made no attempt: it is registered again as it is.
+        attempt=max(numbers) + (last.skipped is None),
+        after_s=last.after_s,
+    )
+
+
+def _judged(tried: Sequence[Attempt], policy: Policy) -> tuple[Rerun, str, str | None] | None:
+    """Return kind, cause and fix of a slot's last attempt; None while it runs."""
+    last = tried[-1]
+    entry = last.entry
+    if last.skipped is not None:
+        return Rerun.SKIPPED, _opened_by(last.skipped), _SKIPPED
+    if entry.health is None or entry.provisional:
+        return None
+    match Health(entry.health):
+        case Health.API_ERROR:
+            return _failed(tried, policy)
+        case Health.SUSPECTED_API_ERROR:
+            rule = last.rule or ""
+            return Rerun.FIX_FIRST, entry.fingerprint or rule, _LOOK.get(rule, "look at the calls")
+        case Health.UNDECIDED:
+            missing = (name for name in last.warnings if name.startswith("calls_"))
+            return Rerun.UNDECIDED, next(missing, "no_call_seen"), _UNDECIDED
+        case Health.NOT_JUDGED:
+            return Rerun.UNMEASURED, "not_judged", _NOT_MEASURED["not_judged"]
+        case Health.HEALTHY:
+            return _left_out(last)
+
+
+def _failed(tried: Sequence[Attempt], policy: Policy) -> tuple[Rerun, str, str | None]:
+    last = tried[-1]
+    entry = last.entry
+    cause = entry.fingerprint or entry.subcategory or entry.health or ""
+    earlier = [attempt.cause for attempt in tried[:-1] if attempt.cause is not None]
+    deterministic = 0 < policy.repetition <= repetitions(last.cause, earlier)
+    if last.transient and not deterministic:
+        return Rerun.TRANSIENT, cause, None
+    fix = FIXES.get(entry.subcategory or "", "look at the calls")
+    return Rerun.FIX_FIRST, f"{cause} on {entry.lane}" if entry.lane else cause, fix
+
+
+def _left_out(last: Attempt) -> tuple[Rerun, str, str | None]:
+    """Return why a rollout that reached its model has no score."""
+    if last.entry.scoreable == "unknown":
+        return Rerun.UNMEASURED, "not_known", _NOT_MEASURED["not_known"]
+    if last.entry.scoreable == "yes":
+        return Rerun.UNMEASURED, "no_reward", _NOT_MEASURED["no_reward"]
+    cause = next(iter(last.excluded_by), "not_known")
+    return Rerun.UNMEASURED, cause, _NOT_MEASURED.get(cause, _SPOILT)
+
+
+def _opened_by(skipped: str) -> str:
+    """Return the fingerprint that opened a breaker, of why a rollout was not admitted."""
+    return skipped.partition(" open on ")[2].partition(" ")[0] or "breaker"
+
+
+def _never_started(batch: Sequence[Slot], by_id: Mapping[str, Attempt]) -> Iterable[RerunItem]:
+    """Yield the repeats that a task was registered to have and does not."""
+    wanted: dict[str, int] = {}
+    seen: dict[str, set[int]] = {}
+    for attempt in by_id.values():
+        task, repeat = attempt.entry.task, attempt.entry.repeat
+        if task is not None and attempt.wanted is not None and repeat is not None:
+            wanted[task] = max(wanted.get(task, 0), attempt.wanted)
+            seen.setdefault(task, set()).add(repeat)
+    for task, count in wanted.items():
+        for repeat in sorted(set(range(count)) - seen[task]):
+            yield RerunItem(task=task, repeat=repeat, rollout_id=None, attempt=0)

@@ -1,0 +1,133 @@
+"""What is to be run again: by what is to be done about it, and never what was superseded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from classifier import judge, result
+from classifier.batches import Entry
+from classifier.policy import Policy
+from classifier.reruns import FIXES, Attempt, Rerun, RerunItem, Reruns, reruns
+from classifier.retries import with_advice
+from classifier.verdicts import Subcategory
+from tests.builders import rollout
+
+SKIPPED = "skipped: breaker open on auth:401 after 5 rollouts in a row"
+
+
+def attempt(calls: str, *, task: str | None = "t", **said: Any) -> Attempt:
+    """One attempt: `calls` as `tests.builders.rollout` writes them."""
+    told = {name: said.pop(name) for name in ("wanted", "skipped") if name in said}
+    policy = said.pop("policy", Policy())
+    name = f"{task}.{said.get('repeat')}.{said.get('attempt', 0)}"
+    seen = rollout(calls, id=name, task=task, **said)
+    verdict = with_advice(judge(seen, policy=policy), seen, policy)
+    made = Entry.of(result(seen, verdict))
+    lane = verdict.lane if verdict.health.unhealthy else None
+    return Attempt(
+        entry=made._replace(health=None) if verdict.provisional else made._replace(lane=lane),
+        transient=verdict.transient,
+        cause=verdict.cause,
+        rule=verdict.rule,
+        after_s=verdict.retry.after_s,
+        warnings=verdict.warnings,
+        excluded_by=verdict.excluded_by,
+        **told,
+    )
+
+
+def only(found: Reruns) -> tuple[Rerun, str, RerunItem]:
+    """The one thing that is to be run again."""
+    ((kind, group),) = [(kind, group) for kind in Rerun for group in found.kinds[kind]]
+    (item,) = group.items
+    return kind, group.cause, item
+
+
+@pytest.mark.parametrize(
+    ("calls", "said", "kind", "cause"),
+    [
+        ("503*3", {}, Rerun.TRANSIENT, "provider_error:503"),
+        ("401*2", {}, Rerun.FIX_FIRST, "auth:401 on openai/gpt-5/key-3f9a"),
+        ("", {}, Rerun.FIX_FIRST, "suspected:zero_signal"),
+        ("200 lost", {}, Rerun.UNDECIDED, "calls_lost"),
+        ("200", {"rewards": None}, Rerun.UNMEASURED, "no_reward"),
+        ("", {"status": "setup_failed", "prompts_executed": 0, "rewards": None},
+         Rerun.UNMEASURED, "not_judged"),
+        ("200*9", {"termination_reason": "max_steps", "policy": Policy(max_steps="exclude")},
+         Rerun.UNMEASURED, "max_steps"),
+        ("", {"skipped": SKIPPED, "running": True}, Rerun.SKIPPED, "auth:401"),
+    ],
+)  # fmt: skip
+def test_it_is_sorted_by_what_is_to_be_done(
+    calls: str, said: dict[str, Any], kind: Rerun, cause: str
+) -> None:
+    found = only(reruns([attempt(calls, **said)]))
+    assert found[:2] == (kind, cause)
+    assert found[2].rollout_id == "t.None.0"
+
+
+def test_what_was_measured_is_in_none() -> None:
+    found = reruns([attempt("200"), attempt("503 200", task="u", rewards={"reward": 1.0})])
+    assert (found.running, [kind for kind in Rerun if found.kinds[kind]]) == (0, [])
+
+
+def test_what_runs_is_counted_and_in_none() -> None:
+    found = reruns([attempt("503", running=True)])
+    assert (found.running, [kind for kind in Rerun if found.kinds[kind]]) == (1, [])
+
+
+def test_an_attempt_that_a_later_one_superseded_is_in_none() -> None:
+    tried = [attempt("503*2", repeat=0), attempt("401", repeat=0, attempt=1)]
+    kind, cause, item = only(reruns(tried))
+    assert (kind, item.rollout_id, item.attempt) == (Rerun.FIX_FIRST, "t.0.1", 2)
+    assert cause.startswith("auth:401")
+    scored = attempt("200", repeat=0, attempt=2, rewards={"reward": 1.0})
+    assert all(not reruns([*tried, scored]).kinds[kind] for kind in Rerun)
+    under_way = attempt("503", repeat=0, attempt=2, running=True)
+    assert reruns([*tried, under_way]).running == 1
+    assert all(not reruns([*tried, under_way]).kinds[kind] for kind in Rerun)
+
+
+def test_a_cause_that_stays_the_same_is_to_be_fixed_first() -> None:
+    tried = [attempt("503*2", repeat=0, attempt=n) for n in range(3)]
+    assert only(reruns(tried[:2]))[0] is Rerun.TRANSIENT
+    kind, cause, _ = only(reruns(tried))
+    assert (kind, cause) == (Rerun.FIX_FIRST, "provider_error:503 on openai/gpt-5/key-3f9a")
+    assert only(reruns(tried, Policy(repetition=0)))[0] is Rerun.TRANSIENT
+
+
+def test_a_rollout_that_was_not_admitted_is_registered_again_as_it_is() -> None:
+    tried = [
+        attempt("503", repeat=0),
+        attempt("", repeat=0, attempt=1, skipped=SKIPPED, running=True),
+    ]
+    kind, _, item = only(reruns(tried))
+    assert (kind, item.rollout_id, item.attempt) == (Rerun.SKIPPED, "t.0.1", 1)
+
+
+def test_each_repeat_stands_for_itself_and_those_never_started_are_named() -> None:
+    tried = [
+        attempt("503", repeat=0, wanted=4),
+        attempt("200", repeat=2, wanted=4),
+    ]
+    found = reruns(tried)
+    assert [item.repeat for item in found.items(Rerun.TRANSIENT)] == [0]
+    (group,) = found.kinds[Rerun.UNMEASURED]
+    assert (group.cause, [item.repeat for item in group.items]) == ("never_started", [1, 3])
+    assert {item.rollout_id for item in group.items} == {None}
+
+
+def test_causes_come_the_most_frequent_first_and_each_says_what_to_fix() -> None:
+    tried = [attempt("402*2", task="a")]
+    tried += [attempt("401*2", task=f"t{n}") for n in range(2)]
+    first, second = reruns(tried).kinds[Rerun.FIX_FIRST]
+    assert first.fix == FIXES[Subcategory.AUTH]
+    assert [item.task for item in first.items] == ["t0", "t1"]
+    assert second.fix == FIXES[Subcategory.QUOTA]
+    assert set(FIXES) == set(Subcategory)
+
+
+def test_the_providers_wait_is_told_where_it_is_known() -> None:
+    assert only(reruns([attempt("503")._replace(after_s=7.0)]))[2].after_s == 7.0
