@@ -103,6 +103,7 @@ def encode_exchange(exchange: Exchange) -> Json:
         "fallback": exchange.fallback,
         "served_by": exchange.served_by,
         "system_fingerprint": exchange.system_fingerprint,
+        "weight_version": exchange.weight_version,
     }
 
 
@@ -228,6 +229,7 @@ _EXCHANGE: Columns = {
     **_columns(_flag, "streamed", "injected", "output_seen", "has_tools"),
     **_columns(_flag, "content_seen", "pending", "model_ambiguous", "held"),
     **_columns(_text, "selector_digest", "continues", "served_by", "system_fingerprint"),
+    **_columns(_text, "weight_version"),
     **_columns(_count, "output_limit", "prompt_words"),
     **_columns(_flag, "begun_elsewhere", "written_call", "fallback"),
     "key_source": ("key_source", _member(KeySource)),

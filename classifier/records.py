@@ -221,6 +221,7 @@ class Exchange:
     fallback: bool | None = None  # a gateway says that another model stood in
     served_by: str | None = None  # provider or region that answered, as the answer names it
     system_fingerprint: str | None = None  # of the engine's configuration, as the answer states it
+    weight_version: str | None = None  # of the weights; several, oldest first, have commas between
     traceparent: str | None = None  # the agent's own trace (W3C); in memory only, never stored
 
     @property

@@ -54,7 +54,7 @@ def exchange_row(e: Exchange) -> tuple[Any, ...]:
         e.attribution._value_, e.key_digest, e.injected, e.deaf, e.content_seen,
         e.response_digest, e.pending, e.selector_digest, e.key_source and e.key_source._value_,
         e.model_ambiguous, e.held, e.output_limit, e.prompt_words, e.continues, e.begun_elsewhere,
-        e.written_call, e.fallback, e.served_by, e.system_fingerprint,
+        e.written_call, e.fallback, e.served_by, e.system_fingerprint, e.weight_version,
     )  # fmt: skip
 
 
@@ -78,6 +78,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         sdk_retry, attribution, key_digest, injected, deaf, content_seen, response_digest, pending,
         selector_digest, key_source, model_ambiguous, held, output_limit, prompt_words, continues,
         begun_elsewhere, written_call, fallback, served_by, system_fingerprint,
+        weight_version,
     ) = row  # fmt: skip
     cause = None
     if subcategory:
@@ -104,7 +105,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         response_digest, _FLAGS[pending], _ATTRIBUTIONS[attribution], key_digest, bool(injected),
         deaf, selector_digest, _KEY_SOURCES[key_source], _FLAGS[model_ambiguous], _FLAGS[held],
         output_limit, prompt_words, continues, _FLAGS[begun_elsewhere], _FLAGS[written_call],
-        _FLAGS[fallback], served_by, system_fingerprint,
+        _FLAGS[fallback], served_by, system_fingerprint, weight_version,
     )  # fmt: skip
 
 

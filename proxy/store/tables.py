@@ -159,6 +159,7 @@ exchanges = Table(
     Column("fallback", Boolean),
     Column("served_by", _text(64)),
     Column("system_fingerprint", _text(64)),
+    Column("weight_version", _text(64)),
     Index("exchanges_started", "started_at"),
     sqlite_with_rowid=False,
 )

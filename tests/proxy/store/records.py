@@ -37,7 +37,7 @@ FULL = Exchange(
     key_digest="key-00000000", injected=True, deaf="line too long",
     selector_digest="ef", key_source=KeySource.OVERRIDE, model_ambiguous=True, held=True,
     output_limit=4096, prompt_words=700, continues="x0", begun_elsewhere=False, written_call=True,
-    fallback=False, served_by="DeepInfra", system_fingerprint="fp_1",
+    fallback=False, served_by="DeepInfra", system_fingerprint="fp_1", weight_version="41,42",
 )  # fmt: skip
 BARE = Exchange(
     id="x2", rollout_id="r1", upstream="u", api="opaque", timing=Timing(started_at=1001.0)
