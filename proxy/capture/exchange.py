@@ -114,6 +114,7 @@ def finished_exchange(
         fallback=head.fallback,
         served_by=head.served_by or reading.served_by,
         system_fingerprint=reading.system_fingerprint,
+        weight_version=reading.weight_version,
         traceparent=None if request.traceparent is None else _trace(request.traceparent),
     )  # fmt: skip
 

@@ -38,7 +38,8 @@ class Reading:
     ``understood`` is true once a payload had the dialect's shape, ``ended`` once its terminal
     event came. ``response_id`` names a response that can be fetched later, ``pending`` says
     whether it was still queued or in progress. ``served_by`` is the provider or region that the
-    answer names, ``system_fingerprint`` as it states it. ``unreadable`` are the fields of counts
+    answer names, ``system_fingerprint`` as it states it, ``weight_version`` that of the weights, or
+    several, oldest first, with commas between them. ``unreadable`` are the fields of counts
     and costs that no call can have.
     """
 
@@ -63,6 +64,7 @@ class Reading:
     pending: bool | None = None
     served_by: str | None = None
     system_fingerprint: str | None = None
+    weight_version: str | None = None
     unreadable: frozenset[str] = frozenset()
 
     def take_model(self, model: object) -> None:

@@ -35,10 +35,10 @@ class PayloadReader:
     a tool call in the text; None where nobody does.
     """
 
-    __slots__ = ("_by_shape", "any_object", "api", "dialect", "error", "repeated", "written")
+    __slots__ = ("_shapes", "any_object", "api", "dialect", "error", "repeated", "written")
 
     def __init__(self, route: routes.Route) -> None:
-        self._by_shape = route.by_shape
+        self._shapes = route.shapes
         self.dialect: Dialect = route.dialect
         self.api = route.api
         self.error: ProviderError | None = None
@@ -74,8 +74,9 @@ class PayloadReader:
 
     def read(self, reading: Reading, payload: dict[str, object], event: str | None) -> None:
         """Add a parsed payload to the reading."""
-        if self._by_shape and not reading.understood:
-            self.dialect, self.api = routes.by_shape(payload) or (self.dialect, self.api)
+        if self._shapes and not reading.understood:
+            found = routes.by_shape(payload, self._shapes)
+            self.dialect, self.api = found or (self.dialect, self.api)
         self.dialect.read(reading, payload, event)
         if self.written is not None:
             self._look_for_call(self.written, reading, payload, event)

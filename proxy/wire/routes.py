@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from classifier.records import Kind
@@ -25,11 +25,13 @@ from proxy.wire.dialects import (
     openai_lists,
     openai_realtime,
     openai_responses,
+    sglang,
 )
 
 UPGRADE: Final = "UPGRADE"  # the request that opens a WebSocket
 WEBSOCKET: Final = "WEBSOCKET"  # a call inside one
 
+Shapes: TypeAlias = tuple[tuple[Dialect, str], ...]  # dialects, and their APIs' names
 _INFERENCE, _EMBEDDING, _PROBE, _OTHER = Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE, Kind.OTHER
 _CONTINUATION, _ACTIVITY = Kind.CONTINUATION, Kind.ACTIVITY
 
@@ -39,8 +41,8 @@ class Route:
     """What a call's method and path state.
 
     ``model`` is named by the path at some providers. ``streams`` is True where the path
-    alone asks for a stream. ``by_shape`` says that two dialects share the path, so that
-    the first payload decides. ``continues`` is the id of the response that the path names.
+    alone asks for a stream. ``shapes`` are the dialects that share the path, so that the first
+    payload decides. ``continues`` is the id of the response that the path names.
     """
 
     dialect: Dialect
@@ -48,7 +50,7 @@ class Route:
     kind: Kind
     model: str | None = None
     streams: bool = False
-    by_shape: bool = False
+    shapes: Shapes = ()
     continues: str | None = None
 
 
@@ -59,7 +61,7 @@ class _RouteRow:
     api: str
     kind: Kind = _INFERENCE
     streams: bool = False
-    by_shape: bool = False
+    shapes: Shapes = ()
 
 
 def _row(
@@ -69,11 +71,20 @@ def _row(
     kind: Kind = _INFERENCE,
     *,
     streams: bool = False,
-    by_shape: bool = False,
+    shapes: Shapes = (),
 ) -> _RouteRow:
-    return _RouteRow(re.compile(f"(?:{suffix})$"), dialect, api, kind, streams, by_shape)
+    return _RouteRow(re.compile(f"(?:{suffix})$"), dialect, api, kind, streams, shapes)
 
 
+# What answers at Cohere's path: Writer has an OpenAI-like chat there.
+_CHATS: Final[Shapes] = (
+    (openai_chat.CHAT, "openai.chat"),
+    (openai_responses.RESPONSES, "openai.responses"),
+    (gemini.GENERATE, "gemini.generateContent"),
+    (cohere.CHAT, "cohere.v1.chat"),
+)
+# TGI and vLLM have the same path, in formats that cannot be read.
+_GENERATES: Final[Shapes] = ((sglang.GENERATE, "sglang.generate"),)
 _POSTS: Final = (
     # Counting and looking things up are probes: they make no model answer.
     _row("/messages/count_tokens", opaque.OPAQUE, "anthropic.count_tokens", _PROBE),
@@ -132,15 +143,17 @@ _POSTS: Final = (
     _row("/api/embed(?:dings)?", ollama.EMBED, "ollama.embed", _EMBEDDING),
     # Cohere. docs.cohere.com/reference; /v1/chat is also an OpenAI-like one at Writer
     _row("/v2/chat", cohere.CHAT, "cohere.v2.chat"),
-    _row("/v1/chat", cohere.CHAT, "cohere.v1.chat", by_shape=True),
+    _row("/v1/chat", cohere.CHAT, "cohere.v1.chat", shapes=_CHATS),
     _row("/v2/embed", cohere.LISTS, "cohere.v2.embed", _EMBEDDING),
     _row("/v1/embed", cohere.LISTS, "cohere.v1.embed", _EMBEDDING),
     _row("/v2/rerank", cohere.LISTS, "cohere.v2.rerank", _OTHER),
     _row("/rerank", cohere.LISTS, "cohere.v1.rerank", _OTHER),
     _row("/embeddings", openai_lists.LISTS, "openai.embeddings", _EMBEDDING),
-    # Model calls in formats that cannot be read: TGI and SGLang, llama.cpp, Cohere's older
-    # generate, Workers AI, Snowflake, Replicate, OpenAI's assistants.
-    _row("/generate(?:_stream)?|/completion|/infill|/ai/run/.+|inference:complete|/predictions"
+    # SGLang's own, github.com/sgl-project/sglang docs/basic_usage/native_api.ipynb
+    _row("/generate", opaque.OPAQUE, "opaque", shapes=_GENERATES),
+    # Model calls in formats that cannot be read: TGI, llama.cpp, Cohere's older generate,
+    # Workers AI, Snowflake, Replicate, OpenAI's assistants.
+    _row("/generate_stream|/completion|/infill|/ai/run/.+|inference:complete|/predictions"
          "|/threads/(?:[^/]+/)?runs", opaque.OPAQUE, "opaque"),
 )  # fmt: skip
 
@@ -180,12 +193,6 @@ _AROUND_SEGMENT: Final = re.compile(r"^[\x00-\x20\x7f]+|[\x00-\x20\x7f]+$")
 _OPAQUE: Final = Route(dialect=opaque.OPAQUE, api="opaque", kind=_OTHER)
 _PROBED: Final = Route(dialect=opaque.OPAQUE, api="probe", kind=_PROBE)
 _UPGRADE: Final = Route(dialect=opaque.OPAQUE, api="websocket", kind=_PROBE)
-_BY_SHAPE: Final = (
-    (openai_chat.CHAT, "openai.chat"),
-    (openai_responses.RESPONSES, "openai.responses"),
-    (gemini.GENERATE, "gemini.generateContent"),
-    (cohere.CHAT, "cohere.v1.chat"),
-)
 
 
 @lru_cache(maxsize=2048)
@@ -252,7 +259,7 @@ def _route(row: _RouteRow, path: str) -> Route:
         kind=row.kind,
         model=_model(path),
         streams=row.streams,
-        by_shape=row.by_shape,
+        shapes=row.shapes,
         continues=_response_id(path) if row.kind is _CONTINUATION else None,
     )
 
@@ -268,9 +275,9 @@ def _model(path: str) -> str | None:
     return model_name(unquote(model)) if model else None
 
 
-def by_shape(payload: Payload) -> tuple[Dialect, str] | None:
-    """Return the dialect, and its API's name, by a payload's top-level keys."""
-    for dialect, api in _BY_SHAPE:
+def by_shape(payload: Payload, shapes: Shapes) -> tuple[Dialect, str] | None:
+    """Return which of the dialects, and its API's name, has a payload's top-level keys."""
+    for dialect, api in shapes:
         if not dialect.shape_keys.isdisjoint(payload):
             return dialect, api
     return None

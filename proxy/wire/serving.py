@@ -1,4 +1,4 @@
-"""Read who served an answer: its provider or region, and whether another model stood in.
+"""Read who served an answer: its provider or region, its weights, whether another model stood in.
 
 Only short technical words are taken: a header or a field may hold anything.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from proxy.wire.dialect import Payload, Reading, word
+from proxy.wire.dialect import Payload, Reading, parts, word
 
 # Hugging Face's router (huggingface.co/docs/inference-providers), Azure OpenAI
 # (learn.microsoft.com/azure/ai-services/openai, the region that answered), LiteLLM
@@ -25,7 +25,12 @@ _PORTKEY = b"x-portkey-last-used-option-index"
 _FIRST = re.compile(rb"(?:config)?(?:\.?targets\[0\])*|0")
 HEADERS: frozenset[bytes] = frozenset((*_SERVED_BY, *_FALLBACKS, _PORTKEY))
 
-FIELDS: frozenset[str] = frozenset(("provider", "system_fingerprint"))
+# Where SGLang's OpenAI-compatible answers state the version of their weights
+# (python/sglang/srt/utils/weight_versions.py; ``sglext``: sgl-project/sglang#40347). vLLM states it
+# with no answer yet (vllm-project/vllm#49040, #54443).
+_WEIGHED = ("metadata", "sglext")
+_LONGEST = 64  # characters of one version, and of several
+FIELDS: frozenset[str] = frozenset(("provider", "system_fingerprint", *_WEIGHED))
 # "Google AI Studio", "Amazon Bedrock": openrouter.ai/docs/api-reference/overview (provider).
 _NAME = re.compile(r"[A-Za-z0-9.-]{1,24}(?: [A-Za-z0-9.-]{1,24}){0,2}")
 
@@ -53,6 +58,34 @@ def take(reading: Reading, payload: Payload) -> None:
     if reading.system_fingerprint is None and isinstance(fingerprint, str):
         reading.system_fingerprint = word(fingerprint)
     take_provider(reading, payload.get("provider"))
+    for place in _WEIGHED:
+        take_weights(reading, payload.get(place))
+
+
+def take_weights(reading: Reading, stated: object) -> None:
+    """Take the version of the weights, or all that one answer spans, from where it is stated.
+
+    SGLang: ``weight_version``, and ``weight_versions``, a list of ``{version, start, end}`` over
+    the tokens of the answer (its ``update_weights_from_…`` with ``pause_generation``).
+    """
+    if not isinstance(stated, dict):
+        return
+    spans = [span.get("version") for span in parts(stated.get("weight_versions"))]
+    known = reading.weight_version.split(",") if reading.weight_version else []
+    for version in spans or [stated.get("weight_version")]:
+        text = str(version) if type(version) is int else version
+        if isinstance(text, str) and word(text) and text not in known:
+            known.append(text)
+    if known:
+        reading.weight_version = _listed(known)
+
+
+def _listed(versions: list[str]) -> str:
+    """Return them with commas between; of too many the first and the last, or the last alone."""
+    for some in (versions, [versions[0], versions[-1]]):
+        if len(joined := ",".join(some)) <= _LONGEST:
+            return joined
+    return versions[-1]
 
 
 def take_provider(reading: Reading, provider: object) -> None:

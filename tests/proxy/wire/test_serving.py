@@ -89,3 +89,33 @@ def test_anthropic_states_where_inference_ran(stated: object, region: str | None
     assert observed(dump(message), "/v1/messages").served_by == region
     start = named({"type": "message_start", "message": message})
     assert observed(start, "/v1/messages", type_=SSE).served_by == region
+
+
+# python/sglang/srt/utils/weight_versions.py; the list has the tokens of each version.
+SPANS = [
+    {"version": "step-41", "start": 0, "end": 9},
+    {"version": "step-42", "start": 9, "end": 30},
+]
+
+
+def test_sglang_states_the_version_of_its_weights() -> None:
+    long = [{"version": f"checkpoint-of-the-step-{step}"} for step in range(4)]
+    for stated, version in (
+        ({"metadata": {"weight_version": "step-41"}}, "step-41"),
+        ({"metadata": {"weight_version": 41}}, "41"),
+        ({"metadata": {"weight_version": "step-42", "weight_versions": SPANS}}, "step-41,step-42"),
+        ({"sglext": {"weight_version": "step-42", "weight_versions": SPANS}}, "step-41,step-42"),
+        ({"metadata": {"weight_versions": long}},
+         "checkpoint-of-the-step-0,checkpoint-of-the-step-3"),
+        ({"metadata": {"weight_versions": [{"version": "a" * 40}, {"version": "b" * 40}]}},
+         "b" * 40),
+        ({"metadata": {"weight_version": None}}, None),
+        ({"metadata": {"weight_version": "the weights of my friend"}}, None),
+        ({"metadata": {"weight_version": "sk-abcdefghijklmnopqrst"}}, None),
+        ({"metadata": {"weight_version": True, "weight_versions": "step-41"}}, None),
+        ({"metadata": {"ticket": "42"}}, None),
+        ({"metadata": ["step-41"], "sglext": None}, None),
+    ):  # fmt: skip
+        exchange = observed(dump({"choices": [{"message": {"content": "a"}}], **stated}))
+        assert exchange.weight_version == version, stated
+        assert exchange.output_seen

@@ -1,0 +1,71 @@
+"""SGLang's own ``/generate``: whole, streamed, and what else has its path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from classifier.records import Exchange, UsageSource
+from tests.proxy.wire.observing import observed
+from tests.proxy.wire.samples import SSE, dump
+
+PATH = "/generate"
+
+
+def said(text: str, tokens: int, ended: object, version: str = "step-41", **more: Any) -> Any:
+    """One payload, as python/sglang/srt/managers/tokenizer_manager.py writes it."""
+    meta = {
+        "id": "9e1", "finish_reason": ended, "prompt_tokens": 20, "completion_tokens": tokens,
+        "cached_tokens": 8, "weight_version": version, **more,
+    }  # fmt: skip
+    return {"text": text, "output_ids": list(range(tokens)), "meta_info": meta}
+
+
+def streamed(*payloads: Any, done: bool = True) -> Exchange:
+    events = b"".join(b"data: " + dump(payload) + b"\n\n" for payload in payloads)
+    return observed(events + b"data: [DONE]\n\n" * done, PATH, type_=SSE)
+
+
+STOP = {"type": "stop", "matched": 2}
+FACTS = ("api", "finish_reason", "content_seen", "weight_version", "failed")
+
+
+def facts(exchange: Exchange) -> tuple[object, ...]:
+    counts = (exchange.usage.input_total, exchange.usage.output_total)
+    return (*(getattr(exchange, name) for name in FACTS), counts)
+
+
+def test_it_is_read_whole_and_streamed() -> None:
+    whole = observed(dump(said("It is done.", 5, STOP)), PATH)
+    assert facts(whole) == ("sglang.generate", "stop", True, "step-41", False, (20, 5))
+    assert whole.usage.cached_input_tokens == 8
+    pieces = [said("It", 1, None), said("It is", 3, None), said("It is done.", 5, STOP)]
+    assert facts(streamed(*pieces)) == facts(whole)
+    assert facts(observed(dump([said("It is done.", 5, STOP)]), PATH)) == facts(whole)
+
+
+def test_a_cut_stream_keeps_its_newest_counts() -> None:
+    cut = streamed(said("It", 1, None), said("It is", 3, None), done=False)
+    assert cut.failed
+    assert (cut.usage.output_total, cut.usage.source) == (3, UsageSource.PARTIAL)
+
+
+def test_weights_that_change_within_one_answer_are_both_named() -> None:
+    spans = [{"version": "step-41", "start": 0, "end": 3}, {"version": "step-42", "start": 3}]
+    told = said("It is done.", 5, STOP, "step-42", weight_versions=spans)
+    assert observed(dump(told), PATH).weight_version == "step-41,step-42"
+    seen = streamed(said("It", 1, None), said("It is", 3, STOP, "step-42"))
+    assert seen.weight_version == "step-41,step-42"
+
+
+def test_the_counts_of_several_prompts_are_not_added_up() -> None:
+    both = observed(dump([said("One.", 2, STOP), said("Two.", 3, STOP)]), PATH)
+    assert facts(both) == ("sglang.generate", "stop", True, "step-41", False, (None, None))
+
+
+def test_what_others_answer_there_stays_unread() -> None:
+    for body in (
+        {"generated_text": "a", "details": {"finish_reason": "length"}},  # TGI
+        {"choices": [{"token_ids": [1, 2], "finish_reason": "stop"}]},  # vLLM, tokens in and out
+    ):
+        exchange = observed(dump(body), PATH)
+        assert facts(exchange) == ("opaque", None, None, None, False, (None, None)), body
