@@ -343,6 +343,14 @@ SITUATIONS: tuple[Situation, ...] = (
         ),
         "serving_changed", "info", variants=_IN_CHAT,
     ),
+    _situation(  # python/sglang/srt/utils/weight_versions.py: beside the model
+        "weights_change",
+        answered(
+            answered(WORK, extra={"metadata": {"weight_version": "step-41"}}),
+            2, 3, extra={"metadata": {"weight_version": "step-42"}},
+        ),
+        "serving_changed", "info", variants=((Api.CHAT, False),),
+    ),
     _situation(  # docs.litellm.ai/docs/proxy/response_headers
         "region_changes",
         answered(

@@ -14,6 +14,10 @@ def test_a_change_behind_one_model_is_worth_knowing() -> None:
         ({"system_fingerprint": "fp_1"}, {"system_fingerprint": "fp_2"}, "info"),
         ({"system_fingerprint": "fp_1"}, {"served_by": "Azure"}, None),
         ({"served_by": "A", "model": "gpt-5"}, {"served_by": "B", "model": "mini"}, None),
+        ({"weight_version": "41"}, {"weight_version": "41"}, None),
+        ({"weight_version": "41"}, {"weight_version": "42"}, "info"),
+        ({"weight_version": "41,42"}, {"weight_version": "42"}, "info"),  # within one answer
+        ({"weight_version": "41"}, {}, None),
         ({"served_by": "A"}, {"served_by": "B", "upstream": "other"}, None),
         ({"served_by": "A", "model": "gpt-5"}, {"served_by": "B", "model": "openai/gpt-5"}, "info"),
     ):
@@ -33,6 +37,15 @@ def test_the_finding_lists_what_served() -> None:
     )
     assert (finding.calls, finding.of, finding.evidence) == (3, 3, ("x0", "x1", "x2"))
     assert finding.about == {"served_by": ["Groq", "Together"], "system_fingerprint": ["a", "b"]}
+
+
+def test_a_rollout_that_spans_versions_of_the_weights_says_which() -> None:
+    calls = [call(weight_version=version) for version in ("step-41", "step-41,step-42", "step-42")]
+    finding = found(NAME, record([*calls, call()]))
+    assert finding is not None
+    assert (finding.calls, finding.of) == (3, 3)
+    assert finding.about == {"weight_version": ["step-41", "step-42"]}
+    assert "2 weight versions (step-41, step-42) over 3 calls" in finding.sentence
 
 
 def test_answers_that_name_neither_are_not_covered() -> None:
