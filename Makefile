@@ -12,6 +12,7 @@ export PYTHONDONTWRITEBYTECODE =
 
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 PYTEST := $(abspath $(BIN))/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 INTEGRATIONS := $(VENV)/integrations
@@ -29,10 +30,10 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## agents against a provider that fails in known ways, and the verdicts
+demo: $(RUNTIME) ## agents against a provider that fails in known ways, and the verdicts
 	$(BIN)/truezero demo $(ARGS)
 
-serve: $(READY) ## the proxy on 127.0.0.1:8383
+serve: $(RUNTIME) ## the proxy on 127.0.0.1:8383
 	$(BIN)/truezero serve $(ARGS)
 
 test: $(READY) ## what a change needs; ARGS=--durations=20 lists the slowest
@@ -119,13 +120,16 @@ lock: ## pin the dependencies anew, within pyproject.toml; needs uv
 	$(LOCK) --extra server --extra postgres -o requirements.lock
 	$(LOCK) --extra dev -c requirements.lock --no-emit-package truezero -o requirements-dev.lock
 
-# One environment for all of it, made again when a lock changes.
-$(READY): requirements-dev.lock pyproject.toml
+# What runs truezero, made again when a lock changes: all that `make demo` and `make serve` wait for.
+$(RUNTIME): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("truezero needs Python 3.11 or newer: make PYTHON=python3.12" \
 		if sys.version_info < (3, 11) else 0)'
-	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@UV=$(UV) $(PYTHON) deploy/environment.py $(VENV) requirements.lock
+	@touch $@
+
+# And what tests and builds it, in the same place.
+$(READY): $(RUNTIME) requirements-dev.lock
+	@UV=$(UV) $(PYTHON) deploy/environment.py $(VENV) requirements-dev.lock
 	@touch $@
 
 # One for each harness: they need different releases of one client.
