@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -130,9 +130,11 @@ class Database:
         self.calls.expire_rollouts(now)
 
     def is_reachable(self) -> bool:
-        """Whether the database can be read now."""
+        """Whether the database can be read now, from its file and not from a connection's cache."""
         try:
             with self._reconnecting(), self._connections.reading() as connection:
+                if self.is_sqlite:  # https://www.sqlite.org/pragma.html#pragma_shrink_memory
+                    connection.execute(text("PRAGMA shrink_memory"))
                 connection.execute(select(func.count()).select_from(server))
         except StoreError:
             return False

@@ -76,6 +76,19 @@ def test_a_database_is_reachable_once_it_is_prepared(tmp_path: Path) -> None:
     database.close()
 
 
+def test_garbage_is_not_reachable_though_its_pages_were_read_before(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "t.db"
+    database = Database(str(file))
+    database.prepare()
+    assert database.is_reachable()
+    for path in (file, *tmp_path.glob("t.db-wal")):
+        path.write_bytes(b"\xa5" * path.stat().st_size)
+    assert not database.is_reachable()
+    database.close()
+
+
 def test_a_file_that_replaces_another_is_prepared_with_the_same_secrets(tmp_path: Path) -> None:
     file = tmp_path / "t.db"
     database = Database(str(file))
