@@ -41,6 +41,9 @@ CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_lengt
 _BOTCHED = frozenset(
     ("malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "malformed_response")
 )
+# Finish reasons of an answer that the engine ended by itself: vllm/v1/request.py RequestStatus,
+# sglang FINISH_ABORT in python/sglang/srt/managers/schedule_batch.py.
+_ABORTS = frozenset(("abort", "aborted", "error"))
 _ANSWERS_WITHOUT_CONTENT = REFUSALS | CUT_SHORT | _BOTCHED
 _CANCELLED = "cancelled"  # a background response that the agent took back
 
@@ -142,6 +145,11 @@ def refused(exchange: Exchange) -> bool:
 def cut_short(exchange: Exchange) -> bool:
     """Whether the answer reached its own limit of tokens."""
     return bare_reason(exchange.finish_reason) in CUT_SHORT
+
+
+def is_abort(finish_reason: str | None) -> bool:
+    """Whether a finish reason says that the engine ended the answer by itself."""
+    return bare_reason(finish_reason) in _ABORTS
 
 
 def proven_empty(exchange: Exchange) -> bool:

@@ -80,6 +80,7 @@ class Flaw(StrEnum):
     EMPTY_BODY = "empty_body"
     HTML_BODY = "html_body"
     TRUNCATED = "truncated"  # neither a finish reason nor the dialect's terminal event
+    ABORTED = "aborted"  # its finish reason says so, and no text or tool call came before
 
 
 COUNT_LIMIT = 10**9  # tokens; no call has more, so a larger count is no count

@@ -1,6 +1,6 @@
 """Advise whether to retry a rollout, and after how long.
 
-Only proven transient failures are retried.
+Only proven transient failures are retried: of calls, or of answers that an engine aborted midway.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from classifier.policy import EVIDENCE, Policy
 from classifier.records import RolloutRecord
+from classifier.validity import engine_aborted
 from classifier.verdicts import (
     ERROR_BEFORE_ANY_CALL,
     AttributedTo,
@@ -28,6 +29,8 @@ PERMANENT = {
 }
 LONGEST_WAIT_S = 86_400.0  # a runner that was told to wait for longer would seem to hang
 _PERMANENT = "permanent until someone looks"
+# Validity checks whose finding will be gone as soon as the engine is there again.
+_PASSING = frozenset((engine_aborted.NAME,))
 _BY_HEALTH = {
     Health.HEALTHY: "nothing failed",
     Health.SUSPECTED_API_ERROR: "suspected, not proven: someone should look first",
@@ -81,9 +84,10 @@ def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[s
         return "the agent's own failure: its reward counts"
     if ERROR_BEFORE_ANY_CALL in verdict.warnings:
         return "no call was made: see the runner's own error"
-    if verdict.health is not Health.API_ERROR:
+    passing = bool(verdict.excluded_by) and _PASSING.issuperset(verdict.excluded_by)
+    if verdict.health is not Health.API_ERROR and not passing:
         return _BY_HEALTH[verdict.health]
-    if not verdict.transient:
+    if not verdict.transient and not passing:
         return (
             _PERMANENT
             if verdict.subcategory is None

@@ -135,6 +135,13 @@ FLAWS: Final = {
         reason="truncated",
         source="neither finish reason nor terminal event (message_stop, response.completed, …)",
     ),
+    Flaw.ABORTED: CauseRow(
+        id="flaw.aborted",
+        gives=PROVIDER,
+        reason="aborted",
+        source="vllm:vllm/v1/request.py RequestStatus (abort); sglang:python/sglang/srt/managers/"
+        "schedule_batch.py FINISH_ABORT; vllm-project/vllm#57082 (HTTP 200 and [DONE])",
+    ),
 }
 """By flaw, for a 200 without an error."""
 NO_ANSWER: Final = CauseRow(

@@ -2,8 +2,9 @@
 
 vLLM and SGLang end a request with ``abort`` when they pause for a weight update, are drained or
 drop it (vllm: ``vllm/v1/request.py`` ``RequestStatus``; sglang: ``FINISH_ABORT`` in
-``python/sglang/srt/managers/schedule_batch.py``). The answer has HTTP 200, and often a text. Some
-leave the reason out; a server that never states one proves nothing by that.
+``python/sglang/srt/managers/schedule_batch.py``). The answer has HTTP 200 and a part of a text; one
+without is no answer but a failed call (`Flaw.ABORTED`). Some leave the reason out; a server that
+never states one proves nothing by that. What was aborted may well succeed when it is run again.
 
 SGLang aborts whatever ``POST /abort_request`` names, so that an agent which called other paths of
 the same engine may have done it itself.
@@ -13,14 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from classifier.logical_calls import bare_reason
+from classifier.logical_calls import is_abort
 from classifier.records import Exchange, Kind
 from classifier.validity.check import Looked, ValidityCheck
 from classifier.validity.measurement import Measurement, ids_of, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
 NAME = "engine_aborted"
-_ABORTS = frozenset(("abort", "aborted", "error"))
 # Dialects in which a whole answer has a finish reason.
 _ALWAYS_SAYS_WHY = frozenset(
     ("openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent")
@@ -31,11 +31,7 @@ _End = tuple[str, str, str | None]  # upstream, api, finish reason
 def _aborts(ends: Collection[_End]) -> set[_End]:
     """Return those that are aborts: a reason that says so, or none where others have one."""
     say_why = {end[:2] for end in ends if end[2] and end[1] in _ALWAYS_SAYS_WHY}
-    return {
-        end
-        for end in ends
-        if (end[:2] in say_why if end[2] is None else bare_reason(end[2]) in _ABORTS)
-    }
+    return {end for end in ends if (end[:2] in say_why if end[2] is None else is_abort(end[2]))}
 
 
 def _ended(answer: Exchange) -> bool:

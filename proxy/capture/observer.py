@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from classifier.causes import classify
+from classifier.logical_calls import is_abort
 from classifier.records import Answer, Cause, Ending, Exchange, Flaw, Timing
 from proxy.capture.call import Call, CapturedRequest
 from proxy.capture.conversations import Conversations
@@ -188,7 +189,10 @@ class CallObserver:
             ending = Ending.COMPLETE
         success = ending is Ending.COMPLETE and status is not None and 200 <= status < 300
         if success and flaw is None and response.payloads.error is None:
-            return self._exchange(ending, at, result, None)
+            reading = result[0]
+            if reading.content or not is_abort(reading.finish_reason):
+                return self._exchange(ending, at, result, None)
+            flaw = Flaw.ABORTED
         # A flaw counts only where status and ending are good.
         if not success or self._unreadable is not None:
             flaw = None
