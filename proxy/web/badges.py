@@ -129,6 +129,18 @@ def of_verdict(verdict: Mapping[str, Any]) -> Badge:
     return {"no": SPOILT, "unknown": DOUBTFUL}.get(verdict["scoreable"], HEALTHY)
 
 
+def of_reach(verdict: Mapping[str, Any]) -> tuple[Badge, str]:
+    """Return the badge and the answer to whether the model was reached."""
+    badge = of_rollout(verdict)
+    if verdict["health"] != "healthy":
+        return badge, badge.label
+    if verdict["attributed_to"] == "agent":
+        return badge, "not judged: the agent failed its own calls"
+    if verdict["scoreable"] == "unknown":
+        return UNDECIDED, "not known"
+    return badge, "yes"
+
+
 def of_found(names: str | None) -> tuple[Badge, str] | None:
     """Return the badge and the check of the worst that was found; None of info and of nothing.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from classifier.verdicts import CALLS_UNATTRIBUTED
+from classifier.verdicts import CALLS_UNATTRIBUTED, PROVOKED_SUSPECTED, UNCORROBORATED
 
 UNKNOWN = "–"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -99,6 +100,11 @@ def clock(at: float, step_s: float = 1) -> str:
     return f"{written:%H:%M:%S}" if step_s < _MINUTE else f"{written:%H:%M}"
 
 
+def field(value: object) -> str:
+    """Format a stored value as JSON has it, a text without quotes."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def shell(text: str) -> str:
     """Quote a word for a shell."""
     return shlex.quote(text)
@@ -168,6 +174,13 @@ WARNINGS: Mapping[str, str] = {
     "faults_injected": "failures were injected for a drill",
 }
 
+# Warnings of how failures were attributed, beside those of the classifier's table.
+ATTRIBUTION_WARNINGS: Mapping[str, str] = {
+    PROVOKED_SUSPECTED: "agents are untrusted, and this one may have failed its own calls",
+    UNCORROBORATED: "no other rollout called meanwhile: an untrusted agent may have failed its "
+    "own calls",
+}
+
 
 def sentence(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
     """Describe a verdict in one sentence."""
@@ -181,18 +194,30 @@ def _doomed(verdict: Mapping[str, Any]) -> bool:
 
 def _healthy(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
     doubt = _doubt(verdict)
+    if verdict["provisional"] and verdict["scoreable"] == "unknown":
+        return f"No failure is shown so far, but {_unknown(verdict)}."
     if verdict["provisional"]:
         return f"The model is responding so far{f', but {doubt}' if doubt else ''}."
     if verdict["scoreable"] == "unknown":
         return f"No failure is shown, but {_unknown(verdict)}, so its score is left out."
     if verdict["scoreable"] == "no":
         return f"The model was reached, but {_excluded(verdict)}."
+    reached = _reached(verdict)
     if doubt:
-        return f"The model was reached and its score counts, although {doubt}."
+        return f"{reached} and its score counts, although {doubt}."
     rewards = ((outcome or {}).get("rewards") or {}).values()
     if rewards and not any(rewards):
-        return "The model was reached: this zero is real."
-    return "The model was reached: its score counts."
+        return f"{reached}: this zero is real."
+    return f"{reached}: its score counts."
+
+
+def _reached(verdict: Mapping[str, Any]) -> str:
+    """Say why a score counts: the model was reached, or the agent itself prevented that."""
+    if verdict.get("attributed_to") != "agent":
+        return "The model was reached"
+    if PROVOKED_SUSPECTED in verdict.get("warnings", ()):
+        return "The failed calls are taken to be the agent's own"
+    return "The agent failed its own calls"
 
 
 def _unknown(verdict: Mapping[str, Any]) -> str:
@@ -228,12 +253,20 @@ _PROVED: Mapping[str, str] = {
     "main_model_failed": "The model under test never responded",
     "interrupted": "The provider failed before the agent finished",
 }
+_FAILING: Mapping[str, str] = {
+    "all_failed": "No call of this agent has succeeded yet",
+    "main_model_failed": "The model under test has not responded yet",
+    "interrupted": "The last calls failed, and none has succeeded since",
+}
 
 
 def _failed(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
-    statement = _PROVED.get(verdict["rule"], "The provider failed this rollout")
+    said = _FAILING if verdict["provisional"] else _PROVED
+    statement = said.get(verdict["rule"], "The provider failed this rollout")
     cause = (verdict["subcategory"] or "").replace("_", " ")
     detail = (verdict["error"] or "").partition(": ")[2] or verdict["fingerprint"]
+    if verdict["provisional"]:
+        return f"{statement} ({cause}: {detail})."
     return f"{statement} ({cause}: {detail}), so its score does not count."
 
 

@@ -117,7 +117,7 @@ def _templates() -> Environment:
     filters = (
         format.number, format.short, format.percent, format.score, format.reward, format.dollars,
         format.seconds, format.shell, format.ago, format.moment, format.iso, format.clock,
-        format.problems,
+        format.problems, format.field,
     )  # fmt: skip
     environment.filters.update({each.__name__: each for each in filters})
     environment.globals.update(
@@ -129,6 +129,6 @@ def _templates() -> Environment:
         plural=format.plural,
         rules=format.RULES,
         validity_names=(*badges.LEVELS, *get_args(models.CheckName)),
-        warnings=format.WARNINGS,
+        warnings={**format.WARNINGS, **format.ATTRIBUTION_WARNINGS},
     )
     return environment

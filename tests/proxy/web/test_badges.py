@@ -69,6 +69,21 @@ def test_a_healthy_verdict_has_the_badge_of_what_its_score_is_worth() -> None:
         assert badges.of_verdict(dead) == CAUSES["auth"], scoreable
 
 
+def test_whether_the_model_was_reached_is_said_only_where_it_is_known() -> None:
+    told = {
+        "health": "healthy", "subcategory": None, "scoreable": "yes", "attributed_to": None,
+    }  # fmt: skip
+    for changed, badge, words in (
+        ({}, HEALTHY, "yes"),
+        ({"scoreable": "no"}, HEALTHY, "yes"),
+        ({"scoreable": "unknown"}, badges.UNDECIDED, "not known"),
+        ({"attributed_to": "agent"}, HEALTHY, "not judged: the agent failed its own calls"),
+        ({"health": "api_error", "subcategory": "auth"}, CAUSES["auth"], "auth"),
+        ({"health": "undecided", "scoreable": "unknown"}, badges.UNDECIDED, "undecided"),
+    ):
+        assert badges.of_reach({**told, **changed}) == (badge, words), changed
+
+
 def test_a_call_that_did_not_fail_has_the_badge_of_its_ending() -> None:
     def of(ending: str | None) -> badges.Badge:
         return badges.of_call({"subcategory": None, "ending": ending})

@@ -8,7 +8,7 @@ import pytest
 
 from classifier.diagnostics import kinds
 from classifier.rules import RULES
-from classifier.verdicts import Health
+from classifier.verdicts import PROVOKED_SUSPECTED, UNCORROBORATED, Health
 from classifier.warnings import WARNINGS
 from proxy.web import format
 
@@ -110,6 +110,38 @@ def test_a_verdict_speaks_of_its_score_by_scoreable() -> None:
         assert words in format.sentence(verdict, {"rewards": {"reward": 0.0}}), words
 
 
+def test_a_failure_that_is_not_over_takes_no_score_yet() -> None:
+    dead = {
+        "health": "api_error", "subcategory": "auth", "provisional": True,
+        "error": "api_error [auth, permanent]: HTTP 401 on 3 of 3 calls",
+    }  # fmt: skip
+    for changed, words in (
+        ({"rule": "all_failed"}, "No call of this agent has succeeded yet (auth: HTTP 401 on 3"),
+        ({"rule": "main_model_failed"}, "The model under test has not responded yet"),
+        ({"rule": "interrupted"}, "The last calls failed, and none has succeeded since"),
+        ({"rule": "all_failed", "doomed": True}, "Doomed: no call of this agent has succeeded"),
+    ):
+        sentence = format.sentence({**VERDICT, **dead, **changed}, None)
+        assert words in sentence
+        assert "score" not in sentence
+    hung = {"provisional": True, "scoreable": "unknown"}
+    sentence = format.sentence({**VERDICT, **hung}, None)
+    assert sentence == "No failure is shown so far, but no model is known to have answered."
+
+
+def test_the_model_is_not_said_to_be_reached_where_the_agent_failed_its_own_calls() -> None:
+    zero = {"rewards": {"reward": 0.0}}
+    own = {**VERDICT, "attributed_to": "agent"}
+    for verdict, words in (
+        (own, "The agent failed its own calls: this zero is real."),
+        ({**own, "warnings": ["provoked_suspected"]}, "taken to be the agent's own: this zero"),
+        ({**own, "validity": [finding("suspect")]}, "its own calls and its score counts, although"),
+    ):
+        sentence = format.sentence(verdict, zero)
+        assert words in sentence
+        assert "model was reached" not in sentence
+
+
 def finding(level: str, check: str = "engine_aborted") -> dict[str, Any]:
     return {"check": check, "level": level, "sentence": "the engine aborted 1 of 3 answers"}
 
@@ -140,6 +172,16 @@ def test_no_zero_is_real_of_a_spoilt_measurement_or_a_dead_judge() -> None:
 def test_every_rule_and_warning_has_words() -> None:
     assert {rule.__name__.strip("_") for rule in RULES} == format.RULES.keys() - {"healthy"}
     assert {name for name, _ in WARNINGS} == format.WARNINGS.keys()
+
+
+def test_every_warning_of_attribution_has_words() -> None:
+    assert set(format.ATTRIBUTION_WARNINGS) == {PROVOKED_SUSPECTED, UNCORROBORATED}
+    assert format.ATTRIBUTION_WARNINGS.keys().isdisjoint(format.WARNINGS)
+
+
+def test_a_stored_value_is_written_as_json_has_it() -> None:
+    values = [True, False, 3, 0.25, "text"]
+    assert [format.field(each) for each in values] == ["true", "false", "3", "0.25", "text"]
 
 
 def test_every_rule_and_health_has_words() -> None:
