@@ -12,18 +12,15 @@ from typing import Any, NamedTuple
 from proxy.control.batches import BatchService
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries
-from proxy.control.rollouts import RolloutService
 from proxy.control.threads import run_in_thread
 from proxy.control.timeline import STEPS, Facts, Timeline, build_timeline
 from proxy.control.upstream_health import UpstreamHealth, upstream_healths
-from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import Upstream
 from proxy.store import dashboard as page_queries
 from proxy.store.deployment import Deployment
 
 BATCHES = 20  # on one page
 ROLLOUTS = 100
-CALLS = 200
 RECENT = 10_000  # newest calls that an upstream's health is computed from
 NAMELESS_S = 3600  # within which calls that named no rollout are told
 WINDOWS_S = (900, 3600, 86_400)
@@ -82,7 +79,6 @@ class Dashboard:
         queries: Queries,
         deployment: Deployment,
         judge: Judge,
-        rollouts: RolloutService,
         batches: BatchService,
         upstreams: Mapping[str, Upstream],
         wall: Callable[[], float],
@@ -92,7 +88,6 @@ class Dashboard:
         self._queries = queries
         self._deployment = deployment
         self._judge = judge
-        self._rollouts = rollouts
         self._batches = batches
         self._upstreams = upstreams
         self._wall = wall
@@ -202,22 +197,6 @@ class Dashboard:
             page = await self._judge.fresh_page(judged, read, _ids)
         items = [_rollout_item(row) for row in page.rows]
         return NumberedPage(items=items, number=number, size=ROLLOUTS, total=page.total)
-
-    async def rollout(self, rollout_id: str, *, after: str | None = None) -> Facts:
-        """Return one rollout: attributes, outcome, verdict and a page of its calls.
-
-        Raises:
-            Refusal: 404 for an unknown rollout.
-        """
-        verdict = await self._judge.verdict(rollout_id)
-        calls = await self._rollouts.exchanges(rollout_id, after=after, limit=CALLS)
-        row = await self._queries.read(page_queries.facts, rollout_id)
-        if row is None:  # its only calls could not be recorded
-            raise Refusal(
-                404, "unknown_rollout", f"no call of rollout {rollout_id!r} could be recorded"
-            )
-        outcome = json.loads(row["outcome"]) if row["outcome"] else None
-        return {"facts": row, "outcome": outcome, "verdict": verdict, "calls": calls}
 
     async def fingerprints(self) -> Sequence[Facts]:
         """Count the rollouts affected by each cause, across batches."""

@@ -18,6 +18,7 @@ from proxy.control.loader import RecorderState, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.control.readiness import Readiness
+from proxy.control.rollout_view import RolloutPages
 from proxy.control.rollouts import RolloutService
 from proxy.control.virtual_keys import VirtualKeys
 from proxy.routing.rollout_keys import Keyring
@@ -38,6 +39,7 @@ class ControlServices:
     exporter: Exporter
     keys: VirtualKeys
     dashboard: Dashboard
+    rollout_pages: RolloutPages
     readiness: Readiness
 
 
@@ -111,9 +113,9 @@ def compose(
             rollouts=rollouts, judge=judge, keyring=keyring, new_id=new_id, wall=wall
         ),
         dashboard=Dashboard(
-            queries=queries, deployment=database.deployment, judge=judge, rollouts=rollouts,
-            batches=batches,
+            queries=queries, deployment=database.deployment, judge=judge, batches=batches,
             upstreams=upstreams, wall=wall, leaving=leaving, refused=refused,
         ),
+        rollout_pages=RolloutPages(queries=queries, judge=judge, prices=prices),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
     )  # fmt: skip

@@ -179,6 +179,14 @@ def calls_of(connection: Connection, rollout_id: str) -> tuple[Exchange, ...]:
     return tuple(sorted(calls, key=lambda e: (e.timing.started_at, e.id)))
 
 
+def some_of(connection: Connection, rollout_id: str, ids: Collection[str]) -> dict[str, Exchange]:
+    """Return these exchanges of a rollout by id, calls in flight included."""
+    named = _EXCHANGES.where(exchanges.c.rollout_id == rollout_id, exchanges.c.id.in_(ids))
+    ended = connection.execute(named).all()
+    open_ = [row for row in _open_rows(connection, rollout_id) if row["id"] in ids]
+    return {exchange.id: exchange for exchange in _merged(ended, open_)}
+
+
 def _merged(ended: Iterable[Sequence[Any]], open_: Iterable[Row]) -> Iterable[Exchange]:
     """Merge calls by id; an ended one replaces its row in flight."""
     by_id = {exchange.id: exchange for exchange in map(exchange_of, ended)}

@@ -23,6 +23,9 @@ Number = Annotated[int, Query(ge=1, le=1_000_000)]
 Name = Annotated[str, Path()]
 Text = Annotated[str, Query(max_length=200)]
 
+# The filters of a list of rollouts, none of them set.
+ANY = dict.fromkeys(("batch", "health", "subcategory", "fingerprint", "validity"), "")
+
 
 class PageRoute(APIRoute):
     """A route whose errors are pages too."""

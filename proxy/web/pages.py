@@ -16,11 +16,20 @@ from proxy.api.sessions import COOKIE, LIFE_S
 from proxy.control.dashboard import WINDOWS_S, PageChange
 from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
-from proxy.web import charts, format, forms, render
-from proxy.web.context import Name, Number, PageContext, PageRoute, Text, chosen, problem, redirect
+from proxy.web import charts, forms, render, rollout_page
+from proxy.web.context import (
+    ANY,
+    Name,
+    Number,
+    PageContext,
+    PageRoute,
+    Text,
+    chosen,
+    problem,
+    redirect,
+)
 from truezero import models
 
-_ANY = dict.fromkeys(("batch", "health", "subcategory", "fingerprint", "validity"), "")
 _LIVE = {**render.HEADERS, "x-accel-buffering": "no"}
 
 
@@ -31,7 +40,7 @@ def router(
     context = PageContext(services, auth, address, version)
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
     _batch_pages(routes, context)
-    _rollout_pages(routes, context)
+    rollout_page.add_rollout_pages(routes, context)
     _cause_pages(routes, context)
     _live(routes, context)
     _sign_in(routes, context)
@@ -82,7 +91,7 @@ def _batch_pages(routes: APIRouter, context: PageContext) -> None:
             **data,
             page=rollouts,
             chart=timeline and charts.chart(timeline),
-            filters={**_ANY, **filters},
+            filters={**ANY, **filters},
             q=q,
             query=urlencode(chosen(q=q, **filters)),
             live=urlencode({"batch": batch}),
@@ -94,66 +103,6 @@ def _batch_pages(routes: APIRouter, context: PageContext) -> None:
         context.check_form(request, fields)
         await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
         return redirect(render.path_of("batches", batch) + "#breakers")
-
-
-def _rollout_pages(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/ui/rollouts")
-    async def rollouts(
-        request: Request,
-        batch: Text = "",
-        q: Text = "",
-        health: models.Health | Literal[""] = "",
-        subcategory: models.Subcategory | Literal[""] = "",
-        fingerprint: Text = "",
-        validity: models.Validity | Literal[""] = "",
-        page: Number = 1,
-    ) -> Response:
-        filters = chosen(
-            batch=batch,
-            health=health,
-            subcategory=subcategory,
-            fingerprint=fingerprint,
-            validity=validity,
-        )
-        rollouts_page = await context.dashboard.rollouts(filters, search=q or None, number=page)
-        return await context.page(
-            "rollouts.html",
-            request,
-            "rollouts",
-            page=rollouts_page,
-            filters={**_ANY, **filters},
-            q=q,
-            query=urlencode(chosen(q=q, **filters)),
-            live="",
-        )
-
-    @routes.get("/ui/rollouts/{rollout_id:path}")
-    async def rollout(
-        request: Request,
-        rollout_id: Name,
-        after: Text = "",
-        first: Number = 1,
-    ) -> Response:
-        data = await context.dashboard.rollout(rollout_id, after=after or None)
-        verdict, calls = data["verdict"], data["calls"]
-        bars = charts.waterfall(
-            calls["items"],
-            verdict["evidence"],
-            now=context.dashboard.now(),
-            first=first,
-            findings=verdict["validity"],
-        )
-        return await context.page(
-            "rollout.html",
-            request,
-            "rollouts",
-            rollout_id=rollout_id,
-            **data,
-            sentence=format.sentence(verdict, data["outcome"]),
-            bars=bars,
-            first=first,
-            live=urlencode({"rollout": rollout_id}),
-        )
 
 
 def _cause_pages(routes: APIRouter, context: PageContext) -> None:

@@ -242,7 +242,7 @@ def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader:
     page.get_by_role("link", name="auth:401").click()
     page.locator("table.rollouts th a").last.click()
     page.locator(".answer a").last.click()
-    expect(page.locator("tr:target")).to_contain_text("evidence")
+    expect(page.locator(".calls li:target")).to_contain_text("evidence")
 
 
 def test_a_batch_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
@@ -280,7 +280,7 @@ def test_what_a_reader_opened_stays_open_and_held(shown: Shown, reader: Opener) 
 def test_a_rollout_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens("/ui/rollouts/tau-bench-live%2Fretail-00.0")
     expect(page.locator("#live")).to_have_text("live")
-    calls = page.locator("table.calls tbody tr")
+    calls = page.locator(".calls ol > li")
     before = calls.count()
     shown.calls("tau-bench-live%2Fretail-00.0")
     expect(calls).to_have_count(before + 1)

@@ -3,14 +3,16 @@
 (() => {
   "use strict";
 
-  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+  const COPIES = "[data-copy], [data-copy-from]";
+  for (const button of document.querySelectorAll(COPIES)) button.hidden = !navigator.clipboard;
   document.addEventListener("click", async (event) => {
-    const button = event.target.closest("[data-copy]");
+    const button = event.target.closest(COPIES);
     if (!button) return;
-    await navigator.clipboard.writeText(button.dataset.copy);
+    const { copy, copyFrom } = button.dataset, label = button.textContent;
+    await navigator.clipboard.writeText(copyFrom ? await (await fetch(copyFrom)).text() : copy);
     button.textContent = "Copied";
     announce("Copied");
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    setTimeout(() => { button.textContent = label; }, 1500);
   });
 
   const indicator = document.getElementById("live");
@@ -24,7 +26,7 @@
   function replace(part, fresh) {
     const open = [...part.querySelectorAll("details[open][id]")].map((details) => details.id);
     for (const id of open) fresh.querySelector("#" + CSS.escape(id))?.setAttribute("open", "");
-    for (const button of fresh.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
+    for (const button of fresh.querySelectorAll(COPIES)) button.hidden = !navigator.clipboard;
     if (part.innerHTML === fresh.innerHTML) return false;
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     const scrolled = [...part.querySelectorAll(".scroll")].map((box) => box.scrollLeft);

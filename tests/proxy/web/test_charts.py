@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from proxy.control.timeline import Timeline, TimelinePoint
-from proxy.web import badges, charts
+from proxy.web import charts
 from proxy.web.badges import CAUSES, HEALTHY, SUSPECTED
-
-
-def call(n: int, **facts: Any) -> dict[str, Any]:
-    return {
-        "id": f"x{n}", "started_at": 100.0 + 10 * n, "duration_s": 4.0, "first_byte_s": 1.0,
-        "ending": "complete", "subcategory": None, "request_digest": None, **facts,
-    }  # fmt: skip
-
 
 # --- bars ------------------------------------------------------------
 
@@ -64,43 +54,3 @@ def test_columns_stand_on_the_base_and_keep_their_proportion() -> None:
 @pytest.mark.parametrize(("most", "top"), [(1, 2), (3, 4), (6, 6), (17, 20), (21, 40), (801, 1000)])
 def test_the_scale_ends_above_the_highest_column(most: int, top: int) -> None:
     assert charts.chart(timeline({"auth": most})).lines[-1][1] == top
-
-
-# --- waterfalls ------------------------------------------------------------
-
-
-def test_calls_stand_where_they_were_in_time() -> None:
-    first, second = charts.waterfall([call(0), call(1, duration_s=10.0)], [], now=0)
-    assert (first.x, first.width) == pytest.approx((0, 20))
-    assert (second.x, second.width) == pytest.approx((50, 50))
-    assert (second.offset_s, second.number) == (10.0, 2)
-
-
-def test_a_failed_call_shows_the_pause_after_it_and_what_repeats_it() -> None:
-    calls = [
-        call(0, subcategory="rate_limit", request_digest="d"),
-        call(1, request_digest="d"),
-        call(2, request_digest="e"),
-    ]
-    failed, repeat, other = charts.waterfall(calls, ["x0"], now=0)
-    assert failed.waited_s == pytest.approx(6.0)
-    assert failed.wait == pytest.approx((100 * 4 / 24, 100 * 6 / 24))
-    assert (repeat.retry_of, other.retry_of, repeat.waited_s) == (1, None, None)
-    assert (failed.evidence, repeat.evidence) == (True, False)
-
-
-def test_a_call_in_flight_reaches_until_now() -> None:
-    (open_call,) = charts.waterfall(
-        [call(0, ending=None, duration_s=None, first_byte_s=None)], [], now=130.0
-    )
-    assert (open_call.width, open_call.badge.name) == (100, "open")
-
-
-def test_a_finding_marks_the_calls_that_show_it() -> None:
-    found = [{"level": "suspect", "check": "starved", "evidence": ["x1"]}]
-    first, second = charts.waterfall([call(0), call(1)], [], now=0, findings=found)
-    assert (first.findings, second.findings) == ([], [(badges.LEVELS["suspect"], "starved")])
-
-
-def test_no_calls_are_no_waterfall() -> None:
-    assert charts.waterfall([], [], now=0) == []

@@ -31,6 +31,7 @@ ABORTED = replies.answer(Api.CHAT, HALF, streams=False)
 TOKEN = "t0ken-of-the-operator"
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PROMPT, KEY = "what nobody may read", "sk-what-nobody-may-see"
+RUNNERS = "<b>what the runner says</b>"
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def play(service: Service, name: str, answer: object = None, **facts: Any) -> No
     service.http.post(f"/r/{name}/openai{CHAT}", json=asked, headers=headers)
     seen = {
         "status": "success", "prompts_executed": 1, "rewards": {"reward": reward},
-        "error": PROMPT, "eval": {"said": PROMPT},
+        "error": RUNNERS, "eval": {"said": RUNNERS},
     }  # fmt: skip
     service.http.post(f"/rollouts/{name}/outcome", json=seen)
 
@@ -293,7 +294,9 @@ def test_long_lists_come_in_pages(service: Service) -> None:
 # --- what they never say or do ------------------------------------------------------------
 
 
-def test_no_page_shows_a_prompt_a_key_or_a_runners_words(service: Service) -> None:
+def test_no_page_shows_a_prompt_or_a_key_and_only_a_rollouts_own_its_runners_words(
+    service: Service,
+) -> None:
     play(service, "dead", DEAD)
     play(service, "fine")
     for path in PAGES:
@@ -301,6 +304,8 @@ def test_no_page_shows_a_prompt_a_key_or_a_runners_words(service: Service) -> No
         assert PROMPT not in html
         assert KEY not in html
         assert "Incorrect API key" not in html
+        assert RUNNERS not in html, "its markup would be ours"
+        assert ("what the runner says" in html) == (path == "/ui/rollouts/dead"), path
 
 
 def test_markup_in_a_name_stays_text(service: Service) -> None:

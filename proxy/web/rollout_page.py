@@ -1,0 +1,135 @@
+"""The pages of rollouts: the list, one of them, and all that is stored of one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from proxy.control.call_list import Fold, Show
+from proxy.control.rollout_view import RolloutDetail
+from proxy.web import badges, format, render, reported, waterfall
+from proxy.web.context import ANY, Name, Number, PageContext, Text, chosen
+from truezero import models
+
+_MAPPED = 12  # calls from which on a map of all of them helps
+_Range = Annotated[str, Query(pattern=r"^(\d{1,6}-\d{1,6})?$")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsView:
+    """Which calls a page lists, as its address says."""
+
+    show: Show
+    at: int
+    opened: str
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """The numbers of the calls of a fold that is open."""
+        first, dash, last = self.opened.partition("-")
+        return (int(first), int(last)) if dash else None
+
+    def query(self, **changes: object) -> str:
+        """Return the query of the same page with other calls."""
+        asked = {"show": self.show, "at": self.at, "open": self.opened, **changes}
+        usual = {"show": Show.FOLDED, "at": 1, "open": ""}
+        return "?" + urlencode({name: asked[name] for name in asked if asked[name] != usual[name]})
+
+
+def add_rollout_pages(routes: APIRouter, context: PageContext) -> None:
+    """Add the routes of the pages of rollouts."""
+
+    @routes.get("/ui/rollouts")
+    async def rollouts(
+        request: Request,
+        batch: Text = "",
+        q: Text = "",
+        health: models.Health | Literal[""] = "",
+        subcategory: models.Subcategory | Literal[""] = "",
+        fingerprint: Text = "",
+        validity: models.Validity | Literal[""] = "",
+        page: Number = 1,
+    ) -> Response:
+        filters = chosen(
+            batch=batch,
+            health=health,
+            subcategory=subcategory,
+            fingerprint=fingerprint,
+            validity=validity,
+        )
+        rollouts_page = await context.dashboard.rollouts(filters, search=q or None, number=page)
+        return await context.page(
+            "rollouts.html",
+            request,
+            "rollouts",
+            page=rollouts_page,
+            filters={**ANY, **filters},
+            q=q,
+            query=urlencode(chosen(q=q, **filters)),
+            live="",
+        )
+
+    @routes.get("/ui/rollouts/{rollout_id:path}")
+    async def rollout(
+        request: Request,
+        rollout_id: Name,
+        show: Show = Show.FOLDED,
+        at: Number = 1,
+        open: _Range = "",
+    ) -> Response:
+        view = CallsView(show=show, at=at, opened=open)
+        page = await context.services.rollout_pages.page(
+            rollout_id, show=show, at=at, opened=view.range
+        )
+        return await context.page(
+            "rollout.html",
+            request,
+            "rollouts",
+            rollout_id=rollout_id,
+            view=view,
+            live=urlencode({"rollout": rollout_id}),
+            **_values(page, context.dashboard.now()),
+        )
+
+    @routes.get("/ui/call")
+    async def call(rollout: Text, id: Text) -> Response:
+        fields = await context.services.rollout_pages.call(rollout, id)
+        return JSONResponse(fields, headers=dict(render.HEADERS))
+
+
+def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
+    """Return what the template of a rollout's page shows."""
+    verdict = page.verdict
+    bars = waterfall.waterfall(
+        page.calls, verdict["evidence"], now=now, shown=page.details, findings=verdict["validity"]
+    )
+    by_number = {bar.number: bar for bar in bars}
+    lines = page.listed.lines
+    mapped = len(page.calls) >= _MAPPED
+    return {
+        "page": page,
+        "facts": page.facts,
+        "outcome": page.outcome,
+        "verdict": verdict,
+        "sentence": format.sentence(verdict, page.outcome),
+        "reported": reported.texts(page.outcome, page.facts["metadata"]),
+        "lines": [line if isinstance(line, Fold) else by_number.get(line) for line in lines],
+        "numbers": _numbers(page),
+        "parts": waterfall.call_map(page.calls, page.marked) if mapped else (),
+        "causes": badges.CAUSES,
+        "with_key": len({call["key_digest"] for call in page.details.values()}) > 1,
+    }
+
+
+def _numbers(page: RolloutDetail) -> Mapping[str, int]:
+    """Return the numbers of the calls that prove something, by id."""
+    return {
+        call["id"]: number
+        for number, call in enumerate(page.calls, start=1)
+        if call["id"] in page.marked
+    }

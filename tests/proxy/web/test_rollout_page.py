@@ -1,0 +1,144 @@
+"""The page of one rollout: its calls folded, listed and in full, and the runner's own words."""
+
+from __future__ import annotations
+
+import html as entities
+import re
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from classifier.records import Timing
+from proxy.control.call_list import Show
+from proxy.store.database import Database
+from proxy.store.types import CommitBatch
+from proxy.web.rollout_page import CallsView
+from tests.fakes import answers
+from tests.proxy.api.test_routes import CHAT, Service
+from tests.proxy.control.test_rollout_view import WHOLE
+from tests.proxy.store.records import FULL
+from tests.proxy.web.test_pages import BROWSER, DEAD, KEY, page, play, words
+
+LARGEST = 150_000  # bytes of a page
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def long(service: Service, *, failed: range, count: int = 1000) -> None:
+    """Record a rollout of many calls, some of them failed."""
+    dead = replace(WHOLE, status=429, cause=FULL.cause, output_seen=False)
+    calls = [
+        replace(
+            dead if n in failed else WHOLE,
+            id=f"c{n:05d}",
+            timing=Timing(started_at=2.0 * n, duration_s=1.5, first_byte_s=0.5),
+        )
+        for n in range(count)
+    ]
+    with closing(Database(service.database)) as database:
+        database.calls.write(CommitBatch(recorded=calls), worker="gone")
+
+
+def test_identical_successes_are_one_line_that_opens(service: Service) -> None:
+    long(service, failed=range(99, 999, 100))
+    html = page(service, "/ui/rollouts/long")
+    assert "1–999 : 990 OK, 9 retried 9 quota" in words(html)
+    assert "Failed or not ended 9" in words(html)
+    assert html.count("<rect") >= 100, "the map"
+    opened = page(service, "/ui/rollouts/long", open="1-999", at=500)
+    assert 'id="call-500"' in opened
+    assert "OK, 9 retried" not in opened
+    failed = page(service, "/ui/rollouts/long", show="failed")
+    shown = [f"call-{n}" for n in range(100, 1000, 100)]
+    assert re.findall(r'id="(call-\d+)"', failed) == shown
+    for bad in ({"show": "some"}, {"open": "all"}, {"at": 0}):
+        page(service, "/ui/rollouts/long", status=422, **bad)
+
+
+@pytest.mark.parametrize("failed", [range(0), range(0, 1000, 2), range(1000)])
+def test_a_page_of_a_thousand_calls_is_small(service: Service, failed: range) -> None:
+    long(service, failed=failed)
+    for show in Show:
+        size = len(page(service, "/ui/rollouts/long", show=show.value).encode())
+        assert size < LARGEST, (show, failed)
+
+
+def test_evidence_on_another_page_is_a_link_there(service: Service) -> None:
+    long(service, failed=range(999, 1000))
+    html = page(service, "/ui/rollouts/long")
+    assert '<a href="#call-1000">1000</a>' in html
+    elsewhere = page(service, "/ui/rollouts/long", show="all")
+    assert '<a href="?show=all&amp;at=1000#call-1000">1000</a>' in elsewhere
+    assert 'id="call-1000"' in page(service, "/ui/rollouts/long", show="all", at=1000)
+
+
+def test_every_stored_field_of_a_call_is_in_its_drawer_and_is_json(service: Service) -> None:
+    play(service, "dead", DEAD)
+    html = page(service, "/ui/rollouts/dead")
+    link = re.search(r'<a href="(/ui/call\?[^"]+)">JSON', html)
+    assert link is not None
+    answer = service.http.get(entities.unescape(link[1]), headers=BROWSER)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    (stored,) = service.get("/rollouts/dead/exchanges")["items"]
+    assert answer.json() == stored
+    drawer = words(html[html.index('class="drawer"') :])
+    for name, value in stored.items():
+        assert name in drawer or name == "rollout_id", name
+        if isinstance(value, str) and name != "rollout_id":
+            assert value in drawer, name
+    assert f'data-copy-from="{link[1]}"' in html
+    assert KEY not in answer.text
+    assert "no call" in page(service, "/ui/call", status=404, rollout="dead", id="x")
+
+
+def test_what_the_runner_reported_is_shown_as_text(service: Service) -> None:
+    evil = "</pre><script>alert(1)</script>"
+    registered = {"id": "r", "metadata": {"seed": evil}}
+    service.http.post("/rollouts", json=registered)
+    service.call("r")
+    seen = {
+        "status": "evaluation_failed", "prompts_executed": 3, "error": f"error {evil}",
+        "verifier_error": f"verifier {evil}", "export_error": "disk full", "eval": {"passed": evil},
+    }  # fmt: skip
+    service.http.post("/rollouts/r/outcome", json=seen)
+    html = page(service, "/ui/rollouts/r")
+    assert "<script>alert" not in html
+    shown = entities.unescape(words(html))
+    for told in (
+        f"Error error {evil}", f"Verifier error verifier {evil}", "Export error disk full",
+        f'Evaluation {{ "passed": "{evil}" }}', f'Metadata {{ "seed": "{evil}" }}',
+        "Status evaluation failed; prompts executed 3",
+    ):  # fmt: skip
+        assert told in shown, told
+
+
+def test_a_failed_role_shows_its_calls(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "r"})
+    for role, answer in (("", answers.chat()), ("as/judge/", DEAD)):
+        service.provider.plays(answer)
+        service.http.post(f"/r/r/{role}openai{CHAT}", json={"model": "gpt-5", "messages": []})
+    html = page(service, "/ui/rollouts/r")
+    assert re.search(r"judge auth 1 / 1 .*?HTTP 401 on 1 of 1 calls 2", words(html))
+    assert '<a href="#call-2">2</a>' in html
+
+
+def test_sums_say_of_how_many_calls_they_are(service: Service) -> None:
+    play(service, "uncounted", answers.whole({"choices": [{"message": {"content": "so"}}]}))
+    shown = words(page(service, "/ui/rollouts/uncounted"))
+    assert "1 of 1 call without counts" in shown
+    assert "1 of 1 call without a price" in shown
+
+
+def test_a_view_writes_only_what_differs_from_the_usual() -> None:
+    view = CallsView(show=Show.FAILED, at=41, opened="")
+    assert view.query() == "?show=failed&at=41"
+    assert view.query(show="folded", at=1) == "?"
+    assert view.query(open="3-9") == "?show=failed&at=41&open=3-9"
+    assert CallsView(show=Show.ALL, at=1, opened="3-9").range == (3, 9)
+    assert view.range is None

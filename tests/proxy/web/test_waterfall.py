@@ -1,0 +1,82 @@
+"""Calls stand where they were in time, and all of them are on the map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.web import badges
+from proxy.web.badges import CAUSES, HEALTHY
+from proxy.web.waterfall import call_map, waterfall
+
+
+def call(n: int, **facts: Any) -> dict[str, Any]:
+    return {
+        "id": f"x{n}", "started_at": 100.0 + 10 * n, "duration_s": 4.0, "first_byte_s": 1.0,
+        "ending": "complete", "subcategory": None, "request_digest": None, **facts,
+    }  # fmt: skip
+
+
+def test_calls_stand_where_they_were_in_time() -> None:
+    first, second = waterfall([call(0), call(1, duration_s=10.0)], [], now=0)
+    assert (first.x, first.width) == pytest.approx((0, 20))
+    assert (second.x, second.width) == pytest.approx((50, 50))
+    assert (second.offset_s, second.number) == (10.0, 2)
+
+
+def test_a_failed_call_shows_the_pause_after_it_and_what_repeats_it() -> None:
+    calls = [
+        call(0, subcategory="rate_limit", request_digest="d"),
+        call(1, request_digest="d"),
+        call(2, request_digest="e"),
+    ]
+    failed, repeat, other = waterfall(calls, ["x0"], now=0)
+    assert failed.waited_s == pytest.approx(6.0)
+    assert failed.wait == pytest.approx((100 * 4 / 24, 100 * 6 / 24))
+    assert (repeat.retry_of, other.retry_of, repeat.waited_s) == (1, None, None)
+    assert (failed.evidence, repeat.evidence) == (True, False)
+
+
+def test_a_call_in_flight_reaches_until_now() -> None:
+    (open_call,) = waterfall(
+        [call(0, ending=None, duration_s=None, first_byte_s=None)], [], now=130.0
+    )
+    assert (open_call.width, open_call.badge.name) == (100, "open")
+
+
+def test_a_finding_marks_the_calls_that_show_it() -> None:
+    found = [{"level": "suspect", "check": "starved", "evidence": ["x1"]}]
+    first, second = waterfall([call(0), call(1)], [], now=0, findings=found)
+    assert (first.findings, second.findings) == ([], [(badges.LEVELS["suspect"], "starved")])
+
+
+def test_no_calls_are_no_waterfall() -> None:
+    assert waterfall([], [], now=0) == []
+
+
+def test_only_the_calls_shown_are_drawn_where_they_are_among_all() -> None:
+    calls = [call(0, subcategory="auth", request_digest="d"), call(1), call(2, request_digest="d")]
+    shown = {"x2": {**calls[2], "model": "gpt-5"}}
+    (last,) = waterfall(calls, [], now=0, shown=shown)
+    assert (last.number, last.retry_of, last.call["model"]) == (3, 1, "gpt-5")
+    assert (last.x, last.offset_s) == pytest.approx((100 * 20 / 24, 20.0))
+
+
+def test_a_map_has_a_part_for_each_call_until_there_are_too_many() -> None:
+    assert call_map([], ()) == []
+    few = call_map([call(n, subcategory="quota" if n == 1 else None) for n in range(4)], {"x3"})
+    assert [part.badge for part in few] == [HEALTHY, CAUSES["quota"], HEALTHY, HEALTHY]
+    assert [part.marked for part in few] == [False, False, False, True]
+    assert (few[1].x, few[1].width, few[1].label) == (25, 25, "call 2: 1 quota")
+
+
+def test_a_part_of_many_calls_shows_the_worst_of_them() -> None:
+    calls = [call(n, subcategory="auth" if n == 777 else None) for n in range(1000)]
+    parts = call_map(calls, {"x0"})
+    assert len(parts) == 100
+    assert [(part.first, part.last) for part in parts[:2]] == [(1, 10), (11, 20)]
+    assert parts[-1].last == 1000
+    assert [n for n, part in enumerate(parts) if part.badge == CAUSES["auth"]] == [77]
+    assert parts[77].label == "calls 771–780: 9 healthy, 1 auth"
+    assert [part.marked for part in parts] == [True] + [False] * 99
