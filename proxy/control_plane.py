@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from classifier.verdicts import Verdict
-from proxy.api import keys, problems, routes
+from proxy.api import keys, openapi, problems, routes
 from proxy.api import metrics as metrics_module
 from proxy.api.auth import ControlAuth
 from proxy.control.loader import RecorderState
@@ -89,12 +89,13 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     )
 
     @app.get("/openapi.json", include_in_schema=False)
-    async def openapi() -> Response:
+    async def document() -> Response:
         return JSONResponse(await run_in_thread(app.openapi))
 
     # Only the Swagger UI files of that package are used.
     app.mount("/static/docs", StaticFiles(packages=[("fastapi_offline", "static")]))
     problems.install(app)
+    openapi.install(app)
     for router in (
         routes.router(services, limiter, address, version=version),
         keys.router(services.keys, limiter, address),

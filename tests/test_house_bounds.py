@@ -28,8 +28,8 @@ EXEMPT: Mapping[tuple[str, str], str] = {
     ("fields of a class", "proxy/wire/dialect.py::Reading"): "one response, fact by fact",
     ("fields of a class", "proxy/settings.py::Settings"): "one table: a line for each setting",
     ("fields of a class", "truezero/models/batches.py::BatchSummary"): "the contract's batch",
-    ("fields of a class", "truezero/models/rollouts.py::Exchange"): "the contract's exchange",
-    ("fields of a class", "truezero/models/rollouts.py::Verdict"): "the contract's verdict",
+    ("fields of a class", "truezero/models/exchanges.py::Exchange"): "the contract's exchange",
+    ("fields of a class", "truezero/models/verdicts.py::Verdict"): "the contract's verdict",
 }
 
 

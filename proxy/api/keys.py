@@ -31,17 +31,26 @@ def router(virtual_keys: VirtualKeys, limiter: RateLimiter, address: Address) ->
 
     @routes.post("/generate", dependencies=limited(limiter), responses=_TAKEN)
     async def generate(request: Request, key: models.KeyRequest) -> models.KeyMinted:
-        """Generate a key with a rollout of its own; calls with the key belong to it."""
+        """Generate a key with a rollout of its own.
+
+        Calls made with the key belong to that rollout: the alias is its id, the team its batch.
+        """
         return await virtual_keys.generate(key, public_url=address(request))
 
     @routes.get("/info")
     async def info(key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:
-        """Return a key's attributes, spend and validity."""
+        """Get a key's attributes, spend and validity.
+
+        Nothing in the answer is secret but the key itself, as it was given.
+        """
         return await virtual_keys.info(key)
 
     @routes.post("/delete")
     async def delete(deletion: models.KeyDeletion) -> models.KeysDeleted:
-        """Revoke keys; their recorded calls stay."""
+        """Revoke keys.
+
+        Their calls and WebSockets are closed; what was recorded is kept.
+        """
         return await virtual_keys.delete(deletion)
 
     return routes

@@ -24,7 +24,11 @@ def router(exposition: Exposition) -> APIRouter:
 
     @routes.get("/metrics", tags=["service"], response_class=PlainTextResponse)
     def metrics(accept: Annotated[str, Header()] = "") -> Response:
-        """Return metrics in Prometheus text format, or OpenMetrics by `Accept`."""
+        """Get metrics for Prometheus.
+
+        In its text format, or as OpenMetrics by `Accept`. docs/operations/observability.md lists
+        them.
+        """
         text, content_type = exposition(accept)
         return Response(text, headers={"content-type": content_type})
 

@@ -83,7 +83,12 @@ def _registration_routes(
     async def register(
         request: Request, rollout: models.RolloutRequest
     ) -> models.RolloutRegistered:
-        """Register a rollout and return the base URLs and key for its agent."""
+        """Register a rollout.
+
+        The answer has the base URLs, variables and key for its agent. `admitted` is false while
+        an open breaker skips the batch's lane. Registering alike again has the same answer;
+        otherwise it is 409.
+        """
         return await services.rollouts.register(rollout, public_url=address(request))
 
     @routes.get("/rollouts", response_model=models.RolloutPage, tags=["rollouts"])
@@ -99,7 +104,10 @@ def _registration_routes(
         after: str | None = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
-        """List rollouts with their verdicts, oldest first."""
+        """List rollouts with their verdicts, oldest first.
+
+        Filters are combined. Pass `next` of a page as `after` to get the following one.
+        """
         named = {
             "batch": batch,
             "task": task,
@@ -113,9 +121,18 @@ def _registration_routes(
         filters = {name: value for name, value in named.items() if value is not None}
         return await _json(await services.rollouts.page(filters, after=after, limit=limit))
 
-    @routes.get("/rollouts/export", tags=["rollouts"], responses=_content(_LINES))
+    @routes.get(
+        "/rollouts/export",
+        tags=["rollouts"],
+        response_class=StreamingResponse,
+        responses=_content(_LINES),
+    )
     async def export(batch: str | None = None) -> StreamingResponse:
-        """Export rollouts, outcomes and exchanges as JSON lines for `truezero classify`."""
+        """Export rollouts, outcomes and calls as JSON lines.
+
+        Each line has a `record`: `rollout`, `outcome` or `exchange`. `truezero classify` judges
+        them offline.
+        """
         parts = await services.exporter.export(batch=batch)
         return StreamingResponse(_as_lines(parts), media_type=_LINES)
 
@@ -127,9 +144,11 @@ def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:
     async def outcome(
         rollout_id: Annotated[str, ROLLOUT_ID], request: models.OutcomeRequest
     ) -> dict[str, Any]:
-        """Report a rollout's outcome and return its result; register it if it is unknown.
+        """Report what the runner observed, and get the result to store.
 
-        Idempotent: the same outcome again has the same answer, a different one is 409.
+        Ends the rollout: its calls in flight are closed, and its key and secret open nothing
+        any more. An unknown rollout is registered. Idempotent: the same outcome again has the
+        same answer, a different one is 409.
         """
         return await services.rollouts.report(rollout_id, request)
 
@@ -142,7 +161,11 @@ def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:
         timeout_s: Annotated[float, Query(ge=0, le=600)] = 10.0,
         policy: PolicyName | None = None,
     ) -> dict[str, Any]:
-        """Judge a rollout on everything recorded so far."""
+        """Get the verdict on a rollout.
+
+        Judged on everything recorded so far, and final once the outcome is judged (`judged_at`).
+        A rollout that never made a call and was not registered is 404.
+        """
         return await services.judge.verdict(
             rollout_id, policy=policy, settled=wait == "settled", timeout_s=timeout_s
         )
@@ -151,7 +174,11 @@ def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:
         "/rollouts/{rollout_id:path}/result", response_model=models.Result, tags=["rollouts"]
     )
     async def result(rollout_id: Annotated[str, ROLLOUT_ID]) -> dict[str, Any]:
-        """Return the record a runner stores as `result.json`."""
+        """Get the record to store as `result.json`.
+
+        The same as the answer to the outcome; 409 before it. `rewards` is null where the verdict
+        takes them away.
+        """
         return await services.judge.result(rollout_id)
 
     @routes.get(
@@ -164,7 +191,11 @@ def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:
         after: str | None = None,
         limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     ) -> Response:
-        """List a rollout's calls, oldest first."""
+        """List a rollout's calls, oldest first.
+
+        Counts, timing and causes; never a prompt, a completion or a key. Pass `next` of a page
+        as `after` to get the following one.
+        """
         page = await services.rollouts.exchanges(rollout_id, after=after, limit=limit)
         return await _json(page)
 
@@ -172,7 +203,11 @@ def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:
 def _breaker_routes(routes: APIRouter, batches: BatchService) -> None:
     @routes.get("/batches/{batch:path}/check", response_model=models.Check, tags=["batches"])
     async def check(batch: Annotated[str, BATCH]) -> Response:
-        """Return whether a batch is a valid measurement, with one line per problem."""
+        """Check whether a batch is a valid measurement.
+
+        `lines` has a sentence for each objection. What is suspect and counts all the same is
+        said last and leaves the batch valid.
+        """
         return await _json(await batches.check(batch))
 
     @routes.post(
@@ -181,12 +216,20 @@ def _breaker_routes(routes: APIRouter, batches: BatchService) -> None:
     async def reset_breaker(
         batch: Annotated[str, BATCH], lane: str | None = None
     ) -> dict[str, Any]:
-        """Allow one probe in an open lane (half-open), or in each lane of the batch."""
+        """Reset open breakers, after their cause is fixed.
+
+        Each becomes half-open: one rollout is admitted as a probe, and its health closes the
+        breaker or opens it again.
+        """
         return await batches.reset_breaker(batch, lane=lane)
 
     @routes.get("/batches/{batch:path}/breaker", response_model=models.Breaker, tags=["batches"])
     async def breaker(batch: Annotated[str, BATCH]) -> dict[str, Any]:
-        """Return a batch's circuit breakers, one per lane."""
+        """Get a batch's circuit breakers.
+
+        There is one for each lane (`upstream/model/key digest`). It opens when the same
+        permanent failure has ended `threshold` rollouts in a row.
+        """
         return await batches.breaker(batch)
 
 
@@ -201,7 +244,11 @@ def _group_routes(routes: APIRouter, service: GroupService) -> None:
         after: str | None = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
-        """Group a batch's rollouts by task, with advantages over those that were measured."""
+        """Get a batch's rollouts as groups for RL, one for each task.
+
+        Baseline and advantages are over what was measured only; the lists of a group have one
+        place for each repeat.
+        """
         found = await service.page(
             batch, method=Method(method), min_valid=min_valid, settled=settled, task=task,
             after=after, limit=limit,
@@ -210,13 +257,22 @@ def _group_routes(routes: APIRouter, service: GroupService) -> None:
 
 
 def _batch_routes(routes: APIRouter, batches: BatchService, stream: EventStream) -> None:
-    @routes.get("/batches/{batch:path}/events", tags=["batches"], responses=_content(_SSE))
+    @routes.get(
+        "/batches/{batch:path}/events",
+        tags=["batches"],
+        response_class=StreamingResponse,
+        responses=_content(_SSE),
+    )
     async def events(
         batch: Annotated[str, BATCH],
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
         last_event_id: Annotated[int | None, Header(ge=0, le=2**53)] = None,
     ) -> StreamingResponse:
-        """Stream events as SSE: failed exchanges, doomed rollouts, verdicts, groups, breakers."""
+        """Follow a batch live, as server-sent events.
+
+        `exchange_failed`, `rollout_doomed`, `verdict_given`, `group_settled` and
+        `breaker_opened`; the stream does not end by itself and resumes by `Last-Event-ID`.
+        """
         start = after if after is not None else last_event_id
         body = _as_sse(stream.follow(batch, after=start))
         return StreamingResponse(body, media_type=_SSE, headers=_LIVE)
@@ -224,12 +280,19 @@ def _batch_routes(routes: APIRouter, batches: BatchService, stream: EventStream)
     # After the others: its path matches theirs.
     @routes.get("/batches/{batch:path}", response_model=models.BatchSummary, tags=["batches"])
     async def summary(batch: Annotated[str, BATCH]) -> Response:
-        """Sum up a batch: counts, tokens, cost, scores with bounds, and rollouts to run again."""
+        """Get the summary of a batch.
+
+        Counts by health and cause, tokens and cost with how many calls they stand on, scores
+        with bounds and coverage, and the rollouts to run again.
+        """
         return await _json(await batches.summary(batch))
 
     @routes.get("/fingerprints", response_model=models.Fingerprints, tags=["batches"])
     async def fingerprints() -> dict[str, Any]:
-        """Count the rollouts affected by each cause, across batches."""
+        """List causes across batches, most frequent first.
+
+        Each with the rollouts and batches that it affected, and when it was seen.
+        """
         return await batches.fingerprints()
 
 
@@ -260,12 +323,18 @@ async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:
 def _service_routes(routes: APIRouter, readiness: Readiness, version: str) -> None:
     @routes.get("/healthz", tags=["service"])
     async def healthz() -> models.Alive:
-        """Report that the process is alive."""
+        """Check that the process is alive.
+
+        Needs no token and asks nothing of the database.
+        """
         return models.Alive(status="ok", version=version)
 
     @routes.get("/readyz", tags=["service"])
     async def readyz(response: Response) -> models.Ready:
-        """Report whether the database answers and the recorder writes; 503 if not."""
+        """Check that calls can be recorded.
+
+        503 while the database does not answer or the recorder cannot write. Needs no token.
+        """
         ready = await readiness.check()
         if ready.status != "ready":
             response.status_code = 503

@@ -14,6 +14,7 @@ from truezero.models.batches import (
     PassAt,
     RetryItem,
 )
+from truezero.models.exchanges import Exchange, ExchangePage
 from truezero.models.groups import AdvantageMethod, Group, GroupPage
 from truezero.models.keys import (
     KeyDeletion,
@@ -25,19 +26,14 @@ from truezero.models.keys import (
 )
 from truezero.models.rollouts import (
     BatchPolicy,
-    Exchange,
-    ExchangePage,
     Fault,
     FaultKind,
     OutcomeRequest,
-    Result,
-    RetryAdvice,
     RoleAccess,
     RolloutItem,
     RolloutPage,
     RolloutRegistered,
     RolloutRequest,
-    Verdict,
 )
 from truezero.models.service import (
     Alive,
@@ -53,6 +49,7 @@ from truezero.models.validity import (
     Validity,
     ValidityFinding,
 )
+from truezero.models.verdicts import Result, RetryAdvice, Verdict
 
 __all__ = [
     "AdvantageMethod",

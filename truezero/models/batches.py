@@ -7,17 +7,17 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from truezero.models.base import Subcategory
-from truezero.models.rollouts import RetryAdvice
 from truezero.models.validity import BatchFinding
+from truezero.models.verdicts import RetryAdvice
 
 
 class RetryItem(RetryAdvice):
     """A rollout to run again."""
 
-    rollout_id: str
-    task: str | None
-    repeat: int | None = None
-    attempt: int | None
+    rollout_id: str = Field(description="the attempt that failed")
+    task: str | None = Field(description="its task")
+    repeat: int | None = Field(default=None, description="which sample of the task")
+    attempt: int | None = Field(description="which try of that sample")
 
 
 class Exclusions(BaseModel):
@@ -38,7 +38,7 @@ class Exclusions(BaseModel):
 class PassAt(BaseModel):
     """The chance that at least one of `k` repeats of a task passes, by the unbiased estimator."""
 
-    k: int
+    k: int = Field(description="repeats drawn")
     estimate: float | None = Field(
         description="mean over the tasks with at least `k` measured repeats; null without any"
     )
@@ -54,17 +54,17 @@ class BatchSummary(Exclusions):
     over no slots is null.
     """
 
-    batch: str
-    rollouts: int
+    batch: str = Field(description="name of the batch")
+    rollouts: int = Field(description="rollouts, every attempt included")
     pending: int = Field(description="rollouts whose verdict is still provisional")
     skipped: int = Field(description="rollouts not admitted by an open breaker")
-    health: dict[str, int]
-    subcategory: dict[str, int]
-    fingerprint: dict[str, int]
-    summaries: list[str]
-    input_tokens: int | None
-    output_tokens: int | None
-    total_tokens: int | None
+    health: dict[str, int] = Field(description="rollouts by health")
+    subcategory: dict[str, int] = Field(description="rollouts by subcategory")
+    fingerprint: dict[str, int] = Field(description="rollouts by fingerprint")
+    summaries: list[str] = Field(description="the batch in sentences")
+    input_tokens: int | None = Field(description="of `tokens_known_calls`")
+    output_tokens: int | None = Field(description="of `tokens_known_calls`")
+    total_tokens: int | None = Field(description="of `tokens_known_calls`")
     cost_usd: float | None = Field(description="US dollars, of calls of every role")
     calls: int | None = Field(
         default=None,
@@ -88,12 +88,12 @@ class BatchSummary(Exclusions):
     validity_across: list[BatchFinding] | None = Field(
         default=None, description="what differs between its rollouts, the worst first"
     )
-    total: int
-    scoreable: int
-    scored: int
-    coverage: float | None
-    score_all: float | None
-    score_effective: float | None
+    total: int = Field(description="slots: the samples that were to be measured")
+    scoreable: int = Field(description="slots whose rollout reached a model")
+    scored: int = Field(description="of those, slots with a reward")
+    coverage: float | None = Field(description="share of the slots that were measured")
+    score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
+    score_effective: float | None = Field(description="mean reward over what was measured")
     score_ci: tuple[float, float] | None = Field(
         default=None,
         description="95 % interval of `score_effective`, over tasks: Wilson's where rewards are "
@@ -104,14 +104,14 @@ class BatchSummary(Exclusions):
         description="for 1, 2, 4, … repeats and the most that a task has; null without repeats, "
         "or where rewards are not 0 or 1",
     )
-    score_worst: float | None
-    score_best: float | None
+    score_worst: float | None = Field(description="lower bound: the rest would all be 0")
+    score_best: float | None = Field(description="upper bound: the rest would all be 1")
     score_first: float | None = Field(description="first attempts only")
     score_retried: float | None = Field(description="slots filled by a later attempt")
-    retried: int
+    retried: int = Field(description="slots with more than one attempt")
     retried_after_score: list[str] = Field(description="run again although already scored")
-    valid: bool
-    retry: list[RetryItem]
+    valid: bool = Field(description="whether the batch is a valid measurement")
+    retry: list[RetryItem] = Field(description="rollouts to run again")
 
 
 class Check(Exclusions):
@@ -120,45 +120,47 @@ class Check(Exclusions):
     What is suspect and counts all the same has lines too, and leaves the batch valid.
     """
 
-    batch: str
-    valid: bool
-    lines: list[str]
+    batch: str = Field(description="name of the batch")
+    valid: bool = Field(description="whether every slot is a measurement, and unbiased")
+    lines: list[str] = Field(description="one sentence for each objection, the worst first")
 
 
 class BreakerLane(BaseModel):
     """The breaker of one lane; times in seconds since the epoch."""
 
     lane: str = Field(description="upstream/model/key digest")
-    phase: Literal["closed", "open", "half_open"]
-    fingerprint: str | None
-    streak: int
-    threshold: int
-    opened_at: float | None
+    phase: Literal["closed", "open", "half_open"] = Field(
+        description="`open`: rollouts are skipped; `half_open`: one probe is allowed"
+    )
+    fingerprint: str | None = Field(description="the failure that is counted")
+    streak: int = Field(description="rollouts in a row that it ended")
+    threshold: int = Field(description="length of the streak that opens the breaker")
+    opened_at: float | None = Field(description="null while closed")
     retry_at: float | None = Field(description="when the quota resets, according to the provider")
     tripped_by: list[str] = Field(description="rollouts of the streak, oldest first")
-    canary: str | None
+    canary: str | None = Field(description="the rollout that probes the lane, while half-open")
 
 
 class Breaker(BaseModel):
     """The breakers of a batch; a threshold of 0 disables them."""
 
-    batch: str
-    threshold: int
-    lanes: list[BreakerLane]
+    batch: str = Field(description="name of the batch")
+    threshold: int = Field(description="length of the streak that opens a breaker; 0: never")
+    lanes: list[BreakerLane] = Field(description="lanes with a streak or an open breaker")
 
 
 class Fingerprint(BaseModel):
     """A cause and how often it occurred; times in seconds since the epoch."""
 
-    fingerprint: str
-    subcategory: Subcategory | None
-    rollouts: int
-    batches: int
-    first_seen: float
-    last_seen: float
+    fingerprint: str = Field(description="cause and status, such as `quota:429`")
+    subcategory: Subcategory | None = Field(description="null: no call failed")
+    rollouts: int = Field(description="affected rollouts")
+    batches: int = Field(description="batches they are in")
+    first_seen: float = Field(description="when the first of them was judged")
+    last_seen: float = Field(description="when the last of them was judged")
 
 
 class Fingerprints(BaseModel):
     """Causes across batches, most frequent first."""
 
-    items: list[Fingerprint]
+    items: list[Fingerprint] = Field(description="the causes")

@@ -16,12 +16,12 @@ class Group(BaseModel):
     with a reward, else the last. A masked repeat shifts no baseline.
     """
 
-    task: str
-    method: AdvantageMethod
+    task: str = Field(description="the task")
+    method: AdvantageMethod = Field(description="how advantages were computed")
     wanted: int = Field(description="repeats asked for at registration, else those seen")
     settled: bool = Field(description="whether all of them have a final verdict")
-    rollout_ids: list[str]
-    repeats: list[int | None]
+    rollout_ids: list[str] = Field(description="the rollout that counts of each repeat")
+    repeats: list[int | None] = Field(description="numbers of the repeats, in order")
     rewards: list[float | None] = Field(description="null where masked")
     valid: list[bool] = Field(description="false where masked: not measured, or without a reward")
     baseline: float | None = Field(description="mean of the valid rewards")
@@ -40,5 +40,5 @@ class Group(BaseModel):
 class GroupPage(BaseModel):
     """A page of groups, by the names of their tasks."""
 
-    items: list[Group]
-    next: str | None = Field(description="value of `after` for the next page")
+    items: list[Group] = Field(description="the groups")
+    next: str | None = Field(description="value of `after` for the next page; null on the last")

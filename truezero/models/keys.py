@@ -36,16 +36,16 @@ class KeyRequest(BaseModel):
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
-    key_alias: Name = None
-    team_id: Name = None
-    user_id: Name = None
+    key_alias: Name = Field(default=None, description="id and task of the key's rollout")
+    team_id: Name = Field(default=None, description="batch of the key's rollout")
+    user_id: Name = Field(default=None, description="yours; stored as it is")
     duration: Duration | None = Field(
         default=None,
         description="lifetime of the key, such as `20m`",
         json_schema_extra={"type": "string"},
     )
-    models: list[str] | None = None
-    metadata: JsonObject = None
+    models: list[str] | None = Field(default=None, description="stored, not enforced")
+    metadata: JsonObject = Field(default=None, description="yours; stored as it is")
     key: None = Field(default=None, description="not supported: keys are generated")
 
 
@@ -56,26 +56,26 @@ class KeyFacts(BaseModel):
     """
 
     key_name: str = Field(description="the key's last four characters: `tz-...a1b2`")
-    key_alias: str | None
+    key_alias: str | None = Field(description="as in the request")
     token_id: str = Field(description="the rollout's id; not secret")
-    rollout_id: str
-    team_id: str | None
-    user_id: str | None
-    models: list[str]
-    metadata: dict[str, Any]
-    expires: datetime | None
-    created_at: datetime
+    rollout_id: str = Field(description="the rollout that its calls belong to")
+    team_id: str | None = Field(description="the rollout's batch")
+    user_id: str | None = Field(description="as in the request")
+    models: list[str] = Field(description="as in the request; not enforced")
+    metadata: dict[str, Any] = Field(description="as in the request")
+    expires: datetime | None = Field(description="null: it does not")
+    created_at: datetime = Field(description="when it was generated")
     blocked: bool = Field(description="no longer accepted: deleted, expired or rollout over")
     spend: float | None = Field(description="US dollars; null where a call's cost is unknown")
-    max_budget: None = None
-    tpm_limit: None = None
-    rpm_limit: None = None
+    max_budget: None = Field(default=None, description="not enforced")
+    tpm_limit: None = Field(default=None, description="not enforced")
+    rpm_limit: None = Field(default=None, description="not enforced")
 
 
 class KeyMinted(KeyFacts):
     """The answer to `POST /key/generate`."""
 
-    key: str
+    key: str = Field(description="the API key, `tz-…`; not shown again")
     base_urls: dict[str, str] = Field(
         description="upstream → base_url; works with or without the key"
     )
@@ -84,15 +84,15 @@ class KeyMinted(KeyFacts):
 class KeyInfo(BaseModel):
     """The answer to `GET /key/info`."""
 
-    key: str
-    info: KeyFacts
+    key: str = Field(description="as in the request")
+    info: KeyFacts = Field(description="the key's attributes")
 
 
 class KeyDeletion(StrictRequest):
     """`POST /key/delete`: keys, or the aliases they were created under."""
 
-    keys: list[str] | None = None
-    key_aliases: list[str] | None = None
+    keys: list[str] | None = Field(default=None, description="keys to revoke")
+    key_aliases: list[str] | None = Field(default=None, description="aliases of keys to revoke")
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -104,4 +104,4 @@ class KeyDeletion(StrictRequest):
 class KeysDeleted(BaseModel):
     """The answer to `POST /key/delete`: the keys or aliases of the request."""
 
-    deleted_keys: list[str]
+    deleted_keys: list[str] = Field(description="what was revoked, as it was named")

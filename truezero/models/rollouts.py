@@ -1,10 +1,10 @@
-"""Models of a rollout: registration, outcome, verdict, result and calls."""
+"""Models of a rollout: its registration, its outcome and its entry in lists."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from truezero.models.base import (
     Count,
@@ -23,7 +23,6 @@ from truezero.models.base import (
     TerminationReason,
     Text,
 )
-from truezero.models.validity import Coverages, Findings, ProviderSeconds, Roles
 
 FaultKind = Literal[
     "auth",
@@ -51,7 +50,7 @@ class Fault(StrictRequest):
     from `truncate_prompt` on are complete answers that spoil the measurement.
     """
 
-    kind: FaultKind
+    kind: FaultKind = Field(description="what the provider is made to do")
     at_call: int | None = Field(default=None, ge=1, le=10**6, description="first call that fails")
     every: int | None = Field(default=None, ge=1, le=10**6, description="then every n-th call")
     times: int | None = Field(
@@ -87,23 +86,31 @@ class RolloutRequest(StrictRequest):
     A list of models is the one under test and its fallbacks: reaching any of them counts.
     """
 
-    id: Name = None
-    batch: Name = None
-    task: Name = None
+    id: Name = Field(default=None, description="name of the rollout; generated if left out")
+    batch: Name = Field(default=None, description="what it is counted and scored with")
+    task: Name = Field(default=None, description="the task; its rollouts form a group")
     repeat: Repeat = None
     repeats: Repeats = None
-    attempt: Ordinal = None
-    model: ModelNames = None
-    upstream: Annotated[str | None, Field(min_length=1, max_length=64), PrintableText] = None
-    usage_channel: Literal["proxy", "none"] = "proxy"
-    metadata: JsonObject = None
+    attempt: Ordinal = Field(default=None, description="which try of this sample, from 0")
+    model: ModelNames = Field(
+        default=None, description="model under test; a list: and its fallbacks"
+    )
+    upstream: Annotated[str | None, Field(min_length=1, max_length=64), PrintableText] = Field(
+        default=None, description="upstream of the model under test; its key opens no other"
+    )
+    usage_channel: Literal["proxy", "none"] = Field(
+        default="proxy", description="`none`: its calls do not pass the proxy and are not judged"
+    )
+    metadata: JsonObject = Field(default=None, description="yours; stored as it is")
     roles: list[Role] = Field(
         default_factory=list,
         max_length=16,
         description="roles beside the agent (`judge`, `user`, …) that get a key and base URLs of "
         "their own",
     )
-    policy: BatchPolicy | None = None
+    policy: BatchPolicy | None = Field(
+        default=None, description="of the batch; all its rollouts name the same, or none"
+    )
     fault: Fault | None = Field(
         default=None, description="injected instead of the provider's answer, for a drill"
     )
@@ -120,9 +127,9 @@ class RoleAccess(BaseModel):
 class RolloutRegistered(BaseModel):
     """A registered rollout: where to point its agent, and with which key."""
 
-    id: str
+    id: str = Field(description="as given, or generated")
     key: str = Field(description="API key that identifies this rollout, `tz-…`")
-    admitted: bool
+    admitted: bool = Field(description="false: an open breaker skips it; do not run the agent")
     error: str | None = Field(description="why it was not admitted: `skipped: …`")
     base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")
     env: dict[str, str] = Field(description="variables that point common agents at the proxy")
@@ -138,21 +145,27 @@ class OutcomeRequest(StrictRequest):
     and `model`, also one that made no call; of a registered one they must be the same, or left out.
     """
 
-    batch: Name = None
-    task: Name = None
+    batch: Name = Field(default=None, description="as in the registration")
+    task: Name = Field(default=None, description="as in the registration")
     repeat: Repeat = None
-    attempt: Ordinal = None
-    model: ModelNames = None
-    status: ExecutionStatus
-    termination_reason: TerminationReason | None = None
-    prompts_executed: Count = None
-    tool_calls: Count = None
-    total_tokens: Count = None
-    rewards: dict[str, float] | None = None
-    eval: JsonObject = None
-    error: Text | None = None
-    verifier_error: Text | None = None
-    export_error: Text | None = None
+    attempt: Ordinal = Field(default=None, description="as in the registration")
+    model: ModelNames = Field(default=None, description="as in the registration")
+    status: ExecutionStatus = Field(description="whether the infrastructure worked")
+    termination_reason: TerminationReason | None = Field(
+        default=None, description="why the agent's loop stopped; only with status `success`"
+    )
+    prompts_executed: Count = Field(
+        default=None, description="prompts given to the agent; 0: it never started"
+    )
+    tool_calls: Count = Field(default=None, description="tool calls the runner counted")
+    total_tokens: Count = Field(default=None, description="tokens the runner counted")
+    rewards: dict[str, float] | None = Field(
+        default=None, description="by name; a bare number is the reward named `reward`"
+    )
+    eval: JsonObject = Field(default=None, description="the runner's own evaluation; kept as is")
+    error: Text | None = Field(default=None, description="why the agent or its runner failed")
+    verifier_error: Text | None = Field(default=None, description="why it was not verified")
+    export_error: Text | None = Field(default=None, description="why its record is incomplete")
 
     @field_validator("rewards", mode="before")
     @classmethod
@@ -170,168 +183,29 @@ class OutcomeRequest(StrictRequest):
         return reason
 
 
-class RetryAdvice(BaseModel):
-    """Whether to run the rollout again; `after_s` is the minimum wait in seconds."""
-
-    eligible: bool
-    after_s: float | None
-    reason: str
-
-
-class Verdict(BaseModel):
-    """Whether the model was reached, the rule that decided it and the calls that prove it."""
-
-    rollout_id: str
-    batch: str | None
-    health: Health
-    error_category: Literal["api_error", "suspected_api_error"] | None
-    subcategory: Subcategory | None
-    transient: bool | None
-    fingerprint: str | None
-    cause: str | None
-    lane: str | None
-    layer: str | None
-    rule: str
-    policy: str
-    error: str | None
-    total_requests: int
-    failed_requests: int
-    recovered_requests: int
-    status_counts: dict[str, int]
-    dominant_status: int | None
-    input_tokens: int | None
-    output_tokens: int | None
-    total_tokens: int | None
-    tool_calls: int | None
-    cost_usd: float | None
-    lost_s: float | None
-    scoreable: str
-    doomed: bool
-    provisional: bool
-    retry: RetryAdvice
-    warnings: list[str]
-    evidence: list[str]
-    classifier: str
-    late_calls: int = Field(0, description="calls after the rollout had ended; they change nothing")
-    judged_at: float | None = Field(
-        None, description="seconds since the epoch; null while provisional"
-    )
-    attributed_to: Literal["agent", "operator", "provider", "proxy"] | None = Field(
-        default=None, description="whose failures decided it; the agent's leave it healthy"
-    )
-    corroborated: bool | None = Field(
-        default=None,
-        description="whether other rollouts failed alike (true) or were answered (false)",
-    )
-    validity: Findings
-    validity_coverage: Coverages
-    roles: Roles
-    provider_s: ProviderSeconds = None
-    agent_s: float | None = Field(
-        default=None, description="the rest of the wall time, beside `provider_s` and `lost_s`"
-    )
-    excluded_by: list[str] = Field(
-        default_factory=list,
-        description="for what the policy leaves a healthy rollout's score out: `max_steps` and "
-        "names of checks",
-    )
-
-
-class Result(BaseModel):
-    """The record a runner stores: status, rewards and API errors, independent of each other."""
-
-    model_config = ConfigDict(extra="allow")
-
-    rollout_id: str
-    status: ExecutionStatus
-    termination_reason: TerminationReason | None
-    rewards: dict[str, float] | None
-    eval: dict[str, Any] | None
-    error: str | None
-    error_category: Literal["api_error", "suspected_api_error"] | None
-    api_error_info: dict[str, Any] | None
-    suspected_api_error_info: dict[str, Any] | None
-    validity: Findings
-    validity_coverage: Coverages
-    roles: Roles
-    provider_s: ProviderSeconds = None
-
-
-class Exchange(BaseModel):
-    """One call. Token fields are the provider's own numbers, `*_total` the normalised ones."""
-
-    model_config = ConfigDict(extra="allow")
-
-    id: str
-    status: int | None
-    ending: str | None = Field(description="null while in flight")
-    upstream: str
-    api: str
-    model: str | None
-    role: str
-    streamed: bool | None
-    started_at: float = Field(description="seconds since the epoch")
-    first_byte_s: float | None
-    first_token_s: float | None
-    duration_s: float | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_input_tokens: int | None
-    cache_write_tokens: int | None
-    reasoning_tokens: int | None
-    total_tokens: int | None
-    input_total: int | None
-    output_total: int | None
-    usage_source: str
-    finish_reason: str | None
-    tool_calls: int | None
-    content_seen: bool | None = Field(
-        default=None, description="whether a text or a tool call came, reasoning aside"
-    )
-    pending: bool | None = Field(
-        default=None, description="whether a response in the background was not complete yet"
-    )
-    subcategory: Subcategory | None
-    transient: bool | None
-    rule: str | None
-    error_code: str | None
-    retry_after_s: float | None
-    request_bytes: int
-    response_bytes: int
-    attribution_source: str
-    injected: bool
-
-
-class ExchangePage(BaseModel):
-    """A page of exchanges, oldest first; pass `next` as `?after=`; null on the last page."""
-
-    items: list[Exchange]
-    next: str | None
-
-
 class RolloutItem(BaseModel):
     """A rollout as listed by `GET /rollouts`."""
 
-    id: str
-    batch: str | None
-    task: str | None
-    repeat: int | None = None
-    attempt: int | None
-    model: str | None
-    upstream: str | None
-    created_at: float
-    registered: bool
-    health: Health | None
-    subcategory: Subcategory | None
-    fingerprint: str | None
-    provisional: bool | None
+    id: str = Field(description="the rollout")
+    batch: str | None = Field(description="its batch")
+    task: str | None = Field(description="its task")
+    repeat: int | None = Field(default=None, description="which sample of the task")
+    attempt: int | None = Field(description="which try of that sample")
+    model: str | None = Field(description="the model that registration names")
+    upstream: str | None = Field(description="the upstream that registration names")
+    created_at: float = Field(description="seconds since the epoch")
+    registered: bool = Field(description="false: created by its first call")
+    health: Health | None = Field(description="of its last verdict; null before the first")
+    subcategory: Subcategory | None = Field(description="why its deciding calls failed")
+    fingerprint: str | None = Field(description="cause and status, such as `quota:429`")
+    provisional: bool | None = Field(description="whether the verdict can still change")
     validity: list[str] = Field(
         default_factory=list, description="the worst level, and the checks that found something"
     )
 
 
 class RolloutPage(BaseModel):
-    """A page of rollouts, oldest first; pass `next` as `?after=`; null on the last page."""
+    """A page of rollouts, oldest first."""
 
-    items: list[RolloutItem]
-    next: str | None
+    items: list[RolloutItem] = Field(description="the rollouts")
+    next: str | None = Field(description="value of `after` for the next page; null on the last")

@@ -26,12 +26,12 @@ Validity = Level | CheckName
 class ValidityFinding(BaseModel):
     """What one check found of a rollout: the model was reached, and the measurement spoilt."""
 
-    check: CheckName
-    level: Level
+    check: CheckName = Field(description="name of the check")
+    level: Level = Field(description="how much it says of the measurement")
     calls: int = Field(description="calls that show it")
     of: int = Field(description="calls that the check could look at")
     evidence: list[str] = Field(description="ids of those exchanges, at most ten")
-    sentence: str
+    sentence: str = Field(description="the finding as a sentence")
     about: dict[str, Any] = Field(
         default_factory=dict, description="names and numbers behind the sentence"
     )
@@ -40,32 +40,34 @@ class ValidityFinding(BaseModel):
 class Coverage(BaseModel):
     """On how many calls a check could look, `of` those that it is about."""
 
-    looked: int
-    of: int
+    looked: int = Field(description="calls that the check could look at")
+    of: int = Field(description="calls that it is about")
 
 
 class RoleVerdict(BaseModel):
     """The small verdict on the calls of one role: a judge's, a simulated user's."""
 
-    health: Literal["healthy", "api_error", "suspected_api_error", "not_judged", "undecided"]
-    rule: str
-    subcategory: str | None = None
-    cause: str | None = None
-    error: str | None = None
-    total_requests: int = 0
-    failed_requests: int = 0
-    evidence: list[str] = Field(default_factory=list)
+    health: Literal["healthy", "api_error", "suspected_api_error", "not_judged", "undecided"] = (
+        Field(description="whether the role's model was reached")
+    )
+    rule: str = Field(description="the first rule that fired")
+    subcategory: str | None = Field(default=None, description="why the deciding calls failed")
+    cause: str | None = Field(default=None, description="the same with upstream and code")
+    error: str | None = Field(default=None, description="as a sentence; null if healthy")
+    total_requests: int = Field(default=0, description="calls in this role")
+    failed_requests: int = Field(default=0, description="of those, calls that failed")
+    evidence: list[str] = Field(default_factory=list, description="ids of deciding exchanges")
 
 
 class BatchFinding(BaseModel):
     """What a check found by comparing the rollouts of a batch with each other."""
 
-    check: CheckName
-    level: Level
+    check: CheckName = Field(description="name of the check")
+    level: Level = Field(description="how much it says of the measurement")
     rollouts: int = Field(description="rollouts that differ from the rest")
     of: int = Field(description="rollouts whose calls could be compared")
     examples: list[str] = Field(description="ids of such rollouts, at most ten")
-    sentence: str
+    sentence: str = Field(description="the finding as a sentence")
     about: dict[str, Any] = Field(
         default_factory=dict, description="names and numbers behind the sentence"
     )

@@ -7,3 +7,9 @@ SwaggerUIBundle({
   showCommonExtensions: true,
   validatorUrl: null,
 });
+
+// Swagger UI has a dark theme, and leaves the choice to the page.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const theme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", theme);
+theme();

@@ -294,6 +294,8 @@ def test_the_documentation_needs_no_other_origin(service: Service) -> None:
     page = service.http.get("/docs")
     assert page.status_code == 200
     assert "https://" not in page.text.replace("https://fastapi", "")
+    assert '<a href="/">Batches</a>' in page.text, "the way back"
+    assert "dark-mode" in service.http.get("/static/docs/swagger-ui.css").text, "what docs.js sets"
     for asset in ("swagger-ui-bundle.js", "swagger-ui.css"):
         assert f"/static/docs/{asset}" in page.text
         assert service.http.get(f"/static/docs/{asset}").status_code == 200

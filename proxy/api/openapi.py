@@ -1,0 +1,116 @@
+"""The OpenAPI document as people read it: summaries, descriptions, examples, parameters.
+
+A handler's docstring is its description: the first paragraph is the summary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+
+# Real answers; ``python -m tests.test_docs`` writes them.
+_EXAMPLES = Path(__file__).with_name("examples.json")
+
+TAGS = [
+    {"name": "rollouts", "description": "One run of an agent: register, report, judge."},
+    {"name": "batches", "description": "Rollouts that are counted and scored together."},
+    {"name": "keys", "description": "Virtual keys, compatible with LiteLLM's proxy."},
+    {"name": "service", "description": "Health checks and metrics."},
+]
+
+# Of parameters that mean the same in every call; a handler's own description comes first.
+_PARAMETERS: Mapping[str, str] = {
+    "accept": "media type of the answer",
+    "after": "value of `next` of the page before",
+    "attempt": "only this try of a sample",
+    "batch": "only rollouts of this batch",
+    "fingerprint": "only rollouts with this cause and status, such as `quota:429`",
+    "health": "only rollouts with this health",
+    "key": "the key, `tz-…`",
+    "lane": "only this lane, `upstream/model/key digest`; all by default",
+    "last-event-id": "as browsers send it when they reconnect; `after` comes first",
+    "limit": "maximum number of items",
+    "method": "how advantages are computed",
+    "min_valid": "groups that cannot have as many measured rollouts are dropped",
+    "policy": "`seed` judges by status codes alone, for comparison; nothing is stored",
+    "repeat": "only this sample of its task",
+    "settled": "only groups that have settled, or only those that have not",
+    "subcategory": "only rollouts whose deciding calls failed for this reason",
+    "task": "only rollouts of this task",
+    "timeout_s": "longest wait, in seconds",
+    "validity": "only rollouts by their worst finding, or by a check that found something",
+    "wait": "`settled` waits until no call is in flight and the outcome is judged",
+}
+# Where the name says something else.
+_OF_CALLS: Mapping[tuple[str, str], str] = {
+    ("/batches/{batch}/events", "after"): "id of the last event that is known; all by default",
+}
+
+# FastAPI's own, in whose place problems are answered.
+_NOT_OURS = frozenset({"HTTPValidationError", "ValidationError"})
+
+
+def install(app: FastAPI) -> None:
+    """Make the app's OpenAPI document complete."""
+    plain = app.openapi
+    app.openapi = lambda: described(plain())  # type: ignore[method-assign]
+
+
+def described(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document with summaries, parameters and examples; the given one is unchanged."""
+    paths = {
+        path: {method: _operation(path, method, each) for method, each in methods.items()}
+        for path, methods in document["paths"].items()
+    }
+    schemas = document["components"]["schemas"]
+    ours = {name: each for name, each in schemas.items() if name not in _NOT_OURS}
+    return {**document, "tags": TAGS, "paths": paths, "components": {"schemas": ours}}
+
+
+@cache
+def examples() -> Mapping[str, Mapping[str, Any]]:
+    """Return by `METHOD /path` its `response`, and its `request` where it takes a body."""
+    found: dict[str, dict[str, Any]] = json.loads(_EXAMPLES.read_text("utf-8"))
+    return found
+
+
+def _operation(path: str, method: str, operation: Mapping[str, Any]) -> dict[str, Any]:
+    summary, _, rest = operation["description"].partition("\n\n")
+    example = examples()[f"{method.upper()} {path}"]
+    found = {
+        **operation,
+        "summary": " ".join(summary.split()).rstrip("."),
+        "description": rest,
+        "responses": {
+            status: _response(response, example["response"]) if status.startswith("2") else response
+            for status, response in operation["responses"].items()
+        },
+    }
+    if "parameters" in operation:
+        found["parameters"] = [_parameter(path, each) for each in operation["parameters"]]
+    if "requestBody" in operation:
+        content = operation["requestBody"]["content"]
+        found["requestBody"] = {
+            **operation["requestBody"],
+            "content": _with_example(content, example["request"]),
+        }
+    return found
+
+
+def _parameter(path: str, parameter: Mapping[str, Any]) -> dict[str, Any]:
+    name = parameter["name"]
+    said = _OF_CALLS.get((path, name)) or parameter.get("description") or _PARAMETERS.get(name)
+    return {**parameter, "description": said} if said else dict(parameter)
+
+
+def _response(response: Mapping[str, Any], example: Any) -> dict[str, Any]:
+    return {**response, "content": _with_example(response["content"], example)}
+
+
+def _with_example(content: Mapping[str, Any], example: Any) -> dict[str, Any]:
+    return {kind: {**media, "example": example} for kind, media in content.items()}

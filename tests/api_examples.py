@@ -1,0 +1,147 @@
+"""The examples of the OpenAPI document: real answers, as the golden files keep them.
+
+``python -m tests.test_docs`` writes them to ``proxy/api/examples.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+ROOT = Path(__file__).parent.parent
+FILE = ROOT / "proxy" / "api" / "examples.json"
+GOLDEN = ROOT / "tests" / "golden"
+SERVICE = "http://127.0.0.1:8383"
+
+_BEGAN = 1_790_000_000.0
+# What golden files leave out because it differs each time.
+_TIMES: Final[Mapping[str, float | str]] = {
+    "agent_s": 9.3,
+    "created_at": _BEGAN,
+    "duration_s": 0.41,
+    "expires": "2026-09-22T14:13:20Z",
+    "first_byte_s": 0.4,
+    "first_seen": _BEGAN - 86_400,
+    "judged_at": _BEGAN + 10.4,
+    "last_seen": _BEGAN + 10.4,
+    "lost_s": 0.8,
+    "opened_at": _BEGAN + 10.4,
+    "provider_s": 0.0,
+    "started_at": _BEGAN + 0.1,
+}
+_ID = "660c036bd94e4ca9fffc76%02d"
+_SHOWN: Final = ("openai", "anthropic", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+
+
+def _all(_items: list[Any]) -> list[Any]:
+    return _items
+
+
+def _first(items: list[Any]) -> list[Any]:
+    return items[:1]
+
+
+def _of_quota(items: list[Any]) -> list[Any]:
+    return [each for each in items if "quota" in (each.get("id"), each.get("subcategory"))]
+
+
+REQUESTS: Final[Mapping[str, Any]] = {
+    "POST /rollouts": {
+        "id": "quota", "batch": "nightly", "task": "t3", "attempt": 0, "model": "gpt-5",
+        "upstream": "openai",
+    },
+    "POST /rollouts/{rollout_id}/outcome": {
+        "status": "success", "termination_reason": "agent_stop", "prompts_executed": 1,
+        "rewards": {"reward": 0.0},
+    },
+    "POST /key/generate": {
+        "key_alias": "swe-1", "team_id": "keyed", "user_id": "u", "duration": "1h",
+        "models": ["gpt-5"], "metadata": {"run": 1},
+    },
+    "POST /key/delete": {"key_aliases": ["swe-1"]},
+}  # fmt: skip
+
+# The golden step whose answer is shown, and which items of its list.
+ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
+    "POST /rollouts": ("open: register quota", _all),
+    "GET /rollouts": ("open: GET /rollouts?subcategory=quota", _of_quota),
+    "POST /rollouts/{rollout_id}/outcome": ("open: POST /rollouts/quota/outcome", _all),
+    "GET /rollouts/{rollout_id}/verdict": ("open: GET /rollouts/quota/verdict", _all),
+    "GET /rollouts/{rollout_id}/result": ("open: GET /rollouts/quota/result", _all),
+    "GET /rollouts/{rollout_id}/exchanges": ("open: GET /rollouts/quota/exchanges", _first),
+    "GET /batches/{batch}/check": ("open: GET /batches/nightly/check", _all),
+    "POST /batches/{batch}/breaker/reset": ("open: POST /batches/broken/breaker/reset", _all),
+    "GET /batches/{batch}/breaker": ("open: GET /batches/broken/breaker", _all),
+    "GET /batches/{batch}/groups": ("open: GET /batches/nightly/groups", _first),
+    "GET /batches/{batch}": ("open: GET /batches/nightly", _all),
+    "GET /fingerprints": ("open: GET /fingerprints #2", _of_quota),
+    "POST /key/generate": ("open: POST /key/generate", _all),
+    "GET /key/info": ("open: info after a call", _all),
+    "POST /key/delete": ("open: delete a key", _all),
+    "GET /healthz": ("open: GET /healthz", _all),
+    "GET /readyz": ("open: GET /readyz", _all),
+}
+
+# Answers that are no JSON object.
+TEXTS: Final[Mapping[str, str]] = {
+    "GET /rollouts/export": (
+        '{"record":"rollout","id":"quota","batch":"nightly","task":"t3","model":"gpt-5"}\n'
+        '{"record":"outcome","rollout_id":"quota","status":"success","rewards":{"reward":0.0}}\n'
+        f'{{"record":"exchange","id":"{_ID % 9}","rollout_id":"quota","status":429}}\n'
+    ),
+    "GET /batches/{batch}/events": (
+        "id: 26\nevent: verdict_given\n"
+        'data: {"rollout_id": "quota", "health": "api_error", "fingerprint": "quota:429"}\n\n'
+    ),
+    "GET /metrics": 'truezero_verdicts{health="healthy"} 155.0\n',
+}
+
+
+def examples() -> dict[str, dict[str, Any]]:
+    """Return by `METHOD /path` its `response`, and its `request` where it takes a body."""
+    steps = json.loads((GOLDEN / "rest.json").read_text("utf-8"))
+    prose = json.loads((GOLDEN / "rest_prose.json").read_text("utf-8"))
+    found: dict[str, dict[str, Any]] = {
+        call: {"response": _answer(steps[title]["body"], title, prose, chosen)}
+        for call, (title, chosen) in ANSWERS.items()
+    }
+    found |= {call: {"response": text} for call, text in TEXTS.items()}
+    for call, body in REQUESTS.items():
+        found[call]["request"] = body
+    return found
+
+
+def text() -> str:
+    return json.dumps(examples(), indent=1, ensure_ascii=False) + "\n"
+
+
+def _answer(
+    body: Any, title: str, prose: Mapping[str, str], chosen: Callable[[list[Any]], list[Any]]
+) -> Any:
+    whole = _filled(body, "", title, prose)
+    if "items" in whole:
+        whole["items"] = chosen(whole["items"])
+        assert whole["items"], title
+    return whole
+
+
+def _filled(value: Any, key: str, path: str, prose: Mapping[str, str]) -> Any:
+    """Put back what golden files replace by placeholders."""
+    if isinstance(value, dict):
+        if key in ("base_urls", "env"):
+            value = {name: value[name] for name in _SHOWN if name in value}
+        return {name: _filled(each, name, f"{path}/{name}", prose) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, key, f"{path}/{n}", prose) for n, each in enumerate(value)]
+    if value in ("<float>", "<str>"):
+        return _TIMES[key]
+    if value == "<prose>":
+        return prose[path]
+    if not isinstance(value, str):
+        return value
+    named = re.sub(r"<id (\d+)>", lambda found: _ID % int(found[1]), value)
+    named = named.replace("<version>", "0.2.0").replace("<last four>", "o8Qw")
+    return named.replace("http://proxy", SERVICE)

@@ -1,0 +1,110 @@
+"""The OpenAPI document explains itself: every call, parameter and field, with real examples."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from proxy.api import openapi
+from tests.api_examples import FILE, text
+from tests.reference_pages import openapi as document_of_service
+from truezero import models
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return document_of_service()
+
+
+def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def test_every_call_has_a_summary_and_a_description(document: dict[str, Any]) -> None:
+    for call, operation in operations(document):
+        summary, description = operation["summary"], operation["description"]
+        assert summary[0].isupper() and " " in summary and not summary.endswith("."), call
+        assert len(summary) < 80, call
+        assert description.endswith(".") and summary not in description, call
+
+
+def test_every_parameter_and_every_field_has_a_description(document: dict[str, Any]) -> None:
+    fields = {
+        (name, field): each.get("description")
+        for name, schema in document["components"]["schemas"].items()
+        for field, each in schema.get("properties", {}).items()
+    }
+    assert len(fields) > 150
+    assert [place for place, said in fields.items() if not said] == []
+    parameters = {
+        (call, each["name"]): each.get("description")
+        for call, operation in operations(document)
+        for each in operation.get("parameters", ())
+    }
+    assert len(parameters) > 25
+    assert [place for place, said in parameters.items() if not said] == []
+
+
+def test_every_schema_says_what_it_is(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    assert [name for name, each in schemas.items() if not each.get("description")] == []
+
+
+def test_every_call_has_an_example_that_its_model_accepts(document: dict[str, Any]) -> None:
+    shown = 0
+    for call, operation in operations(document):
+        bodies = [operation["requestBody"]] if "requestBody" in operation else []
+        bodies += [each for code, each in operation["responses"].items() if code[0] == "2"]
+        for body in bodies:
+            for media in body["content"].values():
+                reference = media["schema"].get("$ref")
+                if reference is None:
+                    assert isinstance(media["example"], str), call
+                    continue
+                model = getattr(models, reference.rpartition("/")[2])
+                assert model.model_validate(media["example"]), call
+                shown += 1
+    assert shown > 18
+
+
+def test_examples_are_what_the_service_answers() -> None:
+    assert FILE.read_text("utf-8") == text(), "run python -m tests.test_docs"
+
+
+def test_every_tag_is_described_and_used(document: dict[str, Any]) -> None:
+    used = {tag for _, operation in operations(document) for tag in operation["tags"]}
+    assert used == {each["name"] for each in document["tags"]}
+
+
+def test_a_handlers_own_words_come_before_those_of_the_name() -> None:
+    given: dict[str, Any] = {
+        "components": {"schemas": {"ValidationError": {}, "Batch": {}}},
+        "paths": {
+            "/healthz": {
+                "get": {
+                    "description": "Say\nso.\n\nAt length.",
+                    "parameters": [
+                        {"name": "task", "description": "its own"},
+                        {"name": "limit"},
+                        {"name": "x"},
+                    ],
+                    "responses": {"200": {"content": {"application/json": {}}}, "503": {}},
+                }
+            }
+        },
+    }  # fmt: skip
+    kept = copy.deepcopy(given)
+    found = openapi.described(given)
+    assert given == kept
+    operation = found["paths"]["/healthz"]["get"]
+    assert (operation["summary"], operation["description"]) == ("Say so", "At length.")
+    said = [each.get("description") for each in operation["parameters"]]
+    assert said == ["its own", "maximum number of items", None]
+    assert operation["responses"]["200"]["content"]["application/json"]["example"]["status"] == "ok"
+    assert operation["responses"]["503"] == {}
+    assert list(found["components"]["schemas"]) == ["Batch"]

@@ -1,0 +1,285 @@
+"""The reference pages of docs/reference/ as generated from the code they describe.
+
+``python -m tests.test_docs`` writes them; ``tests/test_docs.py`` compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from proxy.app import Application
+from proxy.routing.upstreams import BUILT_IN, LOCAL
+from proxy.settings import Settings, load
+from proxy.settings_sources import PREFIX
+from proxy.store.database import Database
+from truezero.cli import app as command_line
+
+METHODS: Final = ("get", "post")
+TAGS: Final = ("rollouts", "batches", "keys", "service")
+
+
+# --- settings and upstreams ----------------------------------------------------------------
+
+
+def settings() -> str:
+    rows = [
+        (
+            f"`{PREFIX}{name.upper()}`",
+            f"`{name}`",
+            "–" if field.default is None else f"`{_plain(field.default)}`",
+            field.description or "",
+        )
+        for name, field in Settings.model_fields.items()
+        if name not in ("upstreams", "keys")
+    ]
+    return _table(("variable", "key", "default", "description"), rows)
+
+
+def upstreams() -> str:
+    rows = [
+        (
+            f"`{upstream.name}`",
+            f"`{upstream.url}`" if upstream.url else "set `TRUEZERO_UPSTREAM_AZURE`",
+            "loopback without a token only" if upstream.name in LOCAL else "",
+        )
+        for upstream in BUILT_IN.values()
+    ]
+    return _table(("name", "origin", "available"), rows)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+# --- commands ------------------------------------------------------------------------------
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield each command as it is typed, and what Typer made of it."""
+    yield from _commands("truezero", typer.main.get_command(command_line))
+
+
+def _commands(typed: str, command: Any) -> Iterator[tuple[str, Any]]:
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield typed, command
+        return
+    for name, each in inner.items():
+        yield from _commands(f"{typed} {name}", each)
+
+
+def command_overview() -> str:
+    rows = [
+        (f"[`{typed}`](#{typed.replace(' ', '-')})", _first_line(command.help))
+        for typed, command in commands()
+    ]
+    return _table(("command", "description"), rows)
+
+
+def command_pages() -> str:
+    return "\n\n".join(_command_page(typed, command) for typed, command in commands())
+
+
+def _command_page(typed: str, command: Any) -> str:
+    named = [each for each in command.params if each.param_type_name == "argument"]
+    flags = [each for each in command.params if each.param_type_name == "option"]
+    places = " ".join(each.metavar or each.name.upper() for each in named)
+    used = " ".join(filter(None, (typed, "[options]" if flags else "", places)))
+    rows = [(f"`{each.metavar or each.name.upper()}`", each.help) for each in named]
+    rows += [(f"`{'`, `'.join(each.opts)}`", _flag(each)) for each in flags]
+    text = re.sub(r"\b(TRUEZERO_<NAME>)", r"`\1`", command.help)
+    return f"## `{typed}`\n\n```text\n{used}\n```\n\n{text}\n\n{_table(('argument', ''), rows)}"
+
+
+def _flag(flag: Any) -> str:
+    said = re.sub(r"\s+\[default: ([^\]]+)\]", r" Default: \1.", flag.help)
+    if flag.envvar:
+        said += f" Variable: `{flag.envvar}`."
+    plain = flag.default not in (None, False) and not callable(flag.default)
+    return f"{said} Default: {_plain(flag.default)}." if plain and "Default" not in said else said
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0].rstrip(".")
+
+
+# --- REST ----------------------------------------------------------------------------------
+
+
+def openapi() -> dict[str, Any]:
+    """Return the service's own description of its REST API."""
+    with tempfile.TemporaryDirectory() as folder:
+        database = f"{folder}/t.db"
+        Database(database).prepare()
+        service = Application(load({"database_url": database}, {}), {})
+        document: dict[str, Any] = service.control_plane().app.openapi()
+    return document
+
+
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield tag, `METHOD /path` and operation of each call, by tag."""
+    calls = [
+        (operation["tags"][0], f"{method.upper()} {path}", operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+    yield from sorted(calls, key=lambda call: TAGS.index(call[0]))
+
+
+def rest_overview(document: Mapping[str, Any]) -> str:
+    rows = [
+        (f"[`{call}`](#{_anchor(call)})", operation["summary"])
+        for _, call, operation in operations(document)
+    ]
+    return _table(("call", "description"), rows)
+
+
+def rest_calls(document: Mapping[str, Any]) -> str:
+    return "\n\n".join(_call(call, operation) for _, call, operation in operations(document))
+
+
+def rest_models(document: Mapping[str, Any]) -> str:
+    schemas = document["components"]["schemas"]
+    shown = sorted(name for name, schema in schemas.items() if "properties" in schema)
+    return "\n\n".join(_model(name, schemas[name]) for name in shown)
+
+
+def _call(call: str, operation: Mapping[str, Any]) -> str:
+    parts = [f"### `{call}`", f"{operation['summary']}.", operation["description"]]
+    asked = operation.get("parameters", ())
+    rows = [(f"`{each['name']}`", each["in"], _type(each["schema"]), _said(each)) for each in asked]
+    if rows:
+        parts.append(_table(("parameter", "in", "type", "description"), rows))
+    body = operation.get("requestBody")
+    if body is not None:
+        media = body["content"]["application/json"]
+        parts.append(f"Body: {_type(media['schema'])}.")
+        parts.append(_example(media.get("example")))
+    parts.append(_answers(operation["responses"]))
+    return "\n\n".join(filter(None, parts))
+
+
+def _answers(responses: Mapping[str, Any]) -> str:
+    told = []
+    for status, response in responses.items():
+        for kind, media in response.get("content", {}).items():
+            if status.startswith("2"):
+                schema = media.get("schema", {})
+                what = _type(schema) if "$ref" in schema else f"`{kind}`"
+                told.append(f"Answer {status}: {what}.")
+                if "example" in media and kind == "application/json":
+                    told.append(_example(media["example"]))
+    return "\n\n".join(filter(None, told))
+
+
+def _model(name: str, schema: Mapping[str, Any]) -> str:
+    rows = [
+        (f"`{field}`", _type(each), _said(each)) for field, each in schema["properties"].items()
+    ]
+    about = schema.get("description", "").replace("\n", " ")
+    return f"### {name}\n\n{about}\n\n{_table(('field', 'type', 'description'), rows)}"
+
+
+def _said(described: Mapping[str, Any]) -> str:
+    said = described.get("description") or described.get("schema", {}).get("description", "")
+    schema = described.get("schema", described)
+    default = schema.get("default")
+    shown = default not in (None, [], {}) and "default" not in said
+    return f"{said}; default `{_plain(default)}`" if shown else said
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    """Write a JSON schema as words: `[Verdict](#verdict)`, `integer or null`, `list of string`."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema or "oneOf" in schema:
+        kinds = [_type(each) for each in schema.get("anyOf", schema.get("oneOf", ()))]
+        return " or ".join(dict.fromkeys(kinds))
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" for each in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    return _plain_type(schema)
+
+
+def _plain_type(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type", "any")
+    if kind == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    values = schema.get("additionalProperties")
+    if kind == "object" and isinstance(values, Mapping):
+        return f"object of {_type(values)}"
+    return str(kind)
+
+
+def _anchor(call: str) -> str:
+    """The heading's id, as Python-Markdown's `toc` makes it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", call.lower())).strip("-")
+
+
+def _example(value: Any) -> str:
+    if not isinstance(value, dict | list):
+        return ""
+    return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```"
+
+
+# --- pages ---------------------------------------------------------------------------------
+
+
+def generated() -> dict[str, str]:
+    """Return each generated part: `file#marker` → its Markdown."""
+    document = openapi()
+    return {
+        "docs/reference/settings.md#settings": settings(),
+        "docs/reference/upstreams.md#upstreams": upstreams(),
+        "docs/reference/cli.md#overview": command_overview(),
+        "docs/reference/cli.md#commands": command_pages(),
+        "docs/reference/rest.md#overview": rest_overview(document),
+        "docs/reference/rest.md#calls": rest_calls(document),
+        "docs/reference/rest.md#models": rest_models(document),
+    }
+
+
+def part(text: str, marker: str) -> str:
+    """Return what stands between a page's two markers."""
+    found = re.search(_between(marker), text, re.DOTALL)
+    assert found is not None, f"no <!-- {marker} --> in the page"
+    return found[1]
+
+
+def replaced(text: str, marker: str, content: str) -> str:
+    """Return the page with other content between its two markers."""
+    whole = f"<!-- {marker} -->\n{content}\n<!-- /{marker} -->"
+    return re.sub(_between(marker), lambda _: whole, text, flags=re.DOTALL)
+
+
+def write(root: Path, parts: Mapping[str, str]) -> None:
+    """Write generated parts into the pages under ``root``."""
+    for place, content in parts.items():
+        file, _, marker = place.partition("#")
+        page = root / file
+        page.write_text(replaced(page.read_text("utf-8"), marker, content), "utf-8")
+
+
+def _between(marker: str) -> str:
+    return f"<!-- {marker} -->\n(.*?)\n?<!-- /{marker} -->"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    titles = list(head)
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join("| " + " | ".join(_cell(each) for each in line) + " |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()

@@ -1,0 +1,132 @@
+"""Models of a judged rollout: its verdict, its result and the advice to run it again."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from truezero.models.base import ExecutionStatus, Health, Subcategory, TerminationReason
+from truezero.models.validity import Coverages, Findings, ProviderSeconds, Roles
+
+_CATEGORY = "`health` where it takes the reward away, else null"
+
+
+class RetryAdvice(BaseModel):
+    """Whether to run the rollout again."""
+
+    eligible: bool = Field(description="whether another attempt can succeed without a repair")
+    after_s: float | None = Field(description="minimum wait in seconds; null: none is known")
+    reason: str = Field(description="why, or why not, as a sentence")
+
+
+class Verdict(BaseModel):
+    """Whether the model was reached, the rule that decided it and the calls that prove it.
+
+    Counts and sums are of calls in the role `agent`. An SDK's retries of one request are one
+    call. A sum is null where no call stated a figure.
+    """
+
+    rollout_id: str = Field(description="the rollout that was judged")
+    batch: str | None = Field(description="its batch; null if it has none")
+    health: Health = Field(description="whether the model was reached")
+    error_category: Literal["api_error", "suspected_api_error"] | None = Field(
+        description=_CATEGORY
+    )
+    subcategory: Subcategory | None = Field(description="why the deciding calls failed")
+    transient: bool | None = Field(description="whether the cause passes by itself")
+    fingerprint: str | None = Field(
+        description="cause and status, such as `quota:429`: what breakers and lists group by"
+    )
+    cause: str | None = Field(description="the same with upstream and provider code")
+    lane: str | None = Field(description="`upstream/model/key digest` of the deciding calls")
+    layer: str | None = Field(
+        description="kind of evidence: `proxy_proven` (calls failed), `zero_signal` (calls are "
+        "missing or empty), `audit` (a harness's record)"
+    )
+    rule: str = Field(description="the first rule that fired (docs/concepts/judging.md)")
+    policy: str = Field(description="`evidence`, or `seed`: by status codes alone")
+    error: str | None = Field(description="the verdict as a sentence; null if healthy")
+    total_requests: int = Field(description="calls by the agent")
+    failed_requests: int = Field(description="of those, calls that the provider failed")
+    recovered_requests: int = Field(description="failed calls that a later call made good")
+    status_counts: dict[str, int] = Field(
+        description="failed answers by HTTP status, an SDK's retries counted each"
+    )
+    dominant_status: int | None = Field(description="the most frequent status of failed calls")
+    input_tokens: int | None = Field(description="input tokens, cached ones included")
+    output_tokens: int | None = Field(description="output tokens, reasoning included")
+    total_tokens: int | None = Field(description="input and output tokens")
+    tool_calls: int | None = Field(description="tool calls in the model's answers")
+    cost_usd: float | None = Field(
+        description="US dollars; null where the price of a call is unknown"
+    )
+    lost_s: float | None = Field(description="seconds spent on failed calls and waiting to retry")
+    scoreable: str = Field(
+        description="whether the reward counts as a measurement: `yes`, `no` or `unknown`"
+    )
+    doomed: bool = Field(description="whether the rollout can no longer succeed: stop the agent")
+    provisional: bool = Field(description="whether the verdict can still change")
+    retry: RetryAdvice = Field(description="whether to run the rollout again")
+    warnings: list[str] = Field(
+        description="names of what a reader should know; none changes `health`"
+    )
+    evidence: list[str] = Field(description="ids of the exchanges that prove the verdict")
+    classifier: str = Field(description="version of the rules")
+    late_calls: int = Field(0, description="calls after the rollout had ended; they change nothing")
+    judged_at: float | None = Field(
+        None, description="seconds since the epoch; null while provisional"
+    )
+    attributed_to: Literal["agent", "operator", "provider", "proxy"] | None = Field(
+        default=None, description="whose failures decided it; the agent's leave it healthy"
+    )
+    corroborated: bool | None = Field(
+        default=None,
+        description="whether other rollouts failed alike (true) or were answered (false)",
+    )
+    validity: Findings
+    validity_coverage: Coverages
+    roles: Roles
+    provider_s: ProviderSeconds = None
+    agent_s: float | None = Field(
+        default=None, description="the rest of the wall time, beside `provider_s` and `lost_s`"
+    )
+    excluded_by: list[str] = Field(
+        default_factory=list,
+        description="for what the policy leaves a healthy rollout's score out: `max_steps` and "
+        "names of checks",
+    )
+
+
+class Result(BaseModel):
+    """The record a runner stores: status, rewards and API errors, independent of each other.
+
+    It also has the verdict's `health`, `subcategory`, `fingerprint`, `scoreable`, counts and
+    sums, and the runner's counts.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    rollout_id: str = Field(description="the rollout")
+    status: ExecutionStatus = Field(description="whether the infrastructure worked, as reported")
+    termination_reason: TerminationReason | None = Field(
+        description="why the agent's loop stopped, as reported; only with status `success`"
+    )
+    rewards: dict[str, float] | None = Field(
+        description="as reported; null where the verdict takes them away"
+    )
+    eval: dict[str, Any] | None = Field(description="the runner's own evaluation, as reported")
+    error: str | None = Field(description="the runner's error, else the verdict's sentence")
+    error_category: Literal["api_error", "suspected_api_error"] | None = Field(
+        description=_CATEGORY
+    )
+    api_error_info: dict[str, Any] | None = Field(
+        description="what failed and how often, where `health` is `api_error`"
+    )
+    suspected_api_error_info: dict[str, Any] | None = Field(
+        description="what is missing, where `health` is `suspected_api_error`"
+    )
+    validity: Findings
+    validity_coverage: Coverages
+    roles: Roles
+    provider_s: ProviderSeconds = None
