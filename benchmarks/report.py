@@ -56,7 +56,7 @@ ratios hold roughly, times and delays do not.**
 _HOW = """## How it was measured
 
 - What is measured runs on one core, with one worker. The provider and the load generator, both
-  in C ([benchmarks/tools](../../benchmarks/tools)), share another and are never what is waited for.
+  in C (`benchmarks/tools`), share another and are never what is waited for.
 - CPU is the proxy's own time as the kernel counts it (`schedstat`, all threads and children).
   Rounds take turns in random order; what is shown is the median, and comparisons are medians of
   those inside a round.

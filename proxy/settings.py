@@ -301,6 +301,6 @@ def _sentence(error: ValidationError, env: Mapping[str, Any]) -> str:
     name = ".".join(str(part) for part in first["loc"])
     label = PREFIX + name.upper() if name in env else name
     if first["type"] == "extra_forbidden":
-        return f"unknown setting {label} (README.md lists all settings)"
+        return f"unknown setting {label} (docs/reference/settings.md lists all)"
     message = first["msg"].removeprefix("Value error, ")
     return f"{label}: {message[0].lower()}{message[1:]}"

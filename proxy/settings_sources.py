@@ -78,7 +78,7 @@ def from_environment(environment: Mapping[str, str], known: Collection[str]) -> 
         elif name.lower() in known:
             given[name.lower()] = value
         elif name not in _RUNNERS:
-            raise SettingsError(f"unknown setting {variable} (README.md lists all settings)")
+            raise SettingsError(f"unknown setting {variable} (docs/reference/settings.md lists all)")
     return {name: value for name, value in given.items() if value != ""}
 
 

@@ -1,6 +1,7 @@
-"""Pages match the code: tables, routes, commands, paths and names.
+"""Pages match the code: reference, tables, paths and names.
 
-``python -m tests.test_docs`` updates the README's tables.
+``python -m tests.test_docs`` writes what is generated: the README's table, docs/reference/ and the
+examples of the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -16,34 +17,14 @@ from classifier.rules import RULES, judge
 from classifier.verdicts import Verdict
 from classifier.warnings import WARNINGS
 from classifier.weighing import WEIGHED
-from proxy.app import Application
-from proxy.routing.upstreams import BUILT_IN
-from proxy.settings import Settings, load
-from proxy.settings_sources import PREFIX
-from proxy.store.database import Database
+from tests import api_examples, reference_pages
 from tests.attack.all import CLAIMS
 from tests.builders import rollout
+from tests.reference_pages import part
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
 SECURITY = README.with_name("SECURITY.md")
-
-
-def settings_table() -> str:
-    rows = ["| variable | key | default | what |", "|---|---|---|---|"]
-    for name, field in Settings.model_fields.items():
-        if name in ("upstreams", "keys"):
-            continue
-        default = "–" if field.default is None else f"`{_plain(field.default)}`"
-        rows.append(f"| `{PREFIX}{name.upper()}` | `{name}` | {default} | {field.description} |")
-    return "\n".join(rows)
-
-
-def upstreams_table() -> str:
-    rows = ["| name | origin |", "|---|---|"]
-    for upstream in BUILT_IN.values():
-        origin = f"`{upstream.url}`" if upstream.url else "set `TRUEZERO_UPSTREAM_AZURE`"
-        rows.append(f"| `{upstream.name}` | {origin} |")
-    return "\n".join(rows)
 
 
 def harness_table() -> str:
@@ -58,47 +39,40 @@ def harness_table() -> str:
 _SHOWN = ("| dead key", "| empty account", "| account runs empty midway", "| empty answers")
 
 
-def _plain(value: object) -> str:
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
+@pytest.fixture(scope="module")
+def generated() -> dict[str, str]:
+    return reference_pages.generated()
+
+
+def test_reference_pages_are_the_codes(generated: dict[str, str]) -> None:
+    for place, content in generated.items():
+        file, _, marker = place.partition("#")
+        text = (ROOT / file).read_text("utf-8")
+        assert part(text, marker) == content, f"{place}: run python -m tests.test_docs"
+
+
+def test_reference_pages_name_every_call_command_and_setting(generated: dict[str, str]) -> None:
+    document = reference_pages.openapi()
+    for path, methods in document["paths"].items():
+        for method in methods:
+            assert f"### `{method.upper()} {path}`" in generated["docs/reference/rest.md#calls"]
+    listed = re.findall("^## `truezero (.+)`", generated["docs/reference/cli.md#commands"], re.M)
+    from truezero.cli import app, database
+
+    names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]
+    names += [f"db {c.callback.__name__}" for c in database.registered_commands if c.callback]
+    assert listed == names
+    assert "`TRUEZERO_OPERATOR_KEY_PATHS`" in generated["docs/reference/settings.md#settings"]
+
+
+def test_the_readme_shows_the_measured_table() -> None:
+    assert part(README.read_text("utf-8"), "harness") == harness_table(), (
+        "run python -m tests.test_docs"
     )
 
 
-def between(name: str) -> str:
-    match = re.search(f"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", README.read_text(), re.DOTALL)
-    assert match is not None, f"the README has no table of {name}"
-    return match[1]
-
-
-@pytest.mark.parametrize(
-    ("name", "table"),
-    [("settings", settings_table), ("upstreams", upstreams_table), ("harness", harness_table)],
-)
-def test_the_readmes_table_is_the_codes(name: str, table: object) -> None:
-    assert callable(table)
-    assert between(name) == table(), "run python -m tests.test_docs"
-
-
-def test_the_readme_lists_every_route(tmp_path: Path) -> None:
-    database = str(tmp_path / "t.db")
-    Database(database).prepare()
-    app = Application(load({"database_url": database}, {}), {})
-    paths = app.control_plane().app.openapi()["paths"]
-    routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
-    assert set(re.findall(r"^\| `([A-Z]+ [^`]+)`", between("rest"), re.MULTILINE)) == routes
-
-
-def test_the_readme_lists_every_command() -> None:
-    from truezero.cli import app, database
-
-    names = {c.name or c.callback.__name__ for c in app.registered_commands if c.callback}
-    names |= {f"db {c.callback.__name__}" for c in database.registered_commands if c.callback}
-    listed = re.findall(r"^\| `truezero ([a-z ]+?)(?: [A-Z]+)?`", README.read_text(), re.MULTILINE)
-    assert set(listed) == names
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text("utf-8").split()) <= 700
 
 
 def test_the_page_of_judging_lists_every_rule_and_warning() -> None:
@@ -191,15 +165,9 @@ def test_every_name_in_the_architecture_page_is_defined_there() -> None:
 
 
 def main() -> None:
-    text = README.read_text()
-    tables = {
-        "settings": settings_table(),
-        "upstreams": upstreams_table(),
-        "harness": harness_table(),
-    }
-    for name, table in tables.items():
-        text = text.replace(between(name), table)
-    README.write_text(text)
+    api_examples.FILE.write_text(api_examples.text(), "utf-8")
+    parts = {**reference_pages.generated(), "README.md#harness": harness_table()}
+    reference_pages.write(ROOT, parts)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,171 @@
+"""The documentation site without building it: navigation, links, snippets and quoted sentences."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+import tomllib
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.reference_pages import commands
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SITE: dict[str, Any] = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+LEFT_OUT = "development"  # for those who change truezero, not for those who use it
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = {page: page.read_text("utf-8") for page in PAGES}
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def shown(entry: Any) -> Iterator[str]:
+    """Yield the files of a part of the navigation."""
+    if isinstance(entry, str):
+        yield entry
+    elif isinstance(entry, dict):
+        for inner in entry.values():
+            yield from shown(inner)
+    else:
+        for inner in entry:
+            yield from shown(inner)
+
+
+def anchors(text: str) -> set[str]:
+    """Return the ids of a page's headings, as Python-Markdown's ``toc`` makes them."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", _FENCE.sub("", text), re.MULTILINE):
+        plain = re.sub(r"[`*]|\]\([^)]*\)|\[", "", heading)
+        ascii_only = unicodedata.normalize("NFKD", plain).encode("ascii", "ignore").decode()
+        slug = re.sub(r"[^\w\s-]", "", ascii_only).strip().lower()
+        found.add(re.sub(r"[-\s]+", "-", slug))
+    return found
+
+
+def links(text: str) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", _FENCE.sub("", text))
+
+
+def snippets(language: str) -> Iterator[tuple[str, str]]:
+    for page, text in TEXTS.items():
+        for kind, code in _FENCE.findall(text):
+            if kind == language:
+                yield page.relative_to(DOCS).as_posix(), code
+
+
+def test_the_navigation_shows_every_page_once() -> None:
+    listed = list(shown(SITE["nav"]))
+    here = [page.relative_to(DOCS).as_posix() for page in PAGES]
+    assert sorted(listed) == [page for page in here if not page.startswith(LEFT_OUT)]
+    assert SITE["exclude_docs"].split() == [f"{LEFT_OUT}/"]
+
+
+def test_every_link_and_anchor_leads_somewhere() -> None:
+    ids = {page: anchors(text) for page, text in TEXTS.items()}
+    followed, dead = 0, []
+    for page, text in TEXTS.items():
+        for link in links(text):
+            if link.startswith(("https://", "http://")):
+                continue
+            file, _, anchor = link.partition("#")
+            target = (page.parent / file).resolve() if file else page
+            exists = target.exists() and (not anchor or anchor in ids.get(target, ()))
+            followed += 1
+            dead += [] if exists else [f"{page.relative_to(ROOT)}: {link}"]
+    assert dead == []
+    assert followed > 100
+
+
+def test_no_page_of_the_site_links_out_of_it() -> None:
+    for page, text in TEXTS.items():
+        if page.is_relative_to(DOCS / LEFT_OUT):
+            continue
+        for link in links(text):
+            target = (page.parent / link.partition("#")[0]).resolve()
+            inside = target.is_relative_to(DOCS) and not target.is_relative_to(DOCS / LEFT_OUT)
+            assert inside or link.startswith("https://"), f"{page}: {link}"
+
+
+def test_the_site_loads_nothing_from_elsewhere() -> None:
+    theme = SITE["theme"]
+    assert theme["font"] is False
+    assert (DOCS / theme["logo"]).exists()
+    assert "extra_javascript" not in SITE and "extra_css" not in SITE
+    drawn = [page for page, _ in snippets("mermaid") if not page.startswith(LEFT_OUT)]
+    assert drawn == [], "its script would come from a CDN"
+
+
+@pytest.mark.parametrize("language", ["python", "json", "toml", "yaml"])
+def test_snippets_can_be_read(language: str) -> None:
+    readers: dict[str, Callable[[str], object]] = {
+        "python": lambda code: compile(
+            code, "snippet", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST
+        ),
+        "json": json.loads,
+        "toml": tomllib.loads,
+        "yaml": yaml.safe_load,
+    }
+    found = list(snippets(language))
+    assert found
+    for page, code in found:
+        try:
+            readers[language](code)
+        except (SyntaxError, ValueError, yaml.YAMLError) as error:
+            pytest.fail(f"{page}: {error}\n{code}")
+
+
+def test_every_command_in_a_snippet_exists_with_its_options() -> None:
+    known = {
+        tuple(typed.split()[1:]): {option for each in command.params for option in each.opts}
+        for typed, command in commands()
+    }
+    used = 0
+    for page, code in [*snippets("sh"), *snippets("text"), ("README", readme_shell())]:
+        for line in re.findall(r"^(?:\$ )?truezero ((?:db )?[a-z]+)( .*)?$", code, re.MULTILINE):
+            name, rest = tuple(line[0].split()), line[1].partition(" #")[0].partition("&&")[0]
+            if name not in known:
+                assert name[0] == "COMMAND", f"{page}: truezero {line[0]}"
+            ours = rest.partition(" -- ")[0]
+            flags = [each.partition("=")[0] for each in shlex.split(ours) if each[:2] == "--"]
+            assert set(flags) <= known[name], f"{page}: truezero {line[0]}{rest}"
+            used += 1
+    assert used > 30
+
+
+def readme_shell() -> str:
+    text = (ROOT / "README.md").read_text("utf-8")
+    return "\n".join(code for kind, code in _FENCE.findall(text) if kind == "sh")
+
+
+# --- troubleshooting -----------------------------------------------------------------------
+
+
+def source() -> str:
+    """The code, with string literals that are written in pieces put together."""
+    parts = ("classifier", "proxy", "truezero")
+    files = [file for part in parts for file in sorted((ROOT / part).rglob("*.py"))]
+    return re.sub(r'"\s*\n\s*f?"', "", "\n".join(file.read_text("utf-8") for file in files))
+
+
+def test_troubleshooting_quotes_sentences_that_the_code_says() -> None:
+    sentences, _, codes = TEXTS[DOCS / "troubleshooting.md"].partition("## Codes")
+    said = source()
+    quoted = re.findall(r"^\| `([^`]+)`", sentences, re.MULTILINE)
+    assert len(quoted) > 15
+    assert [each for each in quoted if each not in said] == []
+    named = {
+        code
+        for row in re.findall(r"^\| (`[^|]+`) \|", codes, re.MULTILINE)
+        for code in re.findall(r"`(\w+)`", row)
+    }
+    refused = set(re.findall(r'\b(?:Refusal|_full|_unreachable)\(\s*(?:\d{3},\s*)?"(\w+)"', said))
+    refused |= set(re.findall(r'\d{3}, "(upstream_\w+)"', said))
+    assert sorted(refused - named) == []
+    assert [code for code in sorted(named) if f'"{code}"' not in said] == []
