@@ -17,6 +17,7 @@ from classifier.verdicts import Verdict
 from proxy.api.auth import PortPolicy
 from proxy.control.threads import run_in_thread
 from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.inbound.dispatch import TakePlain
 from proxy.inbound.responses import noting_refusals, send_refusal
 from proxy.outbound.dial import is_own_address
 from proxy.outbound.http1 import Http1Transport
@@ -146,6 +147,10 @@ class Application:
             return
         control_plane = await self._control_plane.ready()
         await control_plane.app(scope, receive, send)  # type: ignore[arg-type]  # dicts both
+
+    def plain_calls(self, scope: Scope) -> TakePlain | None:
+        """Return what relays a connection's plain calls without a task, if anything does."""
+        return self._relay.take_plain if self._ports.serves_agents(scope) else None
 
     @property
     def notices(self) -> RequestNotices:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 
 _NO_LINGER = struct.pack("ii", 1, 0)  # close with a RST and discard what was not yet sent
 
@@ -12,15 +13,17 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # close with a RST and discard what was no
 class FlowControl:
     """A transport and the pauses of its two directions.
 
-    ``write_paused``: the transport's buffer is full.
+    ``write_paused``: the transport's buffer is full. ``when_room``: called once, when there is room
+    in it again or the connection is lost.
     """
 
-    __slots__ = ("_held", "_writers", "loop", "transport", "write_paused")
+    __slots__ = ("_held", "_writers", "loop", "transport", "when_room", "write_paused")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.transport = transport
         self.loop = loop
         self.write_paused = False
+        self.when_room: Callable[[], None] | None = None
         self._held = False  # the agent is not read from
         self._writers: list[asyncio.Future[None]] = []
 
@@ -42,9 +45,12 @@ class FlowControl:
             self.transport.resume_reading()
 
     def resume_writing(self) -> None:
-        """Wake everyone who waits in `drain`."""
+        """Wake everyone who waits for room."""
         self.write_paused = False
         wake_all(self._writers)
+        then, self.when_room = self.when_room, None
+        if then is not None:
+            then()
 
     async def drain(self) -> None:
         """Wait until there is room in the buffer, or the connection is lost."""

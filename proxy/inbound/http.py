@@ -14,15 +14,14 @@ from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
-from proxy.inbound.asgi import Application, Scope
 from proxy.inbound.connections import Waiting, descriptor_of, table_of
+from proxy.inbound.dispatch import Dispatch
 from proxy.inbound.flow_control import FlowControl
-from proxy.inbound.request_cycle import RequestCycle
+from proxy.inbound.request_cycle import RequestCycle, RequestHead
 from proxy.inbound.request_parser import RequestParser
 from proxy.inbound.response_framing import CONTENT_LENGTH
 from proxy.routing.errors import Refusal
@@ -33,7 +32,6 @@ HEAD_LIMIT = 64 * 1024  # bytes of one request's head, or of its trailer, give o
 # Requests that may be pipelined behind one that is not answered; behind them nothing is read, not
 # even that the agent is gone.
 _PIPELINED = 8
-_ROLLOUTS = b"/r/"
 _TOO_LARGE = Refusal(
     431, "head_too_large", f"a request's head, or its trailer, has at most {HEAD_LIMIT} bytes"
 )
@@ -42,15 +40,11 @@ _PLAIN = ((b"content-type", b"text/plain; charset=utf-8"),)
 
 
 class HttpProtocol(asyncio.Protocol):
-    """An agent's connection, as uvicorn's server makes them.
-
-    An agent's call does not pass `ProxyHeadersMiddleware`, which tells the control plane its own
-    address behind a proxy (``x-forwarded-*``): a relay goes by the raw path.
-    """
+    """An agent's connection, as uvicorn's server makes them."""
 
     __slots__ = (
-        "_address", "_app", "_config", "_cycles", "_flow", "_loop", "_parser", "_reading",
-        "_relaying", "_scope", "_server", "_state", "_table", "quiet", "waiting",
+        "_config", "_cycles", "_dispatch", "_flow", "_fresh", "_loop", "_parser", "_reading",
+        "_server", "_state", "_table", "quiet", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -60,17 +54,15 @@ class HttpProtocol(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        app: Any = config.loaded_app
         self._config, self._server, self._state = config, server_state, app_state
-        self._app: Application = app
-        behind: Any = app.app if isinstance(app, ProxyHeadersMiddleware) else app
-        self._relaying: Application = behind
         self._loop = _loop or asyncio.get_running_loop()
+        self._dispatch = Dispatch(config, server_state, app_state, self._loop)
         takes_websocket = config.ws_protocol_class is not None
         self._parser: RequestParser | None = RequestParser(self, takes_websocket=takes_websocket)
         self._cycles: list[RequestCycle] = []  # the first is running, the others wait for it
         self._reading: RequestCycle | None = None  # the one whose request's body is arriving
-        self._table = table_of(server_state, behind)
+        self._fresh = False  # the first of them has yet to begin
+        self._table = table_of(server_state, self._dispatch.relaying)
         self.quiet = 0
         self.waiting: Waiting | None = None
 
@@ -81,8 +73,7 @@ class HttpProtocol(asyncio.Protocol):
         line = cast(asyncio.Transport, transport)
         self._flow = FlowControl(line, self._loop)
         self._server.connections.add(self)  # type: ignore[arg-type]  # its own kinds only
-        self._scope = _scope(line, self._config, self._state)
-        self._address = (self._scope["client"] or ("",))[0]
+        self._dispatch.connected(line, self._config)
         connections = len(self._server.connections)
         refusal = self._table.enter(self, self._address, descriptor_of(line), connections)
         if refusal is not None:
@@ -96,13 +87,14 @@ class HttpProtocol(asyncio.Protocol):
         try:
             if parser.feed(data):
                 self._hand_over(parser.upgrade_request())
-                return
+            elif parser.head_bytes is not None and parser.head_bytes > HEAD_LIMIT:
+                self._refuse(_TOO_LARGE)
         except httptools.HttpParserError:
             self._table.refusals.note("invalid_http")
             self._close_with(400, [*_PLAIN, (CONTENT_LENGTH, b"%d" % len(_NO_HTTP))], _NO_HTTP)
-            return
-        if parser.head_bytes is not None and parser.head_bytes > HEAD_LIMIT:
-            self._refuse(_TOO_LARGE)
+        if self._fresh:  # only now, when it is known what came behind the request
+            self._fresh = False
+            self._dispatch.begin(self._cycles[0])
 
     def eof_received(self) -> None:
         """Take that the agent is gone; asyncio closes the connection on return."""
@@ -160,26 +152,20 @@ class HttpProtocol(asyncio.Protocol):
     ) -> None:
         """Take a request's head, and answer it once those before it are answered."""
         parts = split_target if len(url) < CACHED_BYTES else split_uncached
-        scope = self._scope.copy()
-        scope["path"], scope["raw_path"], scope["query_string"] = parts(url)
-        scope["method"] = method.decode("ascii")
-        scope["headers"] = headers
-        if version != "1.1":
-            scope["http_version"] = version
+        path, raw_path, query = parts(url)
         expect = dict(headers).get(b"expect")
-        app = self._relaying
-        if not scope["raw_path"].startswith(_ROLLOUTS):
-            app, scope["state"] = self._app, self._state.copy()
         self.quiet = 0
         cycle = self._reading = RequestCycle(
-            self._flow, app, scope, self._answered,
-            bodiless=method == b"HEAD",
+            self._flow,
+            RequestHead(method.decode("ascii"), path, raw_path, query, version, headers),
+            self._dispatch.client,
+            self._answered,
             keep_alive=keep_alive,
             expects=expect is not None and expect.lower() == b"100-continue",
-        )  # fmt: skip
+        )
         self._cycles.append(cycle)
         if len(self._cycles) == 1:
-            self._loop.create_task(cycle.run(self._server.tasks))
+            self._fresh = True
         elif len(self._cycles) > _PIPELINED:
             self._flow.hold()
 
@@ -205,7 +191,13 @@ class HttpProtocol(asyncio.Protocol):
             return
         self._flow.go_on()
         if self._cycles:
-            self._loop.create_task(self._cycles[0].run(self._server.tasks))
+            self._dispatch.begin(self._cycles[0])
+
+    @property
+    def _address(self) -> str:
+        """The agent's."""
+        client = self._dispatch.client
+        return client[0] if client else ""
 
     def _leave(self) -> None:
         """Tell every cycle at once that its agent is gone."""
@@ -241,26 +233,6 @@ class HttpProtocol(asyncio.Protocol):
         end.connection_made(self._flow.transport)
         end.data_received(upgrade_request)
         self._flow.transport.set_protocol(end)
-
-
-def _scope(line: asyncio.Transport, config: Config, state: dict[str, Any]) -> Scope:
-    """Make the scope of a connection, which those of its requests are copied from."""
-    return {
-        "type": "http",
-        "asgi": {"version": config.asgi_version, "spec_version": "2.3"},
-        "http_version": "1.1",
-        "server": _host_and_port(line.get_extra_info("sockname")),
-        "client": _host_and_port(line.get_extra_info("peername")),
-        "scheme": "http" if line.get_extra_info("sslcontext") is None else "https",
-        "root_path": config.root_path,
-        "state": state,
-        "method": "", "path": "", "raw_path": b"", "query_string": b"", "headers": (),
-    }  # fmt: skip
-
-
-def _host_and_port(address: Any) -> tuple[str, int] | None:
-    """Host and port of a socket's address; an IPv6 one has more."""
-    return address[:2] if isinstance(address, tuple) else None
 
 
 def split_uncached(url: bytes) -> tuple[str, bytes, bytes]:

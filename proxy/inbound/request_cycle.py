@@ -5,65 +5,79 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from proxy.inbound.agent_response import AgentResponse
 from proxy.inbound.asgi import AGENT_CONNECTION, Application, Message, Scope
 from proxy.inbound.flow_control import FlowControl, wait_for_wake, wake_all
-from proxy.inbound.response_framing import CONNECTION, CONTENT_LENGTH, ResponseFraming
 from proxy.routing.headers import Pairs
 
 _log = logging.getLogger("uvicorn.error")
 
 
-class RequestCycle:
+class RequestHead(NamedTuple):
+    """The head of a request.
+
+    ``path`` is decoded; ``raw_path`` and ``query`` are as received. Names of headers are in lower
+    case.
+    """
+
+    method: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    version: str
+    headers: Pairs
+
+
+class RequestCycle(AgentResponse):
     """A response on its way out, and the body of its request on its way in.
 
     The request's body is kept in the parts it came in. It is the `AgentConnection` of its request.
 
-    ``gone``: the agent is. ``begun``, ``complete``: the response is. ``more_body``: of the
-    request. ``expects``: to be told that the body may be sent (100 Continue).
+    ``client``: the agent's address and port. ``more_body``: of the request. ``expects``: to be told
+    that the body may be sent (100 Continue).
 
     Arguments:
         answered: called when the response is complete.
-        bodiless, keep_alive: as in `ResponseFraming`.
+        keep_alive: as in `ResponseFraming`.
     """
 
-    gone = False
-    begun = False
-    complete = False
     more_body = True
     _parts_bytes = 0
     _news = False  # something that `receive` has not returned yet
-    _when_gone: Callable[[], None] | None = None
 
     def __init__(
         self,
         flow: FlowControl,
-        app: Application,
-        scope: Scope,
+        head: RequestHead,
+        client: tuple[str, int] | None,
         answered: Callable[[], None],
         *,
-        bodiless: bool,
         keep_alive: bool,
         expects: bool,
     ) -> None:
-        self._flow = flow
-        self._app = app
-        self._scope = scope
-        self._answered = answered
-        self.framing = ResponseFraming(bodiless=bodiless, keep_alive=keep_alive)
+        super().__init__(flow, answered, bodiless=head.method == "HEAD", keep_alive=keep_alive)
+        self.head = head
+        self.client = client
         self.expects = expects
         self._parts: list[bytes] = []
         self._waiting: list[asyncio.Future[None]] = []  # for news
 
-    async def run(self, tasks: set[asyncio.Task[Any]]) -> None:
-        """Have the application answer, as one of the server's tasks."""
+    async def run(self, app: Application, scope: Scope, tasks: set[asyncio.Task[Any]]) -> None:
+        """Have an application answer, as one of the server's tasks.
+
+        Arguments:
+            scope: of the connection, to be completed by the request's head.
+        """
         task = cast("asyncio.Task[Any]", asyncio.current_task(self._flow.loop))
         tasks.add(task)
-        scope, self._scope = self._scope, {}  # it refers to this cycle
+        head = self.head
+        scope["method"], scope["path"], scope["raw_path"], scope["query_string"] = head[:4]
+        scope["http_version"], scope["headers"] = head.version, head.headers
         scope["extensions"] = {AGENT_CONNECTION: self}
         try:
-            await self._app(scope, self.receive, self.send)
+            await app(scope, self.receive, self.send)
         except BaseException as error:
             _log.error("Exception in ASGI application\n", exc_info=error)
             await self._break_off()
@@ -74,6 +88,18 @@ class RequestCycle:
                 await self._break_off()
         finally:
             tasks.discard(task)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the request is all there, and its agent waits for nothing but the response."""
+        return not (self.more_body or self.expects or self.gone)
+
+    def peek(self) -> bytes:
+        """Return what came of the request's body; it stays here."""
+        parts = self._parts
+        if len(parts) > 1:
+            parts[:] = [b"".join(parts)]
+        return parts[0] if parts else b""
 
     # ASGI
 
@@ -95,8 +121,7 @@ class RequestCycle:
             if not more_body:
                 self._end()
         elif kind == "http.response.start" and not self.begun:
-            self.begun = True
-            flow.transport.write(self.framing.head(message["status"], message["headers"]))
+            self.start(message["status"], message["headers"])
         else:
             raise RuntimeError(f"{kind!r} out of order")
 
@@ -113,67 +138,34 @@ class RequestCycle:
             self._news = False
         if self.gone or self.complete:
             return {"type": "http.disconnect"}
-        parts, self._parts, self._parts_bytes = self._parts, [], 0
-        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        body = self.peek()
+        self._parts, self._parts_bytes = [], 0
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     # the extension `AGENT_CONNECTION`
-
-    @property
-    def paused(self) -> bool:
-        """Whether what is sent next waits for the agent to read."""
-        return self._flow.write_paused
 
     async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a complete response in one write."""
         flow = self._flow
         if flow.write_paused and not self.gone:
             await flow.drain()
-        if not self.gone:
-            self.begun = True
-            head = self.framing.head(status, headers)
-            flow.transport.write(head + self.framing.part(body, False))
-            self._end()
-
-    def pass_on(self, part: bytes) -> bool:
-        """Send a part of the response's body now; False where it must wait or nobody reads it."""
-        flow = self._flow
-        if flow.write_paused or self.gone:
-            return False
-        framing = self.framing
-        if framing.chunked:
-            flow.transport.write(b"%x\r\n%b\r\n" % (len(part), part))
-        else:
-            flow.transport.write(framing.part(part, True))
-        return True
+        self.send_now(status, headers, body)
 
     def watch(self, when_gone: Callable[[], None] | None) -> None:
         """Call ``when_gone`` once, when the agent is gone; None stops watching.
 
         The rest of the request's body is discarded.
         """
-        self._when_gone = when_gone
         if when_gone is not None:
             self._parts, self._parts_bytes = [], 0
-            self._flow.go_on()
-            if self.gone:
-                when_gone()
-
-    def reset(self) -> bool:
-        """Reset the agent's connection."""
-        if not self._flow.transport.is_closing():
-            self._flow.reset()
-        return True
+        super().watch(when_gone)
 
     # the connection's
 
     def leave(self) -> None:
         """Take that the agent is gone."""
-        if not self.gone:
-            self.gone = True
-            self.notify()
-            if self._when_gone is not None:
-                self._when_gone()
+        super().leave()
+        self.notify()
 
     def on_body_part(self, part: bytes) -> int:
         """Take a part of the request's body; the bytes that wait to be received."""
@@ -191,21 +183,12 @@ class RequestCycle:
             wake_all(self._waiting)
 
     def _end(self) -> None:
-        self.complete = True
+        super()._end()
         self.notify()
-        if not self.framing.keep_alive:
-            self._flow.transport.close()
-        self._answered()
 
     async def _break_off(self) -> None:
         """Answer 500; a response that was begun is cut."""
-        if self.begun:
-            self._flow.transport.close()
-            return
-        text = b"Internal Server Error"
-        headers = [
-            (b"content-type", b"text/plain; charset=utf-8"),
-            (CONTENT_LENGTH, b"%d" % len(text)),
-            (CONNECTION, b"close"),
-        ]
-        await self.send_whole(500, headers, text)
+        flow = self._flow
+        if flow.write_paused and not (self.gone or self.begun):
+            await flow.drain()
+        self.break_off()

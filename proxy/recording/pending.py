@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 
 from classifier.records import Exchange
@@ -10,8 +10,11 @@ from classifier.records import Exchange
 _DELAY_S = 0.005  # a call shorter than this is written once, when it ends; at most twice that
 
 
+Durable = Callable[[], None]  # called in the event loop once a write is durable
+
+
 class PendingWrites:
-    """Exchanges to write, and the futures that wait for them to be durable.
+    """Exchanges to write, and who waits for each of them to be durable.
 
     ``ended_at`` is when each call in ``ended`` ended, by ``time.perf_counter``.
     """
@@ -22,7 +25,7 @@ class PendingWrites:
         self.opened: list[Exchange] = []
         self.ended: list[Exchange] = []
         self.ended_at: list[float] = []
-        self.waiting: list[asyncio.Future[None]] = []
+        self.waiting: list[Durable] = []
 
     def extend(self, later: PendingWrites) -> None:
         """Append writes that were queued later."""
@@ -37,36 +40,37 @@ class PendingWrites:
         return [each for each in self.opened if each.id not in ended] + self.ended
 
 
-# A snapshot of a call that began, the future of its write, and the round in which it was added.
-_Opening = tuple[Callable[[], Exchange], asyncio.Future[None], int]
+# A snapshot of a call that began, who waits for its write, and the round in which it was added.
+_Opening = tuple[Callable[[], Exchange], Durable, int]
 
 
 class DelayedOpenings:
     """Openings of calls, held back for milliseconds so that a short call is written only once.
 
     Arguments:
-        write: queues a snapshot of a call in flight, and the future to resolve once it is durable.
+        write: queues a snapshot of a call in flight, and whom to call once it is durable.
     """
 
-    def __init__(self, write: Callable[[Exchange, asyncio.Future[None]], None]) -> None:
+    def __init__(self, write: Callable[[Exchange, Durable], None]) -> None:
         self._write = write
         self._openings: dict[str, _Opening] = {}  # oldest first
         self._round = 0
         self._scheduled = False
-        self._loop: asyncio.AbstractEventLoop  # from the first opening on
+        self._loop: AbstractEventLoop  # from `start` on
 
-    def add(
-        self, exchange_id: str, snapshot: Callable[[], Exchange], done: asyncio.Future[None]
-    ) -> None:
+    def start(self, loop: AbstractEventLoop) -> None:
+        """Be timed by a loop."""
+        self._loop = loop
+
+    def add(self, exchange_id: str, snapshot: Callable[[], Exchange], then: Durable) -> None:
         """Hold an opening back; ``snapshot`` is called only if it gets written."""
-        self._openings[exchange_id] = snapshot, done, self._round
+        self._openings[exchange_id] = snapshot, then, self._round
         if not self._scheduled:
             self._scheduled = True
-            self._loop = done.get_loop()
             self._loop.call_later(_DELAY_S, self.write_older)
 
-    def discard(self, exchange_id: str) -> asyncio.Future[None] | None:
-        """Drop the opening of a call that ended; return its future if it was still held back."""
+    def discard(self, exchange_id: str) -> Durable | None:
+        """Drop the opening of a call that ended; return who waits for it if it was held back."""
         opening = self._openings.pop(exchange_id, None)
         return None if opening is None else opening[1]
 
@@ -87,5 +91,5 @@ class DelayedOpenings:
             self._write_one(opening)
 
     def _write_one(self, opening: _Opening) -> None:
-        snapshot, done, _ = opening
-        self._write(snapshot(), done)
+        snapshot, then, _ = opening
+        self._write(snapshot(), then)

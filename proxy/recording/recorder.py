@@ -10,12 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from classifier.records import Exchange
 from proxy.recording.backlog import Backlog
 from proxy.recording.failover import RETRY_S, FailoverWriter
-from proxy.recording.pending import DelayedOpenings, PendingWrites
+from proxy.recording.pending import DelayedOpenings, Durable, PendingWrites
 from proxy.recording.ports import FlushObserver, SpillStore, Writer
 from proxy.recording.reports import FlushReports
 
@@ -58,6 +59,7 @@ class Recorder:
     def start(self) -> None:
         """Start the thread; the futures belong to the running loop."""
         self._loop = asyncio.get_running_loop()
+        self._openings.start(self._loop)
         self._recording.start()
 
     async def stop(self, timeout_s: float = 10.0) -> None:
@@ -78,34 +80,47 @@ class Recorder:
     def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
         """Record a call in flight; the future is done once it is durable, within milliseconds.
 
-        Call ``hurry`` before waiting for it. A call that ends earlier is written once, whole.
+        Call ``hurry`` before waiting for it. A call that ends earlier is written once, whole: then
+        it is done with that.
+        """
+        done = self._loop.create_future()
+        self.begin(exchange_id, snapshot, partial(_settle, done))
+        return done
+
+    def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
+        """Record a finished call; the future is done once it is durable, or kept for later."""
+        done = self._loop.create_future()
+        settle = partial(_settle, done)
+        noted = self._openings.discard(exchange.id)
+        self.record(exchange, settle if noted is None else partial(_wake, [noted, settle]))
+        return done
+
+    def begin(self, exchange_id: str, snapshot: Callable[[], Exchange], then: Durable) -> None:
+        """Do as `opened` does, and call ``then`` instead of returning a future.
+
+        It is never called where the call ends earlier.
         """
         self._in_flight.add(exchange_id)
-        done = self._loop.create_future()
-        self._openings.add(exchange_id, snapshot, done)
-        return done
+        self._openings.add(exchange_id, snapshot, then)
+
+    def record(self, exchange: Exchange, then: Durable) -> None:
+        """Do as `recorded` does, and call ``then`` instead of returning a future."""
+        self._in_flight.discard(exchange.id)
+        self._openings.discard(exchange.id)
+        pending = self._pending
+        pending.ended.append(exchange)
+        pending.ended_at.append(time.perf_counter())
+        pending.waiting.append(then)
+        if self._enqueuing is None:
+            self._enqueuing = self._loop.call_soon(self._enqueue)
 
     def hurry(self) -> None:
         """Write calls in flight now that would be written in a few milliseconds."""
         self._openings.write_all()
 
-    def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
-        """Record a finished call; the future is done once it is durable, or kept for later."""
-        self._in_flight.discard(exchange.id)
-        done = self._openings.discard(exchange.id)
-        if done is None:
-            done = self._loop.create_future()
-        pending = self._pending
-        pending.ended.append(exchange)
-        pending.ended_at.append(time.perf_counter())
-        pending.waiting.append(done)
-        if self._enqueuing is None:
-            self._enqueuing = self._loop.call_soon(self._enqueue)
-        return done
-
-    def _write_opening(self, exchange: Exchange, done: asyncio.Future[None]) -> None:
+    def _write_opening(self, exchange: Exchange, then: Durable) -> None:
         self._pending.opened.append(exchange)
-        self._pending.waiting.append(done)
+        self._pending.waiting.append(then)
         if self._enqueuing is None:
             self._enqueuing = self._loop.call_soon(self._enqueue)
 
@@ -182,7 +197,11 @@ class Recorder:
             self._loop.call_soon_threadsafe(_wake, writes.waiting)
 
 
-def _wake(futures: list[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
+def _wake(waiting: list[Durable]) -> None:
+    for then in waiting:
+        then()
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

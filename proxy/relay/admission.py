@@ -131,6 +131,18 @@ class Access:
                 "opens no other",
             )
 
+    def known_open(self, target: Target) -> bool:
+        """Whether it is known, without a look-up, that a call is admitted and meets no fault."""
+        cached = self._states.get(target.rollout_id)
+        if cached is None or self._clock() - cached[0] >= self._ttl_s:
+            return False
+        state = cached[1]
+        return (
+            state.fault is None
+            and (state.ends_at is None or state.ends_at > self._wall())
+            and state.upstream in (None, target.upstream.name)
+        )
+
     async def next_fault(self, target: Target, method: str) -> Fault | None:
         """Count a call of a drilled agent; what befalls it, if anything does."""
         if target.role != AGENT or routes.route(method, target.path).kind is not Kind.INFERENCE:

@@ -32,6 +32,13 @@ def agent_connection(scope: Scope, receive: Receive, send: Send) -> AgentConnect
     return connection or MessageConnection(receive, send)
 
 
+def drain_limits(limits: CallLimits, *, is_error: bool) -> tuple[float, int]:
+    """How much of a response is read on without its agent: seconds and bytes."""
+    if limits.drain_s or not is_error:
+        return limits.drain_s, limits.drain_bytes
+    return _ERROR_DRAIN_S, _ERROR_DRAIN_BYTES
+
+
 class MessageConnection:
     """An `AgentConnection` on a server that has only ASGI messages."""
 
@@ -118,7 +125,7 @@ class AgentWatch:
 
     def _on_left(self) -> None:
         task, progress = self._task, self._progress
-        seconds, size = self._drain_limits()
+        seconds, size = drain_limits(self._limits, is_error=progress.observer.is_error)
         if task is None:
             progress.state = RelayState.LEFT
         elif seconds and not progress.left_complete():
@@ -129,13 +136,6 @@ class AgentWatch:
         else:
             progress.state = RelayState.LEFT
             task.cancel()
-
-    def _drain_limits(self) -> tuple[float, int]:
-        """How much of the response is read on without its agent: seconds and bytes."""
-        limits = self._limits
-        if limits.drain_s or not self._progress.observer.is_error:
-            return limits.drain_s, limits.drain_bytes
-        return _ERROR_DRAIN_S, _ERROR_DRAIN_BYTES
 
     async def _send_nowhere(self, _message: Message) -> None:
         if self._progress.recorded or self._progress.received > self._drain_to:

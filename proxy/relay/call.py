@@ -6,7 +6,6 @@ The finished exchange goes to the recorder; only then does the agent get its las
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from classifier.records import Cause, Ending, KeySource
 from classifier.verdicts import Subcategory
@@ -21,6 +20,7 @@ from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.context import AgentLeft, BodyTooLarge, CallLimits, RelayContext
 from proxy.relay.download import Download
 from proxy.relay.dressing import dressed_as_operator
+from proxy.relay.failures import failed, strange_status, with_exchange
 from proxy.relay.progress import CallProgress, RelayState
 from proxy.relay.upload import Upload
 from proxy.routing import headers as dress
@@ -30,8 +30,8 @@ from proxy.routing.target import Target
 from proxy.wire.unreadable import Unreadable
 from proxy.wire.usage_request import with_usage
 
-_NO_BODY = frozenset({204, 304})
-_STATUSES = range(200, 600)
+NO_BODY = frozenset({204, 304})
+STATUSES = range(200, 600)
 _Whole = tuple[int, dress.Pairs, bytes]  # status, headers and body of a complete response
 
 # Refused for want of the service's own credentials: no byte was sent, and the rollout did not
@@ -70,7 +70,14 @@ class ProxiedCall:
         self._scope = scope
         self._receive = receive
         self._agent = agent
-        self._call = _call(context, target, scope, injected=injected)
+        self._call = begun_call(
+            context,
+            target,
+            scope["method"],
+            scope["headers"],
+            scope.get("client"),
+            injected=injected,
+        )
         self._progress = CallProgress(context, self._call)
         self._watch = AgentWatch(agent, send, context.limits, self._progress)
 
@@ -86,7 +93,7 @@ class ProxiedCall:
                 raise
             ending = caught
             if ending is Ending.CLOSED_AT_OUTCOME:
-                refusal = self._with_exchange(rollout_ended())
+                refusal = with_exchange(rollout_ended(), self._call.id)
         finally:
             self._watch.stop()
             self._progress.record(ending)
@@ -109,21 +116,18 @@ class ProxiedCall:
                 return await self._answer(response)
             finally:
                 await response.aclose()
-        except errors.UnreachableError as error:
-            return Ending.NEVER_CONNECTED, self._unreachable(502, "upstream_unreachable", error)
-        except errors.OwnFault as error:  # no failure of any provider: the verdict is undecided
-            return Ending.LOST, self._unreachable(503, "out_of_resources", error)
-        except errors.UpstreamTimeout as error:
-            return Ending.TIMED_OUT, self._unreachable(504, "upstream_timeout", error)
         except errors.UpstreamError as error:
+            ending, told = failed(error, self._target.upstream.name, self._call.id)
+            if ending is not Ending.CUT_UPSTREAM:
+                return ending, told
             if self._progress.state is RelayState.TOO_LARGE:
                 return Ending.LEFT_BY_AGENT, body_too_large(self._context.limits)
             if self._progress.left:
                 return Ending.LEFT_BY_AGENT, None
-            return Ending.CUT_UPSTREAM, self._unreachable(502, "upstream_disconnected", error)
+            return ending, told
         except Refusal as refusal:
             self._progress.cause = _WITHOUT_CREDENTIALS.get(refusal.code)
-            return Ending.NEVER_CONNECTED, self._with_exchange(refusal)
+            return Ending.NEVER_CONNECTED, with_exchange(refusal, self._call.id)
         except AgentLeft:
             return Ending.LEFT_BY_AGENT, None
         except BodyTooLarge:
@@ -169,15 +173,13 @@ class ProxiedCall:
 
     async def _answer(self, response: UpstreamResponse) -> tuple[Ending, Refusal | None]:
         progress, status = self._progress, response.status
-        if status not in _STATUSES:
-            return Ending.CUT_UPSTREAM, self._with_exchange(
-                Refusal(502, "upstream_disconnected", f"the upstream answered with status {status}")
-            )
+        if status not in STATUSES:
+            return Ending.CUT_UPSTREAM, strange_status(status, self._call.id)
         headers = dress.for_agent(response.headers, self._call.id)
         if self._call.injected:  # then it is ours, and no provider's
             headers += [pair for pair in response.headers if pair[0] == dress.INJECTED_HEADER]
         progress.observer.on_response_head(status, headers, progress.clock())
-        bodiless = self._scope["method"] == "HEAD" or status in _NO_BODY
+        bodiless = self._scope["method"] == "HEAD" or status in NO_BODY
         stripper = _usage_stripper(status, headers) if self._usage_added else None
         whole = response.whole
         if whole and not bodiless and stripper is None:
@@ -185,13 +187,13 @@ class ProxiedCall:
             progress.received = len(whole)
             self._whole = (status, headers, whole)  # sent when it is recorded
             return Ending.COMPLETE, None
-        length = None if bodiless else _length(headers)
+        length = None if bodiless else stated_length(headers)
         if bodiless or length == 0:  # the head is all the agent waits for
             progress.record(Ending.COMPLETE)
             await progress.durable()
         else:
             await progress.opened()
-        if status in _NO_BODY:
+        if status in NO_BODY:
             headers = [pair for pair in headers if pair[0] != b"content-length"]
         if stripper is not None:
             headers = stripper.headers
@@ -226,19 +228,23 @@ class ProxiedCall:
         # else: returning without the last message makes the server cut the agent's
         # connection too, as the provider's was
 
-    def _unreachable(self, status: int, code: str, error: Exception) -> Refusal:
-        name = self._target.upstream.name
-        detail = f"no answer from upstream {name!r}: {error}"
-        return self._with_exchange(Refusal(status, code, detail))
 
-    def _with_exchange(self, refusal: Refusal) -> Refusal:
-        """Name in a refusal the exchange that it ended."""
-        exchange = (b"x-truezero-exchange", self._call.id.encode())
-        return replace(refusal, headers=(*refusal.headers, exchange))
+def begun_call(
+    context: RelayContext,
+    target: Target,
+    method: str,
+    headers: dress.Pairs,
+    client: tuple[str, int] | None,
+    *,
+    injected: bool = False,
+) -> Call:
+    """Return a call that begins now.
 
-
-def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool) -> Call:
-    headers = scope["headers"]
+    Arguments:
+        headers: as received.
+        client: address and port of its agent.
+        injected: a failure stands in its provider's place.
+    """
     if target.keys is KeyUse.OPERATORS:
         key: bytes | None = context.operator_keys.identity(target.upstream)
         replaced = context.operator_keys.replace
@@ -251,7 +257,7 @@ def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool
         context.new_id(),
         target.rollout_id,
         target.upstream.name,
-        scope["method"],
+        method,
         target.path,
         context.wall(),
         context.clock(),
@@ -262,7 +268,7 @@ def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool
         dress.key_digest(key, context.salt),
         injected,
         None if key is None else source,
-        scope.get("client"),
+        client,
     )
 
 
@@ -276,7 +282,8 @@ def _usage_stripper(status: int, headers: dress.Pairs) -> usage_injection.UsageS
         return None
 
 
-def _length(headers: dress.Pairs) -> int | None:
+def stated_length(headers: dress.Pairs) -> int | None:
+    """Return the body's length as its head states it, in bytes."""
     value = dress.named(headers).get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None
 

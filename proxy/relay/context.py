@@ -23,7 +23,7 @@ _SILENCE = SilenceLimits()
 
 
 class CallRecorder(Protocol):
-    """Where exchanges are written; neither future ever fails (a gap is counted instead)."""
+    """Where exchanges are written; that never fails (a gap is counted instead)."""
 
     def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
         """Note a call in flight; done once it is durable, which may wait for `hurry`."""
@@ -35,6 +35,16 @@ class CallRecorder(Protocol):
 
     def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
         """Write a finished call; done once it is durable, or counted as a gap."""
+        ...
+
+    def begin(
+        self, exchange_id: str, snapshot: Callable[[], Exchange], then: Callable[[], None]
+    ) -> None:
+        """Do as `opened` does, and call ``then``; never, where the call ends earlier."""
+        ...
+
+    def record(self, exchange: Exchange, then: Callable[[], None]) -> None:
+        """Do as `recorded` does, and call ``then``, at the earliest when this has returned."""
         ...
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.inbound.dispatch import TakePlain
 from proxy.inbound.responses import send_refusal
 from proxy.relay.admission import Access
 from proxy.relay.agent_watch import agent_connection
@@ -14,6 +15,7 @@ from proxy.relay.context import RelayContext
 from proxy.relay.faults.injector import FaultInjector, resetting
 from proxy.relay.notices import RequestNotices
 from proxy.relay.operator_access import OperatorAccess
+from proxy.relay.plain import plain_calls
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.operator_keys import KeyUse
@@ -25,12 +27,20 @@ if TYPE_CHECKING:
 
 
 class Relay:
-    """The data plane as an ASGI callable."""
+    """The data plane as an ASGI callable.
 
-    def __init__(self, context: RelayContext) -> None:
+    ``take_plain``: relays a request without a task where it can; None where it never can.
+
+    Arguments:
+        plainly: whether it does that at all.
+    """
+
+    def __init__(self, context: RelayContext, *, plainly: bool = True) -> None:
         self._context = context
         self._addresses = context.addresses
         self._operator_access = OperatorAccess(context)
+        plain = plain_calls(context, self._operator_access) if plainly else None
+        self.take_plain: TakePlain | None = None if plain is None else plain.take
 
     @property
     def notices(self) -> RequestNotices:

@@ -51,6 +51,23 @@ class OperatorAccess:
             await self._check_path(target, method)
         return target
 
+    def settled_at_once(
+        self, target: Target, method: str, headers: Sequence[tuple[bytes, bytes]]
+    ) -> Target | None:
+        """Return what `settled` does where nothing is to be waited for; None elsewhere."""
+        if target.upstream.auth in self._signers:
+            return None
+        if target.keys is KeyUse.EITHER:
+            if dress.shows_own_key(headers, target.upstream.auth):
+                return replace(target, keys=KeyUse.CALLERS)
+            query = without_keys(target.query) if self._keys.replace else target.query
+            target = replace(target, keys=KeyUse.OPERATORS, query=query)
+        if not self._keys.any_path:
+            opened = operator_paths.opened(method, target.path)
+            if opened is None or opened.continues is not None:
+                return None
+        return target
+
     async def _replaces(self, target: Target) -> bool:
         """Whether the operator's credentials take the place of a key that the caller shows."""
         signer = self._signers.get(target.upstream.auth)

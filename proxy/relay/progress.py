@@ -79,17 +79,23 @@ class CallProgress:
         self._as_left = as_left
         return False
 
-    def record(self, ending: Ending) -> None:
-        """Record the exchange once, and again only where more bytes came after that."""
+    def ended(self, ending: Ending) -> Exchange | None:
+        """Return the exchange to be recorded; None where all that was received is on record."""
         if self._committed_bytes == self.received:
-            return
+            return None
         self._committed_bytes = self.received
         exchange = self.observer.finish(ending, self.clock())
         if self.cause is not None:
             exchange = replace(exchange, cause=self.cause)
         if self._as_left is not None:
             exchange = _ended_as(self._as_left, exchange)
-        self._committed = self._recorder.recorded(exchange)
+        return exchange
+
+    def record(self, ending: Ending) -> None:
+        """Record the exchange once, and again only where more bytes came after that."""
+        exchange = self.ended(ending)
+        if exchange is not None:
+            self._committed = self._recorder.recorded(exchange)
 
     async def durable(self) -> None:
         """Wait until what was recorded is durable."""

@@ -16,6 +16,7 @@ import uvicorn
 
 from classifier.records import Exchange
 from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.inbound.dispatch import TakePlain
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.outbound.http1 import Http1Transport
@@ -38,12 +39,14 @@ class Protocol:
 
     http: Any
     ws: Any = None  # the service's own
+    plainly: bool = True  # plain calls take no task, where ``http`` can do without
 
 
 OURS = Protocol(http=HttpProtocol)
 HTTPTOOLS = Protocol(http="httptools", ws="websockets-sansio")
 H11 = Protocol(http="h11", ws="websockets-sansio")
-PROTOCOLS = {"ours": OURS, "httptools": HTTPTOOLS, "h11": H11}
+BY_TASKS = Protocol(http=HttpProtocol, plainly=False)
+PROTOCOLS = {"ours": OURS, "by tasks": BY_TASKS, "httptools": HTTPTOOLS, "h11": H11}
 
 PROTOCOL = OURS  # what a relay is served by, unless it is given another
 
@@ -71,6 +74,14 @@ class Book:
             self.exchanges.append(exchange)
             self.changed.notify_all()
         return asyncio.ensure_future(self._durable())
+
+    def begin(
+        self, exchange_id: str, snapshot: Callable[[], Exchange], then: Callable[[], None]
+    ) -> None:
+        self.opened(exchange_id, snapshot).add_done_callback(lambda _: then())
+
+    def record(self, exchange: Exchange, then: Callable[[], None]) -> None:
+        self.recorded(exchange).add_done_callback(lambda _: then())
 
     async def _durable(self) -> None:
         while self.hold.is_set():
@@ -123,7 +134,9 @@ def relaying(
     """
     book = Book()
     context = make_context(provider, book, transport=transport, **rules)
-    with running(_Until(context), context.limits.body_bytes, protocol=protocol or PROTOCOL) as port:
+    protocol = protocol or PROTOCOL
+    app = _Until(context, plainly=protocol.plainly)
+    with running(app, context.limits.body_bytes, protocol=protocol) as port:
         yield Relaying(f"http://127.0.0.1:{port}", port, book)
 
 
@@ -169,8 +182,12 @@ def make_context(
 class _Until:
     """Both relays of a context, and its transport's end when the server stops."""
 
-    def __init__(self, context: RelayContext) -> None:
-        self._context, self._relay, self._sockets = context, Relay(context), WebSocketRelay(context)
+    def __init__(self, context: RelayContext, *, plainly: bool) -> None:
+        self._context, self._sockets = context, WebSocketRelay(context)
+        self._relay = Relay(context, plainly=plainly)
+
+    def plain_calls(self, _scope: Scope) -> TakePlain | None:
+        return self._relay.take_plain
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

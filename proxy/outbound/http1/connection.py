@@ -10,7 +10,7 @@ import httptools
 
 from proxy.outbound import errors
 from proxy.outbound.http1.request_writer import RequestWriter
-from proxy.outbound.http1.response import ResponseBodyStream
+from proxy.outbound.http1.response import ResponseBodyStream, ResponseInFlight
 from proxy.outbound.http1.response_parser import ResponseParser
 from proxy.outbound.http1.serialize import SerializedRequest
 from proxy.routing.headers import Pairs
@@ -41,7 +41,7 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._keep = keep
         self._lost = lost
-        self._exchange: ResponseBodyStream | None = None
+        self._exchange: ResponseInFlight | None = None
         self._parser = ResponseParser()
 
     async def send(
@@ -70,6 +70,15 @@ class Connection(asyncio.Protocol):
                 self.abort()
             raise
         return exchange
+
+    def begin(self, message: SerializedRequest, exchange: ResponseInFlight) -> None:
+        """Send a request whose body is in memory; its response is filled in as it arrives."""
+        self._exchange = exchange
+        exchange.connection = self
+        self.head_bytes = 0
+        self._parser.begin(exchange)
+        self._writer.write(message)
+        exchange.sent = True
 
     def may_repeat(self, message: SerializedRequest) -> bool:
         """Whether a request that failed here was lost with a connection gone stale.
@@ -167,7 +176,7 @@ class Connection(asyncio.Protocol):
         self._writer.resume()
         self._lost(self)
 
-    def _head_arrived(self, exchange: ResponseBodyStream) -> bool:
+    def _head_arrived(self, exchange: ResponseInFlight) -> bool:
         if self.head_bytes > _HEAD_LIMIT and (
             exchange.status is None or _size(exchange.headers) > _HEAD_LIMIT
         ):
@@ -179,7 +188,7 @@ class Connection(asyncio.Protocol):
             exchange.interrupt_upload()
         return True
 
-    def _finish(self, exchange: ResponseBodyStream) -> None:
+    def _finish(self, exchange: ResponseInFlight) -> None:
         """Offer the connection for the next request: the response is complete."""
         exchange.ended = True
         self._detach()
@@ -198,26 +207,27 @@ class Connection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is None:
             return
-        if error is None and exchange.status is not None and self._ends_with_connection(exchange):
+        if error is None and (self._parser.upgraded or _unframed(exchange)):
             exchange.ended = True
             self._detach()
             exchange.wake()
         else:
             self.fail(_failure(error, sending=not exchange.sent))
 
-    def _ends_with_connection(self, exchange: ResponseBodyStream) -> bool:
-        """RFC 9112 §6.3: a body without framing of its own ends with the connection."""
-        if self._parser.upgraded:
-            return True
-        framing = {name.lower(): value for name, value in exchange.headers}
-        coding = framing.get(b"transfer-encoding", b"").lower()
-        return b"content-length" not in framing and not coding.endswith(b"chunked")
-
     def _detach(self) -> None:
         exchange, self._exchange = self._exchange, None
         self._parser.end()
         if exchange is not None:
             exchange.connection = None
+
+
+def _unframed(exchange: ResponseInFlight) -> bool:
+    """RFC 9112 §6.3: a body without framing of its own ends with the connection."""
+    if exchange.status is None:
+        return False
+    framing = {name.lower(): value for name, value in exchange.headers}
+    coding = framing.get(b"transfer-encoding", b"").lower()
+    return b"content-length" not in framing and not coding.endswith(b"chunked")
 
 
 def _size(headers: Pairs) -> int:

@@ -42,10 +42,8 @@ class RequestWriter:
             upload = self._upload(message.head, message.upload, exchange, write_s, may_repeat)
             await self._interruptibly(exchange, upload)
             return
-        if len(message.body) <= _ONE_WRITE:
-            self._transport.write(message.head + message.body)
-        elif write_s is None:
-            self._transport.writelines((message.head, message.body))
+        if write_s is None or len(message.body) <= _ONE_WRITE:
+            self.write(message)
         else:
             # Until 3.12.9 and 3.13.2, asyncio's writelines() does not call pause_writing()
             # (github.com/python/cpython/issues/127655): a timeout would never begin.
@@ -54,6 +52,13 @@ class RequestWriter:
         exchange.sent = True
         if write_s is not None and self._drained is not None:
             await self._interruptibly(exchange, self._drain(write_s))
+
+    def write(self, message: SerializedRequest) -> None:
+        """Write a request whose body is in memory."""
+        if len(message.body) <= _ONE_WRITE:
+            self._transport.write(message.head + message.body)
+        else:
+            self._transport.writelines((message.head, message.body))
 
     def pause(self) -> None:
         """Wait before sending more: the transport's buffer is full."""

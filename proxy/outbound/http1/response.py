@@ -10,7 +10,7 @@ from proxy.outbound import errors
 from proxy.outbound.http1.serialize import SerializedRequest
 from proxy.routing.headers import Pairs
 
-_UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before reading is paused
+UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before reading is paused
 
 
 class ConnectionLike(Protocol):
@@ -28,19 +28,42 @@ class ConnectionLike(Protocol):
         """Close the connection at once; the reader gets the error."""
 
 
-class ResponseBodyStream:
-    """One request in flight: its response's head, then the body as an async iterator of bytes.
+class ResponseInFlight:
+    """The response to one request as its connection fills it in.
 
     ``message``: the request, until its response begins: a stream may last for minutes.
-    ``bodiless``: a response to HEAD has no body, whatever its head says.
+    ``bodiless``: a response to HEAD has no body, whatever its head says. ``ended``: the body is
+    complete. ``sent``: the request is. ``uploader``: sends it, where it is still arriving.
     """
 
     status: int | None = None
     error: errors.UpstreamError | None = None
-    ended = False  # the body is complete
-    sent = False  # the request is
-    interrupted = False  # the upload was stopped by what the server did
+    ended = False
+    sent = False
     uploader: asyncio.Task[object] | None = None
+    connection: ConnectionLike | None = None
+
+    def __init__(self, message: SerializedRequest) -> None:
+        self.message: SerializedRequest | None = message
+        self.bodiless = message.wants_no_body
+        self.headers: Pairs = []
+
+    def arrived(self, part: bytes) -> bool:
+        """Take a part of the body; True where too much of it waits for the reader."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Take that the head came, the end, or an error."""
+        raise NotImplementedError
+
+    def interrupt_upload(self) -> None:
+        """Stop sending: the provider has answered, or is gone."""
+
+
+class ResponseBodyStream(ResponseInFlight):
+    """One request in flight: its response's head, then the body as an async iterator of bytes."""
+
+    interrupted = False  # the upload was stopped by what the server did
     _waiter: asyncio.Future[None] | None = None  # of a reader that has nothing to read
     _pass_on: Callable[[bytes], bool] | None = None
     _unread = 0
@@ -52,10 +75,8 @@ class ResponseBodyStream:
         loop: asyncio.AbstractEventLoop,
         read_s: float | None,
     ) -> None:
-        self.connection: ConnectionLike | None = connection
-        self.message: SerializedRequest | None = message
-        self.bodiless = message.wants_no_body
-        self.headers: Pairs = []
+        super().__init__(message)
+        self.connection = connection
         self._loop = loop
         self._read_s = read_s
         self._parts: list[bytes] = []
@@ -115,7 +136,7 @@ class ResponseBodyStream:
             self.wake()
         self._parts.append(part)
         self._unread += len(part)
-        return self._unread > _UNREAD_LIMIT
+        return self._unread > UNREAD_LIMIT
 
     def wake(self) -> None:
         """Wake the reader up."""

@@ -7,7 +7,7 @@ from typing import cast
 
 import httptools
 
-from proxy.outbound.http1.response import ResponseBodyStream
+from proxy.outbound.http1.response import ResponseInFlight
 from proxy.routing.headers import Pairs
 
 _OUTSIDE_LIMIT = 64 * 1024  # bytes between two parts of a body, or behind the last, as of a head
@@ -36,7 +36,7 @@ class ResponseParser:
         self.upgraded = False
         self.pieces: list[bytes] = []
         self.on_body = self.pieces.append
-        self._exchange: ResponseBodyStream | None = None
+        self._exchange: ResponseInFlight | None = None
         self._headers: Pairs | None = None  # None: what comes is a trailer (RFC 9110 §6.5.1)
         self._parser = httptools.HttpResponseParser(self)
         # What curl accepts too: lines that end in LF alone, blanks after a chunk's size.
@@ -46,7 +46,7 @@ class ResponseParser:
         self.feed: Callable[[bytes], object] = self._parser.feed_data
         self._outside = 0
 
-    def begin(self, exchange: ResponseBodyStream) -> None:
+    def begin(self, exchange: ResponseInFlight) -> None:
         """Fill in the next response."""
         self._exchange = exchange
         self._headers = exchange.headers
@@ -94,7 +94,7 @@ class ResponseParser:
 
     def on_headers_complete(self) -> None:
         """Note the head of the response; that of an interim one (1xx) is dropped."""
-        exchange = cast(ResponseBodyStream, self._exchange)
+        exchange = cast(ResponseInFlight, self._exchange)
         status: int = self._parser.get_status_code()
         if status < 200 and not (status == 101 and self._parser.should_upgrade()):
             exchange.headers.clear()
@@ -109,4 +109,4 @@ class ResponseParser:
 
     def on_message_complete(self) -> None:
         """Note that the response is complete."""
-        self.complete = cast(ResponseBodyStream, self._exchange).status is not None
+        self.complete = cast(ResponseInFlight, self._exchange).status is not None

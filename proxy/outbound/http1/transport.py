@@ -13,13 +13,13 @@ from proxy.outbound import errors
 from proxy.outbound.http1.connection import Connection
 from proxy.outbound.http1.connector import Connector, route
 from proxy.outbound.http1.pool import IdlePool
+from proxy.outbound.http1.pushed import DIED, OriginLines
 from proxy.outbound.http1.response import ResponseBodyStream
-from proxy.outbound.http1.serialize import compose
+from proxy.outbound.http1.serialize import SerializedRequest, compose
 from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.routing.address_guard import AddressGuard
 
 _RELIEF_S = 0.1  # in which silent connections of agents are closed for a new one
-_DIED = (errors.ReadError, errors.WriteError, errors.RemoteProtocolError)
 
 
 class Http1Transport:
@@ -55,9 +55,7 @@ class Http1Transport:
             errors.OwnFault: nor was one, for want of descriptors or memory.
             errors.UpstreamError: the request failed afterwards.
         """
-        origin = self._origins.get(request.origin)
-        if origin is None:
-            origin = self._origins[request.origin] = _Origin(request.origin)
+        origin = self._origin(request)
         message = compose(request, origin.prefix, origin.extra_headers)
         timeouts = request.timeouts
         read_s, write_s = timeouts.read_s, timeouts.write_s
@@ -66,14 +64,23 @@ class Http1Transport:
         if connection is not None:
             try:
                 exchange = await connection.send(message, read_s, write_s)
-            except _DIED:
+            except DIED:
                 if not connection.may_repeat(message):
                     raise
         if exchange is None:
-            connection = await self._connect(origin, timeouts.connect_s)
+            connection = await origin.connect(timeouts.connect_s)
             exchange = await connection.send(message, read_s, write_s)
         whole = exchange.unread() if exchange.ended else None
         return UpstreamResponse(exchange.status or 0, exchange.headers, exchange, whole)
+
+    def prepare(self, request: UpstreamRequest) -> tuple[SerializedRequest, OriginLines]:
+        """Serialize a request, for a `PushedResponse` to send; nothing is sent yet.
+
+        Raises:
+            errors.UpstreamError: it cannot be sent.
+        """
+        origin = self._origin(request)
+        return compose(request, origin.prefix, origin.extra_headers), origin
 
     async def aclose(self) -> None:
         """Close every connection; calls in flight fail."""
@@ -83,7 +90,15 @@ class Http1Transport:
             connection.fail(errors.ReadError("the transport was closed"))
         await asyncio.sleep(0)  # lets the loop finish with them
 
-    async def _connect(self, origin: _Origin, connect_s: float | None) -> Connection:
+    def _origin(self, request: UpstreamRequest) -> _Origin:
+        origin = self._origins.get(request.origin)
+        if origin is None:
+            origin = self._origins[request.origin] = _Origin(request.origin, self)
+        return origin
+
+    async def connect(self, origin: _Origin, connect_s: float | None) -> Connection:
+        """Open a connection to an origin, within so many seconds."""
+
         def protocol() -> Connection:
             return Connection(origin.pool.keep, self._open.discard)
 
@@ -100,12 +115,21 @@ class Http1Transport:
 
 
 class _Origin:
-    """An origin: how it is reached, and its idle connections."""
+    """An origin: how it is reached, and its connections."""
 
-    def __init__(self, origin: str) -> None:
+    def __init__(self, origin: str, transport: Http1Transport) -> None:
         self.route = route(origin)
         self.pool = IdlePool()
+        self._transport = transport
         via = self.route.proxy
         plaintext = via is not None and not self.route.secure
         self.prefix = origin.encode("ascii") if plaintext else b""
         self.extra_headers = via.headers if via is not None and plaintext else ()
+
+    def take(self) -> Connection | None:
+        """Return an idle connection, which is the caller's now."""
+        return self.pool.take()
+
+    async def connect(self, connect_s: float | None) -> Connection:
+        """Open a connection within so many seconds."""
+        return await self._transport.connect(self, connect_s)

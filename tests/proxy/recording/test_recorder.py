@@ -14,7 +14,7 @@ from classifier.records import Ending
 from proxy.recording.ports import FlushResult
 from proxy.store.types import CommitBatch
 from tests.proxy.clocks import HandTurned
-from tests.proxy.recording.memory_writer import ENDED, MemoryWriter, recording
+from tests.proxy.recording.memory_writer import BEGUN, ENDED, MemoryWriter, recording
 
 
 async def test_done_means_durable() -> None:
@@ -50,6 +50,20 @@ async def test_a_waiter_that_was_cancelled_hurts_nobody() -> None:
         recorder.recorded(ENDED).cancel()
         await recorder.recorded(replace(ENDED, id="y"))
     assert writer.recorded == ["x", "y"]
+
+
+async def test_who_wants_no_future_is_called_when_it_is_durable() -> None:
+    writer, called = MemoryWriter(), list[str]()
+    async with recording(writer) as recorder:
+        recorder.begin("x", lambda: BEGUN, lambda: called.append("begun"))
+        recorder.hurry()
+        recorder.record(ENDED, lambda: called.append("ended"))
+        assert (called, recorder.in_flight) == ([], 0)
+        recorder.begin("y", lambda: BEGUN, lambda: called.append("never: it ends first"))
+        recorder.record(replace(ENDED, id="y"), lambda: called.append("y"))
+        await recorder.recorded(replace(ENDED, id="z"))
+        assert called == ["begun", "ended", "y"]
+    assert [each.id for batch in writer.batches for each in batch.opened] == ["x"]
 
 
 async def test_calls_are_in_flight_until_they_end() -> None:

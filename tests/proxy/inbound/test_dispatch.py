@@ -1,0 +1,71 @@
+"""Who answers a request: an application's plain calls are asked first, once for a connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.inbound.asgi import Scope
+from proxy.inbound.dispatch import TakePlain
+from proxy.inbound.request_cycle import RequestCycle
+from tests.fakes.relaying import Book, Relaying, running
+
+PLAIN = b"POST /r/r1/openai/v1/x HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 2\r\n"
+
+
+class App:
+    """Answers plainly what its path says is to be, all else by a task."""
+
+    def __init__(self, *, offers: bool = True) -> None:
+        self.offered: list[Scope] = []
+        self._offers = offers
+
+    def plain_calls(self, scope: Scope) -> TakePlain | None:
+        self.offered.append(scope)
+        return self._take if self._offers else None
+
+    def _take(self, request: RequestCycle, _: set[Any]) -> bool:
+        if not request.head.raw_path.startswith(b"/r/r1/"):
+            return False
+        request.send_now(200, [(b"content-length", b"5")], b"plain")
+        return True
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"by a task of " + scope["raw_path"]})
+            return
+        for done in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{done}.complete"})
+
+
+@pytest.mark.parametrize(
+    ("request_", "body"),
+    [
+        (PLAIN + b"\r\n{}", b"plain"),
+        (PLAIN.replace(b"r1", b"r2") + b"\r\n{}", b"by a task of /r/r2/openai/v1/x"),
+        (PLAIN.replace(b"/r/", b"/s/") + b"\r\n{}", b"by a task of /s/r1/openai/v1/x"),
+        (PLAIN + b"\r\n{", b"by a task of /r/r1/openai/v1/x"),
+        (PLAIN + b"expect: 100-continue\r\n\r\n{}", b"by a task of /r/r1/openai/v1/x"),
+    ],
+    ids=["plain", "not taken", "of no rollout", "not all there", "expects"],
+)
+def test_what_is_not_plain_is_answered_by_a_task(request_: bytes, body: bytes) -> None:
+    app = App()
+    with running(app) as port:
+        assert body in Relaying("", port, Book()).raw(request_)
+    (scope,) = app.offered
+    assert scope["server"] == ("127.0.0.1", port)
+
+
+def test_an_application_may_offer_nothing() -> None:
+    with running(App(offers=False)) as port:
+        assert b"by a task" in Relaying("", port, Book()).raw(PLAIN + b"\r\n{}")
+
+
+def test_what_comes_behind_a_request_is_known_before_it_is_answered() -> None:
+    request = PLAIN.replace(b"connection: close\r\n", b"") + b"\r\n{}\x00\xff\r\n\r\n"
+    with running(App()) as port:
+        assert Relaying("", port, Book()).raw(request).startswith(b"HTTP/1.1 400 ")

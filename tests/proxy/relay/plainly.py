@@ -1,0 +1,194 @@
+"""A plain call by hand: its agent's and its provider's transport, and its recorder, are lists."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from classifier.records import Exchange
+from proxy.inbound.flow_control import FlowControl
+from proxy.inbound.request_cycle import RequestCycle, RequestHead
+from proxy.outbound import errors
+from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.connection import Connection
+from proxy.outbound.transport import UpstreamRequest
+from proxy.relay.context import CallLimits, RelayContext
+from proxy.relay.http import Relay
+from tests.fakes.relaying import Book, make_context
+
+PATH = b"/r/r1/openai/v1/chat/completions"
+ASKED = b'{"model":"gpt-5","messages":[]}'
+STREAMED = b'{"model":"gpt-5","stream":true,"messages":[]}'
+
+
+class Line(asyncio.Transport):
+    """A transport that keeps what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = b""
+        self.aborted = self.closed = self.reading_paused = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent += data
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return self.closed or self.aborted
+
+    def close(self) -> None:
+        self.closed = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def pause_reading(self) -> None:
+        self.reading_paused = True
+
+    def resume_reading(self) -> None:
+        self.reading_paused = False
+
+    def said(self) -> bytes:
+        """What was written since this was called last."""
+        sent, self.sent = self.sent, b""
+        return sent
+
+
+@dataclass
+class HeldBook(Book):
+    """A recorder in memory that says that a write is durable when it is told to."""
+
+    opening: list[Callable[[], None]] = field(default_factory=list)
+    commits: list[Callable[[], None]] = field(default_factory=list)
+    hurried: bool = False
+
+    def begin(
+        self, exchange_id: str, snapshot: Callable[[], Exchange], then: Callable[[], None]
+    ) -> None:
+        self.opens.append(snapshot())
+        self.opening.append(then)
+
+    def record(self, exchange: Exchange, then: Callable[[], None]) -> None:
+        self.exchanges.append(exchange)
+        self.commits.append(then)
+
+    def hurry(self) -> None:
+        self.hurried = True
+
+    def commit(self) -> None:
+        """Let all that was recorded be durable, one after the other."""
+        while self.commits:
+            self.commits.pop(0)()
+
+    def opened_now(self) -> None:
+        while self.opening:
+            self.opening.pop(0)()
+
+
+class Lines(Http1Transport):
+    """A transport whose connections are given: idle ones, then those that connecting yields."""
+
+    def __init__(self, *idle: Connection) -> None:
+        super().__init__()
+        self.idle = list(idle)
+        self.opens: asyncio.Future[Connection] | None = None
+
+    def prepare(self, request: UpstreamRequest) -> Any:
+        message, _ = super().prepare(request)
+        return message, self
+
+    def take(self) -> Connection | None:
+        return self.idle.pop() if self.idle else None
+
+    async def connect(self, *_: Any) -> Connection:
+        self.opens = asyncio.get_running_loop().create_future()
+        return await self.opens
+
+
+@dataclass
+class Plainly:
+    """One plain call: what both sides were sent, what is on record, and how each goes on."""
+
+    taken: bool
+    agent: RequestCycle
+    flow: FlowControl
+    to_agent: Line
+    to_provider: Line
+    provider: Connection
+    lines: Lines
+    book: HeldBook
+    context: RelayContext
+    tasks: set[Any]
+    answered: list[bool]
+
+    def says(self, *parts: bytes) -> None:
+        """The provider sends bytes."""
+        for part in parts:
+            self.provider.data_received(part)
+
+    @property
+    def only(self) -> Exchange:
+        (exchange,) = self.book.exchanges
+        return exchange
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of the call is left."""
+        return not self.tasks and not self.context.live.any_of("r1")
+
+
+def connection(*, reused: bool = True) -> tuple[Connection, Line, list[Connection]]:
+    """An open connection to a provider, its transport, and where it is pooled."""
+    kept: list[Connection] = []
+    made, line = Connection(kept.append, lambda _: None), Line()
+    made.connection_made(line)
+    made.reused = reused
+    return made, line, kept
+
+
+def plainly(
+    body: bytes = ASKED,
+    *,
+    method: str = "POST",
+    path: bytes = PATH,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    idle: bool = True,
+    limits: CallLimits | None = None,
+    paused: bool = False,
+    **rules: Any,
+) -> Plainly:
+    """Begin a plain call, or find that it is none."""
+    provider, to_provider, _ = connection()
+    lines = Lines(*[provider] * idle)
+    book = HeldBook()
+    context = make_context(
+        "http://provider", book, transport=rules.pop("transport", lines),
+        limits=limits or CallLimits(), **rules,
+    )  # fmt: skip
+    to_agent, answered = Line(), list[bool]()
+    flow = FlowControl(to_agent, asyncio.get_running_loop())
+    flow.write_paused = paused
+    raw_path, _, query = path.partition(b"?")
+    named = [(b"host", b"x"), (b"content-length", b"%d" % len(body)), *headers]
+    agent = RequestCycle(
+        flow,
+        RequestHead(method, raw_path.decode(), raw_path, query, "1.1", named),
+        ("127.0.0.1", 1),
+        lambda: answered.append(True),
+        keep_alive=True,
+        expects=False,
+    )
+    agent.on_body_part(body)
+    agent.more_body = False
+    take, tasks = Relay(context).take_plain, set[Any]()
+    taken = take is not None and take(agent, tasks)
+    return Plainly(
+        taken, agent, flow, to_agent, to_provider, provider, lines, book, context, tasks, answered
+    )
+
+
+GONE = errors.ReadError("ConnectionResetError")

@@ -1,0 +1,204 @@
+"""Which calls are plain, and that both ways do the same to all others' eyes."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from classifier.records import Exchange, Timing
+from proxy.relay.admission import Access, AccessState
+from proxy.relay.context import CallLimits
+from proxy.relay.live_calls import LiveCalls
+from proxy.routing.upstreams import Auth
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Cut, Framing, Pause, Provider, Script
+from tests.fakes.relaying import BY_TASKS, KEYRING, OURS, Protocol, relaying
+from tests.proxy.relay.plainly import ASKED, PATH, STREAMED, plainly
+from truezero.models import Fault
+
+KEYED = {"real_keys": {"openai": "sk-real"}}
+ASKS_USAGE = {"upstreams": {"openai": {"include_usage": True}}}
+OWN = ((b"authorization", b"Bearer own"),)
+PROVEN = b"/r/r1~%b/openai/v1/chat/completions" % KEYRING.secret_of("r1").encode()
+
+
+class Signs:
+    """A signer that nobody asks."""
+
+    whole_body = False
+
+
+class Known(Access):
+    """The access of one rollout, already looked up."""
+
+    def __init__(self, state: AccessState | None, *, at: float = 0.0) -> None:
+        nothing: Any = None
+        super().__init__(
+            look_up=nothing, count=nothing, answered=nothing, wall=lambda: 100.0, clock=lambda: 1.0,
+            ttl_s=1.5,
+        )  # fmt: skip
+        if state is not None:
+            self._states["r1"] = at, state
+
+
+async def none_admitted(_: str) -> None:
+    raise AssertionError
+
+
+PLAIN: dict[str, dict[str, Any]] = {
+    "a call": {},
+    "no body": {"body": b"", "method": "GET", "path": b"/r/r1/openai/v1/models"},
+    "a query": {"path": PATH + b"?a=1"},
+    "a judge's": {"path": b"/r/r1/as/judge/openai/v1/chat/completions"},
+    "the operator's key": KEYED,
+    "its own key": {**KEYED, "headers": OWN},
+    "a key in its place": {**KEYED, "headers": OWN, "replace_keys": True},
+    "no stream, so no usage": ASKS_USAGE,
+    "usage that it asks for": {
+        **ASKS_USAGE,
+        "body": b'{"stream":true,"stream_options":{"include_usage":true},"messages":[]}',
+    },
+    "a proven rollout": {"path": PROVEN, "proof_required": True},
+    "one that is known": {"path": PROVEN, "access": Known(AccessState(ends_at=101.0))},
+    "one of another upstream": {
+        "path": PROVEN, "access": Known(AccessState(upstream="openai")),
+    },
+    "nobody watched": {"access": Known(None)},
+}  # fmt: skip
+UNUSUAL: dict[str, dict[str, Any]] = {
+    "HEAD": {"method": "HEAD", "body": b""},
+    "no upstream": {"path": b"/r/r1/nowhere/v1"},
+    "no proof": {"proof_required": True},
+    "a body over the limit": {"limits": CallLimits(body_bytes=3)},
+    "a time limit": {"limits": CallLimits(read_s=1)},
+    "another time limit": {"limits": CallLimits(write_s=1)},
+    "registration": {"admits": none_admitted},
+    "as many calls as there may be": {"live": LiveCalls(total=0)},
+    "a path that is no model call": {**KEYED, "path": b"/r/r1/openai/v1/files"},
+    "a signer": {"signers": {Auth.BEARER: Signs()}},
+    "usage to be asked for": {**ASKS_USAGE, "body": STREAMED},
+    "the same in disguise": {**ASKS_USAGE, "body": b'{"\\u0073tream":true}'},
+    "framed twice": {"headers": ((b"content-length", b"9"),)},
+    "never looked up": {"path": PROVEN, "access": Known(None)},
+    "looked up too long ago": {"path": PROVEN, "access": Known(AccessState(), at=-1.0)},
+    "ended": {"path": PROVEN, "access": Known(AccessState(ends_at=99.0))},
+    "of another upstream": {"path": PROVEN, "access": Known(AccessState(upstream="gemini"))},
+    "drilled": {"path": PROVEN, "access": Known(AccessState(fault=Fault(kind="rate_limit")))},
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+async def test_a_plain_call_is_sent_at_once(name: str) -> None:
+    call = plainly(**PLAIN[name])
+    assert call.taken
+    assert call.to_provider.said().startswith((b"POST /v1/", b"GET /v1/"))
+    assert call.context.live.any_of("r1")
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+async def test_any_other_call_is_left_as_it_was(name: str) -> None:
+    how = UNUSUAL[name]
+    call = plainly(**how)
+    assert not call.taken
+    assert (call.to_provider.said(), call.book.opens, call.over) == (b"", [], True)
+    assert await call.agent.receive() == {
+        "type": "http.request", "body": how.get("body", ASKED), "more_body": False,
+    }  # fmt: skip
+    assert call.context.notices.refusals.counts == {}
+
+
+# --- both ways ---------------------------------------------------------------------------------
+
+CALL = (
+    b"POST /r/r1/openai/v1/chat/completions HTTP/1.1\r\nhost: a\r\nconnection: close\r\n"
+    b"authorization: Bearer sk-1\r\ncontent-length: %d\r\n\r\n%b" % (len(STREAMED), STREAMED)
+)
+PARTS = Answer(body=(b'{"choices":', Pause(0.02), b"[]}"))
+LATER = (("content-type", "application/json"), ("retry-after", "7"))
+LIMITED = b'{"error":{"type":"rate_limit_error","message":"too many requests"}}'
+SCRIPTS: dict[str, Script] = {
+    "whole": answers.chat(),
+    "tools": answers.chat_tools(),
+    "stream": answers.chat_stream().paced(0.01),
+    "stream at once": answers.chat_stream(),
+    "stream and more": answers.streamed(b"data: [DONE]\n\n", b": bye\n\n").paced(0.02),
+    "parts": PARTS,
+    "chunks": replace(PARTS, framing=Framing.CHUNKED),
+    "until its end": replace(PARTS, framing=Framing.EOF),
+    "gzip": answers.encoded(answers.chat(), "gzip"),
+    "no content": Answer(status=204),
+    "empty": Answer(),
+    "interim": Answer(body=(b"{}",), interim=((103, (("link", "</a>"),)),)),
+    "an error": Answer(status=429, headers=LATER, body=(LIMITED,)),
+    "cut": PARTS.stopping_after(2, Cut()),
+    "reset": answers.chat_stream().stopping_after(2, Pause(0.02), Cut(reset=True)),
+    "no head": (Cut(),),
+    "no http": (b"\x00\xff\r\n\r\n", Cut()),
+    "strange status": (b"HTTP/1.1 999 Odd\r\ncontent-length: 0\r\n\r\n",),
+    "framed twice": (
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
+        Cut(),
+    ),
+    "a header with a break": (
+        b"HTTP/1.1 200 OK\r\nx-a: a\x01b\r\nx-b: 1\r\ncontent-length: 2\r\n\r\n{}",
+        Cut(),
+    ),
+}
+
+
+Played = tuple[bytes, bytes, Exchange]  # the head, and the body out of its chunks; the record
+
+
+def all_played(how: Protocol) -> dict[str, Played]:
+    """What an agent gets for each script, and what is recorded of it, without the times."""
+    got: dict[str, Played] = {}
+    with Provider() as provider, relaying(provider.url, protocol=how) as relay:
+        for name, script in SCRIPTS.items():
+            provider.plays(script)
+            head, _, body = relay.raw(CALL).partition(b"\r\n\r\n")
+            if b"transfer-encoding: chunked" in head:
+                body = unchunked(body)
+            exchange = replace(relay.book.exchanges[-1], timing=Timing(0.0))
+            got[name] = head, body, exchange
+    return got
+
+
+def unchunked(body: bytes) -> bytes:
+    """The chunks in a row; the last one is written as ``<end>``."""
+    parts = []
+    while body:
+        size, _, rest = body.partition(b"\r\n")
+        parts.append(rest[: int(size, 16)] or b"<end>")
+        body = rest[int(size, 16) + 2 :]
+    return b"".join(parts)
+
+
+def test_both_ways_give_and_record_the_same() -> None:
+    plain, by_tasks = all_played(OURS), all_played(BY_TASKS)
+    assert plain == by_tasks
+    assert len({exchange.id for _, _, exchange in plain.values()}) == len(SCRIPTS)
+
+
+def test_pipelined_calls_are_answered_in_their_order() -> None:
+    """Plain ones, and between them one that is not: it has no body yet as the others are read."""
+    calls = [
+        CALL.replace(b"connection: close\r\n", b"").replace(b"r1", b"r%d" % n) for n in range(4)
+    ]
+    with Provider() as provider, relaying(provider.url) as relay:
+        provider.plays(*(Answer(body=(b"%d" % n,)) for n in range(5)))
+        with socket.create_connection(("127.0.0.1", relay.port), 60) as agent:
+            agent.sendall(b"".join(calls) + CALL[:-5])
+            got = b""
+            while b"\r\n\r\n3" not in got:
+                got += agent.recv(65536)
+            agent.sendall(CALL[-5:])
+            while part := agent.recv(65536):
+                got += part
+        rollouts = [each.rollout_id for each in relay.book.wait_for(5)]
+    assert [got.index(b"\r\n\r\n%d" % n) for n in range(5)] == sorted(
+        got.index(b"\r\n\r\n%d" % n) for n in range(5)
+    )
+    assert rollouts == ["r0", "r1", "r2", "r3", "r1"]

@@ -1,0 +1,56 @@
+"""How a call without a task ends where neither its agent nor its provider ends it."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier.records import Ending
+from tests.proxy.relay.plainly import STREAMED, plainly
+from tests.proxy.relay.test_plain_call import DONE, END, WHOLE, WORD, framed, streaming, turns
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_server_that_stops_loses_the_call(*, begun: bool) -> None:
+    call = streaming(plainly(STREAMED)) if begun else plainly()
+    call.to_agent.said()
+    for task in call.tasks:
+        task.cancel(msg="stop")
+    assert (call.only.ending, call.to_provider.aborted) == (Ending.LOST, True)
+    await turns()
+    said = call.to_agent.said()
+    assert (said[:12], call.to_agent.closed) == (b"" if begun else b"HTTP/1.1 500", True)
+    assert call.over
+
+
+async def test_a_rollout_that_ends_lets_an_answer_that_is_being_recorded_through() -> None:
+    call = plainly()
+    call.says(WHOLE)
+    next(iter(call.tasks)).close()
+    call.book.commit()
+    assert call.to_agent.said().endswith(b"{}")
+    assert call.only.ending is Ending.COMPLETE
+
+
+async def test_an_error_of_our_own_is_a_lost_call(caplog: pytest.LogCaptureFixture) -> None:
+    call = streaming(plainly(STREAMED))
+
+    def fails(part: bytes) -> bool:
+        raise ValueError("secret")
+
+    call.agent.pass_on = fails  # type: ignore[method-assign]
+    call.says(framed(WORD))
+    assert (call.only.ending, call.to_agent.closed, call.over) == (Ending.LOST, True, True)
+    assert "ValueError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_a_body_that_breaks_its_length_is_cut_behind_its_record() -> None:
+    call = streaming(plainly(STREAMED))
+
+    def shorter() -> None:
+        raise RuntimeError
+
+    call.agent.finish = shorter  # type: ignore[method-assign]
+    call.says(framed(DONE) + END)
+    call.book.commit()
+    assert (call.only.ending, call.to_agent.closed, call.over) == (Ending.COMPLETE, True, True)
