@@ -30,6 +30,7 @@ _TIMES: Final[Mapping[str, float | str]] = {
     "lost_s": 0.8,
     "opened_at": _BEGAN + 10.4,
     "provider_s": 0.0,
+    "seconds": 4.1,
     "started_at": _BEGAN + 0.1,
 }
 _ID = "660c036bd94e4ca9fffc76%02d"
@@ -75,6 +76,9 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
     "GET /batches/{batch}/check": ("open: GET /batches/nightly/check", _all),
     "POST /batches/{batch}/breaker/reset": ("open: POST /batches/broken/breaker/reset", _all),
     "GET /batches/{batch}/breaker": ("open: GET /batches/broken/breaker", _all),
+    "GET /batches/{batch}/usage": ("open: GET /batches/nightly/usage", _first),
+    "GET /batches/{batch}/rerun": ("open: GET /batches/nightly/rerun", _all),
+    "GET /compare": ("open: GET /compare?a=nightly&b=x%2Fy", _all),
     "GET /batches/{batch}/groups": ("open: GET /batches/nightly/groups", _first),
     "GET /batches/{batch}": ("open: GET /batches/nightly", _all),
     "GET /fingerprints": ("open: GET /fingerprints #2", _of_quota),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from classifier.groups import MIN_VALID, Method
+from proxy.api.answers import json_answer as _json
 from proxy.control.batches import BatchService
 from proxy.control.events import BatchEvent, EventStream
 from proxy.control.groups import GroupService
@@ -294,12 +295,6 @@ def _batch_routes(routes: APIRouter, batches: BatchService, stream: EventStream)
         Each with the rollouts and batches that it affected, and when it was seen.
         """
         return await batches.fingerprints()
-
-
-async def _json(payload: Mapping[str, Any]) -> Response:
-    """Serialize in a thread: a list of thousands would delay agents' bytes."""
-    content = await run_in_thread(orjson.dumps, payload)
-    return Response(content, media_type="application/json")
 
 
 async def _as_lines(parts: AsyncIterator[Iterable[dict[str, Any]]]) -> AsyncIterator[bytes]:

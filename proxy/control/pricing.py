@@ -31,6 +31,15 @@ class _Rates:
     output: float
     tier: float
 
+    def charge(self, inputs: int, read: int, written: int, outputs: int) -> float:
+        """Return the cost of so many tokens, of which ``read`` and ``written`` are inputs too."""
+        return (
+            (inputs - read - written) * self.fresh
+            + read * self.cache_read
+            + written * self.cache_write
+            + outputs * self.output
+        )
+
 
 class PriceTable:
     """Prices by upstream and model.
@@ -65,18 +74,33 @@ class PriceTable:
         if inputs is None or outputs is None or url is None or model is None:
             return None
         day = int(exchange.timing.started_at // 86_400)
-        rates = _rates(url, model, day)
-        if rates is None:
-            return None
         read, written = usage.cached_input_tokens or 0, usage.cache_write_tokens or 0
-        if inputs > rates.tier:
-            return _charge(url, model, day, inputs, read, written, outputs)
-        return (
-            (inputs - read - written) * rates.fresh
-            + read * rates.cache_read
-            + written * rates.cache_write
-            + outputs * rates.output
-        )
+        return _price(url, model, day, inputs, read, written, outputs)
+
+    def of_sums(
+        self,
+        upstream: str,
+        model: str | None,
+        day: int,
+        *,
+        calls: int,
+        inputs: int,
+        cached: int,
+        written: int,
+        outputs: int,
+    ) -> float | None:
+        """Return the cost of calls of one day (since 1970) by their sums of tokens.
+
+        None without a price. Of several calls, none is to have more input tokens than every
+        tier of every table begins with (`proxy.store.batch_calls.FLAT_TOKENS`).
+        """
+        url = self._url(upstream)
+        if url is None or model is None:
+            return None
+        if calls == 1:
+            return _price(url, model, day, inputs, cached, written, outputs)
+        rates = _rates(url, model, day)
+        return None if rates is None else rates.charge(inputs, cached, written, outputs)
 
     def encode(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
         """Encode exchanges as REST returns them, each with its cost."""
@@ -111,6 +135,17 @@ def _rates(url: str, model: str, day: int) -> _Rates | None:
         return None
     fresh, read, written, output = known
     return _Rates(fresh, read, written, output, _lowest_tier(url, model, day))
+
+
+def _price(
+    url: str, model: str, day: int, inputs: int, read: int, written: int, outputs: int
+) -> float | None:
+    rates = _rates(url, model, day)
+    if rates is None:
+        return None
+    if inputs > rates.tier:
+        return _charge(url, model, day, inputs, read, written, outputs)
+    return rates.charge(inputs, read, written, outputs)
 
 
 def _charge(

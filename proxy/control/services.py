@@ -9,6 +9,7 @@ from classifier.policy import Policy
 from classifier.verdicts import Verdict
 from proxy.control.batches import BatchService
 from proxy.control.closing import RolloutClosing
+from proxy.control.comparison import ComparisonService
 from proxy.control.dashboard import Dashboard
 from proxy.control.events import EventStream
 from proxy.control.export import Exporter
@@ -18,8 +19,10 @@ from proxy.control.loader import RecorderState, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.control.readiness import Readiness
+from proxy.control.reruns import RerunService
 from proxy.control.rollout_view import RolloutPages
 from proxy.control.rollouts import RolloutService
+from proxy.control.usage import UsageService
 from proxy.control.virtual_keys import VirtualKeys
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.upstreams import Upstream
@@ -35,6 +38,9 @@ class ControlServices:
     judge: Judge
     batches: BatchService
     groups: GroupService
+    comparisons: ComparisonService
+    reruns: RerunService
+    usage: UsageService
     events: EventStream
     exporter: Exporter
     keys: VirtualKeys
@@ -105,6 +111,9 @@ def compose(
         judge=judge,
         batches=batches,
         groups=GroupService(queries=queries, database=database, judge=judge),
+        comparisons=ComparisonService(queries=queries, judge=judge),
+        reruns=RerunService(queries=queries, judge=judge, policy=policy),
+        usage=UsageService(queries=queries, prices=prices),
         events=EventStream(queries=queries, events=database.events, judge=judge, leaving=leaving),
         exporter=Exporter(
             queries=queries, rollouts=database.rollouts, loader=loader, prices=prices

@@ -17,7 +17,7 @@ from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.operator_keys import KeyUse, OperatorKeys, without_keys
 from proxy.routing.rollout_keys import AGENT, Keyring
-from proxy.routing.upstreams import Upstream, normalised
+from proxy.routing.upstreams import SHARED, Upstream, normalised
 
 ROLLOUT_MAX = 200  # characters, contract §1
 
@@ -62,8 +62,9 @@ def is_data_plane(raw_path: bytes, upstreams: Mapping[str, Upstream]) -> bool:
     """Whether a path is an agent's: ``/r/…`` or ``/{upstream}/…``."""
     if raw_path.startswith(b"/r/") or raw_path == b"/r":
         return True
-    name, _, _ = raw_path[1:].partition(b"/")
-    return normalised(name.decode("latin-1")) in upstreams
+    name, slash, _ = raw_path[1:].partition(b"/")
+    plain = normalised(name.decode("latin-1"))
+    return plain in upstreams and (slash != b"" or plain not in SHARED)
 
 
 def address(

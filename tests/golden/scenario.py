@@ -234,12 +234,16 @@ class Scenario:
     def _batches(self) -> None:
         ask = self.player
         for batch in ("nightly", "x%2Fy", "none"):
-            for route in ("", "/check", "/breaker", "/groups"):
+            for route in ("", "/check", "/breaker", "/groups", "/rerun"):
                 ask.get(f"/batches/{batch}{route}")
         ask.watch("/batches/nightly/events?after=0")
         ask.watch("/batches/nightly/events", headers={"last-event-id": "5"})
         ask.get("/batches/nightly/events?after=-1")
         ask.get("/batches/nightly/groups?method=ppo")
+        for by in ("", "?by=task", "?by=key"):
+            ask.get(f"/batches/nightly/usage{by}")
+        for pair in ("a=nightly&b=x%2Fy", "a=nightly&b=none", "a=nightly"):
+            ask.get(f"/compare?{pair}")
         ask.get("/fingerprints")
 
     def _breaker(self) -> None:

@@ -24,7 +24,7 @@ from proxy.api.auth import ControlAuth
 from proxy.api.sessions import Sessions
 from proxy.app import Application
 from proxy.routing.rollout_keys import Keyring
-from proxy.routing.upstreams import RESERVED
+from proxy.routing.upstreams import RESERVED, SHARED
 from proxy.settings import load
 from proxy.store.database import Database
 from tests.fakes import answers
@@ -286,7 +286,14 @@ def raw(house: House, *lines: str) -> bytes:
 def test_no_upstream_can_take_a_control_routes_name(house: House) -> None:
     """Agents' calls are claimed by their first segment, before any check of the operator's."""
     first = {path.split("/")[1] for _, path in house.routes} - {""}
-    assert first <= RESERVED
+    assert first <= RESERVED | SHARED
+    assert SHARED.isdisjoint(RESERVED)
+
+
+def test_a_route_that_may_have_an_upstreams_name_is_one_segment(house: House) -> None:
+    """More of them would be an agent's call to that upstream."""
+    shared = {path for _, path in house.routes if path.split("/")[1] in SHARED}
+    assert shared == {f"/{name}" for name in SHARED}
 
 
 # --- the data plane --------------------------------------------------------------------------

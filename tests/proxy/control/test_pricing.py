@@ -107,3 +107,27 @@ def test_a_total_with_an_unknown_part_is_unknown() -> None:
 
 def test_the_table_names_its_version() -> None:
     assert TABLE.version.startswith("genai-prices ")
+
+
+def test_calls_of_a_day_cost_together_what_each_costs() -> None:
+    day = int(DAY.timestamp() // 86_400)
+    sizes = ((1000, 400, 100, 50), (31_000, 0, 0, 900), (250_000, 1000, 0, 10))
+    for upstream, model, _ in PRICED:
+        calls = [
+            call(
+                upstream, model, input_total=inputs, cached_input_tokens=cached,
+                cache_write_tokens=written, output_total=outputs,
+            )
+            for inputs, cached, written, outputs in sizes
+        ]  # fmt: skip
+        first, second, large = [cost(each) for each in calls]
+        assert first is not None
+        assert second is not None
+        names = ("inputs", "cached", "written", "outputs")
+        together = dict(zip(names, map(sum, zip(*sizes[:2], strict=True)), strict=True))
+        summed = TABLE.of_sums(upstream, model, day, calls=2, **together)
+        assert summed == pytest.approx(first + second), model
+        alone = dict(zip(names, sizes[2], strict=True))
+        assert TABLE.of_sums(upstream, model, day, calls=1, **alone) == large, "a tier of its own"
+    for upstream, unknown in (("nowhere", "gpt-5"), ("openai", None), ("openai", "nobody-knows")):
+        assert TABLE.of_sums(upstream, unknown, day, calls=2, **together) is None

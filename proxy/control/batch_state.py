@@ -1,0 +1,23 @@
+"""A batch with its verdicts up to date."""
+
+from __future__ import annotations
+
+from proxy.control.judge import Judge
+from proxy.control.queries import Queries, unknown_batch
+from proxy.store import dashboard
+from proxy.store.dashboard import BatchVersion
+
+
+async def up_to_date(queries: Queries, judge: Judge, batch: str) -> BatchVersion:
+    """Judge a batch's rollouts anew where they changed; returns the version that it then has.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    version = await queries.read(dashboard.batch_stamp, batch)
+    if not version.rollouts:
+        raise unknown_batch(batch)
+    if not version.waits:
+        return version
+    await judge.refresh(batch)
+    return await queries.read(dashboard.batch_stamp, batch)

@@ -1,0 +1,78 @@
+"""Comparisons: made once for each state of both batches, and given page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.control.test_batch_state import services_of
+from tests.proxy.control.test_batches import DEAD, DOWN, play
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def nights(service: Service) -> None:
+    """Last night and tonight: one task fixed, one broken, one unchanged, one fake zero."""
+    for task, last, tonight, answer in (
+        ("up", 0.0, 1.0, None), ("down", 1.0, 0.0, None), ("same", 1.0, 1.0, None),
+        ("fake", 1.0, 0.0, DEAD),
+    ):  # fmt: skip
+        play(service, f"last-{task}", reward=last, batch="last", task=task)
+        play(service, f"tonight-{task}", answer, reward=tonight, batch="tonight", task=task)
+
+
+def compared(service: Service, **more: Any) -> dict[str, Any]:
+    answer = service.http.get("/compare", params={"a": "last", "b": "tonight", **more})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_a_night_is_compared_with_the_night_before(service: Service) -> None:
+    nights(service)
+    told = compared(service)
+    assert {each["task"]: each["change"] for each in told["tasks"]} == {
+        "down": "broken", "up": "fixed", "fake": "unmeasured_b", "same": "unchanged",
+    }  # fmt: skip
+    assert (told["compared"], told["difference"]) == (3, 0.0)
+    low, high = told["difference_ci"]
+    assert low < 0 < high
+    for side, name in (("a", "last"), ("b", "tonight")):
+        summary = service.get(f"/batches/{name}")
+        same = {field: summary[field] for field in told[side] if field != "batch"}
+        assert told[side] == {"batch": name, **same}
+
+
+def test_tasks_come_in_pages_and_by_change(service: Service) -> None:
+    nights(service)
+    first = compared(service, limit=3)
+    assert [each["task"] for each in first["tasks"]] == ["down", "up", "fake"]
+    second = compared(service, limit=3, after=first["next"])
+    assert ([each["task"] for each in second["tasks"]], second["next"]) == (["same"], None)
+    assert second["counts"] == first["counts"]
+    some = compared(service, change=["fixed", "broken"])
+    assert [each["task"] for each in some["tasks"]] == ["down", "up"]
+    wrong = {"a": "last", "b": "tonight", "after": "nobody"}
+    problem(service.http.get("/compare", params=wrong), 422, "invalid")
+
+
+def test_a_comparison_is_made_anew_when_something_changed(service: Service) -> None:
+    nights(service)
+    assert compared(service)["counts"]["unmeasured_b"] == 1
+    kept = services_of(service).comparisons._kept
+    before = kept["last", "tonight"]
+    compared(service)
+    assert kept["last", "tonight"] is before
+    play(service, "fake-again", DOWN, batch="tonight", task="new")
+    assert compared(service)["counts"]["only_b"] == 1
+
+
+def test_a_batch_that_does_not_exist_is_a_problem(service: Service) -> None:
+    play(service, "r", batch="last", task="t")
+    for a, b in (("last", "nobody"), ("nobody", "last")):
+        problem(service.http.get("/compare", params={"a": a, "b": b}), 404, "unknown_batch")
