@@ -138,8 +138,9 @@ class Settings(PolicySettings):
     )
     operator_key_paths: Literal["model_calls", "any"] = Field(
         "model_calls",
-        description="paths that the operator's key opens: `model_calls`, or `any` (files, batches "
-        "and whatever else rollouts would share)",
+        description="paths that the operator's key opens, and with an `admin_token` servers that "
+        "ask for none: `model_calls`, or `any` (files, batches, a server's own management and "
+        "whatever else rollouts would share)",
     )
     upstreams: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="additions and changes to the table of upstreams"

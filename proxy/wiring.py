@@ -143,6 +143,7 @@ def relay_context(
         signed=frozenset(signing),
         replace=settings.replaces_keys,
         any_path=settings.operator_key_paths == "any",
+        guards_keyless=settings.admin_token is not None and settings.operator_key_paths != "any",
     )
     return RelayContext(
         upstreams=upstreams,

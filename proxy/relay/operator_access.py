@@ -1,4 +1,7 @@
-"""Whether the operator's key goes in with a call, and whether it opens the call's path."""
+"""Whether the operator's key goes in with a call, and whether the call's path is open to it.
+
+A server that asks for no key gives to agents what an operator's key would give to them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class OperatorAccess:
             shows_own_key: the caller shows one elsewhere than in a header.
 
         Raises:
-            Refusal: 403, the operator's key does not open this path; 503, nobody can say.
+            Refusal: 403, the path is not open; 503, nobody can say.
         """
         if target.keys is KeyUse.EITHER:
             own = shows_own_key or dress.shows_own_key(headers, target.upstream.auth)
@@ -76,9 +79,9 @@ class OperatorAccess:
     async def _check_path(self, target: Target, method: str) -> None:
         opened = operator_paths.opened(method, target.path)
         if opened is None:
-            raise _not_allowed("this path is not one of a model call")
+            raise _not_allowed(target, "this path is not one of a model call")
         if opened.continues is not None and not await self._was_answered(target, opened.continues):
-            raise _not_allowed("this rollout was not answered that response")
+            raise _not_allowed(target, "this rollout was not answered that response")
 
     async def _was_answered(self, target: Target, response_id: str) -> bool:
         if self._access is None:
@@ -87,10 +90,12 @@ class OperatorAccess:
         return await self._access.was_answered(target, digest)
 
 
-def _not_allowed(why: str) -> Refusal:
+def _not_allowed(target: Target, why: str) -> Refusal:
+    keyless = target.keys is KeyUse.NOBODYS
+    what = "a server that may ask for no key" if keyless else "the operator's key"
     return Refusal(
         403,
         "path_not_allowed",
-        f"the operator's key opens model calls only: {why}; "
+        f"{what} opens model calls only: {why}; "
         'the setting operator_key_paths = "any" opens all paths',
     )

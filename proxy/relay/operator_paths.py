@@ -1,5 +1,9 @@
 """Which paths the operator's key opens: those of model calls, not those of what an account holds.
 
+A server that asks for no key opens the same, and none by which it is managed: SGLang's
+``/abort_request``, ``/flush_cache`` and ``/update_weights_from_…``, vLLM's ``/pause`` and
+``/sleep``, llama.cpp's ``/slots`` (which shows others' prompts), Ollama's ``/api/delete``.
+
 Files, batches, fine-tuning, assistants, vector stores and stored responses belong to the account,
 so rollouts that share its key would share them. Paths are compared as they are written: one that
 has to be decoded first is not among them, and a call to a model is one that is read as such.
@@ -71,7 +75,10 @@ _ROWS: Final = (
     _row("POST", "/api/event_logging/batch", is_read=True),  # Claude Code
     # Stateless calls to models that are no chat: no tokens are read of them.
     _row("POST", rf"{_MOUNT}/(?:images/(?:generations|edits|variations)|moderations|rerank"
-                 r"|audio/(?:speech|transcriptions|translations))"),
+                 r"|audio/(?:speech|transcriptions|translations)"
+                 # docs.vllm.ai/serving/openai_compatible_server; sglang docs/basic_usage/
+                 # native_api; llama.cpp tools/server/README.md
+                 r"|score|classify|pooling|encode|embedding|reranking|apply-template)"),
     _row("POST", rf"{_GOOGLE}(?:/publishers/google)?/models/"
                  rf"(?:imagen|text-?embedding|multimodalembedding){_NAME}:predict"),
     # Models, and whether the server is there.
@@ -80,6 +87,7 @@ _ROWS: Final = (
     _row("GET", "/inference-profiles|/foundation-models"),  # Bedrock
     _row("GET", rf"/api/(?:hello|tags|ps|version|claude_cli/{_NAME})"),
     _row("GET", r"|(?:/v1)?/(?:health|healthz|health_check|readyz?|ping|version|props)"),
+    _row("GET", "/health_generate|/(?:get_)?model_info"),  # SGLang
     # Sockets on which every request for a response is read.
     _row(routes.UPGRADE, rf"{_MOUNT}/(?:responses|realtime)"),
     # What goes on with a response. developers.openai.com/api/docs/guides/background

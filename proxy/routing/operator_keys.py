@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from urllib.parse import unquote_plus
 
-from proxy.routing.upstreams import Auth, Upstream
+from proxy.routing.upstreams import Auth, Upstream, asks_for_no_key
 
 
 class KeyUse(Enum):
@@ -17,6 +17,7 @@ class KeyUse(Enum):
     CALLERS = "what the caller shows"
     EITHER = "it depends on what the caller shows, or on which credentials the operator has"
     OPERATORS = "the operator's"
+    NOBODYS = "whatever the caller shows, to a server that may ask for none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,18 +27,23 @@ class OperatorKeys:
     ``static``: upstream name → key. ``signed``: the kinds of authentication for which the service
     may have credentials of its own. ``replace``: they take the place of what callers show; else
     they go in where callers show none. ``any_path``: they open any path of their upstream.
+    ``guards_keyless``: a server that asks for no key opens model calls only.
     """
 
     static: Mapping[str, str] = field(default_factory=dict, repr=False)
     signed: Collection[Auth] = ()
     replace: bool = False
     any_path: bool = False
+    guards_keyless: bool = False
 
     def use(self, upstream: Upstream) -> KeyUse:
         """Return whose key a call to an upstream takes, as far as the upstream decides it."""
         if upstream.name in self.static and upstream.auth is not Auth.NONE:
             return KeyUse.OPERATORS if self.replace else KeyUse.EITHER
-        return KeyUse.EITHER if upstream.auth in self.signed else KeyUse.CALLERS
+        if upstream.auth in self.signed:
+            return KeyUse.EITHER
+        keyless = self.guards_keyless and asks_for_no_key(upstream)
+        return KeyUse.NOBODYS if keyless else KeyUse.CALLERS
 
     def identity(self, upstream: Upstream) -> bytes:
         """Return what the digest of the operator's key is taken of.

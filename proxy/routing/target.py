@@ -145,7 +145,9 @@ class Addresses:
 
     def _target(self, who: _Identity, claimed: bytes | None, rest: bytes, query: bytes) -> Target:
         upstream, path = _upstream(rest, self._upstreams)
-        keys = KeyUse.CALLERS if who is _NOBODY else self._operator_keys.use(upstream)
+        keys = self._operator_keys.use(upstream)
+        if who is _NOBODY and keys is not KeyUse.NOBODYS:
+            keys = KeyUse.CALLERS
         return Target(
             rollout_id=who.rollout_id,
             upstream=upstream,

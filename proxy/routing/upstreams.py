@@ -144,6 +144,8 @@ _BUILT_IN = (
     _compatible("ollama", "http://127.0.0.1:11434", include_usage=True),  # middleware/openai.go
     # vllm/entrypoints/openai/serving_chat.py
     _compatible("vllm", "http://127.0.0.1:8000", include_usage=True),
+    # docs.sglang.io/basic_usage/send_request; its chunks may have a null usage unasked
+    _compatible("sglang", "http://127.0.0.1:30000"),
     _compatible("llamacpp", "http://127.0.0.1:8080"),
     _compatible("lmstudio", "http://127.0.0.1:1234"),
 )
@@ -151,7 +153,19 @@ _BUILT_IN = (
 BUILT_IN: Mapping[str, Upstream] = {upstream.name: upstream for upstream in _BUILT_IN}
 
 # Model servers on this machine: an agent elsewhere cannot know what listens there.
-LOCAL = frozenset({"ollama", "vllm", "llamacpp", "lmstudio"})
+LOCAL = frozenset({"ollama", "vllm", "sglang", "llamacpp", "lmstudio"})
+
+
+def asks_for_no_key(upstream: Upstream) -> bool:
+    """Whether it may be a model server that whoever reaches it can manage.
+
+    Those of this machine by their names, any with ``auth = "none"``, and any by plain HTTP under
+    a name of the operator's own: no provider on the internet is called without TLS.
+    """
+    if upstream.auth is Auth.NONE or upstream.name in LOCAL:
+        return True
+    return upstream.name not in BUILT_IN and (upstream.url or "").startswith("http://")
+
 
 # First path segments the control plane answers itself.
 RESERVED = frozenset(

@@ -14,6 +14,16 @@ _HELD = (
     ("GET", "/v1/responses"), ("PUT", "/v1/chat/completions"), ("DELETE", "/v1/models/ft:m"),
 )  # fmt: skip
 
+# Abort others' calls, change the weights, read others' prompts, delete a model, unload it.
+_MANAGED = (
+    ("POST", "/abort_request"), ("POST", "/v1/../abort_request"), ("POST", "/%61bort_request"),
+    ("POST", "//abort_request"), ("POST", "/abort_request;a=b"), ("POST", "/generate/../pause"),
+    ("GET", "/flush_cache"), ("POST", "/update_weights_from_disk"), ("POST", "/pause"),
+    ("POST", "/sleep"), ("POST", "/v1/load_lora_adapter"), ("POST", "/collective_rpc"),
+    ("GET", "/slots"), ("DELETE", "/api/delete"), ("POST", "/api/pull"), ("POST", "/api/create"),
+    ("POST", "/api/v1/models/unload"), ("GET", "/get_server_info"), ("GET", "/metrics"),
+)  # fmt: skip
+
 # Spellings of a model call that a lenient server may read as one.
 SPELLINGS = (
     "/v1/chat/completion%73", "/v1/chat/completions;a=b", "/v1/Chat/Completions",
@@ -34,6 +44,19 @@ def what_an_account_holds(stage: Stage) -> None:
         answer = stage.call(f"{rollout.path}/openai{path}", method=method)
         assert (answer.status, answer.refusal) == (403, "path_not_allowed"), (method, path)
     assert stage.provider.requests == []
+
+
+@claim("an engine that asks for no key opens no path by which it is managed")
+def how_an_engine_is_managed(stage: Stage) -> None:
+    rollout = stage.rollout()
+    for engine in ("sglang", "gpu-7", "GPU_7"):
+        for method, path in _MANAGED:
+            for header in ("X-Key: none", f"Authorization: Bearer {BOGUS}"):
+                answer = stage.call(f"{rollout.path}/{engine}{path}", header, method=method)
+                assert answer.status in (400, 403) and answer.refusal, (engine, method, path)
+    assert stage.provider.requests == []
+    assert stage.call(f"{rollout.path}/gpu-7/v1/chat/completions").status == 200
+    assert stage.judged(rollout)["total_requests"] == 1
 
 
 @claim("a response is read, continued or deleted by the rollout that it was answered only")

@@ -62,9 +62,10 @@ class Rollout:
 class Stage:
     """A service and its providers; each attack takes rollouts of its own.
 
-    ``provider`` is openai, anthropic and gemini, whose keys the operator has, and together, which
-    takes an agent's own; ``strict`` is mistral, which does so too and keeps every byte. xai echoes
-    what comes by WebSockets, groq is down.
+    ``provider`` is openai, anthropic and gemini, whose keys the operator has, together, which
+    takes an agent's own, and sglang and gpu-7, engines that ask for none; ``strict`` is mistral,
+    which takes an agent's own too and keeps every byte. xai echoes what comes by WebSockets, groq
+    is down.
     """
 
     def __init__(
@@ -180,6 +181,8 @@ def staged(home: Path) -> Iterator[Stage]:
             "KEY_GEMINI": OPERATOR,
             "UPSTREAM_MISTRAL": strict.url,
             "UPSTREAM_TOGETHER": provider.url,
+            "UPSTREAM_SGLANG": provider.url,
+            "UPSTREAM_GPU_7": provider.url,
             "UPSTREAM_XAI": talker.url,
             "UPSTREAM_GROQ": f"http://127.0.0.1:{closed_port()}",
             # So that an attack which waits for the silence of a provider waits for that long.

@@ -198,12 +198,13 @@ def fails_as_a_judge(stage: Stage, rollout: Rollout) -> None:
             assert stage.call(path, "x-truezero-role: judge", body=body).status == 404
 
 
-@trick("by asking the engine behind the operator's key to abort", None)
+@trick("by asking the engine to abort", None)
 def asks_for_an_abort(stage: Stage, rollout: Rollout) -> None:
     _chat(stage, rollout, rid="own")
-    for path in _STOPS:
-        refused = stage.call(f"{rollout.path}/openai{path}", body=b'{"abort_all": true}')
-        assert refused.refusal == "path_not_allowed", (path, refused)
+    for upstream in ("openai", "sglang"):  # with the operator's key, and with none
+        for path in _STOPS:
+            refused = stage.call(f"{rollout.path}/{upstream}{path}", body=b'{"abort_all": true}')
+            assert refused.refusal == "path_not_allowed", (upstream, path, refused)
 
 
 # --- what came of them ---------------------------------------------------------------------

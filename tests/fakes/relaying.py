@@ -153,6 +153,7 @@ def make_context(
         signed=frozenset(rules.get("signers", ())),
         replace=rules.pop("replace_keys", False),
         any_path=rules.pop("any_path", False),
+        guards_keyless=rules.pop("guards_keyless", False),
     )
     upstreams, notices = allow_list(changes), rules.pop("notices", RequestNotices())
     nameless = notices.unattributed

@@ -80,7 +80,7 @@ def test_the_operators_keys_replace_an_agents_where_a_token_is_set() -> None:
 
 
 def test_model_servers_on_this_machine_are_there_where_only_its_user_is() -> None:
-    local = {"ollama", "vllm", "llamacpp", "lmstudio"}
+    local = {"ollama", "vllm", "sglang", "llamacpp", "lmstudio"}
     elsewhere: tuple[tuple[dict[str, str], set[str]], ...] = (
         ({}, local),
         ({"HOST": "localhost"}, local),

@@ -25,6 +25,38 @@ OWN = [(b"authorization", b"Bearer sk-own")]
 MINTED = [(b"authorization", b"Bearer " + KEYRING.mint("r1").encode())]
 REAL = {"openai": "sk-real"}
 CHAT = b"/v1/chat/completions"
+# By which engines are managed: docs.vllm.ai/usage/security, sglang/srt/entrypoints/http_server.py,
+# llama.cpp tools/server/README.md, ollama docs/api.md, lmstudio.ai/docs/developer/rest.
+MANAGEMENT = tuple(
+    line.split()
+    for line in (
+        "POST /abort_request", "POST /abort_requests", "POST /pause", "POST /resume",
+        "POST /pause_generation", "POST /continue_generation", "POST /sleep", "POST /wake_up",
+        "GET /flush_cache", "POST /flush_cache", "POST /reset_prefix_cache", "POST /update_weights",
+        "POST /update_weights_from_disk", "POST /update_weights_from_tensor",
+        "POST /update_weight_version", "POST /start_weight_update", "POST /collective_rpc",
+        "POST /release_memory_occupation", "POST /scale_elastic_ep", "POST /start_profile",
+        "POST /v1/load_lora_adapter", "POST /load_lora_adapter", "GET /server_info",
+        "GET /get_server_info", "GET /metrics", "GET /slots", "POST /slots/0", "POST /props",
+        "POST /lora-adapters", "DELETE /api/delete", "POST /api/delete", "POST /api/pull",
+        "POST /api/push", "POST /api/create", "POST /api/copy", "POST /api/blobs/sha256:a",
+        "POST /api/v1/models/load", "POST /api/v1/models/unload", "POST /models/unload",
+        "POST /invocations", "GET /openapi.json",
+    )
+)  # fmt: skip
+CALLS = tuple(
+    line.split()
+    for line in (
+        "POST /v1/chat/completions", "POST /v1/completions", "POST /v1/responses",
+        "POST /v1/messages", "POST /v1/embeddings", "POST /generate", "POST /inference/v1/generate",
+        "POST /completion", "POST /infill", "POST /embedding", "POST /reranking", "POST /tokenize",
+        "POST /apply-template", "POST /score", "POST /v1/score", "POST /classify", "POST /pooling",
+        "POST /encode", "POST /rerank", "POST /api/chat", "POST /api/generate", "POST /api/embed",
+        "POST /api/show", "POST /api/v0/chat/completions", "GET /v1/models", "GET /api/tags",
+        "GET /api/ps", "GET /health", "GET /health_generate", "GET /get_model_info",
+        "GET /model_info", "GET /props", "GET /version", "HEAD /", "GET /",
+    )
+)  # fmt: skip
 
 
 class Credentials:
@@ -116,6 +148,24 @@ async def test_the_operators_key_opens_no_path_that_rollouts_would_share() -> No
         await settled(with_key, OWN, path=path)  # its own account
         await settled(context(real_keys=REAL, any_path=True), MINTED, path=path)
         await settled(context(), OWN, path=path)
+
+
+async def test_a_server_that_asks_for_no_key_opens_model_calls_only() -> None:
+    guarded = context(guards_keyless=True, upstreams={"sglang": {}})
+    for method, path in MANAGEMENT:
+        call: dict[str, Any] = {"upstream": "sglang", "method": method, "path": path.encode()}
+        for headers in ([], OWN, MINTED):  # nobody's key is checked there
+            refused = await refusal(guarded, headers, **call)
+            assert (refused.status, refused.code) == (403, "path_not_allowed"), path
+            assert "may ask for no key" in refused.detail
+        await settled(context(upstreams={"sglang": {}}), OWN, **call)
+        opening = context(guards_keyless=True, any_path=True, upstreams={"sglang": {}})
+        await settled(opening, OWN, **call)
+    for method, path in CALLS:
+        call = {"upstream": "sglang", "method": method, "path": path.encode()}
+        target = await settled(guarded, OWN, **call)
+        assert target.keys is KeyUse.NOBODYS, path
+        assert target.query == b"", path
 
 
 async def test_a_socket_opens_where_its_calls_are_read() -> None:

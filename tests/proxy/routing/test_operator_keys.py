@@ -26,6 +26,26 @@ def test_whose_key_goes_with_a_call() -> None:
         assert keys.use(UPSTREAMS[name]) is use, (name, replace)
 
 
+def test_what_may_ask_for_no_key_is_guarded_where_the_operator_has_none_for_it() -> None:
+    """Its names on this machine, ``auth = "none"``, and names of the operator's own without TLS."""
+    nobodys, callers, operators = KeyUse.NOBODYS, KeyUse.CALLERS, KeyUse.OPERATORS
+    changes: dict[str, dict[str, object]] = {
+        "vllm": {"url": "https://gpu.example"}, "gpu-7": {"url": "http://10.0.0.7:8000"},
+        "hosted": {"url": "https://llm.example"}, "mistral": {"url": "http://10.0.0.8"},
+        "free": {"url": "https://llm.example", "auth": "none"},
+    }  # fmt: skip
+    upstreams = allow_list(changes)
+    guarding = OperatorKeys(static={"sglang": "sk"}, replace=True, guards_keyless=True)
+    for name, use in (
+        ("ollama", nobodys), ("llamacpp", nobodys), ("lmstudio", nobodys), ("vllm", nobodys),
+        ("gpu-7", nobodys), ("free", nobodys), ("hosted", callers), ("mistral", callers),
+        ("openai", callers), ("sglang", operators),
+    ):  # fmt: skip
+        assert guarding.use(upstreams[name]) is use, name
+        if name != "sglang":
+            assert OperatorKeys().use(upstreams[name]) is callers, name
+
+
 def test_the_operators_key_is_told_from_any_other_without_being_printed() -> None:
     keys = OperatorKeys(static={"openai": "sk-secret"}, signed={Auth.AWS, Auth.GOOGLE})
     told = {keys.identity(UPSTREAMS[name]) for name in ("openai", "bedrock", "vertex")}
