@@ -28,6 +28,7 @@ from proxy.settings_sources import (
     SettingsError,
     from_environment,
     from_file,
+    from_token_file,
     merged_tables,
     named_file,
 )
@@ -65,6 +66,17 @@ class Settings(PolicySettings):
     )
     admin_token: SecretStr | None = Field(
         None, description="token for the control plane; required to listen beyond loopback"
+    )
+    admin_token_file: str | None = Field(
+        None,
+        description="file that holds the admin token where `admin_token` is not set; "
+        "`truezero serve --make-token` makes one",
+    )
+    dashboard_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/\s]+(/[^\s?#]*)?$",
+        description="base URL in sign-in links; defaults to `public_url`, else to where the "
+        "control plane listens",
     )
     public_url: str | None = Field(
         None,
@@ -243,6 +255,18 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def sources(
+    environment: Mapping[str, str], config: Path | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values that the file gives and those that the environment gives, unchecked.
+
+    Raises:
+        SettingsError: the file cannot be read, or a variable names no setting.
+    """
+    file = from_file(config or named_file(environment))
+    return file, from_environment(environment, Settings.model_fields.keys() | _DEPRECATED)
+
+
 def load(
     flags: Mapping[str, Any],
     environment: Mapping[str, str],
@@ -257,8 +281,7 @@ def load(
     Raises:
         SettingsError: a name is unknown or a value invalid.
     """
-    file = from_file(config or named_file(environment))
-    env = from_environment(environment, Settings.model_fields.keys() | _DEPRECATED)
+    file, env = sources(environment, config)
     given = {name: value for name, value in flags.items() if value is not None}
     merged = {**file, **env, **given}
     deprecated = tuple(name for name in _DEPRECATED if name in merged)
@@ -266,6 +289,8 @@ def load(
     for table in ("upstreams", "keys"):
         if table in file and table in env:
             merged[table] = merged_tables(file[table], env[table])
+    if merged.get("admin_token") is None and "admin_token_file" in merged:
+        merged["admin_token"] = from_token_file(merged["admin_token_file"])
     try:
         settings = Settings(**merged)
     except ValidationError as error:
@@ -279,7 +304,8 @@ def _check_exposure(settings: Settings) -> None:
     if settings.exposed and settings.admin_token is None:
         raise SettingsError(
             f"TRUEZERO_ADMIN_TOKEN must be set to listen on {settings.exposed}, which other "
-            "machines can reach; use any long random string, or listen on 127.0.0.1"
+            "machines can reach; use any long random string, or start with --make-token, or "
+            "listen on 127.0.0.1"
         )
 
 

@@ -47,6 +47,23 @@ def from_file(path: Path | None) -> dict[str, Any]:
         raise SettingsError(f"{path}: invalid TOML: {error}") from None
 
 
+def from_token_file(path: Any) -> str:
+    """Read the admin token from its file.
+
+    Raises:
+        SettingsError: the file cannot be read or is empty.
+    """
+    try:
+        token = Path(str(path)).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"admin_token_file: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"admin_token_file: {path} is not text") from None
+    if not token:
+        raise SettingsError(f"admin_token_file: {path} is empty")
+    return token
+
+
 def _lower_names(table: dict[str, Any]) -> dict[str, Any]:
     """Normalise the names of upstreams, and lift the settings below `[policy]` to the top level."""
     if isinstance(table.get("policy"), dict):

@@ -1,4 +1,4 @@
-"""Signed session cookies of people who signed in with the admin token.
+"""Signed session cookies of people who signed in, and the links with which they may.
 
 A session reveals nothing about the token; only sessions that were signed out are stored.
 """
@@ -12,6 +12,7 @@ from typing import Self
 
 COOKIE = b"truezero_session"
 LIFE_S = 12 * 3600
+LINK_LIFE_S = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,26 @@ class Sessions:
         name = self._name(session)
         self.ended.add(name)
         return name, _end(session)
+
+    def invite(self, now: float, nonce: str) -> str:
+        """Issue the secret of a sign-in link that ends LINK_LIFE_S after ``now`` (epoch seconds).
+
+        Arguments:
+            nonce: distinguishes links of the same second; without a dot.
+        """
+        text = f"{int(now + LINK_LIFE_S)}.{nonce}"
+        return f"{text}.{self._seal(b'link', text)}"
+
+    def invited(self, secret: str, now: float) -> tuple[str, int] | None:
+        """Check the secret of a sign-in link; compared in constant time.
+
+        Returns:
+            Its name, which grants no access, and when it ends (epoch seconds); None if it was not
+            issued here or has expired. Whoever accepts it must note the name: it opens once.
+        """
+        text, _, seal = secret.rpartition(".")
+        valid = hmac.compare_digest(self._seal(b"link", text).encode(), seal.encode())
+        return (self._name(secret), _end(text)) if valid and _end(text) > now else None
 
     def form_token(self, session: str) -> str:
         """Return the CSRF token of a session's forms."""

@@ -103,6 +103,11 @@ class Dashboard:
         """Announce to every process a session that was ended before ``ends`` (epoch seconds)."""
         await self._queries.run(self._deployment.end_session, session, ends=ends, now=self._wall())
 
+    async def use_link(self, name: str, *, ends: int) -> bool:
+        """Note that a sign-in link was used; return whether this was the first time."""
+        use = self._deployment.use_link
+        return await self._queries.run(use, name, ends=ends, now=self._wall())
+
     async def batches(self, number: int = 1) -> NumberedPage:
         """Return a page of batches with their summaries and breakers, the newest first."""
         offset = (number - 1) * BATCHES

@@ -19,6 +19,7 @@ from proxy.app import Application
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.relay.http import Relay
+from proxy.server.admin_token import invitation, sign_in_link
 from proxy.server.workers import SingleProcess, WorkerProcesses
 from proxy.settings import Settings, load
 from proxy.store.admin.rows import place
@@ -45,14 +46,18 @@ def create() -> Application:
     return Application(settings, os.environ, observers=() if each is None else (each,))
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, *, token_made: bool | None = None) -> None:
     """Run the service until it receives SIGINT or SIGTERM.
+
+    Arguments:
+        token_made: whether this start made the admin token; None where the operator chose it, or
+            there is none. Otherwise a new token or database has a sign-in link printed.
 
     Raises:
         StartError: the database is not writable, the port is in use, or the extra that traces
             need is not installed.
     """
-    forgotten = _prepare(settings)
+    forgotten, new = _prepare(settings)
     listeners = [_listen(host, port) for host, port in settings.addresses]
     _raise_descriptor_limit()
     lines = _log(settings)
@@ -80,6 +85,8 @@ def serve(settings: Settings) -> None:
     lines.announce(f"truezero listening on {_url(listeners[0])} (version {_version()})")
     for control in listeners[1:]:
         lines.announce(f"control plane listening on {_url(control)} only")
+    if token_made is not None:
+        _welcome(lines, settings, listeners[-1], invite=token_made or new)
     try:
         if settings.workers > 1:
             gc.enable()
@@ -92,6 +99,15 @@ def serve(settings: Settings) -> None:
     finally:
         for listener in listeners:
             listener.close()
+
+
+def _welcome(lines: Log, settings: Settings, control: socket.socket, *, invite: bool) -> None:
+    where = settings.admin_token_file
+    lines.announce(f"admin token in {where}: `truezero token` prints it, or a sign-in link")
+    if invite:
+        with _database(settings) as database:
+            link = sign_in_link(database, settings, port=control.getsockname()[1])
+        lines.announce(invitation(link))
 
 
 def _url(listener: socket.socket) -> str:
@@ -114,8 +130,24 @@ def _shared_metrics(environment: MutableMapping[str, str]) -> Iterator[None]:
             del environment[SHARED]
 
 
-def _prepare(settings: Settings) -> str | None:
-    """Prepare the database; return what must be said of one that an earlier one is missing for."""
+def invite(settings: Settings) -> str:
+    """Return a sign-in link for a service that has been started on these settings.
+
+    Raises:
+        StartError: the database cannot be used, or the service was never started on it.
+    """
+    with _database(settings) as database:
+        if database.file is not None and not database.file.exists():
+            raise StartError(f"no database at {database.file}: start the service first")
+        return sign_in_link(database, settings, port=settings.addresses[-1][1])
+
+
+def _prepare(settings: Settings) -> tuple[str | None, bool]:
+    """Prepare the database.
+
+    Returns:
+        What must be said of one that an earlier one is missing for, and whether it is new.
+    """
     if settings.otlp_endpoint is not None:
         try:
             traces.check()
@@ -125,7 +157,7 @@ def _prepare(settings: Settings) -> str | None:
         before, _ = database.prepare()
         for name in ("salt", "keyring"):
             database.deployment.secret(name)
-        return _forgotten(database, settings, new=before is None)
+        return _forgotten(database, settings, new=before is None), before is None
 
 
 def _forgotten(database: Database, settings: Settings, *, new: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""What all processes of one deployment share: secrets, and sessions that were signed out."""
+"""What all processes of a deployment share: secrets, ended sessions and used sign-in links."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from proxy.store.tables import server
 
 _CREATED = "created"
 _ENDED = "ended."  # before the name of a session, in the table `server`
+_USED = "link."  # before the name of a sign-in link
 
 
 class Deployment:
@@ -55,20 +56,34 @@ class Deployment:
             ends: when it would have expired, in epoch seconds.
         """
         with self._connections.writing() as connection:
-            expired = [one for one, end in _ended_sessions(connection).items() if end <= now]
-            named = [_ENDED + one for one in expired]
-            connection.execute(delete(server).where(server.c.name.in_(named)))
+            _delete_expired(connection, _ENDED, now)
             add(connection, server, {"name": _ENDED + name, "value": str(ends)})
 
     def ended_sessions(self) -> set[str]:
         """Return the names of sessions that were signed out before they expired."""
         with self._connections.reading() as connection:
-            return set(_ended_sessions(connection))
+            return set(_named(connection, _ENDED))
+
+    def use_link(self, name: str, *, ends: int, now: float) -> bool:
+        """Store that a sign-in link was used; return whether this was the first time.
+
+        Arguments:
+            ends: when it expires, in epoch seconds; afterwards it need not be known.
+        """
+        with self._connections.writing() as connection:
+            _delete_expired(connection, _USED, now)
+            return add(connection, server, {"name": _USED + name, "value": str(ends)})
 
 
-def _ended_sessions(connection: Connection) -> dict[str, int]:
-    query = select(server).where(server.c.name.startswith(_ENDED))
-    return {row.name.removeprefix(_ENDED): int(row.value) for row in connection.execute(query)}
+def _named(connection: Connection, prefix: str) -> dict[str, int]:
+    """Return the rows of a kind: when each expires, by its name."""
+    query = select(server).where(server.c.name.startswith(prefix))
+    return {row.name.removeprefix(prefix): int(row.value) for row in connection.execute(query)}
+
+
+def _delete_expired(connection: Connection, prefix: str, now: float) -> None:
+    expired = [prefix + one for one, end in _named(connection, prefix).items() if end <= now]
+    connection.execute(delete(server).where(server.c.name.in_(expired)))
 
 
 def _value(connection: Connection, name: str) -> str | None:

@@ -16,7 +16,7 @@ from proxy.api.sessions import COOKIE, LIFE_S
 from proxy.control.dashboard import WINDOWS_S, PageChange
 from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
-from proxy.web import charts, forms, render, rollout_page
+from proxy.web import charts, forms, render, rollout_page, sign_in_links
 from proxy.web.context import (
     ANY,
     Name,
@@ -158,7 +158,8 @@ def _sign_in(routes: APIRouter, context: PageContext) -> None:
     async def sign_in(request: Request) -> Response:
         fields = await forms.fields(request)
         back = fields.get("next", "/")
-        if not context.auth.opens(fields.get("token", "").strip().encode()):
+        given = fields.get("token", "").strip()
+        if not await sign_in_links.opens(context.auth, context.dashboard, given):
             return await _sign_in_page(back, status=403, wrong=True)
         response = redirect(_own_path(back))
         _set_session(

@@ -11,7 +11,7 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,11 +26,15 @@ UPSTREAMS = ("OPENAI", "ANTHROPIC", "GEMINI")
 class Service:
     """The service on a free port, its database and log in ``home``, all upstreams faked.
 
-    ``settings`` are further ``TRUEZERO_`` variables, named without that prefix.
+    ``flags`` are further options of ``serve``, ``settings`` further ``TRUEZERO_`` variables, named
+    without that prefix.
     """
 
-    def __init__(self, home: Path, provider_url: str, **settings: str) -> None:
+    def __init__(
+        self, home: Path, provider_url: str, *, flags: Sequence[str] = (), **settings: str
+    ) -> None:
         self.home = home
+        self._flags = flags
         self.database = home / "journeys.db"
         self._settings = {
             **{f"UPSTREAM_{name}": provider_url for name in UPSTREAMS},
@@ -55,7 +59,7 @@ class Service:
         """Start, and return when it answers."""
         with (self.home / "log").open("ab") as log:
             self._process = forked.start(
-                "serve", "--port", str(self._port),
+                "serve", "--port", str(self._port), *self._flags,
                 cwd=self.home, env=self._environment(), stdout=log, stderr=log,
             )  # fmt: skip
         self._wait_until_alive()

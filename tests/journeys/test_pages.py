@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, ViewportSize, expect
 
 from proxy.app import Application
+from proxy.server.admin_token import sign_in_link
 from proxy.settings import load
 from proxy.store.database import Database
 from tests.fakes import answers, seed
@@ -27,6 +28,7 @@ from tests.journeys import browser as chrome
 
 AXE = (Path(__file__).parent.parent / "vendor" / "axe.min.js").read_text("utf-8")
 TOKEN = "t0ken-of-the-operator"
+WRONG = "Wrong admin token, or a link that was used or has expired."
 WINDOW: ViewportSize = {"width": 1280, "height": 900}
 # What else axe looks at is the same in every colour scheme.
 SCHEMES: Mapping[Literal["light", "dark"], tuple[str, ...]] = {
@@ -333,7 +335,7 @@ def test_pages_stand_behind_the_token(browser: Browser, reader: Opener, tmp_path
         assert serious(page) == []
         page.get_by_label("Admin token").fill("wrong")
         page.keyboard.press("Enter")
-        expect(page.get_by_role("alert")).to_have_text("Wrong admin token.")
+        expect(page.get_by_role("alert")).to_have_text(WRONG)
         tab.complaints.clear()  # the browser reports the 403 itself
         page.get_by_label("Admin token").fill(TOKEN)
         page.get_by_role("button", name="Sign in").click()
@@ -347,3 +349,14 @@ def test_pages_stand_behind_the_token(browser: Browser, reader: Opener, tmp_path
         assert page.context.cookies() == []
         tab.opens("/")
         expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
+        link = sign_in_link(
+            Database(str(tmp_path / "t.db")), load({}, {"TRUEZERO_ADMIN_TOKEN": TOKEN}), port=8383
+        ).removeprefix("http://127.0.0.1:8383")
+        tab.opens(link)
+        expect(page).to_have_url(f"{guarded.url}/")
+        expect(page.locator("#live")).to_have_text("live")
+        page.get_by_role("button", name="Sign out").click()
+        tab.opens(link)
+        expect(page.get_by_role("alert")).to_have_text(WRONG)
+        assert "#" not in page.url, "a link that was used stays in no history"
+        tab.complaints.clear()

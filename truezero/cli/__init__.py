@@ -33,6 +33,7 @@ def _root(
 
 
 app.command()(service.serve)
+app.command()(service.token)
 app.command()(rollouts.verdict)
 app.command(context_settings=_AGENT)(rollouts.run)
 app.command(context_settings=_AGENT)(rollouts.drill)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,10 @@ def serve(
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error.  [default: info]")
     ] = None,
+    make_token: Annotated[
+        bool,
+        typer.Option("--make-token", help="Make an admin token if none is set, and keep it."),
+    ] = False,
 ) -> None:
     """Run the proxy and its REST API.
 
@@ -58,10 +63,51 @@ def serve(
 
     tune_process()
     service = server()
+    token_made = _find_token(make=True) if make_token else None
     try:
-        service.serve(settings())
+        service.serve(settings(), token_made=token_made)
     except service.StartError as error:
         fail(str(error), 1)
+
+
+def token(
+    link: Annotated[
+        bool, typer.Option("--link", help="Print a link that signs in once, within ten minutes.")
+    ] = False,
+    make: Annotated[
+        bool, typer.Option("--make", help="Make a token if none is set, and keep it.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Print the service's admin token, or a sign-in link to its dashboard.
+
+    Run it where the service runs, with its settings: the token is the one that is set, or that
+    `truezero serve --make-token` keeps beside the database.
+    """
+    set_environment({"database_url": database_url, "config": config})
+    service = server()
+    _find_token(make=make)
+    found = settings()
+    if found.admin_token is None:
+        fail("no admin token is set, and `truezero serve --make-token` has made none here", 1)
+    try:
+        typer.echo(service.invite(found) if link else found.admin_token.get_secret_value())
+    except service.StartError as error:
+        fail(str(error), 1)
+
+
+def _find_token(*, make: bool) -> bool | None:
+    """Export where the admin token is kept; return whether it was made just now."""
+    from proxy.server import admin_token  # noqa: PLC0415
+    from proxy.settings_sources import SettingsError  # noqa: PLC0415
+
+    try:
+        return admin_token.find(os.environ, make=make)
+    except SettingsError as error:
+        fail(str(error), 2)
+    except OSError as error:
+        fail(f"cannot make the admin token: {error.filename}: {error.strerror}", 1)
 
 
 def export(

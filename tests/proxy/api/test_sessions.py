@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proxy.api.sessions import LIFE_S, Sessions
+from proxy.api.sessions import LIFE_S, LINK_LIFE_S, Sessions
 from proxy.app import Application
 from proxy.settings import load
 from proxy.store.database import Database
@@ -73,6 +73,36 @@ def test_a_form_belongs_to_one_session() -> None:
     assert not SESSIONS.accepts(SESSIONS.form_token(other), mine)
     assert not SESSIONS.accepts("", mine)
     assert not SESSIONS.accepts(mine.rpartition(".")[2], mine), "a session's seal is no form token"
+
+
+def test_a_link_is_good_for_ten_minutes_and_for_one_deployment_and_token() -> None:
+    secret = SESSIONS.invite(NOW, "n")
+    invited = SESSIONS.invited(secret, NOW + LINK_LIFE_S - 1)
+    assert invited is not None
+    name, ends = invited
+    assert ends == NOW + LINK_LIFE_S == NOW + 600
+    assert name not in secret, "what is noted of it opens nothing"
+    assert SESSIONS.invited(secret, NOW + LINK_LIFE_S) is None
+    for other in (Sessions.of(b"s" * 32, b"new"), Sessions.of(b"x" * 32, b"t0ken")):
+        assert other.invited(secret, NOW) is None
+
+
+def test_a_link_is_no_session_and_a_session_is_no_link() -> None:
+    assert not SESSIONS.holds(SESSIONS.invite(NOW, "n"), NOW)
+    assert SESSIONS.invited(SESSIONS.issue(NOW, "n"), NOW) is None
+
+
+def test_a_forged_link_opens_nothing() -> None:
+    ends, _, rest = SESSIONS.invite(NOW, "n").partition(".")
+    for forged in (
+        "",
+        ".",
+        "9999999999.00",
+        "\xff.\xff",
+        f"{int(ends) + 1}.{rest}",
+        f"{ends}.{rest}0",
+    ):
+        assert SESSIONS.invited(forged, NOW) is None, forged
 
 
 # --- signing out, over HTTP and in every process ---------------------------------------------

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from proxy.server.serve import _prepare as prepare
-from proxy.settings import load
+from proxy.server.serve import _prepare
+from proxy.settings import Settings, load
 from tests.proxy.api.test_routes import Service, serving
 
 CALLS = 15
@@ -162,6 +162,12 @@ def test_agents_are_served_at_once_and_nothing_is_lost(folder: Path, fault: str)
         assert (verdict["health"], verdict["total_requests"]) == ("healthy", CALLS + 1)
         assert service.get("/rollouts/before/verdict")["health"] == "healthy"
     assert not list(folder.glob("*.spill"))
+
+
+def prepare(settings: Settings) -> str | None:
+    """What a start says of an earlier database."""
+    said, _ = _prepare(settings)
+    return said
 
 
 def test_what_was_kept_survives_the_end_of_the_process(tmp_path: Path) -> None:

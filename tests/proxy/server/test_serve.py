@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sqlite3
 from contextlib import closing
@@ -58,3 +59,47 @@ def test_a_deprecated_setting_is_logged_once(tmp_path: Path) -> None:
     (warning,) = [each for each in events if "deprecated" in each["event"]]
     assert warning["level"] == "warning"
     assert "TRUEZERO_RETRY_ON_API_ERROR" in warning["event"]
+
+
+def test_a_token_made_at_the_first_start_opens_the_service_and_its_link_opens_once(
+    tmp_path: Path,
+) -> None:
+    own = {"sec-fetch-site": "same-origin"}
+    with (
+        Provider(answers.healthy) as provider,
+        Service(tmp_path, provider.url, flags=["--make-token"], LOG_FORMAT="json") as service,
+    ):
+        token = (tmp_path / "admin-token").read_text().strip()
+        assert service.http.get("/rollouts").status_code == 401
+        bearer = {"authorization": f"Bearer {token}"}
+        assert service.http.get("/rollouts", headers=bearer).status_code == 200
+        (link,) = links(service)
+        assert link.startswith(f"{service.url}/ui/sign-in#")
+        secret = link.partition("#")[2]
+        form = {"token": secret, "next": "/ui/rollouts"}
+        answer = service.http.post("/ui/sign-in", data=form, headers=own)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/ui/rollouts")
+        service.http.cookies.clear()
+        service.stop()
+        service.start()
+        assert links(service) == [link], "the second start prints none"
+        assert service.http.post("/ui/sign-in", data=form, headers=own).status_code == 403
+        assert (tmp_path / "admin-token").read_text().strip() == token
+        assert token not in service.log()
+        assert service.log().count(secret) == 1
+
+
+def links(service: Service) -> list[str]:
+    """The sign-in links in a service's log."""
+    return re.findall(r"http://[^\s\"]+/ui/sign-in#[^\s\"]+", service.log())
+
+
+def test_a_token_of_the_operators_is_kept_and_no_link_is_printed(tmp_path: Path) -> None:
+    with (
+        Provider(answers.healthy) as provider,
+        Service(tmp_path, provider.url, flags=["--make-token"], ADMIN_TOKEN="mine") as service,
+    ):
+        mine = {"authorization": "Bearer mine"}
+        assert service.http.get("/rollouts", headers=mine).status_code == 200
+        assert links(service) == []
+        assert not (tmp_path / "admin-token").exists()

@@ -63,3 +63,24 @@ def test_upgrading_twice_changes_nothing(tmp_path: Path) -> None:
     assert (first.returncode, second.returncode) == (0, 0)
     assert first.stdout.startswith("schema empty → ")
     assert "→" not in second.stdout
+
+
+def test_token_prints_what_is_kept_or_set_and_a_link_once_the_service_was_started(
+    tmp_path: Path,
+) -> None:
+    none = truezero("token", folder=tmp_path)
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "--make-token" in none.stderr
+    made = truezero("token", "--make", folder=tmp_path)
+    kept = (tmp_path / "admin-token").read_text()
+    assert (made.returncode, made.stdout) == (0, kept)
+    assert truezero("token", folder=tmp_path).stdout == kept
+    assert truezero("token", folder=tmp_path, TRUEZERO_ADMIN_TOKEN="mine").stdout == "mine\n"
+    early = truezero("token", "--link", folder=tmp_path)
+    assert (early.returncode, early.stdout) == (1, "")
+    assert "start the service first" in early.stderr
+    assert not (tmp_path / "truezero.db").exists()
+    truezero("db", "upgrade", folder=tmp_path)
+    link = truezero("token", "--link", folder=tmp_path).stdout
+    assert link.startswith("http://127.0.0.1:8383/ui/sign-in#")
+    assert kept.strip() not in link
