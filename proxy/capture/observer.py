@@ -193,10 +193,8 @@ class CallObserver:
             if reading.content or not is_abort(reading.finish_reason):
                 return self._exchange(ending, at, result, None)
             flaw = Flaw.ABORTED
-        # A flaw counts only where status and ending are good.
-        if not success or self._unreadable is not None:
-            flaw = None
-        return self._exchange(ending, at, result, self._cause(ending, at, flaw))
+        counts = success and self._unreadable is None  # a flaw, where status and ending are good
+        return self._exchange(ending, at, result, self._cause(ending, at, flaw if counts else None))
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
         payloads, request, head = self._response.payloads, self._request, self._head
@@ -230,7 +228,6 @@ class CallObserver:
         self, ending: Ending, at: float, result: ReadResult, cause: Cause | None
     ) -> Exchange:
         request, head = self._request, self._head
-        duration_s = at - self._began
         return finished_exchange(
             request,
             head,
@@ -239,7 +236,7 @@ class CallObserver:
             ending=ending,
             cause=cause,
             timing=Timing(
-                request.call.started_at, head.first_byte_s, self._first_token_s, duration_s
+                request.call.started_at, head.first_byte_s, self._first_token_s, at - self._began
             ),
             size=self._size,
             unreadable=self._unreadable,
