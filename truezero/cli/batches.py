@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -14,6 +15,19 @@ from truezero.cli.options import AsJson, Token, Url, connected
 
 if TYPE_CHECKING:
     from truezero import models
+
+MOST = 10  # lines of a list
+
+
+class RerunChoice(StrEnum):
+    """The lists of `GET /batches/{id}/rerun`."""
+
+    TRANSIENT = "transient"
+    FIX_FIRST = "fix_first"
+    SKIPPED = "skipped"
+    UNDECIDED = "undecided"
+    UNMEASURED = "unmeasured"
+
 
 BatchName = Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")]
 
@@ -76,6 +90,63 @@ def groups(
         typer.echo(json.dumps([group.model_dump(mode="json") for group in found], indent=2))
     else:
         output.print_groups(found)
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="The batch to compare with.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The batch that is compared.")],
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="List every task that differs or was not measured.")
+    ] = False,
+) -> None:
+    """Compare two batches task by task: fixed, broken, not measured; over what both measured."""
+    from truezero.cli import report_output  # noqa: PLC0415
+
+    with connected(url, token) as client:
+        found = client.compare(a, b)
+    if as_json:
+        typer.echo(json.dumps(found.model_dump(mode="json"), indent=2))
+    else:
+        report_output.print_comparison(found, most=None if everything else MOST)
+
+
+def rerun(
+    name: BatchName,
+    url: Url = None,
+    token: Token = None,
+    only: Annotated[
+        list[RerunChoice] | None,
+        typer.Option("--only", help="Only this list; repeatable.", show_default=False),
+    ] = None,
+    ids: Annotated[
+        bool, typer.Option("--ids", help="Print the rollouts' IDs, one a line.")
+    ] = False,
+    command: Annotated[
+        bool, typer.Option("--command", help="Print a `truezero run … -- $AGENT` line for each.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List what to run again: now, once its cause is fixed, or after a look.
+
+    --ids and --command are of the transient ones, unless --only names other lists.
+    """
+    from truezero.cli import report_output  # noqa: PLC0415
+
+    with connected(url, token) as client:
+        found = client.rerun(name)
+    if as_json:
+        typer.echo(json.dumps(found.model_dump(mode="json"), indent=2))
+        return
+    chosen = [choice.value for choice in only or ()]
+    if ids or command:
+        make = report_output.ids if ids else report_output.commands
+        for line in make(found, chosen or ["transient"]):
+            typer.echo(line)
+    else:
+        report_output.print_reruns(found, chosen, most=MOST)
 
 
 def watch(

@@ -56,6 +56,7 @@ class Job:
     task: str | None = None
     id: str | None = None
     repeat: int | None = None
+    attempt: int | None = None
     model: str | None = None
     fail_fast: bool = False
 
@@ -124,11 +125,13 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         ServiceError: the service is unreachable or rejects a request.
     """
     facts: OutcomeFacts = {
-        "batch": job.batch, "task": job.task, "repeat": job.repeat, "model": job.model,
+        "batch": job.batch, "task": job.task, "repeat": job.repeat, "attempt": job.attempt,
+        "model": job.model,
     }  # fmt: skip
     rollout = client.register(
-        id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, model=job.model
-    )
+        id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, attempt=job.attempt,
+        model=job.model,
+    )  # fmt: skip
     if not rollout.admitted:
         not_started = ProcessResult(agent_code=None)
         return Report(

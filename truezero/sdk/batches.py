@@ -90,6 +90,10 @@ class Batch(_Batch):
         """Check whether the batch is a valid measurement."""
         return self._client.play(endpoints.check(self.name))
 
+    def rerun(self) -> models.Reruns:
+        """Return what to run again, by what is to be done first."""
+        return self._client.play(endpoints.rerun(self.name))
+
     def breaker(self) -> models.Breaker:
         """Return the batch's circuit breakers, lane by lane."""
         return self._client.play(endpoints.breaker(self.name))
@@ -239,6 +243,10 @@ class AsyncBatch(_Batch):
     async def check(self) -> models.Check:
         """Check whether the batch is a valid measurement."""
         return await self._client.play(endpoints.check(self.name))
+
+    async def rerun(self) -> models.Reruns:
+        """Return what to run again, by what is to be done first."""
+        return await self._client.play(endpoints.rerun(self.name))
 
     async def breaker(self) -> models.Breaker:
         """Return the batch's circuit breakers, lane by lane."""

@@ -274,6 +274,30 @@ def groups(
             return found
 
 
+def compare(a: str, b: str) -> Story[models.BatchComparison]:
+    """Compare batch ``b`` with batch ``a``, task by task."""
+    params = _present(a=a, b=b, limit=10_000)
+    compared = yield from _get(models.BatchComparison, "/compare", params)
+    while compared.next is not None:
+        further = _present(**params, after=compared.next)
+        page = yield from _get(models.BatchComparison, "/compare", further)
+        compared.tasks += page.tasks
+        compared.next = page.next
+    return compared
+
+
+def rerun(batch: str) -> Story[models.Reruns]:
+    """Return what a batch has to run again, by what is to be done first."""
+    return (yield from _get(models.Reruns, f"{_batch(batch)}/rerun"))
+
+
+def usage(
+    batch: str, *, by: Sequence[models.UsageDimension] = ("model", "upstream", "role")
+) -> Story[models.BatchUsage]:
+    """Add up a batch's calls: tokens, cost, seconds, and what is not known of them."""
+    return (yield from _get(models.BatchUsage, f"{_batch(batch)}/usage", {"by": ",".join(by)}))
+
+
 def reset_breaker(batch: str, *, lane: str | None = None) -> Story[models.Breaker]:
     """Allow one probe (half-open) in one open lane, or in all of them."""
     path = f"{_batch(batch)}/breaker/reset"

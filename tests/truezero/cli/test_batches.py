@@ -87,6 +87,33 @@ def test_groups_say_what_counts_and_what_is_lost(url: str) -> None:
     assert (wrong.returncode, "method" in wrong.stderr) == (1, True)
 
 
+def test_two_batches_are_compared(url: str) -> None:
+    done = truezero("compare", "mixed/1", "clean", url=url)
+    assert done.returncode == 0, done.stderr
+    assert "no task was measured in both" in done.stdout
+    told = json.loads(truezero("compare", "mixed/1", "other", "--json", url=url).stdout)
+    asked = {"a": "mixed/1", "b": "other"}
+    assert told == httpx.get(f"{url}/compare", params=asked).json()
+    gone = truezero("compare", "mixed/1", "none", url=url)
+    assert (gone.returncode, gone.stderr) == (1, "truezero: batch 'none' does not exist\n")
+
+
+def test_what_to_run_again_is_a_list_ids_or_commands(url: str) -> None:
+    done = truezero("rerun", "mixed/1", url=url)
+    assert done.returncode == 0, done.stderr
+    assert "fix_first: 2 (fix first, then run again)" in done.stdout
+    assert "replace the API key" in done.stdout
+    told = json.loads(truezero("rerun", "mixed/1", "--json", url=url).stdout)
+    assert told == httpx.get(f"{url}/batches/mixed%2F1/rerun").json()
+    (down,) = told["transient"]["groups"][0]["items"]
+    ids = truezero("rerun", "mixed/1", "--ids", url=url).stdout
+    assert ids == f"{down['rollout_id']}\n"
+    both = ("--only", "fix_first", "--only", "skipped")
+    assert len(truezero("rerun", "mixed/1", "--ids", *both, url=url).stdout.splitlines()) == 3
+    command = truezero("rerun", "mixed/1", "--command", url=url).stdout
+    assert command.startswith("truezero run --batch mixed/1 --task down --attempt 1 -- $AGENT")
+
+
 def test_a_check_fails_where_something_is_no_measurement(url: str) -> None:
     done = truezero("check", "mixed/1", url=url)
     assert done.returncode == 1
