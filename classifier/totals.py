@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import fsum
 from typing import TypeAlias, TypeVar
 
 from classifier.fingerprints import status_name
@@ -67,6 +68,8 @@ def sum_known(values: Iterable[T | None]) -> T | None:
     if not known:
         return None
     total = sum(known)
+    if isinstance(total, float) and abs(total) <= _EXACT:
+        return type(total)(fsum(known))  # sum() rounds after each addition before Python 3.12
     return total if total <= _EXACT else None  # NaN is not
 
 

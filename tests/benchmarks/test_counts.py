@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 from benchmarks.counts import measure
 
 
 def test_two_counts_agree_to_the_last_instruction() -> None:
+    if sys.version_info >= (3, 12):
+        measure(1)  # which counts fewer: a thread's first frame is instrumented late there
     once, again = measure(2), measure(2)
     assert once == again
     chunk, exchange = once["a chunk of a stream"], once["a plain exchange"]

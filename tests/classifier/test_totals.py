@@ -89,6 +89,7 @@ def test_a_sum_that_no_reader_would_keep_is_unknown() -> None:
     assert (verdict.input_tokens, verdict.output_tokens) == (None, 1030)
     assert (verdict.total_tokens, verdict.cost_usd) == (None, None)
     assert sum_known([2**53, None]) == 2**53
+    assert sum_known([0.1] * 10) == 1.0, "the same on every version of Python"
     for odd in (math.nan, math.inf, 2.0**54):
         assert sum_known([1.0, odd]) is None
 

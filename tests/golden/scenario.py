@@ -311,7 +311,7 @@ class Scenario:
             ask.post("/rollouts/stray/outcome", wrong, title=f"a wrong outcome {number}")
         typed = {"content-type": "application/json"}
         ask.post("/rollouts/stray/outcome", content=b'{"status":', headers=typed, title="no JSON")
-        ask.post("/rollouts/stray/outcome", content=b"[" * 5000, headers=typed, title="too deep")
+        ask.post("/rollouts/stray/outcome", content=b"[" * 100_000, headers=typed, title="too deep")
         ask.get("/rollouts/stray/verdict?policy=other")
         ask.get("/rollouts/stray/verdict?wait=long&timeout_s=-1")
         ask.get("/rollouts/stray/exchanges?limit=0")
