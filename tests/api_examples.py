@@ -30,6 +30,7 @@ _TIMES: Final[Mapping[str, float | str]] = {
     "lost_s": 0.8,
     "opened_at": _BEGAN + 10.4,
     "provider_s": 0.0,
+    "reported_at": _BEGAN + 10.4,
     "seconds": 4.1,
     "started_at": _BEGAN + 0.1,
 }

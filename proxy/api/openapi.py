@@ -113,4 +113,4 @@ def _response(response: Mapping[str, Any], example: Any) -> dict[str, Any]:
 
 
 def _with_example(content: Mapping[str, Any], example: Any) -> dict[str, Any]:
-    return {kind: {**media, "example": example} for kind, media in content.items()}
+    return {kind: {"example": example, **media} for kind, media in content.items()}

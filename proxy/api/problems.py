@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from proxy.routing.errors import PROBLEM_TYPE, Refusal, problem
+from truezero.models.lists import ListParameters
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _TYPE = PROBLEM_TYPE.decode()
@@ -51,10 +52,15 @@ async def _refused(_request: Request, error: Exception) -> Response:
 
 async def _invalid(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    errors = [{"field": _field(each), "message": _message(each)} for each in error.errors()]
+    return render(invalid(error.errors()))
+
+
+def invalid(found: Sequence[Any]) -> Refusal:
+    """Refuse what pydantic found invalid, naming each field and what it takes."""
+    errors = [{"field": _field(each), "message": _message(each)} for each in found]
     first = errors[0]
     detail = f"{first['field']}: {first['message']}"
-    return render(Refusal(422, "invalid", detail, extra={"errors": errors}))
+    return Refusal(422, "invalid", detail, extra={"errors": errors})
 
 
 async def _http(_request: Request, error: Exception) -> Response:
@@ -74,10 +80,14 @@ def _field(error: Mapping[str, Any]) -> str:
     place, *inside = error["loc"]
     if error["type"] == "json_invalid" or not inside:
         return str(place)
+    if place == "query":
+        return str(inside[0])  # which of several values it was is in the message
     return ".".join(str(part) for part in inside if part != "")
 
 
 def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden" and error["loc"][0] == "query":
+        return f"unknown parameter; a list takes {', '.join(ListParameters.model_fields)}"
     if error["type"] == "json_invalid":
         return f"invalid JSON ({error['ctx']['error']} at byte {error['loc'][-1]})"
     return str(error["msg"]).removeprefix("Value error, ")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
@@ -17,7 +16,6 @@ from proxy.control.events import BatchEvent, EventStream
 from proxy.control.groups import GroupService
 from proxy.control.readiness import Readiness
 from proxy.control.services import ControlServices
-from proxy.control.threads import run_in_thread
 from proxy.routing.limits import RateLimiter
 from truezero import models
 
@@ -38,7 +36,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     503: {"model": models.Problem, "description": "database unavailable"},
 }
 
-_LINES, _SSE = "application/x-ndjson", "text/event-stream"
+_SSE = "text/event-stream"
 _LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 PolicyName = Literal["evidence", "seed"]
@@ -91,51 +89,6 @@ def _registration_routes(
         otherwise it is 409.
         """
         return await services.rollouts.register(rollout, public_url=address(request))
-
-    @routes.get("/rollouts", response_model=models.RolloutPage, tags=["rollouts"])
-    async def rollouts(
-        batch: str | None = None,
-        task: str | None = None,
-        repeat: models.Ordinal = None,
-        attempt: models.Ordinal = None,
-        health: models.Health | None = None,
-        subcategory: models.Subcategory | None = None,
-        fingerprint: str | None = None,
-        validity: models.Validity | None = None,
-        after: str | None = None,
-        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    ) -> Response:
-        """List rollouts with their verdicts, oldest first.
-
-        Filters are combined. Pass `next` of a page as `after` to get the following one.
-        """
-        named = {
-            "batch": batch,
-            "task": task,
-            "repeat": repeat,
-            "attempt": attempt,
-            "health": health,
-            "subcategory": subcategory,
-            "fingerprint": fingerprint,
-            "validity": validity,
-        }
-        filters = {name: value for name, value in named.items() if value is not None}
-        return await _json(await services.rollouts.page(filters, after=after, limit=limit))
-
-    @routes.get(
-        "/rollouts/export",
-        tags=["rollouts"],
-        response_class=StreamingResponse,
-        responses=_content(_LINES),
-    )
-    async def export(batch: str | None = None) -> StreamingResponse:
-        """Export rollouts, outcomes and calls as JSON lines.
-
-        Each line has a `record`: `rollout`, `outcome` or `exchange`. `truezero classify` judges
-        them offline.
-        """
-        parts = await services.exporter.export(batch=batch)
-        return StreamingResponse(_as_lines(parts), media_type=_LINES)
 
 
 def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:
@@ -295,15 +248,6 @@ def _batch_routes(routes: APIRouter, batches: BatchService, stream: EventStream)
         Each with the rollouts and batches that it affected, and when it was seen.
         """
         return await batches.fingerprints()
-
-
-async def _as_lines(parts: AsyncIterator[Iterable[dict[str, Any]]]) -> AsyncIterator[bytes]:
-    async for part in parts:
-        yield await run_in_thread(_lines, part)
-
-
-def _lines(records: Iterable[dict[str, Any]]) -> bytes:
-    return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
 
 
 async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from proxy.control.batches import BatchService
 from proxy.control.judge import Judge
+from proxy.control.listing import Listing
 from proxy.control.queries import Queries
 from proxy.control.threads import run_in_thread
 from proxy.control.timeline import STEPS, Facts, Timeline, build_timeline
@@ -18,9 +19,11 @@ from proxy.control.upstream_health import UpstreamHealth, upstream_healths
 from proxy.routing.upstreams import Upstream
 from proxy.store import dashboard as page_queries
 from proxy.store.deployment import Deployment
+from proxy.store.listing import ITEM
+from proxy.store.tables import rollouts, verdicts
+from truezero.models.lists import ListParameters
 
 BATCHES = 20  # on one page
-ROLLOUTS = 100
 RECENT = 10_000  # newest calls that an upstream's health is computed from
 NAMELESS_S = 3600  # within which calls that named no rollout are told
 WINDOWS_S = (900, 3600, 86_400)
@@ -28,6 +31,11 @@ WINDOWS_S = (900, 3600, 86_400)
 _CACHED = 32  # timelines kept until something happens in their batch
 _POLL_S = 0.7
 _QUIET_POLLS = 20  # polls without a change until a keep-alive is sent
+_LISTED = (
+    *ITEM,
+    rollouts.c.skipped,
+    verdicts.c.verdict,
+)
 _FROM_VERDICT = (
     "error", "rule", "doomed", "failed_requests", "total_requests", "recovered_requests", "retry",
 )  # fmt: skip
@@ -79,6 +87,7 @@ class Dashboard:
         queries: Queries,
         deployment: Deployment,
         judge: Judge,
+        listing: Listing,
         batches: BatchService,
         upstreams: Mapping[str, Upstream],
         wall: Callable[[], float],
@@ -88,6 +97,7 @@ class Dashboard:
         self._queries = queries
         self._deployment = deployment
         self._judge = judge
+        self._listing = listing
         self._batches = batches
         self._upstreams = upstreams
         self._wall = wall
@@ -171,37 +181,15 @@ class Dashboard:
         return build_timeline(rows, fine, bars) if rows else None
 
     async def rollouts(
-        self,
-        filters: Mapping[str, str],
-        *,
-        search: str | None = None,
-        number: int = 1,
-        fresh: bool = False,
-    ) -> NumberedPage:
-        """Return a page of rollouts with their verdicts, oldest first.
+        self, asked: ListParameters, *, fresh: bool = False
+    ) -> tuple[Sequence[Facts], str | None]:
+        """Return a page of rollouts with their verdicts, and the cursor of the next one.
 
         Arguments:
-            search: a part of a rollout's id or task.
             fresh: stale verdicts were refreshed just before.
         """
-
-        def read() -> Awaitable[page_queries.RolloutQuery]:
-            return self._queries.read(
-                page_queries.list_rollouts,
-                filters,
-                search=search,
-                offset=(number - 1) * ROLLOUTS,
-                limit=ROLLOUTS,
-            )
-
-        if fresh:
-            page = await read()
-        else:
-            no_batch = page_queries.NO_BATCH
-            judged = {name: value for name, value in filters.items() if value != no_batch}
-            page = await self._judge.fresh_page(judged, read, _ids)
-        items = [_rollout_item(row) for row in page.rows]
-        return NumberedPage(items=items, number=number, size=ROLLOUTS, total=page.total)
+        rows, following = await self._listing.rows(asked, columns=_LISTED, fresh=fresh)
+        return list(map(_rollout_item, rows)), following
 
     async def fingerprints(self) -> Sequence[Facts]:
         """Count the rollouts affected by each cause, across batches."""
@@ -232,10 +220,6 @@ class Dashboard:
 
     async def _pulse(self, batch: str | None, rollout_id: str | None) -> tuple[Any, ...]:
         return await self._queries.read(page_queries.pulse, batch=batch, rollout_id=rollout_id)
-
-
-def _ids(page: page_queries.RolloutQuery) -> list[str]:
-    return [row["id"] for row in page.rows]
 
 
 def _rollout_item(row: Facts) -> Facts:

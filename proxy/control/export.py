@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from classifier import codec
+from proxy.control.listing import Listing
 from proxy.control.loader import RolloutLoader
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import PAGE, Queries, unknown_batch
-from proxy.store.rollouts import Rollouts
-from proxy.store.types import Row
+from proxy.control.queries import Queries, unknown_batch
+from truezero.models.lists import ListParameters
 
 
 class Exporter:
     """Exports rollouts one after another."""
 
     def __init__(
-        self, *, queries: Queries, rollouts: Rollouts, loader: RolloutLoader, prices: PriceTable
+        self, *, queries: Queries, listing: Listing, loader: RolloutLoader, prices: PriceTable
     ) -> None:
         self._queries = queries
-        self._rollouts = rollouts
+        self._listing = listing
         self._loader = loader
         self._prices = prices
 
-    async def export(self, *, batch: str | None = None) -> AsyncIterator[list[dict[str, Any]]]:
-        """Export one batch, or everything.
+    async def export(self, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
+        """Export the rollouts of a list.
 
         Returns:
             The records of one rollout after another.
 
         Raises:
-            Refusal: 404 for a batch without rollouts.
+            Refusal: 404 for a batch without rollouts; 422 if ``after`` is not a cursor of the list.
         """
-        filters = {} if batch is None else {"batch": batch}
-        first = await self._queries.run(self._rollouts.page, filters, after=None, limit=PAGE)
-        if batch is not None and not first:
-            raise unknown_batch(batch)
-        return self._pages(filters, first)
+        pages = self._listing.ids(asked)
+        first: list[str] = await anext(pages, [])
+        if not first and asked.model_fields_set == {"batch"}:
+            raise unknown_batch(", ".join(asked.batch))
+        return self._pages(first, pages)
 
     async def _pages(
-        self, filters: Mapping[str, str], rows: Sequence[Row]
+        self, first: Sequence[str], others: AsyncIterator[list[str]]
     ) -> AsyncIterator[list[dict[str, Any]]]:
-        while rows:
-            for row in rows:
-                yield await self._queries.run(self._records, row["id"])
-            after = (rows[-1]["created_at"], rows[-1]["id"])
-            rows = await self._queries.run(self._rollouts.page, filters, after=after, limit=PAGE)
+        for rollout_id in first:
+            yield await self._queries.run(self._records, rollout_id)
+        async for page in others:
+            for rollout_id in page:
+                yield await self._queries.run(self._records, rollout_id)
 
     def _records(self, rollout_id: str) -> list[dict[str, Any]]:
         """Encode a rollout, its outcome and its calls."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -24,7 +24,6 @@ from proxy.store.database import Database
 from proxy.store.errors import StoreError
 from proxy.store.types import Row, as_json
 
-_VERDICT_FILTERS = ("health", "subcategory", "fingerprint", "validity")
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
@@ -106,29 +105,6 @@ class Judge:
         for rollout_id in stale:
             await self.verdict(rollout_id)
         return bool(stale)
-
-    async def fresh_page(
-        self,
-        filters: Mapping[str, Any],
-        read: Callable[[], Awaitable[T]],
-        ids: Callable[[T], Sequence[str]],
-    ) -> T:
-        """Read a page of rollouts whose verdicts are up to date.
-
-        Only a filter by verdict has to judge more than the page shows.
-
-        Arguments:
-            filters: by the names of `GET /rollouts`.
-            read: reads the page; called again if a rollout on it had to be judged.
-            ids: returns the rollouts on the page.
-        """
-        by_verdict = not filters.keys().isdisjoint(_VERDICT_FILTERS)
-        if by_verdict:
-            await self.refresh(filters.get("batch"))
-        page = await read()
-        if not by_verdict and await self.refresh(among=ids(page)):
-            page = await read()
-        return page
 
     async def _settle(self, rollout_id: str, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()

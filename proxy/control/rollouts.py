@@ -1,9 +1,7 @@
-"""Rollouts: registration, outcomes, lists and exchanges."""
+"""Rollouts: registration, outcomes and exchanges."""
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -26,11 +24,10 @@ from truezero import models
 _REMEMBERED = 100_000  # registered rollouts that are not looked up again
 # Of a registration, that an outcome states.
 _ATTRIBUTES = {"batch", "task", "repeat", "attempt", "model"}
-_ITEM = tuple(name for name in models.RolloutItem.model_fields if name != "validity")
 
 
 class RolloutService:
-    """Registers rollouts, stores their outcomes and lists them.
+    """Registers rollouts and stores their outcomes.
 
     Arguments:
         prices: what calls cost where the provider did not say.
@@ -203,36 +200,6 @@ class RolloutService:
         items = await self._queries.run(self._prices.encode, exchanges[:limit])
         return {"items": items, "next": items[-1]["id"] if len(exchanges) > limit else None}
 
-    async def page(
-        self, filters: Mapping[str, str | int], *, after: str | None = None, limit: int = 100
-    ) -> dict[str, Any]:
-        """Return a page of rollouts, oldest first.
-
-        Arguments:
-            filters: by batch, task, repeat, attempt, health, subcategory, fingerprint or validity.
-            after: the `next` of the page before.
-
-        Raises:
-            Refusal: 422 if ``after`` is not a cursor.
-        """
-        position = _position(after)
-        rows = await self._judge.fresh_page(
-            filters,
-            lambda: self._queries.run(
-                self._database.rollouts.page, filters, after=position, limit=limit + 1
-            ),
-            lambda rows: [row["id"] for row in rows],
-        )
-        items = list(map(_item, rows))
-        return {
-            "items": items[:limit],
-            "next": _cursor(rows[limit - 1]) if len(rows) > limit else None,
-        }
-
-
-def _item(row: Row) -> dict[str, Any]:
-    return {**{name: row[name] for name in _ITEM}, "validity": (row["found"] or "").split()}
-
 
 def _stated(policy: models.BatchPolicy | None) -> dict[str, str]:
     return {} if policy is None else policy.model_dump(exclude_none=True)
@@ -326,18 +293,3 @@ def _known_upstream(name: str | None, upstreams: Mapping[str, Upstream]) -> str 
         known = ", ".join(sorted(upstreams))
         raise Refusal(422, "invalid", f"upstream: unknown upstream {name!r}, not one of {known}")
     return normalised(name)
-
-
-def _cursor(row: Row) -> str:
-    position = json.dumps([row["created_at"], row["id"]])
-    return base64.urlsafe_b64encode(position.encode()).decode()
-
-
-def _position(cursor: str | None) -> tuple[float, str] | None:
-    if cursor is None:
-        return None
-    try:
-        created_at, rollout_id = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        return float(created_at), str(rollout_id)
-    except (ValueError, TypeError):
-        raise Refusal(422, "invalid", "after: not a valid page cursor") from None

@@ -15,6 +15,7 @@ from proxy.control.events import EventStream
 from proxy.control.export import Exporter
 from proxy.control.groups import GroupService
 from proxy.control.judge import Judge
+from proxy.control.listing import Listing
 from proxy.control.loader import RecorderState, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
@@ -35,6 +36,7 @@ class ControlServices:
     """What REST and pages call, one service per subject."""
 
     rollouts: RolloutService
+    listing: Listing
     judge: Judge
     batches: BatchService
     groups: GroupService
@@ -106,8 +108,10 @@ def compose(
     batches = BatchService(
         queries=queries, database=database, judge=judge, policy=policy, wall=wall
     )
+    listing = Listing(queries=queries, judge=judge)
     return ControlServices(
         rollouts=rollouts,
+        listing=listing,
         judge=judge,
         batches=batches,
         groups=GroupService(queries=queries, database=database, judge=judge),
@@ -115,14 +119,13 @@ def compose(
         reruns=RerunService(queries=queries, judge=judge, policy=policy),
         usage=UsageService(queries=queries, prices=prices),
         events=EventStream(queries=queries, events=database.events, judge=judge, leaving=leaving),
-        exporter=Exporter(
-            queries=queries, rollouts=database.rollouts, loader=loader, prices=prices
-        ),
+        exporter=Exporter(queries=queries, listing=listing, loader=loader, prices=prices),
         keys=VirtualKeys(
             rollouts=rollouts, judge=judge, keyring=keyring, new_id=new_id, wall=wall
         ),
         dashboard=Dashboard(
-            queries=queries, deployment=database.deployment, judge=judge, batches=batches,
+            queries=queries, deployment=database.deployment, judge=judge, listing=listing,
+            batches=batches,
             upstreams=upstreams, wall=wall, leaving=leaving, refused=refused,
         ),
         rollout_pages=RolloutPages(queries=queries, judge=judge, prices=prices),

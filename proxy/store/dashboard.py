@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from sqlalchemy import (
     Select,
     cast,
     func,
-    or_,
     select,
 )
 
@@ -22,24 +21,21 @@ from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
 from classifier.records import UNATTRIBUTED
 from proxy.store.breakers import decode_state
-from proxy.store.rollouts import condition
 from proxy.store.tables import JOINED, breakers, events, exchanges, open_calls, rollouts, verdicts
 from proxy.store.types import StoreCounts
 
 Facts = dict[str, Any]
 
-NO_BATCH = "-"  # as the filter `batch`: rollouts without one
-
 
 @dataclass(frozen=True, slots=True)
-class RolloutQuery:
+class CountedPage:
     """One page of rows, and how many there are in all."""
 
     rows: Sequence[Facts]
     total: int
 
 
-def batches(connection: Connection, *, offset: int, limit: int) -> RolloutQuery:
+def batches(connection: Connection, *, offset: int, limit: int) -> CountedPage:
     """List batches with their number of rollouts and first and last time, the newest first."""
     newest = func.max(rollouts.c.created_at).label("last_at")
     first = func.min(rollouts.c.created_at).label("first_at")
@@ -51,7 +47,7 @@ def batches(connection: Connection, *, offset: int, limit: int) -> RolloutQuery:
     )
     named = select(func.count(rollouts.c.batch.distinct()))
     rows = _rows(connection, query.offset(offset).limit(limit))
-    return RolloutQuery(rows, connection.scalar(named) or 0)
+    return CountedPage(rows, connection.scalar(named) or 0)
 
 
 def without_batch(connection: Connection) -> int:
@@ -84,48 +80,8 @@ def unattributed(connection: Connection, *, since: float) -> int:
     return connection.scalar(query) or 0
 
 
-def list_rollouts(
-    connection: Connection,
-    filters: Mapping[str, str],
-    *,
-    search: str | None = None,
-    offset: int = 0,
-    limit: int = 100,
-) -> RolloutQuery:
-    """List rollouts with the verdict they have, oldest first.
-
-    Arguments:
-        filters: by the names of `FILTERS`; the batch ``-`` selects those without one.
-        search: a part of a rollout's id or task; case-insensitive.
-    """
-    where = [*map(_condition, filters.items()), *([_named_like(search)] if search else [])]
-    query = select(rollouts, *_VERDICT_COLUMNS).select_from(JOINED).where(*where)
-    counted = select(func.count()).select_from(JOINED).where(*where)
-    ordered = query.order_by(rollouts.c.created_at, rollouts.c.id)
-    rows = _rows(connection, ordered.offset(offset).limit(limit))
-    return RolloutQuery(rows, connection.scalar(counted) or 0)
-
-
 def _rows(connection: Connection, query: Select[Any]) -> list[Facts]:
     return [dict(row) for row in connection.execute(query).mappings()]
-
-
-_OTHERWISE = ("rollout_id", "batch", "result", "validity")
-_VERDICT_COLUMNS = (
-    *(column for column in verdicts.columns if column.name not in _OTHERWISE),
-    verdicts.c.validity.label("found"),
-)
-
-
-def _condition(named: tuple[str, str]) -> ColumnElement[bool]:
-    return rollouts.c.batch.is_(None) if named == ("batch", NO_BATCH) else condition(*named)
-
-
-def _named_like(search: str) -> ColumnElement[bool]:
-    return or_(
-        rollouts.c.id.icontains(search, autoescape=True),
-        rollouts.c.task.icontains(search, autoescape=True),
-    )
 
 
 def facts(connection: Connection, rollout_id: str) -> Facts | None:

@@ -1,11 +1,11 @@
-"""Rollouts: registered, reported, revoked, and listed."""
+"""Rollouts: registered, reported and revoked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, select, tuple_, update
+from sqlalchemy import Connection, select, update
 
 from classifier.records import RolloutRecord
 from proxy.store.breakers import states_of, store_states
@@ -15,7 +15,7 @@ from proxy.store.connections import Connections
 from proxy.store.groups import announce
 from proxy.store.locks import Lock, hold
 from proxy.store.statements import add
-from proxy.store.tables import JOINED, rollouts, verdicts
+from proxy.store.tables import rollouts, verdicts
 from proxy.store.types import (
     POLICY_COLUMNS,
     Admit,
@@ -25,25 +25,6 @@ from proxy.store.types import (
     Reported,
     Row,
 )
-
-FILTERS: Mapping[str, ColumnElement[Any]] = {  # contract §2's names
-    "batch": rollouts.c.batch,
-    "task": rollouts.c.task,
-    "repeat": rollouts.c.repeat,
-    "attempt": rollouts.c.attempt,
-    "health": verdicts.c.health,
-    "subcategory": verdicts.c.subcategory,
-    "fingerprint": verdicts.c.fingerprint,
-    "validity": verdicts.c.validity,
-}
-
-
-def condition(name: str, value: str | int) -> ColumnElement[bool]:
-    """Return the condition of one filter; ``validity`` takes a level, the worst one, or a check."""
-    if name == "validity":
-        return verdicts.c.validity.contains(f" {value} ", autoescape=True)
-    return FILTERS[name] == value
-
 
 _UNSAID = PolicyTerms()
 
@@ -211,30 +192,6 @@ class Rollouts:
         )
         with self._connections.writing() as connection:
             return int(connection.execute(counted).scalar_one())
-
-    def page(
-        self, filters: Mapping[str, str | int], *, after: tuple[float, str] | None, limit: int
-    ) -> list[Row]:
-        """List rollouts with the verdict they have, oldest first.
-
-        Arguments:
-            filters: by the names of `FILTERS`.
-            after: the ``created_at`` and id of the rollout before the page.
-        """
-        query = select(
-            rollouts,
-            verdicts.c.health,
-            verdicts.c.subcategory,
-            verdicts.c.fingerprint,
-            verdicts.c.validity.label("found"),
-            verdicts.c.provisional,
-        ).select_from(JOINED)
-        query = query.where(*(condition(name, value) for name, value in filters.items()))
-        if after is not None:
-            query = query.where(tuple_(rollouts.c.created_at, rollouts.c.id) > after)
-        query = query.order_by(rollouts.c.created_at, rollouts.c.id).limit(limit)
-        with self._connections.reading() as connection:
-            return list(connection.execute(query).mappings())
 
 
 def _row(connection: Connection, rollout_id: str, *, changing: bool = False) -> Row | None:

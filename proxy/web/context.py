@@ -23,9 +23,6 @@ Number = Annotated[int, Query(ge=1, le=1_000_000)]
 Name = Annotated[str, Path()]
 Text = Annotated[str, Query(max_length=200)]
 
-# The filters of a list of rollouts, none of them set.
-ANY = dict.fromkeys(("batch", "health", "subcategory", "fingerprint", "validity"), "")
-
 
 class PageRoute(APIRoute):
     """A route whose errors are pages too."""
@@ -101,8 +98,3 @@ async def problem(status: int, detail: str) -> Response:
 def redirect(path: str) -> RedirectResponse:
     """Send a browser to a path of ours, by GET."""
     return RedirectResponse(path, 303, headers=dict(render.HEADERS))
-
-
-def chosen(**values: str) -> dict[str, str]:
-    """Return the filters that were set."""
-    return {name: value for name, value in values.items() if value}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from secrets import token_hex
-from typing import Annotated, Literal
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
@@ -16,19 +16,16 @@ from proxy.api.sessions import COOKIE, LIFE_S
 from proxy.control.dashboard import WINDOWS_S, PageChange
 from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
-from proxy.web import charts, forms, render, rollout_page, sign_in_links
+from proxy.web import charts, forms, list_form, render, rollout_page, sign_in_links
 from proxy.web.context import (
-    ANY,
     Name,
     Number,
     PageContext,
     PageRoute,
     Text,
-    chosen,
     problem,
     redirect,
 )
-from truezero import models
 
 _LIVE = {**render.HEADERS, "x-accel-buffering": "no"}
 
@@ -68,20 +65,10 @@ def _batch_pages(routes: APIRouter, context: PageContext) -> None:
     async def batch(
         request: Request,
         batch: Name,
-        q: Text = "",
-        health: models.Health | Literal[""] = "",
-        subcategory: models.Subcategory | Literal[""] = "",
-        fingerprint: Text = "",
-        validity: models.Validity | Literal[""] = "",
-        page: Number = 1,
     ) -> Response:
-        filters = chosen(
-            health=health, subcategory=subcategory, fingerprint=fingerprint, validity=validity
-        )
+        form = list_form.read(request.query_params.multi_items(), batch=batch)
         data = await context.dashboard.batch(batch)
-        rollouts = await context.dashboard.rollouts(
-            {**filters, "batch": batch}, search=q or None, number=page, fresh=True
-        )
+        rollouts, following = await context.dashboard.rollouts(form.asked, fresh=True)
         timeline = await context.dashboard.timeline(batch)
         return await context.page(
             "batch.html",
@@ -89,11 +76,10 @@ def _batch_pages(routes: APIRouter, context: PageContext) -> None:
             "batches",
             batch=batch,
             **data,
-            page=rollouts,
+            rollouts=rollouts,
+            following=following,
+            form=form,
             chart=timeline and charts.chart(timeline),
-            filters={**ANY, **filters},
-            q=q,
-            query=urlencode(chosen(q=q, **filters)),
             live=urlencode({"batch": batch}),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
@@ -12,9 +12,8 @@ from fastapi.responses import JSONResponse
 
 from proxy.control.call_list import Fold, Show
 from proxy.control.rollout_view import RolloutDetail
-from proxy.web import badges, format, render, reported, waterfall
-from proxy.web.context import ANY, Name, Number, PageContext, Text, chosen
-from truezero import models
+from proxy.web import badges, format, list_form, render, reported, waterfall
+from proxy.web.context import Name, Number, PageContext, Text
 
 _MAPPED = 12  # calls from which on a map of all of them helps
 _Range = Annotated[str, Query(pattern=r"^(\d{1,6}-\d{1,6})?$")]
@@ -45,32 +44,16 @@ def add_rollout_pages(routes: APIRouter, context: PageContext) -> None:
     """Add the routes of the pages of rollouts."""
 
     @routes.get("/ui/rollouts")
-    async def rollouts(
-        request: Request,
-        batch: Text = "",
-        q: Text = "",
-        health: models.Health | Literal[""] = "",
-        subcategory: models.Subcategory | Literal[""] = "",
-        fingerprint: Text = "",
-        validity: models.Validity | Literal[""] = "",
-        page: Number = 1,
-    ) -> Response:
-        filters = chosen(
-            batch=batch,
-            health=health,
-            subcategory=subcategory,
-            fingerprint=fingerprint,
-            validity=validity,
-        )
-        rollouts_page = await context.dashboard.rollouts(filters, search=q or None, number=page)
+    async def rollouts(request: Request) -> Response:
+        form = list_form.read(request.query_params.multi_items())
+        listed, following = await context.dashboard.rollouts(form.asked)
         return await context.page(
             "rollouts.html",
             request,
             "rollouts",
-            page=rollouts_page,
-            filters={**ANY, **filters},
-            q=q,
-            query=urlencode(chosen(q=q, **filters)),
+            rollouts=listed,
+            following=following,
+            form=form,
             live="",
         )
 

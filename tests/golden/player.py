@@ -23,8 +23,7 @@ _VERSION = metadata.version("truezero")
 _TIMES = frozenset({
     "agent_s", "at", "began_at", "created_at", "duration_s", "ended_at", "expires", "first_byte_s",
     "first_seen", "first_token_s", "judged_at", "last_seen", "lost_s", "opened_at", "provider_s",
-    "seconds",
-    "retry_at", "started_at",
+    "reported_at", "retry_at", "seconds", "started_at",
 })  # fmt: skip
 _PROSE = frozenset({"detail", "error", "lines", "message", "reason", "summaries", "title"})
 _FRAMING = frozenset({"connection", "content-length", "date", "keep-alive", "transfer-encoding"})

@@ -24,6 +24,7 @@ from truezero.models.keys import (
     KeyRequest,
     KeysDeleted,
 )
+from truezero.models.lists import ListParameters
 from truezero.models.reports import (
     RERUN_NAMES,
     USAGE_DIMENSIONS,
@@ -103,6 +104,7 @@ __all__ = [
     "KeyRequest",
     "KeysDeleted",
     "Level",
+    "ListParameters",
     "Ordinal",
     "OutcomeRequest",
     "PassAt",

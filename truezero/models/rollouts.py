@@ -198,14 +198,22 @@ class RolloutItem(BaseModel):
     health: Health | None = Field(description="of its last verdict; null before the first")
     subcategory: Subcategory | None = Field(description="why its deciding calls failed")
     fingerprint: str | None = Field(description="cause and status, such as `quota:429`")
+    cause: str | None = Field(default=None, description="the cause that retries are counted by")
     provisional: bool | None = Field(description="whether the verdict can still change")
+    scoreable: str | None = Field(default=None, description="`yes`, `no` or `unknown`")
+    reward: float | None = Field(default=None, description="null where none counts")
+    total_tokens: int | None = Field(default=None, description="of its calls")
+    cost_usd: float | None = Field(default=None, description="US dollars, of its calls")
+    reported_at: float | None = Field(
+        default=None, description="when its outcome was reported, in seconds since the epoch"
+    )
     validity: list[str] = Field(
         default_factory=list, description="the worst level, and the checks that found something"
     )
 
 
 class RolloutPage(BaseModel):
-    """A page of rollouts, oldest first."""
+    """A page of rollouts, oldest first unless asked otherwise."""
 
     items: list[RolloutItem] = Field(description="the rollouts")
     next: str | None = Field(description="value of `after` for the next page; null on the last")

@@ -1,4 +1,4 @@
-"""What pages show beyond REST: numbered pages, searches, timelines, changes."""
+"""What pages show beyond REST: numbered pages, timelines, changes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from proxy.control.dashboard import Dashboard, NumberedPage
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
+from truezero import models
 
 
 @pytest.fixture
@@ -48,13 +49,14 @@ async def test_batches_come_with_summary_and_breakers_the_newest_first(service: 
     assert [len(item["lanes"]) for item in page.items] == [1, 0]
 
 
-async def test_rollouts_are_found_by_a_part_of_their_id_or_task(service: Service) -> None:
-    play(service, "django-1", task="fix")
-    play(service, "flask-1", task="add")
-    found = await of(service).rollouts({"batch": "b"}, search="jang")
-    assert [item["id"] for item in found.items] == ["django-1"]
-    found = await of(service).rollouts({}, search="ad")
-    assert [item["id"] for item in found.items] == ["flask-1"]
+async def test_rollouts_are_listed_with_what_their_verdicts_say(service: Service) -> None:
+    play(service, "fine", task="fix")
+    play(service, "dead", DEAD, task="add")
+    asked = models.ListParameters(text="AD", limit=1, order="desc")
+    (found,), following = await of(service).rollouts(asked)
+    assert (found["id"], found["failed_requests"], found["skipped"]) == ("dead", 1, None)
+    assert found["error"].startswith("api_error [auth, permanent]")
+    assert following is None
 
 
 async def test_a_timeline_is_built_again_only_after_a_change(

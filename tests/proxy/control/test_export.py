@@ -13,7 +13,7 @@ from classifier.__main__ import judge_export
 from classifier.records import RolloutRecord
 from classifier.rules import judge
 from classifier.verdict_codec import encode_verdict
-from proxy.control import export as export_module
+from proxy.control import listing
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
@@ -92,7 +92,7 @@ def test_one_batch_is_exported_alone_and_an_unknown_one_refused(service: Service
 def test_no_rollout_is_lost_between_two_pages(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_module, "PAGE", 2)
+    monkeypatch.setattr(listing, "PAGE", 2)
     service.provider.plays(answers.chat())
     for n in range(5):
         service.http.post("/rollouts", json={"id": f"r{n}"})

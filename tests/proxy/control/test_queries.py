@@ -16,10 +16,11 @@ import pytest
 from sqlalchemy import Connection, Engine, event, func, select
 
 from classifier.records import Ending
-from proxy.api import routes
+from proxy.api import answers as answers_module
 from proxy.control import judge
-from proxy.store import dashboard
+from proxy.store import dashboard, listing
 from proxy.store.database import Database
+from proxy.store.listing import Position, RolloutQuery
 from proxy.store.tables import exchanges
 from proxy.store.types import CommitBatch
 from proxy.web import render
@@ -38,6 +39,7 @@ LISTS = (
     "/rollouts?batch=b",
     "/rollouts?task=t",
     "/rollouts?batch=b&health=healthy",
+    "/rollouts?batch=b&sort=reward&order=desc",
     "/rollouts/r1/exchanges",
     "/batches/b",
     "/batches/b/check",
@@ -50,7 +52,7 @@ PAGES = (
     "/",
     "/ui/batches/b",
     "/ui/rollouts",
-    "/ui/rollouts?q=r",
+    "/ui/rollouts?text=r",
     "/ui/rollouts/r1",
     "/ui/fingerprints",
     "/ui/upstreams",
@@ -158,7 +160,7 @@ def test_a_list_is_written_in_a_thread(
     service: Service, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     wrote: list[bool] = []
-    monkeypatch.setattr(routes, "orjson", SimpleNamespace(dumps=told(orjson.dumps, wrote)))
+    monkeypatch.setattr(answers_module, "orjson", SimpleNamespace(dumps=told(orjson.dumps, wrote)))
     assert service.get(path)
     assert wrote == [False]
 
@@ -237,7 +239,9 @@ def test_a_list_walks_through_no_more_rollouts_than_its_page_shows(
     for said, values, _ in asked.statements:
         page_in_order = "LIMIT" in said and "WHERE" not in said
         walked = scans(service.database, said, values)
-        assert walked == (["SCAN rollouts USING INDEX rollouts_created"] if page_in_order else [])
+        assert walked == (
+            ["SCAN rollouts USING COVERING INDEX rollouts_created"] if page_in_order else []
+        )
 
 
 @pytest.mark.parametrize(
@@ -253,14 +257,15 @@ def test_a_later_page_begins_where_the_one_before_ended(
 ) -> None:
     file = services().database
     database = Database(file)
-    database.rollouts.page(filters, after=(1.0, "r"), limit=10)
+    query = RolloutQuery(filters={name: [value] for name, value in filters.items()})
+    database.read(listing.page, query, after=Position(1.0, "r"), limit=10)
     ((said, values, _),) = [
         one for one in asked.statements if one[0].startswith("SELECT rollouts.id")
     ]
     database.close()
     with closing(sqlite3.connect(file)) as connection:
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {said}", values)]
-    assert plan[0] == f"SEARCH rollouts USING INDEX {index}"
+    assert plan[0] == f"SEARCH rollouts USING COVERING INDEX {index}"
     assert not any("TEMP B-TREE" in step for step in plan)
 
 

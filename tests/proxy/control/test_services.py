@@ -70,10 +70,9 @@ async def test_a_rollout_goes_through_every_service(
     verdict = await services.judge.verdict("r1")
     assert (result["rewards"], verdict["health"]) == ({"reward": 1.0}, "healthy")
     assert (await services.batches.check("b"))["valid"]
-    assert [item["id"] for item in (await services.rollouts.page({"batch": "b"}))["items"]] == [
-        "r1"
-    ]
-    exported = [record async for record in await services.exporter.export(batch="b")]
+    of_batch = models.ListParameters(batch=["b"])
+    assert [item["id"] for item in (await services.listing.page(of_batch))["items"]] == ["r1"]
+    exported = [record async for record in await services.exporter.export(of_batch)]
     assert [record["record"] for record in exported[0]] == ["rollout", "outcome", "exchange"]
     assert (await services.readiness.check()).status == "ready"
     assert (await services.dashboard.batches()).total == 1
@@ -99,5 +98,5 @@ async def test_a_database_that_is_away_is_a_refusal(
 ) -> None:
     database.change(lambda connection: connection.exec_driver_sql("DROP TABLE rollouts") and None)
     with pytest.raises(Refusal) as refused:
-        await services.rollouts.page({})
+        await services.listing.page(models.ListParameters())
     assert (refused.value.status, refused.value.code) == (503, "storage_unavailable")

@@ -47,19 +47,6 @@ def test_calls_that_name_no_rollout_are_counted_apart(filled: Database) -> None:
     assert filled.read(dashboard.without_batch) == 1
 
 
-def test_a_search_takes_its_text_literally_and_in_any_case(filled: Database) -> None:
-    def ids(filters: dict[str, str], search: str | None = None) -> list[str]:
-        page = filled.read(dashboard.list_rollouts, filters, search=search)
-        assert page.total == len(page.rows)
-        return [row["id"] for row in page.rows]
-
-    assert ids({}, "%") == ["b%"]
-    assert ids({}, "A") == ["a"]
-    assert ids({}, "t") == ["a", "b%", "c", "d"]
-    assert ids({"batch": dashboard.NO_BATCH}) == ["d"]
-    assert ids({"batch": "x"}, "c") == ["c"]
-
-
 def test_calls_are_counted_by_time_and_subcategory(filled: Database) -> None:
     rows = filled.read(dashboard.calls_over_time, "x", step_s=1000)
     counted = {(row["step"], row["subcategory"]): row["calls"] for row in rows}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from proxy.store import listing
 from proxy.store.database import Database
+from proxy.store.listing import RolloutQuery
 from proxy.store.tables import metadata
 from proxy.store.types import CommitBatch, Registration
 from tests.proxy.store.records import FULL
@@ -24,7 +26,7 @@ def test_a_provisional_verdict_gives_way_and_a_final_one_stands(database: Databa
 
     def health(given: str, *, provisional: bool) -> object:
         database.verdicts.store(verdict(health=given, provisional=provisional))
-        (row,) = database.rollouts.page({}, after=None, limit=2)
+        (row,) = database.read(listing.page, RolloutQuery(), limit=2)
         return row["health"]
 
     assert health("undecided", provisional=True) == "undecided"

@@ -33,7 +33,3 @@ def test_a_redirect_is_followed_by_get_and_not_kept() -> None:
     answer = context.redirect("/ui/rollouts")
     assert (answer.status_code, answer.headers["location"]) == (303, "/ui/rollouts")
     assert answer.headers["cache-control"] == "no-store"
-
-
-def test_a_filter_that_was_left_empty_is_none() -> None:
-    assert context.chosen(batch="b", health="") == {"batch": "b"}

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 
@@ -262,33 +263,47 @@ def test_rollouts_are_filtered_and_searched(service: Service) -> None:
     play(service, "fine", reward=1.0, task="sort a list")
     play(service, "dead", DEAD, task="draw a map")
     at = "/ui/batches/b"
-    assert listed(page(service, at)) == ["fine", "dead"]
+    assert listed(page(service, at)) == ["dead", "fine"], "the newest first"
+    assert listed(page(service, at, order="asc")) == ["fine", "dead"]
     assert listed(page(service, at, health="api_error")) == ["dead"]
     assert listed(page(service, at, subcategory="auth")) == ["dead"]
     assert listed(page(service, at, fingerprint="auth:401")) == ["dead"]
-    assert listed(page(service, at, q="FIN")) == ["fine"]
-    assert listed(page(service, at, q="a map")) == ["dead"]
-    assert listed(page(service, at, q="%")) == []
-    assert listed(page(service, at, q="fine", health="api_error")) == []
-    assert "No matching rollouts" in page(service, at, q="nobody")
+    assert listed(page(service, at, text="FIN")) == ["fine"]
+    assert listed(page(service, at, text="a map")) == ["dead"]
+    assert listed(page(service, at, text="401")) == ["dead"]
+    assert listed(page(service, at, text="%")) == []
+    assert listed(page(service, at, text="fine", health="api_error")) == []
+    assert "No matching rollouts" in page(service, at, text="nobody")
 
 
 def test_an_empty_field_of_the_form_filters_nothing(service: Service) -> None:
     play(service, "fine")
-    found = page(service, "/ui/batches/b", q="", health="", subcategory="", fingerprint="")
+    found = page(service, "/ui/batches/b", text="", health="", subcategory="", fingerprint="")
     assert listed(found) == ["fine"]
 
 
-def test_long_lists_come_in_pages(service: Service) -> None:
+def test_long_lists_go_on_after_the_last_rollout(service: Service) -> None:
     for n in range(103):
         service.http.post("/rollouts", json={"id": f"r{n:03d}", "batch": "b"})
-    first, second = (page(service, "/ui/batches/b", page=n, q="r") for n in (1, 2))
-    assert len(listed(first)) == 100
-    assert listed(second) == ["r100", "r101", "r102"]
-    assert "1–100 of 103 rollouts" in words(first)
-    assert 'rel="next" href="?q=r&amp;page=2#list"' in first
-    assert 'rel="prev" href="?q=r&amp;page=1#list"' in second
+    first = page(service, "/ui/batches/b", text="r")
+    assert listed(first) == [f"r{n:03d}" for n in range(102, 2, -1)]
+    assert "100 rollouts on this page" in words(first)
+    onward = re.search(r'rel="next" href="(\?text=r&amp;after=[^"#]+)#list"', first)
+    assert onward is not None
+    second = page(service, f"/ui/batches/b{unescape(onward[1])}")
+    assert listed(second) == ["r002", "r001", "r000"]
+    assert 'href="?text=r#list">First' in second
     assert 'rel="next"' not in second
+
+
+def test_a_page_of_the_first_release_is_still_found(service: Service) -> None:
+    play(service, "fine")
+    assert listed(page(service, "/ui/rollouts", q="fin", page=7)) == ["fine"]
+
+
+def test_an_unknown_parameter_is_named_with_those_there_are(service: Service) -> None:
+    said = words(page(service, "/ui/rollouts", status=422, colour="red"))
+    assert "Colour: unknown parameter; a list takes batch, task, repeat" in said
 
 
 # --- what they never say or do ------------------------------------------------------------
@@ -331,7 +346,7 @@ def test_what_is_not_there_is_a_page_too(service: Service) -> None:
     )
     assert "no such page" in page(service, "/ui/nowhere", 404).lower()
     assert "Invalid query parameter" in page(service, "/", 422, page="x")
-    assert "Invalid query parameter" in page(service, "/ui/rollouts", 422, health="fine")
+    assert "Health: Input should be" in page(service, "/ui/rollouts", 422, health="fine")
 
 
 # --- live ------------------------------------------------------------

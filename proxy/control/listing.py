@@ -1,0 +1,208 @@
+"""Lists of rollouts with up-to-date verdicts: a page at a time, or one page after another."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement
+
+from proxy.control.judge import Judge
+from proxy.control.queries import PAGE, Queries
+from proxy.routing.errors import Refusal
+from proxy.routing.upstreams import normalised
+from proxy.store import listing
+from proxy.store.listing import Facts, Position, RolloutQuery
+from truezero.models.lists import NO_BATCH, ListParameters
+from truezero.models.rollouts import RolloutItem
+
+ITEMS = 100  # on a page, unless it is asked for more
+
+_FILTERS = (
+    "batch", "task", "repeat", "attempt", "model", "upstream", "role", "health", "subcategory",
+    "fingerprint", "cause", "validity", "reward", "scoreable",
+)  # fmt: skip
+_ITEM = tuple(name for name in RolloutItem.model_fields if name != "validity")
+
+
+T = TypeVar("T")
+
+
+class Listing:
+    """Lists rollouts, each with an up-to-date verdict."""
+
+    def __init__(self, *, queries: Queries, judge: Judge) -> None:
+        self._queries = queries
+        self._judge = judge
+
+    async def page(self, asked: ListParameters) -> dict[str, Any]:
+        """Return a page of rollouts and the cursor of the next one.
+
+        Raises:
+            Refusal: 422 if ``after`` is not a cursor of such a list.
+        """
+        rows, following = await self.rows(asked)
+        return {"items": _items(rows), "next": following}
+
+    async def rows(
+        self,
+        asked: ListParameters,
+        *,
+        columns: Sequence[ColumnElement[Any]] = listing.ITEM,
+        fresh: bool = False,
+    ) -> tuple[list[Facts], str | None]:
+        """Return the columns of a page of rollouts and the cursor of the next one.
+
+        Arguments:
+            columns: as for `proxy.store.listing.page`.
+            fresh: stale verdicts were refreshed just before.
+
+        Raises:
+            Refusal: 422 if ``after`` is not a cursor of such a list.
+        """
+        query, limit = query_of(asked), asked.limit or ITEMS
+        after = position_of(asked.after, query)
+        if query.by_verdict and not fresh:
+            await self._refresh(query)
+            fresh = True
+        rows = await self._read(query, after, limit + 1, columns, fresh=fresh)
+        more = len(rows) > limit
+        return rows[:limit], cursor_of(query, rows[limit - 1]) if more else None
+
+    def items(self, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
+        """Return all rollouts from ``after`` on, at most ``limit``, some at a time.
+
+        Raises:
+            Refusal: 422 if ``after`` is not a cursor of such a list.
+        """
+        query = query_of(asked)
+        return self._all(query, position_of(asked.after, query), asked.limit, _items)
+
+    def ids(self, asked: ListParameters) -> AsyncIterator[list[str]]:
+        """Return the ids of the same rollouts; their own verdicts may be out of date.
+
+        Raises:
+            Refusal: 422 if ``after`` is not a cursor of such a list.
+        """
+        query = query_of(asked)
+        return self._all(query, position_of(asked.after, query), asked.limit, _ids, fresh=True)
+
+    async def _all(
+        self,
+        query: RolloutQuery,
+        after: Position | None,
+        left: int | None,
+        shown: Callable[[Sequence[Facts]], list[T]],
+        *,
+        fresh: bool = False,
+    ) -> AsyncIterator[list[T]]:
+        if query.by_verdict:
+            await self._refresh(query)
+            fresh = True
+        while left is None or left > 0:
+            size = PAGE if left is None else min(PAGE, left)
+            rows = await self._read(query, after, size, listing.ITEM, fresh=fresh)
+            if rows:
+                yield shown(rows)
+                after = listing.position(query, rows[-1])
+            if len(rows) < size:
+                return
+            left = None if left is None else left - size
+
+    async def _read(
+        self,
+        query: RolloutQuery,
+        after: Position | None,
+        limit: int,
+        columns: Sequence[ColumnElement[Any]],
+        *,
+        fresh: bool,
+    ) -> list[Facts]:
+        """Read rollouts, again if one of them had to be judged."""
+
+        async def read() -> list[Facts]:
+            return await self._queries.read(
+                listing.page, query, after=after, limit=limit, columns=columns
+            )
+
+        rows = await read()
+        if not fresh and await self._judge.refresh(among=_ids(rows)):
+            rows = await read()
+        return rows
+
+    async def _refresh(self, query: RolloutQuery) -> None:
+        """Judge what the list's filters and order depend on: more than it shows."""
+        batches = query.filters.get("batch", (None,))
+        for batch in (None,) if None in batches else batches:
+            await self._judge.refresh(None if batch is None else str(batch))
+
+
+def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
+    return [
+        {**{name: row[name] for name in _ITEM}, "validity": (row["found"] or "").split()}
+        for row in rows
+    ]
+
+
+def _ids(rows: Sequence[Facts]) -> list[str]:
+    return [row["id"] for row in rows]
+
+
+def query_of(asked: ListParameters) -> RolloutQuery:
+    """Return the store's query for what was asked."""
+    filters: dict[str, list[Any]] = {
+        name: list(dict.fromkeys(values)) for name in _FILTERS if (values := getattr(asked, name))
+    }
+    if NO_BATCH in asked.batch:
+        filters["batch"] = [None if name == NO_BATCH else name for name in filters["batch"]]
+    if asked.upstream:
+        filters["upstream"] = list(map(normalised, asked.upstream))
+    return RolloutQuery(
+        filters=filters,
+        text=asked.text,
+        since=asked.since,
+        until=asked.until,
+        sort=asked.sort,
+        descending=asked.order == "desc",
+    )
+
+
+def cursor_of(query: RolloutQuery, row: Facts) -> str:
+    """Return the cursor with which a list goes on after a rollout.
+
+    In order of time it is as in the first release; in another order it names that order.
+    """
+    place = listing.position(query, row)
+    parts: list[Any] = [place.created_at, place.id]
+    if query.sort != "created_at":
+        parts += [query.sort, place.value]
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
+def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
+    """Return the place that a cursor names; None without one.
+
+    Raises:
+        Refusal: 422 if it is not the cursor of a list in this order.
+    """
+    if cursor is None:
+        return None
+    try:
+        created_at, name, *order = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        sort, value = order or ("created_at", None)
+        known = value if value is None or isinstance(value, str) else float(value)
+        place = Position(float(created_at), _text(name), known)
+    except (ValueError, TypeError, OverflowError):
+        raise Refusal(422, "invalid", "after: not a valid page cursor") from None
+    expected = str if sort == "task" else float
+    if sort != query.sort or not (known is None or isinstance(known, expected)):
+        raise Refusal(422, "invalid", f"after: not a cursor of a list by {query.sort}")
+    return place
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str) or "\x00" in name:
+        raise ValueError("not the id of a rollout")
+    return name

@@ -1,0 +1,295 @@
+"""Lists of rollouts: one query, answered in the order of an index, page by page.
+
+Two steps: the keys of a page from the one table whose index has them in order, then its rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    exists,
+    not_,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
+
+from proxy.store.tables import JOINED, exchanges, rollouts, verdicts
+
+Value = str | int | None  # None: rollouts without one
+Facts = dict[str, Any]
+
+_OF_ROLLOUTS = ("batch", "task", "repeat", "attempt")
+_OF_VERDICTS = ("health", "subcategory", "fingerprint", "cause", "scoreable")
+_OF_CALLS = ("model", "upstream", "role")
+# A verdict's index has these in order, rarest first; `reward` where it is one number.
+_WALKED = ("fingerprint", "subcategory", "health")
+_SORTED = ("reward", "total_tokens", "cost_usd")
+_SEARCHED = (
+    (rollouts.c.id, rollouts.c.batch, rollouts.c.task, rollouts.c.model),
+    (verdicts.c.fingerprint, verdicts.c.subcategory, verdicts.c.cause),
+)
+_WALKS = 64  # at once; for more values than that, their union is sorted
+
+JUDGED = frozenset((*_OF_VERDICTS, *_SORTED, "validity", "text"))
+ITEM = (
+    *(rollouts.c[name] for name in (
+        "id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at", "registered",
+    )),
+    *(verdicts.c[name] for name in (
+        "health", "subcategory", "fingerprint", "cause", "provisional", "scoreable", "reward",
+        "total_tokens", "cost_usd",
+    )),
+    verdicts.c.validity.label("found"),
+    rollouts.c.outcome_at.label("reported_at"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutQuery:
+    """What a list of rollouts is to hold, and in which order.
+
+    ``filters`` are values by name, of which one must apply: ``batch task repeat attempt model
+    upstream role health subcategory fingerprint cause validity reward scoreable``. ``since`` and
+    ``until`` are of ``created_at``, in epoch seconds. ``sort`` is ``created_at``, ``task``,
+    ``reward``, ``total_tokens`` or ``cost_usd``; where that is unknown, rollouts come last.
+    """
+
+    filters: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    text: str | None = None
+    since: float | None = None
+    until: float | None = None
+    sort: str = "created_at"
+    descending: bool = False
+
+    @property
+    def by_verdict(self) -> bool:
+        """Whether what it holds, or its order, depends on verdicts."""
+        asked = {*self.filters, self.sort, *(["text"] if self.text else [])}
+        return not asked.isdisjoint(JUDGED)
+
+
+class Position(NamedTuple):
+    """A rollout's place in a list; ``value`` is of a column other than ``created_at``."""
+
+    created_at: float
+    id: str
+    value: str | float | None = None
+
+
+def page(
+    connection: Connection,
+    query: RolloutQuery,
+    *,
+    after: Position | None = None,
+    limit: int,
+    columns: Sequence[ColumnElement[Any]] = ITEM,
+) -> list[Facts]:
+    """List rollouts with the verdict they have.
+
+    Arguments:
+        after: the place of the rollout before the page.
+        columns: of ``JOINED``; with the ``id``, ``created_at`` and what is sorted by.
+    """
+    ids = [row.id for row in _keys(connection, query, after, limit)]
+    wanted = select(*columns).select_from(JOINED).where(rollouts.c.id.in_(ids))
+    found = {row["id"]: dict(row) for row in connection.execute(wanted).mappings()} if ids else {}
+    return [found[name] for name in ids if name in found]
+
+
+def position(query: RolloutQuery, row: Mapping[str, Any]) -> Position:
+    """Return the place of a listed rollout."""
+    value = None if query.sort == "created_at" else row[query.sort]
+    return Position(row["created_at"], row["id"], value)
+
+
+# --- keys ------------------------------------------------------------------------------------
+
+
+class _Walk(NamedTuple):
+    """A table whose index is followed: ``lead`` are its first columns, then comes the order."""
+
+    id: Column[Any]
+    at: Column[Any]
+    lead: Mapping[Column[Any], Sequence[Value]]
+    known: Column[Any] | None = None  # which orders before `at`, and is not null
+
+    @property
+    def judged(self) -> bool:
+        return self.id.table is verdicts
+
+
+def _keys(
+    connection: Connection, query: RolloutQuery, after: Position | None, limit: int
+) -> list[Any]:
+    """Return the ids of a page; those for which `sort` is unknown follow by their time."""
+    if query.sort == "created_at":
+        return _read(connection, query, _by_time(query), after, limit)
+    found: list[Any] = []
+    if after is None or after.value is not None:
+        found = _read(connection, query, _by_value(query), after, limit)
+        after = None
+    if len(found) < limit:
+        found += _read(connection, query, _by_time(query), after, limit - len(found))
+    return found
+
+
+def _by_value(query: RolloutQuery) -> _Walk:
+    column = rollouts.c.task if query.sort == "task" else verdicts.c[query.sort]
+    return _walk(query, column.table, known=column)
+
+
+def _by_time(query: RolloutQuery) -> _Walk:
+    if "task" in query.filters:
+        return _walk(query, rollouts, "task")
+    if [*query.filters.get("reward", ())] == ["zero"]:
+        zero = _walk(query, verdicts)
+        return zero._replace(lead={**zero.lead, verdicts.c.reward: [0]})
+    leading = next((name for name in _WALKED if name in query.filters), None)
+    return _walk(query, verdicts, leading) if leading else _walk(query, rollouts)
+
+
+def _walk(
+    query: RolloutQuery, table: Any, *leading: str, known: Column[Any] | None = None
+) -> _Walk:
+    named = [name for name in ("batch", *leading) if name in query.filters]
+    lead = {table.c[name]: query.filters[name] for name in named}
+    if table is verdicts:
+        return _Walk(verdicts.c.rollout_id, verdicts.c.began_at, lead, known)
+    return _Walk(rollouts.c.id, rollouts.c.created_at, lead, known)
+
+
+def _read(
+    connection: Connection, query: RolloutQuery, walk: _Walk, after: Position | None, limit: int
+) -> list[Any]:
+    """Follow an index once for each of the values that it begins with, and join what they give."""
+    wanted = _wanted(query, walk, after)
+    begun = list(itertools.product(*walk.lead.values()))
+    if len(begun) > _WALKS:
+        begun, wanted = [()], [*itertools.starmap(_any_of, walk.lead.items()), *wanted]
+    walks = [
+        _in_order(walk, query, [*map(_is, walk.lead, values), *wanted]).limit(limit)
+        for values in begun
+    ]
+    if len(walks) == 1:
+        return list(connection.execute(walks[0]))
+    parts = union_all(*(select(each.subquery()) for each in walks)).subquery()
+    order = [parts.c[name] for name in ("value", "at", "id") if name in parts.c]
+    return list(connection.execute(_ordered(select(parts), query, order).limit(limit)))
+
+
+def _in_order(
+    walk: _Walk, query: RolloutQuery, conditions: Sequence[ColumnElement[bool]]
+) -> Select[Any]:
+    named = [walk.id.label("id"), walk.at.label("at")]
+    order = [walk.at, walk.id]
+    if walk.known is not None:
+        named, order = [*named, walk.known.label("value")], [walk.known, *order]
+    return _ordered(select(*named).where(*conditions), query, order)
+
+
+def _ordered(
+    select_: Select[Any], query: RolloutQuery, order: Sequence[ColumnElement[Any]]
+) -> Select[Any]:
+    return select_.order_by(*(each.desc() if query.descending else each for each in order))
+
+
+# --- conditions ------------------------------------------------------------------------------
+
+
+def _wanted(query: RolloutQuery, walk: _Walk, after: Position | None) -> list[ColumnElement[bool]]:
+    """Return what the rows of a walk must be, apart from what its index begins with."""
+    begun = {column.name for column in walk.lead}
+    conditions = [
+        _filtered(walk, name, values) for name, values in query.filters.items() if name not in begun
+    ]
+    if query.text:
+        conditions.append(_mentions(walk, query.text))
+    if query.since is not None:
+        conditions.append(walk.at >= query.since)
+    if query.until is not None:
+        conditions.append(walk.at < query.until)
+    if walk.known is not None:
+        conditions.append(walk.known.is_not(None))
+    elif query.sort != "created_at":
+        conditions.append(_unknown(walk, query.sort))
+    if after is not None:
+        conditions.append(_beyond(walk, query, after))
+    return conditions
+
+
+def _filtered(walk: _Walk, name: str, values: Sequence[Value]) -> ColumnElement[bool]:
+    if name in _OF_ROLLOUTS:
+        return _rollout(walk, _any_of(rollouts.c[name], values))
+    if name in _OF_VERDICTS:
+        return _verdict(walk, _any_of(verdicts.c[name], values))
+    if name in _OF_CALLS:
+        return _called(walk, name, values)
+    if name == "validity":
+        found = (verdicts.c.validity.contains(f" {value} ", autoescape=True) for value in values)
+        return _verdict(walk, or_(*found))
+    return or_(*(_rewarded(walk, str(value)) for value in values))
+
+
+def _rollout(walk: _Walk, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return a condition on the walk's rollouts."""
+    return exists().where(rollouts.c.id == walk.id, condition) if walk.judged else condition
+
+
+def _verdict(walk: _Walk, condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Return a condition on their verdicts; false where there is none."""
+    return condition if walk.judged else exists().where(verdicts.c.rollout_id == walk.id, condition)
+
+
+def _called(walk: _Walk, name: str, values: Sequence[Value]) -> ColumnElement[bool]:
+    made = exists().where(exchanges.c.rollout_id == walk.id, exchanges.c[name].in_(values))
+    return made if name == "role" else or_(_rollout(walk, rollouts.c[name].in_(values)), made)
+
+
+def _rewarded(walk: _Walk, kind: str) -> ColumnElement[bool]:
+    if kind == "missing":
+        return _rollout(walk, rollouts.c.outcome_at.is_(None))
+    if kind == "null":
+        reported = _rollout(walk, rollouts.c.outcome_at.is_not(None))
+        return and_(reported, _unknown(walk, "reward"))
+    return _verdict(walk, verdicts.c.reward == 0 if kind == "zero" else verdicts.c.reward != 0)
+
+
+def _unknown(walk: _Walk, name: str) -> ColumnElement[bool]:
+    if name == "task":
+        return _rollout(walk, rollouts.c.task.is_(None))
+    return not_(_verdict(walk, verdicts.c[name].is_not(None)))
+
+
+def _mentions(walk: _Walk, text: str) -> ColumnElement[bool]:
+    named, judged = (
+        or_(*(column.icontains(text, autoescape=True) for column in columns))
+        for columns in _SEARCHED
+    )
+    return or_(_rollout(walk, named), _verdict(walk, judged))
+
+
+def _beyond(walk: _Walk, query: RolloutQuery, after: Position) -> ColumnElement[bool]:
+    mine, place = [walk.at, walk.id], [after.created_at, after.id]
+    if walk.known is not None:
+        mine, place = [walk.known, *mine], [after.value, *place]
+    return tuple_(*mine) < tuple_(*place) if query.descending else tuple_(*mine) > tuple_(*place)
+
+
+def _any_of(column: Column[Any], values: Sequence[Value]) -> ColumnElement[bool]:
+    among = column.in_([value for value in values if value is not None])
+    return or_(among, column.is_(None)) if None in values else among
+
+
+def _is(column: Column[Any], value: Value) -> ColumnElement[bool]:
+    return column.is_(None) if value is None else column == value

@@ -1,0 +1,168 @@
+"""Lists over REST: several values, what is not a parameter, and files of exactly their rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from proxy.api import list_formats
+from proxy.control import listing
+from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.control.test_batches import DEAD, play
+
+CSV, LINES, PARQUET = list_formats.CSV, list_formats.LINES, list_formats.PARQUET
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def page(service: Service, query: str) -> dict[str, Any]:
+    answer = service.http.get(f"/rollouts?{query}")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def ids(service: Service, query: str) -> list[str]:
+    return [item["id"] for item in page(service, query)["items"]]
+
+
+def test_a_filter_takes_several_values(service: Service) -> None:
+    for name, batch, repeat in (("a", "x", 0), ("b", "y", 1), ("c,d", "x,y", 2), ("e", None, 3)):
+        service.http.post("/rollouts", json={"id": name, "batch": batch, "repeat": repeat})
+    assert ids(service, "batch=x&batch=y") == ["a", "b"]
+    assert ids(service, "batch=x,y") == ["c,d"], "a name may have a comma"
+    assert ids(service, "batch=-&batch=x&order=desc") == ["e", "a"]
+    assert ids(service, "repeat=0,2&repeat=3") == ["a", "c,d", "e"]
+    assert ids(service, "health=healthy,undecided&limit=2") == ["a", "b"]
+    assert ids(service, "since=1970-01-02&until=2999-01-01T00:00:00Z&reward=missing&limit=1") == [
+        "a"
+    ]
+    assert ids(service, "until=5") == []
+
+
+def test_quota_finds_what_failed_for_quota(service: Service) -> None:
+    play(service, "fine")
+    play(service, "dead", DEAD)
+    assert ids(service, "text=AUTH") == ["dead"]
+    assert ids(service, "text=fine") == ["fine"]
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "said"),
+    [
+        ("colour=red", "colour", "unknown parameter; a list takes batch, task, repeat, attempt"),
+        ("page=2", "page", "sort, order, after, limit"),
+        ("health=fine", "health", "'healthy', 'api_error'"),
+        ("health=healthy&health=x", "health", "'undecided'"),
+        ("subcategory=x", "subcategory", "'quota'"),
+        ("validity=x", "validity", "'suspect'"),
+        ("reward=1", "reward", "'zero', 'nonzero', 'null' or 'missing'"),
+        ("scoreable=1", "scoreable", "'yes', 'no' or 'unknown'"),
+        ("repeat=-1", "repeat", "greater than or equal to 0"),
+        ("attempt=x", "attempt", "valid integer"),
+        ("since=yesterday", "since", "takes seconds since the epoch or a time in ISO 8601"),
+        ("until=inf", "until", "finite number"),
+        ("sort=id", "sort", "'created_at', 'task'"),
+        ("order=up", "order", "'asc' or 'desc'"),
+        ("limit=0", "limit", "greater than or equal to 1"),
+        ("limit=1001", "limit", "less than or equal to 1000"),
+        ("after=junk", "after", "not a valid page cursor"),
+        ("batch=%00", "batch", "control characters"),
+        (f"text={'x' * 201}", "text", "at most 200 characters"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_what_it_takes(
+    service: Service, query: str, field: str, said: str
+) -> None:
+    for path in ("/rollouts", "/rollouts/export"):
+        refused = problem(service.http.get(f"{path}?{query}"), 422, "invalid")
+        assert refused["detail"].startswith(f"{field}: ")
+        assert said in refused["detail"]
+
+
+# --- files ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
+    """More rollouts than are read at once, in batches of which one is asked for."""
+    monkeypatch.setattr(listing, "PAGE", 2)
+    for number in range(5):
+        play(service, f"r{number}", batch="b", task="=1+1" if number else None, repeat=number)
+    play(service, "dead", DEAD, batch="b", task="x, y")
+    play(service, "other", batch="c")
+    return service
+
+
+def file(service: Service, accept: str, query: str = "batch=b&sort=reward&order=desc") -> bytes:
+    answer = service.http.get(f"/rollouts?{query}", headers={"accept": accept})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].partition(";")[0] == accept.partition(";")[0]
+    assert answer.headers["content-disposition"].startswith('attachment; filename="rollouts.')
+    return answer.content
+
+
+def test_a_file_has_exactly_the_rows_of_the_list(filled: Service) -> None:
+    rows = page(filled, "batch=b&sort=reward&order=desc")["items"]
+    assert len(rows) == 6
+    assert [json.loads(line) for line in file(filled, LINES).splitlines()] == rows
+    assert parquet.read_table(io.BytesIO(file(filled, PARQUET))).to_pylist() == rows
+    for row, told in zip(
+        rows, csv.DictReader(io.StringIO(file(filled, CSV).decode())), strict=True
+    ):
+        assert told == {name: cell(value) for name, value in row.items()}
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return " ".join(value) if isinstance(value, list) else str(value).replace("=1+1", "'=1+1")
+
+
+def test_a_file_of_nothing_still_names_its_columns(filled: Service) -> None:
+    nothing = "batch=nobody"
+    assert file(filled, LINES, nothing) == b""
+    assert file(filled, CSV, nothing).startswith(b"id,batch,task,")
+    assert parquet.read_table(io.BytesIO(file(filled, PARQUET, nothing))).num_rows == 0
+
+
+def test_a_file_is_limited_as_a_page_is_and_goes_on_after_one(filled: Service) -> None:
+    following = page(filled, "batch=b&limit=3")["next"]
+    first = file(filled, LINES, "batch=b&limit=3").splitlines()
+    rest = file(filled, LINES, f"batch=b&after={following}").splitlines()
+    assert [json.loads(line)["id"] for line in (*first, *rest)] == [
+        "r0", "r1", "r2", "r3", "r4", "dead",
+    ]  # fmt: skip
+
+
+def test_parquet_without_its_extra_names_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    answer = service.http.get("/rollouts", headers={"accept": PARQUET})
+    assert "truezero[parquet]" in problem(answer, 406, "not_acceptable")["detail"]
+
+
+def test_a_file_that_cannot_be_begun_is_a_problem(service: Service) -> None:
+    answer = service.http.get("/rollouts?after=junk", headers={"accept": CSV})
+    problem(answer, 422, "invalid")
+
+
+def test_an_export_takes_the_same_query(service: Service) -> None:
+    play(service, "fine", batch="b")
+    play(service, "dead", DEAD, batch="b")
+    told = service.http.get("/rollouts/export?batch=b&health=api_error").text.splitlines()
+    assert json.loads(told[0])["id"] == "dead"
+    assert not any('"fine"' in line for line in told)
+    assert service.http.get("/rollouts/export?batch=b&health=undecided").text == ""

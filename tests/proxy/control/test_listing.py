@@ -1,0 +1,108 @@
+"""Lists over several pages: cursors of any order and of the first release, fresh verdicts."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from proxy.control import listing
+from proxy.control.listing import Listing, cursor_of, position_of, query_of
+from proxy.routing.errors import Refusal
+from proxy.store.listing import Position, RolloutQuery
+from tests.fakes import answers
+from tests.proxy.api.test_routes import Service
+from tests.proxy.control.test_batches import DEAD, play
+from truezero.models import ListParameters
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def of(service: Service) -> Listing:
+    assert service.app is not None
+    return service.app.control_plane().services.listing
+
+
+def asked(**parameters: Any) -> ListParameters:
+    return ListParameters.model_validate(parameters)
+
+
+def cursor(*parts: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+
+
+def test_a_cursor_leads_back_to_the_rollout_it_was_made_of() -> None:
+    row: dict[str, Any] = {"created_at": 5.25, "id": "é/1", "task": "t", "reward": 0.5}
+    row |= {"cost_usd": None, "total_tokens": 7}
+    for sort in ("created_at", "task", "reward", "cost_usd", "total_tokens"):
+        query = RolloutQuery(sort=sort)
+        expected = Position(5.25, "é/1", None if sort == "created_at" else row[sort])
+        assert position_of(cursor_of(query, row), query) == expected
+
+
+def test_a_cursor_of_the_first_release_goes_on() -> None:
+    assert position_of("WzUuMjUsICJyMSJd", RolloutQuery()) == Position(5.25, "r1")
+
+
+def test_what_is_no_cursor_of_this_list_is_refused() -> None:
+    for wrong in (
+        "junk", "", "é", cursor(), cursor(1), cursor("x", "r"), cursor(None, "r"), cursor(1, 2),
+        cursor(1, "\x00"), cursor(10**400, "r"), cursor(1, "r", "reward"),
+        cursor(1, "r", "reward", 1), cursor(1, "r", "task", 5), cursor(1, "r", "task", [1]),
+        cursor(1, "r", "task", 10**400), base64.urlsafe_b64encode(b"7").decode(),
+    ):  # fmt: skip
+        with pytest.raises(Refusal) as refused:
+            position_of(wrong, RolloutQuery(sort="task"))
+        assert (refused.value.status, refused.value.detail[:6]) == (422, "after:"), wrong
+    with pytest.raises(Refusal, match="not a cursor of a list by cost_usd"):
+        position_of(cursor(1, "r", "reward", 0.5), RolloutQuery(sort="cost_usd"))
+
+
+def test_what_is_asked_is_put_to_the_store_as_it_is_stored() -> None:
+    query = query_of(asked(batch=["-", "a", "a"], upstream=["OpenAI"], order="desc", since=3))
+    assert query == RolloutQuery(
+        filters={"batch": [None, "a"], "upstream": ["openai"]}, since=3.0, descending=True
+    )
+    others = {"text", "since", "until", "sort", "order", "after", "limit"}
+    assert ListParameters.model_fields.keys() - others == set(listing._FILTERS)
+
+
+async def test_a_list_by_verdict_judges_what_it_may_have_to_hold(service: Service) -> None:
+    for name, answer in (("ok", answers.chat()), ("dead", DEAD)):
+        service.http.post("/rollouts", json={"id": name, "batch": "b"})
+        service.provider.plays(answer)
+        service.call(name)
+    for parameters in (
+        {"health": ["api_error"]},
+        {"text": "401"},
+        {"batch": ["b"], "text": "auth"},
+    ):
+        page = await of(service).page(asked(**parameters))
+        assert [item["id"] for item in page["items"]] == ["dead"], parameters
+    page = await of(service).page(asked(sort="reward", batch=["b", "c"]))
+    assert [item["health"] for item in page["items"]] == ["healthy", "api_error"]
+
+
+async def test_all_rows_come_some_at_a_time(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 2)
+    for number in range(5):
+        play(service, f"r{number}", task=f"t{number % 2}")
+
+    async def parts(**parameters: Any) -> list[list[str]]:
+        rows = of(service).items(asked(**parameters))
+        return [[row["id"] for row in part] async for part in rows]
+
+    assert await parts() == [["r0", "r1"], ["r2", "r3"], ["r4"]]
+    assert await parts(limit=3, order="desc") == [["r4", "r3"], ["r2"]]
+    assert await parts(sort="task") == [["r0", "r2"], ["r4", "r1"], ["r3"]]
+    assert await parts(batch=["none"]) == []
+    first = await of(service).page(asked(limit=2, sort="task"))
+    assert await parts(sort="task", after=first["next"]) == [["r4", "r1"], ["r3"]]

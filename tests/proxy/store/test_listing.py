@@ -1,0 +1,339 @@
+"""Lists of rollouts: each query against a plain reading of its meaning, and by which index."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, insert, text
+
+from proxy.store import listing
+from proxy.store.database import Database
+from proxy.store.listing import Facts, Position, RolloutQuery
+from proxy.store.tables import exchanges, rollouts, verdicts
+
+SEEN: dict[str, Any] = {
+    "kind": "inference", "method": "POST", "role": "agent", "upstream": "openai", "api": "chat",
+    "usage_source": "none", "request_bytes": 1, "response_bytes": 1,
+    "attribution_source": "path", "injected": False, "ending": "complete",
+}  # fmt: skip
+CAUSES = (
+    ("auth", "auth:401", "invalid_api_key"), ("quota", "quota:429", "insufficient_quota"),
+    ("rate_limit", "rate_limit:429", "rate_limit"),
+)  # fmt: skip
+
+
+def made(number: int, chance: random.Random) -> Facts:
+    """One rollout as a list shows it, with its calls and what the list is asked by."""
+    health = chance.choice(("healthy", "healthy", "api_error", "undecided", None))
+    cause = chance.choice(CAUSES) if health == "api_error" else (None, None, None)
+    reward = chance.choice((0.0, 0.5, 1.0)) if health == "healthy" else None
+    return {
+        "id": f"r{chance.randrange(10**6):06d}-{number}",
+        "batch": chance.choice(("one", "two", "a%b", None)),
+        "task": chance.choice(("t1", "t2", "T1%", None)),
+        "repeat": chance.choice((None, 0, 1)),
+        "attempt": chance.choice((None, 0, 1, 2)),
+        "model": chance.choice(("gpt-5", "opus", None)),
+        "upstream": chance.choice(("openai", None)),
+        "created_at": 100.0 + chance.randrange(20),  # many at the same moment
+        "health": health,
+        "subcategory": cause[0], "fingerprint": cause[1], "cause": cause[2],
+        "scoreable": health and ("yes" if health == "healthy" else "no"),
+        "reward": reward,
+        "cost_usd": chance.choice((None, 0.1, 0.25)) if health else None,
+        "total_tokens": chance.choice((None, 10, 999)) if health else None,
+        "found": chance.choice((None, " suspect starved ", " info serving_changed "))
+        if health else None,
+        "reported_at": 200.0 if reward is not None or number % 3 == 0 else None,
+        "calls": [(chance.choice(("gpt-5", "mini")), chance.choice(("openai", "local")), role)
+                  for role in ("agent", "judge")[: chance.randrange(3)]],
+    }  # fmt: skip
+
+
+def fill(database: Database, listed: Sequence[Facts]) -> None:
+    """Write rows as a service leaves them."""
+    of_rollouts = ("id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at")
+    judged = ("health", "subcategory", "fingerprint", "cause", "scoreable", "reward", "cost_usd",
+              "total_tokens")  # fmt: skip
+    rows = [
+        {**{name: row[name] for name in of_rollouts}, "outcome_at": row["reported_at"]}
+        for row in listed
+    ]
+    given = [
+        {**{name: row[name] for name in judged}, "rollout_id": row["id"], "batch": row["batch"],
+         "began_at": row["created_at"], "validity": row["found"], "provisional": False,
+         "given_at": 1.0, "verdict": "{}"}
+        for row in listed if row["health"]
+    ]  # fmt: skip
+    calls = [
+        {**SEEN, "rollout_id": row["id"], "id": f"x{at}", "started_at": row["created_at"],
+         "model": model, "upstream": upstream, "role": role}
+        for row in listed for at, (model, upstream, role) in enumerate(row["calls"])
+    ]  # fmt: skip
+    for table, added in ((rollouts, rows), (verdicts, given), (exchanges, calls)):
+        if added:
+            database.change(lambda connection, t=table, a=added: connection.execute(insert(t), a))
+
+
+@pytest.fixture
+def listed(database: Database) -> list[Facts]:
+    chance = random.Random(20)
+    rows = [made(number, chance) for number in range(150)]
+    fill(database, rows)
+    return rows
+
+
+def paged(database: Database, query: RolloutQuery, limit: int) -> list[Facts]:
+    """All of a list, read page by page."""
+    found: list[Facts] = []
+    after: Position | None = None
+    while True:
+        rows = database.read(listing.page, query, after=after, limit=limit)
+        found += rows
+        if len(rows) < limit:
+            return found
+        after = listing.position(query, rows[-1])
+
+
+# --- what it holds -------------------------------------------------------------------------
+
+
+def called(at: int, name: str) -> Callable[[Facts, Any], bool]:
+    def is_so(row: Facts, value: Any) -> bool:
+        return bool(row.get(name) == value) or value in [call[at] for call in row["calls"]]
+
+    return is_so
+
+
+def rewarded(row: Facts, kind: str) -> bool:
+    reported = row["reported_at"] is not None
+    kinds: dict[str, bool] = {
+        "zero": row["reward"] == 0, "nonzero": bool(row["reward"]), "missing": not reported,
+        "null": reported and row["reward"] is None,
+    }  # fmt: skip
+    return kinds[kind]
+
+
+MEANINGS: dict[str, Callable[[Facts, Any], bool]] = {
+    "model": called(0, "model"), "upstream": called(1, "upstream"), "role": called(2, "none"),
+    "validity": lambda row, value: value in (row["found"] or "").split(), "reward": rewarded,
+}  # fmt: skip
+SEARCHED = ("id", "batch", "task", "model", "fingerprint", "subcategory", "cause")
+
+
+def expected(rows: Sequence[Facts], query: RolloutQuery) -> list[str]:
+    def wanted(row: Facts) -> bool:
+        return (
+            all(
+                any(MEANINGS.get(name, lambda r, v, n=name: r[n] == v)(row, v) for v in values)
+                for name, values in query.filters.items()
+            )
+            and (
+                not query.text
+                or any(query.text.lower() in str(row[n] or "").lower() for n in SEARCHED)
+            )
+            and (query.since is None or row["created_at"] >= query.since)
+            and (query.until is None or row["created_at"] < query.until)
+        )
+
+    by_time = sorted(filter(wanted, rows), key=lambda row: (row["created_at"], row["id"]),
+                     reverse=query.descending)  # fmt: skip
+    if query.sort == "created_at":
+        return [row["id"] for row in by_time]
+    known = [row for row in by_time if row[query.sort] is not None]
+    known.sort(key=lambda row: row[query.sort], reverse=query.descending)
+    return [row["id"] for row in (*known, *(r for r in by_time if r[query.sort] is None))]
+
+
+FILTERS: Sequence[dict[str, Any]] = (
+    {}, {"batch": ["one"]}, {"batch": ["one", "two"]}, {"batch": [None]}, {"batch": [None, "a%b"]},
+    {"batch": ["nobody"]}, {"task": ["t1"]}, {"task": ["t1", "t2"], "batch": ["one"]},
+    {"repeat": [0]}, {"repeat": [0, 1], "attempt": [2]}, {"health": ["api_error"]},
+    {"health": ["api_error", "undecided"], "batch": ["one", "two"]},
+    {"subcategory": ["quota"]}, {"subcategory": ["quota", "auth"], "batch": ["one"]},
+    {"fingerprint": ["auth:401", "quota:429"]}, {"cause": ["rate_limit"]},
+    {"health": ["healthy"], "task": ["t2"]}, {"scoreable": ["no"], "batch": ["two"]},
+    {"health": ["healthy"], "repeat": [0], "model": ["gpt-5"]},
+    {"validity": ["starved"]}, {"validity": ["suspect", "serving_changed"], "health": ["healthy"]},
+    {"model": ["gpt-5"]}, {"model": ["mini", "opus"]}, {"upstream": ["local"]},
+    {"upstream": ["openai"], "batch": ["one"]}, {"role": ["judge"]},
+    {"role": ["judge"], "health": ["healthy"]}, {"reward": ["zero"]},
+    {"reward": ["zero"], "batch": ["one"]}, {"reward": ["nonzero"]}, {"reward": ["null"]},
+    {"reward": ["null"], "health": ["undecided"]}, {"reward": ["missing"]},
+    {"reward": ["zero", "missing"], "batch": ["two"]},
+    {"batch": [f"b{n}" for n in range(70)] + ["one"]},
+)  # fmt: skip
+ORDERS = [
+    (sort, descending)
+    for sort in ("created_at", "task", "reward", "cost_usd", "total_tokens")
+    for descending in (False, True)
+]
+
+
+def test_a_list_holds_what_was_asked_for_in_its_order(
+    database: Database, listed: list[Facts]
+) -> None:
+    some = 0
+    for filters in FILTERS:
+        for sort, descending in ORDERS:
+            query = RolloutQuery(filters=filters, sort=sort, descending=descending)
+            found = [row["id"] for row in paged(database, query, 200)]
+            assert found == expected(listed, query), query
+            some += bool(found)
+    assert some == (len(FILTERS) - 1) * len(ORDERS), "nobody's batch alone is empty"
+
+
+@pytest.mark.parametrize("limit", [1, 7])
+def test_its_pages_join_without_a_gap_or_a_repetition(
+    database: Database, listed: list[Facts], limit: int
+) -> None:
+    for filters in (
+        {"batch": ["one"]},
+        {"health": ["healthy", "undecided"], "batch": ["one", "two"]},
+    ):
+        for sort, descending in ORDERS:
+            query = RolloutQuery(filters=filters, sort=sort, descending=descending)
+            found = [row["id"] for row in paged(database, query, limit)]
+            assert found == expected(listed, query), query
+
+
+def test_a_text_is_taken_literally_and_in_any_case(database: Database, listed: list[Facts]) -> None:
+    for said in ("QUOTA", "%", "t1%", "opus", "insufficient", "a%b", "r0", "_"):
+        for filters in ({}, {"health": ["api_error"]}):
+            query = RolloutQuery(filters=filters, text=said)
+            assert [r["id"] for r in paged(database, query, 50)] == expected(listed, query), said
+    failed = paged(database, RolloutQuery(text="quota"), 200)
+    assert {row["subcategory"] for row in failed} == {"quota"}
+
+
+def test_a_time_is_from_then_on_and_before(database: Database, listed: list[Facts]) -> None:
+    for filters in ({}, {"health": ["healthy"]}, {"batch": ["one"]}):
+        for sort in ("created_at", "reward"):
+            query = RolloutQuery(filters=filters, since=105.0, until=109.0, sort=sort)
+            assert [row["id"] for row in paged(database, query, 3)] == expected(listed, query)
+
+
+def test_a_row_is_the_rollout_with_its_verdict(database: Database, listed: list[Facts]) -> None:
+    for row in paged(database, RolloutQuery(), 200):
+        (made,) = (each for each in listed if each["id"] == row["id"])
+        shown = {name: value for name, value in made.items() if name != "calls"}
+        assert {name: row[name] for name in shown} == shown
+
+
+def test_only_what_depends_on_verdicts_says_so() -> None:
+    plain: tuple[dict[str, Any], ...] = ({}, {"batch": ["b"]}, {"task": ["t"]}, {"model": ["m"]})
+    assert not any(RolloutQuery(filters=filters, sort="task").by_verdict for filters in plain)
+    judged = ("health", "subcategory", "fingerprint", "cause", "validity", "scoreable", "reward")
+    assert all(RolloutQuery(filters={name: ["x"]}).by_verdict for name in judged)
+    assert RolloutQuery(text="x").by_verdict
+    assert RolloutQuery(sort="cost_usd").by_verdict
+
+
+# --- by which index ------------------------------------------------------------------------
+
+MANY = 10_000  # of which a twentieth are of one batch, and of one task
+
+
+@pytest.fixture
+def many(database: Database) -> Database:
+    """So many that a database which estimates costs follows an index where it can."""
+    chance = random.Random(7)
+    fill(database, [_spread(made(n, chance), n, chance.randrange(20)) for n in range(MANY)])
+    if not database.is_sqlite:
+        database.change(lambda connection: connection.execute(text("ANALYZE rollouts, verdicts")))
+    return database
+
+
+def _spread(row: Facts, number: int, part: int) -> Facts:
+    batch = "one" if part == 0 else f"b{number % 99}"
+    task = "t1" if number % 20 == 5 else f"x{number % 99}"
+    share = number * 7919 % 1000 / 1000
+    judged = {
+        "reward": share * (number % 8 > 0),
+        "cost_usd": share,
+        "total_tokens": int(share * 1000),
+    }
+    given = {"batch": batch, "task": task, "created_at": float(number), "calls": []}
+    return {**row, **given, **(judged if row["health"] else {})}
+
+
+@pytest.fixture
+def told() -> Iterator[list[tuple[str, Any]]]:
+    statements: list[tuple[str, Any]] = []
+
+    def hears(*heard: Any) -> None:
+        statements.append((heard[2], heard[3]))
+
+    event.listen(Engine, "before_cursor_execute", hears)
+    yield statements
+    event.remove(Engine, "before_cursor_execute", hears)
+
+
+def plans(
+    database: Database, query: RolloutQuery, told: list[tuple[str, Any]], place: Position | None
+) -> list[str]:
+    """The plan of each statement of a page, as text."""
+    del told[:]
+    database.read(listing.page, query, after=place, limit=20)
+    explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
+    asked = [each for each in told if each[0].startswith("SELECT")]
+    read = []
+    with database._connections.reading() as connection:
+        if not database.is_sqlite:  # as on a disk that does not turn
+            connection.exec_driver_sql("SET LOCAL random_page_cost = 1.1")
+        for said, given in asked:
+            read.append(connection.exec_driver_sql(f"{explain} {said}", given).all())
+    return ["\n".join(str(row[-1]) for row in plan) for plan in read]
+
+
+PLANS: Sequence[tuple[dict[str, Any], str, str]] = (
+    ({}, "created_at", "rollouts_created"),
+    ({"batch": ["one"]}, "created_at", "rollouts_batch"),
+    ({"task": ["t1"]}, "created_at", "rollouts_task"),
+    ({"batch": ["one"], "task": ["t1"]}, "created_at", "rollouts_group"),
+    ({"health": ["undecided"]}, "created_at", "verdicts_health"),
+    ({"batch": ["one"], "health": ["undecided"]}, "created_at", "verdicts_batch_health"),
+    ({"subcategory": ["quota"]}, "created_at", "verdicts_subcategory"),
+    ({"batch": ["one"], "subcategory": ["quota"]}, "created_at", "verdicts_batch_subcategory"),
+    ({"fingerprint": ["auth:401"]}, "created_at", "verdicts_fingerprint"),
+    ({"batch": ["one"], "fingerprint": ["auth:401"]}, "created_at", "verdicts_batch_fingerprint"),
+    ({"reward": ["zero"]}, "created_at", "verdicts_reward"),
+    ({"batch": ["one"], "reward": ["zero"]}, "created_at", "verdicts_batch_reward"),
+    ({"batch": ["one"]}, "task", "rollouts_group"),
+    ({}, "task", "rollouts_task"),
+    *(
+        (filters, sort, f"verdicts_{within}{sort}")
+        for sort in ("reward", "cost_usd", "total_tokens")
+        for within, filters in (("", {}), ("batch_", {"batch": ["one"]}))
+    ),
+)  # fmt: skip
+VALUES: dict[str, Any] = {"task": "x50", "reward": 0.5, "cost_usd": 0.5, "total_tokens": 500}
+
+
+def test_a_page_is_read_in_the_order_of_an_index(
+    many: Database, told: list[tuple[str, Any]]
+) -> None:
+    """Neither its first page nor a later one walks through all rows, or sorts them."""
+    for filters, sort, index in PLANS:
+        for descending in (False, True):
+            for place in (None, Position(MANY / 2, "r", VALUES.get(sort))):
+                query = RolloutQuery(filters=filters, sort=sort, descending=descending)
+                keys, *_, rows = plans(many, query, told, place)
+                assert f" {index} " in f"{keys} ", (query, keys)
+                for plan in (keys, rows):
+                    assert not walked(plan, ordered=not filters and place is None), (query, plan)
+    filters = {"batch": ["one", "b1"], "health": ["undecided", "api_error"]}
+    keys, _ = plans(many, RolloutQuery(filters=filters), told, None)
+    assert keys.count("verdicts_batch_health") == 4, "one walk for each, joined"
+    assert many.is_sqlite or keys.count("Limit") == 5, "and a page of each, not all that match"
+
+
+def walked(plan: str, *, ordered: bool) -> bool:
+    """Whether a plan reads a whole table, or sorts; in order of an index a page ends early."""
+    whole = "SCAN rollouts\n", "SCAN verdicts\n", "Seq Scan on rollouts", "Seq Scan on verdicts"
+    sorts = "TEMP B-TREE", "Sort "
+    begins = ("SCAN ",) if not ordered else ()
+    return any(each in f"{plan}\n" for each in (*whole, *sorts, *begins))

@@ -1,0 +1,111 @@
+"""Lists of rollouts: what can be asked of them, in REST, pages, CSV and the command line alike."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from truezero.models.base import Health, PrintableText, Subcategory
+from truezero.models.validity import Validity
+
+RewardKind = Literal["zero", "nonzero", "null", "missing"]
+Scoreable = Literal["yes", "no", "unknown"]
+Sort = Literal["created_at", "task", "reward", "cost_usd", "total_tokens"]
+Order = Literal["asc", "desc"]
+
+NO_BATCH = "-"  # as a `batch`: rollouts without one
+LONGEST_PAGE = 1000
+
+T = TypeVar("T")
+
+
+def _each(given: Any) -> Any:
+    """Split what was joined by commas, which no value of a closed choice contains."""
+    if not isinstance(given, list):
+        return given
+    return [part for one in given for part in (one.split(",") if isinstance(one, str) else [one])]
+
+
+def _moment(given: Any) -> Any:
+    """Read a time in seconds since the epoch, or as ISO 8601 (in UTC, unless it says otherwise)."""
+    with suppress(TypeError, ValueError):
+        return float(given)
+    try:
+        at = datetime.fromisoformat(given)
+    except (TypeError, ValueError):
+        raise ValueError("takes seconds since the epoch or a time in ISO 8601") from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+_Exact = Annotated[str, Field(max_length=300), PrintableText]
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Several = Annotated[list[T], BeforeValidator(_each)]
+_Moment = Annotated[
+    float,
+    Field(allow_inf_nan=False),
+    BeforeValidator(_moment),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "format": "date-time"}]}),
+]
+
+
+class ListParameters(BaseModel):
+    """What a list of rollouts is asked for.
+
+    A filter that is given several times takes any of its values; different ones must all apply.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    batch: list[_Exact] = Field(
+        default_factory=list, description=f"`{NO_BATCH}`: rollouts without one"
+    )
+    task: list[_Exact] = Field(default_factory=list, description="name of the task")
+    repeat: _Several[_Number] = Field(default_factory=list, description="which sample of the task")
+    attempt: _Several[_Number] = Field(default_factory=list, description="which try of that sample")
+    model: list[_Exact] = Field(
+        default_factory=list, description="registered for it, or a call was made to it"
+    )
+    upstream: list[_Exact] = Field(
+        default_factory=list, description="registered for it, or a call was made to it"
+    )
+    role: list[_Exact] = Field(default_factory=list, description="a call was made in it")
+    health: _Several[Health] = Field(default_factory=list, description="of the last verdict")
+    subcategory: _Several[Subcategory] = Field(
+        default_factory=list, description="why its deciding calls failed"
+    )
+    fingerprint: list[_Exact] = Field(
+        default_factory=list, description="cause and status, such as `quota:429`"
+    )
+    cause: list[_Exact] = Field(default_factory=list, description="the cause, as a verdict has it")
+    validity: _Several[Validity] = Field(
+        default_factory=list, description="the worst level found, or a check that found something"
+    )
+    reward: _Several[RewardKind] = Field(
+        default_factory=list,
+        description="`null`: reported, but none counts; `missing`: no outcome yet",
+    )
+    scoreable: _Several[Scoreable] = Field(
+        default_factory=list, description="whether its score counts"
+    )
+    text: Annotated[str, Field(max_length=200), PrintableText] | None = Field(
+        default=None,
+        description="part of the id, batch, task, model, fingerprint, subcategory or cause, in any "
+        "case",
+    )
+    since: _Moment | None = Field(
+        default=None, description="registered or first called then or later"
+    )
+    until: _Moment | None = Field(
+        default=None, description="registered or first called before then"
+    )
+    sort: Sort = Field(
+        default="created_at", description="rollouts for which it is unknown come last"
+    )
+    order: Order = Field(default="asc", description="of `sort`, then of `created_at`")
+    after: str | None = Field(default=None, description="the `next` of the page before")
+    limit: Annotated[int, Field(ge=1, le=LONGEST_PAGE)] | None = Field(
+        default=None, description="100 by default; CSV, JSON lines and Parquet hold all rows"
+    )
