@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from classifier.causes import classify
-from classifier.logical_calls import is_abort
 from classifier.records import Answer, Cause, Ending, Exchange, Flaw, Timing
 from proxy.capture.call import Call, CapturedRequest
 from proxy.capture.conversations import Conversations
@@ -189,12 +188,11 @@ class CallObserver:
             ending = Ending.COMPLETE
         success = ending is Ending.COMPLETE and status is not None and 200 <= status < 300
         if success and flaw is None and response.payloads.error is None:
-            reading = result[0]
-            if reading.content or not is_abort(reading.finish_reason):
-                return self._exchange(ending, at, result, None)
-            flaw = Flaw.ABORTED
-        counts = success and self._unreadable is None  # a flaw, where status and ending are good
-        return self._exchange(ending, at, result, self._cause(ending, at, flaw if counts else None))
+            return self._exchange(ending, at, result, None)
+        # A flaw counts only where status and ending are good.
+        if not success or self._unreadable is not None:
+            flaw = None
+        return self._exchange(ending, at, result, self._cause(ending, at, flaw))
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
         payloads, request, head = self._response.payloads, self._request, self._head

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from classifier.logical_calls import is_abort
 from classifier.records import Flaw
 from proxy.wire.dialect import Reading
 from proxy.wire.payloads import PayloadReader, parse_json
@@ -23,12 +24,12 @@ def read_body(body: bytes, payloads: PayloadReader, status: int) -> ReadResult:
     payload = parse_json(body)
     if isinstance(payload, dict):
         payloads.read(reading, payload, None)
-        return reading, True, None
+        return reading, True, _aborted(reading)
     if isinstance(payload, list):
         for item in payload:
             if isinstance(item, dict):
                 payloads.read(reading, item, None)
-        return reading, True, None
+        return reading, True, _aborted(reading)
     if payload is None:
         return _read_no_json(reading, body, payloads, status)
     if isinstance(payload, str) and status >= 400:
@@ -69,9 +70,16 @@ def _documents(body: bytes) -> list[dict[str, object]]:
 
 
 def truncation(reading: Reading, payloads: PayloadReader) -> Flaw | None:
-    """Return the flaw of events without an end; None if an end or an error came."""
-    if reading.ended or reading.finish_reason is not None or payloads.error is not None:
+    """Return the flaw of events without an end, or aborted before a word; None if an error came."""
+    if reading.finish_reason is not None:
+        return _aborted(reading)
+    if reading.ended or payloads.error is not None:
         return None
     # Payloads of a shape that the dialect does not know may well be complete.
     foreign = payloads.any_object and not reading.understood
     return None if foreign or not payloads.dialect.known else Flaw.TRUNCATED
+
+
+def _aborted(reading: Reading) -> Flaw | None:
+    """Return the flaw of an answer without a word that an engine says it ended by itself."""
+    return None if reading.content or not is_abort(reading.finish_reason) else Flaw.ABORTED
