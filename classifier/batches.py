@@ -26,6 +26,7 @@ from classifier.verdicts import Level, ValidityFinding
 # Where a runner puts the one number that counts, in order of preference.
 _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
 _UNTESTED = Exclusion()
+SHOWN = 10  # names in one line
 
 
 class Entry(NamedTuple):
@@ -133,10 +134,12 @@ class Check:
     """Whether a batch is a valid measurement, and one line for each problem.
 
     The last lines are of what is suspect and counts all the same: they make nothing invalid.
+    ``total`` lines there are, of which ``lines`` may be the first ones.
     """
 
     valid: bool
     lines: tuple[str, ...]
+    total: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,13 +235,13 @@ def _slot_of(entry: Entry, counts: dict[tuple[str, int], int]) -> tuple[Any, ...
 def _slot(attempts: list[Entry]) -> Slot:
     first = attempts[0]
     if len(attempts) == 1:
-        return Slot(_name(first), (first,), first)
+        return Slot(slot_name(first), (first,), first)
     ordered = sorted(attempts, key=lambda a: a.attempt or 0)
     scored = (a for a in ordered if a.score is not None)
-    return Slot(_name(first), tuple(ordered), next(scored, ordered[-1]))
+    return Slot(slot_name(first), tuple(ordered), next(scored, ordered[-1]))
 
 
-def _name(entry: Entry) -> str:
+def slot_name(entry: Entry) -> str:
     """Return what a slot is called: by its task, and its repeat where it has one."""
     if entry.task is None:
         return entry.rollout_id
@@ -274,7 +277,7 @@ def scores(batch: Sequence[Slot]) -> Scores:
         score_first=_mean(_known(slot.attempts[0].score for slot in batch) if retried else known),
         score_retried=_mean(_known(entry.score for entry in filled)),
         retried=len(retried),
-        retried_after_score=tuple(slot.name for slot in retried if _scored_before(slot)),
+        retried_after_score=tuple(slot.name for slot in retried if scored_before(slot)),
         score_ci=score_interval(task.rewards for task in tried),
         pass_at=pass_at(tried),
     )
@@ -290,7 +293,8 @@ def by_task(batch: Sequence[Slot]) -> list[list[Slot]]:
     return list(tasks.values())
 
 
-def _scored_before(slot: Slot) -> bool:
+def scored_before(slot: Slot) -> bool:
+    """Whether a slot was run again although it had a score."""
     return any(attempt.score is not None for attempt in slot.attempts[:-1])
 
 
@@ -299,17 +303,21 @@ def exclusions(batch: Sequence[Slot]) -> Exclusion:
 
     Each slot is a repeat of its task; what a later attempt filled is not left out.
     """
-    return exclusion(
-        Repeat(
-            task=entry.task,
-            lane=entry.lane and _route(entry.lane),
-            score=entry.score,
-            excluded=entry.scoreable != "yes" and not entry.provisional,
-            reward=entry.reward,
-        )
-        for slot in batch
-        for entry in (slot.counted,)
-        if entry.task is not None
+    repeats = (repeat_of(slot) for slot in batch)
+    return exclusion(repeat for repeat in repeats if repeat is not None)
+
+
+def repeat_of(slot: Slot) -> Repeat | None:
+    """Return a slot as a repeat of its task; None without one."""
+    entry = slot.counted
+    if entry.task is None:
+        return None
+    return Repeat(
+        task=entry.task,
+        lane=entry.lane and _route(entry.lane),
+        score=entry.score,
+        excluded=entry.scoreable != "yes" and not entry.provisional,
+        reward=entry.reward,
     )
 
 
@@ -327,19 +335,45 @@ def check(
     A failed attempt with a successful retry does not count against the batch. ``found`` are
     its `exclusions`, with a line for each lane on which they bias the mean.
     """
-    lines: list[str] = [
-        _bias(each, found.fisher_p) for each in found.comparisons if each.significant
-    ]
+    lines = list[str]()
     for slot in batch:
-        lines += _problems(slot.counted, slot.name)
-        if len(slot.attempts) > 1:
-            lines += _cherry_picked(slot)
-    differing = [
+        lines += problems(slot.counted, slot.name)
+        if scored_before(slot):
+            lines.append(picked(slot.name))
+    return check_of(lines, _counted_all_the_same(batch), found, across)
+
+
+def check_of(
+    lines: Sequence[str],
+    counted: Mapping[str, NamedSlots],
+    found: Exclusion = _UNTESTED,
+    across: Sequence[BatchFinding] = (),
+    *,
+    total: int | None = None,
+) -> Check:
+    """Return a check of the lines about slots, and what is known of the batch beside them.
+
+    Arguments:
+        counted: slots that count in spite of a finding, by its level.
+        total: how many lines there are about slots, where only the first of them are given.
+    """
+    biased = [_bias(each, found.fisher_p) for each in found.comparisons if each.significant]
+    after = [
+        f"{level}, and counted all the same: {_some(*counted[level])}"
+        for level in (Level.INVALID, Level.SUSPECT)
+        if level in counted
+    ]
+    after += [
         f"{each.level} across rollouts: {each.sentence} ({each.check})"
         for each in across
         if each.level is not Level.INFO
     ]
-    return Check(valid=not lines, lines=(*lines, *_counted_all_the_same(batch), *differing))
+    about = len(lines) if total is None else total
+    return Check(
+        valid=not (biased or about),
+        lines=(*biased, *lines, *after),
+        total=len(biased) + about + len(after),
+    )
 
 
 def _bias(lane: Comparison, fisher_p: float | None) -> str:
@@ -351,7 +385,8 @@ def _bias(lane: Comparison, fisher_p: float | None) -> str:
     )
 
 
-def _problems(entry: Entry, name: str) -> list[str]:
+def problems(entry: Entry, name: str) -> list[str]:
+    """Return a line for each thing that is wrong with what counts of a slot."""
     if entry.diagnostics:
         return [diagnostic.check_line(name) for diagnostic in entry.diagnostics]
     if entry.provisional:
@@ -359,31 +394,42 @@ def _problems(entry: Entry, name: str) -> list[str]:
     return []
 
 
-def _counted_all_the_same(batch: Sequence[Slot]) -> list[str]:
-    """Return a line for each level above info with slots that count in spite of a finding."""
+class NamedSlots(NamedTuple):
+    """Some slots: names of the first ones, each with the worst check, and how many there are."""
+
+    first: Sequence[str]
+    total: int
+
+
+def _counted_all_the_same(batch: Sequence[Slot]) -> dict[str, NamedSlots]:
+    """Return the slots that count in spite of a finding, by its level."""
     named: dict[str, list[str]] = {}
     for slot in batch:
-        found = slot.counted.validity
-        if found is not None and slot.counted.scoreable == "yes":
-            level, worst, *_ = found.split()
-            named.setdefault(level, []).append(f"{slot.name} ({worst})")
-    return [
-        f"{level}, and counted all the same: {_some(named[level])}"
-        for level in (Level.INVALID, Level.SUSPECT)
-        if level in named
-    ]
+        if (level := counted_with(slot)) is not None:
+            named.setdefault(level, []).append(counted_check(slot.counted))
+    return {level: NamedSlots(names, len(names)) for level, names in named.items()}
 
 
-def _some(names: Sequence[str], most: int = 10) -> str:
+def counted_with(slot: Slot) -> str | None:
+    """Return the level of the worst finding of a slot that counts all the same."""
+    found = slot.counted.validity
+    return None if found is None or slot.counted.scoreable != "yes" else found.split()[0]
+
+
+def counted_check(entry: Entry) -> str:
+    """Name a slot that counts in spite of a finding, and the check that found it."""
+    return f"{slot_name(entry)} ({(entry.validity or '').split()[1]})"
+
+
+def _some(names: Sequence[str], total: int, most: int = SHOWN) -> str:
     """Join names; of many the first ones, and how many there are."""
     shown = ", ".join(names[:most])
-    return f"{len(names)} rollouts: {shown}, …" if len(names) > most else shown
+    return f"{total} rollouts: {shown}, …" if total > most else shown
 
 
-def _cherry_picked(slot: Slot) -> list[str]:
-    if not _scored_before(slot):
-        return []
-    return [f"{slot.name}: run again although a score was there: only the first one counts"]
+def picked(name: str) -> str:
+    """Return the line of a slot that was run again although it had a score."""
+    return f"{name}: run again although a score was there: only the first one counts"
 
 
 def _tally(names: Iterable[str | None]) -> dict[str, int]:

@@ -36,6 +36,11 @@ class Repeat(NamedTuple):
     excluded: bool
     reward: float | None = None
 
+    @property
+    def known(self) -> float | None:
+        """The reward that is compared: of an excluded one what was reported, else its score."""
+        return self.reward if self.excluded else self.score
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -77,9 +82,20 @@ class Exclusion:
         return self.comparisons[0].significant if self.comparisons else None
 
 
-class _Task(NamedTuple):
+class TaskMean(NamedTuple):
+    """A task that was repeated: the mean of the repeats that are kept, and lanes of the others."""
+
     mean: float
-    lanes: frozenset[str | None]  # of its excluded repeats
+    lanes: frozenset[str | None]
+
+
+class Zeros(NamedTuple):
+    """Known rewards of excluded and of kept repeats: how many are 0, and how many are not."""
+
+    excluded_zero: int = 0
+    excluded_other: int = 0
+    kept_zero: int = 0
+    kept_other: int = 0
 
 
 def exclusion(repeats: Iterable[Repeat]) -> Exclusion:
@@ -88,22 +104,25 @@ def exclusion(repeats: Iterable[Repeat]) -> Exclusion:
     for repeat in repeats:
         by_task.setdefault(repeat.task, []).append(repeat)
     tasks = [task for group in by_task.values() if (task := _task(group)) is not None]
-    return Exclusion(
-        comparisons=_comparisons(tasks),
-        fisher_p=_zeros(each for group in by_task.values() for each in group),
-    )
+    return exclusion_of(tasks, _zeros(each for group in by_task.values() for each in group))
 
 
-def _task(repeats: Sequence[Repeat]) -> _Task | None:
+def exclusion_of(tasks: Sequence[TaskMean], zeros: Zeros) -> Exclusion:
+    """Test the same where tasks and zeros are summed up already."""
+    both = any(zeros[:2]) and any(zeros[2:])
+    return Exclusion(comparisons=_comparisons(tasks), fisher_p=fisher_p(*zeros) if both else None)
+
+
+def _task(repeats: Sequence[Repeat]) -> TaskMean | None:
     """Return a task that was repeated and kept some; None for any other."""
     kept = [each.score for each in repeats if each.score is not None]
     if len(repeats) < 2 or not kept:
         return None
     lanes = frozenset(each.lane for each in repeats if each.excluded)
-    return _Task(math.fsum(kept) / len(kept), lanes)
+    return TaskMean(math.fsum(kept) / len(kept), lanes)
 
 
-def _comparisons(tasks: Sequence[_Task]) -> tuple[Comparison, ...]:
+def _comparisons(tasks: Sequence[TaskMean]) -> tuple[Comparison, ...]:
     clean = [task.mean for task in tasks if not task.lanes]
     lanes = {lane: None for task in tasks for lane in sorted(task.lanes, key=str)}
     struck = {lane: [task.mean for task in tasks if lane in task.lanes] for lane in lanes}
@@ -187,16 +206,12 @@ def holm(p_values: Mapping[str | None, float]) -> dict[str | None, float]:
     return adjusted
 
 
-def _zeros(repeats: Iterable[Repeat]) -> float | None:
-    """Return Fisher's p of zeros among excluded and kept rewards; None without both."""
+def _zeros(repeats: Iterable[Repeat]) -> Zeros:
     counts = {True: [0, 0], False: [0, 0]}
     for each in repeats:
-        reward = each.reward if each.excluded else each.score
-        if reward is not None:
-            counts[each.excluded][reward != 0] += 1
-    if not (any(counts[True]) and any(counts[False])):
-        return None
-    return fisher_p(*counts[True], *counts[False])
+        if each.known is not None:
+            counts[each.excluded][each.known != 0] += 1
+    return Zeros(*counts[True], *counts[False])
 
 
 def fisher_p(a: int, b: int, c: int, d: int) -> float:

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Interval: TypeAlias = tuple[float, float]
 
 Z = 1.959963984540054  # 97.5 % of the normal distribution lies below
 _T = {1: 12.706204736432095, 2: 4.302652729911275}  # of Student's t; the expansion is off there
 _BINARY = (0.0, 1.0)
+
+
+class Cluster(NamedTuple):
+    """Tasks alike: how many of their rewards count, the sum of those, and how many such tasks."""
+
+    size: int
+    total: float
+    tasks: int = 1
 
 
 def score_interval(tasks: Iterable[Sequence[float]]) -> Interval | None:
@@ -27,14 +35,30 @@ def score_interval(tasks: Iterable[Sequence[float]]) -> Interval | None:
     Arguments:
         tasks: the rewards that count of each task's repeats.
     """
-    clusters = [list(rewards) for rewards in tasks if rewards]
-    known = [reward for rewards in clusters for reward in rewards]
-    if not known:
+    known = [list(rewards) for rewards in tasks if rewards]
+    every = [reward for rewards in known for reward in rewards]
+    return interval_of(
+        [Cluster(len(rewards), sum(rewards)) for rewards in known],
+        binary=_are_binary(every),
+        bounded=_within_0_and_1(every),
+    )
+
+
+def interval_of(clusters: Sequence[Cluster], *, binary: bool, bounded: bool) -> Interval | None:
+    """Return the same of rewards that are added up by task.
+
+    Arguments:
+        binary: every reward is 0 or 1.
+        bounded: none is less than 0 or more than 1.
+    """
+    size = sum(each.size * each.tasks for each in clusters)
+    if not size:
         return None
-    mean = sum(known) / len(known)
-    if _are_binary(known):
-        return wilson(mean, _effective(clusters, mean, len(known)))
-    return _student(mean, _variance(clusters, mean, len(known)), len(clusters), known)
+    mean = sum(each.total * each.tasks for each in clusters) / size
+    if binary:
+        return wilson(mean, _effective(clusters, mean, size))
+    count = sum(each.tasks for each in clusters)
+    return _student(mean, _variance(clusters, mean, size), count, bounded=bounded)
 
 
 def wilson(share: float, of: float) -> Interval:
@@ -66,8 +90,8 @@ def paired_interval(pairs: Sequence[tuple[float, float]]) -> Interval | None:
         return None
     if _are_binary(values):
         return _newcombe(pairs)
-    differences = [[second - first] for first, second in pairs]
-    mean = sum(each for [each] in differences) / len(differences)
+    differences = [Cluster(1, second - first) for first, second in pairs]
+    mean = sum(each.total for each in differences) / len(differences)
     variance = _variance(differences, mean, len(differences))
     found = _student(mean, variance, len(differences))
     if found is None or not _within_0_and_1(values):
@@ -100,37 +124,38 @@ def _within_0_and_1(values: Iterable[float]) -> bool:
     return all(0 <= value <= 1 for value in values)
 
 
-def _variance(clusters: Sequence[Sequence[float]], mean: float, size: int) -> float | None:
+def _variance(clusters: Sequence[Cluster], mean: float, size: int) -> float | None:
     """Return the variance of the mean between clusters; None of a single one."""
-    count = len(clusters)
+    count = sum(each.tasks for each in clusters)
     if count < 2:
         return None
-    excesses = [sum(each) - mean * len(each) for each in clusters]
-    squares = sum(excess * excess for excess in excesses)  # by ** a large one would raise
+    excesses = [(each.total - mean * each.size, each.tasks) for each in clusters]
+    squares = sum(excess * excess * tasks for excess, tasks in excesses)  # ** might raise
     return count / (count - 1) * squares / size**2
 
 
-def _effective(clusters: Sequence[Sequence[float]], mean: float, size: int) -> float:
+def _effective(clusters: Sequence[Cluster], mean: float, size: int) -> float:
     """Return how many independent rewards would tell as much, at most as many as there are.
 
     Where nothing tells how much repeats of a task depend on each other, they do entirely.
     """
-    if len(clusters) == size:
+    count = sum(each.tasks for each in clusters)
+    if count == size:
         return size
     variance = _variance(clusters, mean, size)
     if variance is None or mean in _BINARY:
-        return len(clusters)
+        return count
     alone = mean * (1 - mean)
     return alone / variance if variance > alone / size else size
 
 
 def _student(
-    mean: float, variance: float | None, count: int, bounded: Sequence[float] = ()
+    mean: float, variance: float | None, count: int, *, bounded: bool = False
 ) -> Interval | None:
     if not variance or not math.isfinite(mean + variance):
         return None
     half = student_t(count - 1) * math.sqrt(variance)
-    if bounded and _within_0_and_1(bounded):
+    if bounded:
         return max(0.0, mean - half), min(1.0, mean + half)
     return mean - half, mean + half
 

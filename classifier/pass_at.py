@@ -35,10 +35,29 @@ def pass_at(tried: Iterable[Tried]) -> tuple[PassAt, ...] | None:
     None where no task was repeated, or where rewards are not 0 or 1: then nothing passes.
     """
     tasks = list(tried)
-    most = max((task.repeats for task in tasks), default=0)
-    if most < 2 or any(reward not in (0.0, 1.0) for task in tasks for reward in task.rewards):
+    if any(reward not in (0.0, 1.0) for task in tasks for reward in task.rewards):
         return None
-    return tuple(_at(k, tasks) for k in sorted({1, *_doubling(most), most}))
+    return pass_at_of(
+        Passed(task.repeats, len(task.rewards), task.rewards.count(1.0)) for task in tasks
+    )
+
+
+class Passed(NamedTuple):
+    """Tasks alike: their repeats, how many were measured and how many passed, and how many tasks."""
+
+    repeats: int
+    measured: int
+    passed: int
+    tasks: int = 1
+
+
+def pass_at_of(tasks: Iterable[Passed]) -> tuple[PassAt, ...] | None:
+    """Estimate the same of tasks that are added up, whose rewards are all 0 or 1."""
+    alike = list(tasks)
+    most = max((each.repeats for each in alike), default=0)
+    if most < 2:
+        return None
+    return tuple(_at(k, alike) for k in sorted({1, *_doubling(most), most}))
 
 
 @lru_cache(maxsize=4096)
@@ -54,13 +73,14 @@ def _doubling(most: int) -> list[int]:
     return [1 << power for power in range(most.bit_length()) if 1 << power <= most]
 
 
-def _at(k: int, tasks: Iterable[Tried]) -> PassAt:
-    having = [task for task in tasks if task.repeats >= k]
-    measured = [task.rewards for task in having if len(task.rewards) >= k]
-    estimates = [unbiased(rewards.count(1.0), len(rewards), k) for rewards in measured]
+def _at(k: int, alike: Iterable[Passed]) -> PassAt:
+    having = [each for each in alike if each.repeats >= k]
+    measured = [each for each in having if each.measured >= k]
+    tasks = sum(each.tasks for each in measured)
+    estimates = (unbiased(each.passed, each.measured, k) * each.tasks for each in measured)
     return PassAt(
         k=k,
-        estimate=math.fsum(estimates) / len(estimates) if estimates else None,
-        tasks=len(measured),
-        of=len(having),
+        estimate=math.fsum(estimates) / tasks if tasks else None,
+        tasks=tasks,
+        of=sum(each.tasks for each in having),
     )

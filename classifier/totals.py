@@ -20,7 +20,7 @@ T = TypeVar("T", int, float)
 Counted = TypeVar("Counted")
 Span: TypeAlias = tuple[float, float]  # from when to when
 
-_EXACT = 2**53  # up to here JSON's numbers are whole ones, and either database takes them
+EXACT = 2**53  # up to here JSON's numbers are whole ones, and either database takes them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +68,9 @@ def sum_known(values: Iterable[T | None]) -> T | None:
     if not known:
         return None
     total = sum(known)
-    if isinstance(total, float) and abs(total) <= _EXACT:
+    if isinstance(total, float) and abs(total) <= EXACT:
         return type(total)(fsum(known))  # sum() rounds after each addition before Python 3.12
-    return total if total <= _EXACT else None  # NaN is not
+    return total if total <= EXACT else None  # NaN is not
 
 
 def _has_no_usage(exchange: Exchange) -> bool:

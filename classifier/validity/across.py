@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from classifier.model_names import canonical
 from classifier.records import Exchange
@@ -24,7 +24,16 @@ _LIMIT = 10
 Way: TypeAlias = tuple[str | None, ...]
 _WAY = ("upstream", "model", "answered_model", "served_by", "system_fingerprint")  # of an exchange
 _PLACES = {name: place for place, name in enumerate(_WAY)}
-_Ways: TypeAlias = list[tuple[Way, frozenset[str]]]
+
+
+class Alike(NamedTuple):
+    """Rollouts that were served alike: how many, and the ids of the first of them."""
+
+    rollouts: int
+    examples: tuple[str, ...]
+
+
+_Ways: TypeAlias = list[tuple[Way, frozenset[Alike]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,31 +99,43 @@ def compare(servings: Iterable[Serving], *, declared: Collection[str] = ()) -> l
         servings: of the main lanes of all its rollouts, in any order.
         declared: models that registrations name as fallbacks of the one under test.
     """
-    ways: dict[Way, set[str]] = {}
+    ways: dict[Way, set[Alike]] = {}
     for each in servings:
-        ways.setdefault(each.way, set()).add(each.rollout_id)
+        ways.setdefault(each.way, set()).add(Alike(1, (each.rollout_id,)))
     return compare_ways(ways, declared=declared)
 
 
 def compare_ways(
-    ways: Mapping[Way, Collection[str]], *, declared: Collection[str] = ()
+    ways: Mapping[Way, Collection[Alike]], *, declared: Collection[str] = ()
 ) -> list[BatchFinding]:
-    """Return the same of the ids of rollouts by way: a batch of thousands has few ways."""
+    """Return the same of rollouts by way: a batch of thousands has few ways.
+
+    Arguments:
+        ways: no rollout is in two of the groups of which each is served in all of these ways.
+    """
     ordered = sorted(ways.items(), key=lambda pair: [fact or "" for fact in pair[0]])
     known = [(way, frozenset(rollouts)) for way, rollouts in ordered]
     found = [*_substituted(known, {canonical(name) for name in declared}), *_changed(known)]
     return sorted(found, key=lambda finding: finding.level is not Level.SUSPECT)
 
 
-_ByName: TypeAlias = dict[str, set[str]]  # ids of rollouts
+_ByName: TypeAlias = dict[str, set[Alike]]
 
 
 def _counts(named: _ByName) -> Counter[str]:
-    return Counter({name: len(rollouts) for name, rollouts in sorted(named.items())})
+    return Counter({name: _size(rollouts) for name, rollouts in sorted(named.items())})
 
 
-def _all(named: _ByName, names: Iterable[str]) -> set[str]:
-    return {rollout for name in names for rollout in named[name]}
+def _all(named: _ByName, names: Iterable[str]) -> set[Alike]:
+    return {rollouts for name in names for rollouts in named[name]}
+
+
+def _size(groups: Iterable[Alike]) -> int:
+    return sum(group.rollouts for group in groups)
+
+
+def _examples(groups: Iterable[Alike]) -> tuple[str, ...]:
+    return tuple(nsmallest(_LIMIT, (name for group in groups for name in group.examples)))
 
 
 def _substituted(known: _Ways, declared: set[str | None]) -> Iterator[BatchFinding]:
@@ -135,7 +156,7 @@ def _substituted(known: _Ways, declared: set[str | None]) -> Iterator[BatchFindi
 def _substitution(served: Served, level: Level, named: _ByName) -> BatchFinding:
     strange = set(served.strange)
     concerned = _all(named, strange)
-    of = len(_all(named, named))
+    of = _size(_all(named, named))
     models = served.models
     who = f"{', '.join(distinct(strange))} answered"
     if len(models) > 1:
@@ -143,10 +164,10 @@ def _substitution(served: Served, level: Level, named: _ByName) -> BatchFinding:
     return BatchFinding(
         check=model_substituted.NAME,
         level=level,
-        rollouts=len(concerned),
+        rollouts=_size(concerned),
         of=of,
-        examples=tuple(nsmallest(_LIMIT, concerned)),
-        sentence=f"{served.asked} was asked for; {who} in {len(concerned):,} of "
+        examples=_examples(concerned),
+        sentence=f"{served.asked} was asked for; {who} in {_size(concerned):,} of "
         f"{plural(of, 'rollout')}",
         about={"asked": served.asked, "answered": models},
     )
@@ -169,14 +190,14 @@ def _changed(known: _Ways) -> Iterator[BatchFinding]:
 def _change(field_: str, what: str, model: str | None, named: _ByName) -> BatchFinding:
     usual = _counts(named).most_common(1)[0][0]
     others = _all(named, named.keys() - {usual})
-    of = len(_all(named, named))
+    of = _size(_all(named, named))
     return BatchFinding(
         check=serving_changed.NAME,
         level=Level.INFO,
-        rollouts=len(others),
+        rollouts=_size(others),
         of=of,
-        examples=tuple(nsmallest(_LIMIT, others)),
+        examples=_examples(others),
         sentence=f"{model or 'one model'} was served by {plural(len(named), what)} over "
-        f"{plural(of, 'rollout')}, by another than the usual in {len(others):,}",
+        f"{plural(of, 'rollout')}, by another than the usual in {_size(others):,}",
         about={"model": model, field_: sorted(named)[:_LIMIT]},
     )

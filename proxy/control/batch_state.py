@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries, unknown_batch
-from proxy.store import dashboard
-from proxy.store.dashboard import BatchVersion
+from proxy.store.batches import BatchVersion, batch_version
 
 
 async def up_to_date(queries: Queries, judge: Judge, batch: str) -> BatchVersion:
@@ -14,10 +13,10 @@ async def up_to_date(queries: Queries, judge: Judge, batch: str) -> BatchVersion
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    version = await queries.read(dashboard.batch_stamp, batch)
-    if not version.rollouts:
+    version = await queries.read(batch_version, batch)
+    if version is None:
         raise unknown_batch(batch)
     if not version.waits:
         return version
     await judge.refresh(batch)
-    return await queries.read(dashboard.batch_stamp, batch)
+    return await queries.read(batch_version, batch) or version

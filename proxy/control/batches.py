@@ -8,57 +8,62 @@ from typing import Any
 
 import orjson
 
-from classifier import breakers, verdict_codec
-from classifier.batches import Entry, ScoredBatch, reward_in, summarize
-from classifier.diagnostics import Diagnostic, diagnose
+from classifier import breakers
+from classifier.batches import ScoredBatch
+from classifier.exclusion import Exclusion
 from classifier.policy import Policy
-from classifier.validity.across import BatchFinding, Way, compare_ways
+from classifier.rollup import Counts, Shapes, declared_in, exclusion_in, summary_of
+from classifier.validity.across import Alike, BatchFinding, Way, compare_ways
+from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries, unknown_batch
 from proxy.routing.errors import Refusal
-from proxy.store import dashboard
+from proxy.store.batches import Served
 from proxy.store.database import Database
-from proxy.store.tables import ENTRY_COLUMNS
 
-_CACHED = 32  # batches whose summary is kept
+_TESTED = 32  # batches whose test of exclusions is kept
 _SUMMARY = (
     "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
     "output_tokens", "total_tokens", "cost_usd", "calls", "tokens_known_calls",
     "cost_known_calls", "diagnostics", "validity", "validity_checks",
 )  # fmt: skip
-# Places in a row of a batch.
-_SKIPPED, _VERDICT, _OUTCOME, _SERVINGS = (len(ENTRY_COLUMNS) + place for place in range(4))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CachedSummary:
-    """A batch summed up, and the stamp of the state it was in."""
+class BatchState:
+    """A batch as it stands: its counts, its summary, and the first rollouts to run again."""
 
-    stamp: tuple[Any, ...]
-    rollouts: int
-    skipped: int
+    counts: Counts
     summary: ScoredBatch
-    retry: list[dict[str, Any]]
+    retry: Sequence[dict[str, Any]]
 
     def to_dict(self, batch: str) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}`."""
-        counts = {name: getattr(self.summary, name) for name in _SUMMARY}
+        counted = {name: getattr(self.summary, name) for name in _SUMMARY}
         return {
             "batch": batch,
-            "rollouts": self.rollouts,
-            "skipped": self.skipped,
-            **counts,
+            "rollouts": self.counts["rollouts"],
+            "skipped": self.counts["skipped"],
+            **counted,
             **asdict(self.summary.scores),
+            "retried_after_score_total": self.counts["picked"],
             **self._exclusion(),
             "validity_across": [asdict(found) for found in self.summary.across],
             "valid": self.summary.check.valid,
             "retry": self.retry,
+            "retry_total": self.counts["retry"],
         }
 
     def check_to_dict(self, batch: str) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}/check`."""
         check = self.summary.check
-        return {"batch": batch, "valid": check.valid, **self._exclusion(), "lines": check.lines}
+        return {
+            "batch": batch,
+            "valid": check.valid,
+            **self._exclusion(),
+            "lines": check.lines,
+            "lines_total": check.total,
+        }
 
     def _exclusion(self) -> dict[str, Any]:
         found = self.summary.exclusion
@@ -91,7 +96,7 @@ class BatchService:
         self._judge = judge
         self._policy = policy
         self._wall = wall
-        self._summaries: dict[str, CachedSummary] = {}
+        self._exclusions: dict[str, tuple[Mapping[str, int], Shapes, Exclusion]] = {}
 
     async def summary(self, batch: str) -> dict[str, Any]:
         """Sum up a batch: counts, tokens, cost, scores, and rollouts to run again.
@@ -99,7 +104,7 @@ class BatchService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        return (await self._summary(batch)).to_dict(batch)
+        return (await self._state(batch)).to_dict(batch)
 
     async def check(self, batch: str) -> dict[str, Any]:
         """Return whether a batch is a valid measurement, with one line per problem.
@@ -107,7 +112,7 @@ class BatchService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        return (await self._summary(batch)).check_to_dict(batch)
+        return (await self._state(batch)).check_to_dict(batch)
 
     async def summary_and_check(self, batch: str) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the `summary` and the `check` of one state of a batch.
@@ -115,8 +120,8 @@ class BatchService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        summary = await self._summary(batch)
-        return summary.to_dict(batch), summary.check_to_dict(batch)
+        state = await self._state(batch)
+        return state.to_dict(batch), state.check_to_dict(batch)
 
     async def breaker(self, batch: str) -> dict[str, Any]:
         """Return a batch's breakers, one per lane."""
@@ -146,92 +151,45 @@ class BatchService:
         rows = await self._queries.run(self._database.verdicts.fingerprints)
         return {"items": [dict(row) for row in rows]}
 
-    async def _summary(self, batch: str) -> CachedSummary:
-        """Sum up a batch once for each state it is in: pages poll."""
-        stamp = await self._queries.read(dashboard.batch_stamp, batch)
-        if stamp.waits:
-            await self._judge.refresh(batch)
-            stamp = await self._queries.read(dashboard.batch_stamp, batch)
-        cached = self._summaries.get(batch)
-        if cached is not None and cached.stamp == stamp:
-            return cached
-        rows = await self._queries.run(self._database.verdicts.of_batch, batch)
-        if not rows:
+    async def _state(self, batch: str) -> BatchState:
+        """Judge what has changed in a batch, and read what it adds up to."""
+        await up_to_date(self._queries, self._judge, batch)
+        return await self._queries.run(self._read, batch)
+
+    def _read(self, batch: str) -> BatchState:
+        summed = self._database.batches.summed(batch)
+        if summed is None:
             raise unknown_batch(batch)
-        served = {row[_SERVINGS] for row in rows} - {None}
-        if len(served) > 1:  # else nothing differs between its rollouts
-            declared = await self._queries.read(dashboard.declared, batch)
-            across = await self._queries.run(_compared, rows, declared)
-        else:
-            across = []
-        fresh = await self._queries.run(_sum_up, stamp, rows, across)
-        if len(self._summaries) >= _CACHED:
-            self._summaries.pop(next(iter(self._summaries)))
-        self._summaries[batch] = fresh
-        return fresh
+        counts = summed.counts
+        found = self._tested(batch, counts, summed.shapes)
+        across = _compared(summed.served, declared_in(counts))
+        summary = summary_of(counts, summed.shapes, summed.named, found, across)
+        return BatchState(counts=counts, summary=summary, retry=summed.retry)
+
+    def _tested(self, batch: str, counts: Counts, shapes: Shapes) -> Exclusion:
+        """Test exclusions once for each state they are in: it takes up to 0.2 s."""
+        if not counts["excluded"]:
+            return exclusion_in(counts, {})
+        zeros = {name: count for name, count in counts.items() if name.startswith("zeros:")}
+        known = self._exclusions.get(batch)
+        if known is not None and known[:2] == (zeros, shapes):
+            return known[2]
+        found = exclusion_in(counts, shapes)
+        if len(self._exclusions) >= _TESTED:
+            self._exclusions.pop(next(iter(self._exclusions)), None)
+        self._exclusions[batch] = (zeros, shapes, found)
+        return found
 
 
-def _compared(rows: Sequence[Any], declared: Sequence[str]) -> list[BatchFinding]:
+def _compared(served: Sequence[Served], declared: Sequence[str]) -> list[BatchFinding]:
     """Compare how the rollouts of a batch were served."""
-    alike: dict[str, list[str]] = {}
-    for row in rows:
-        if row[_SERVINGS] is not None:
-            alike.setdefault(row[_SERVINGS], []).append(row[0])
-    ways: dict[Way, list[str]] = {}
-    for text, rollouts in alike.items():
+    if len(served) < 2:  # nothing differs between them
+        return []
+    ways: dict[Way, list[Alike]] = {}
+    for text, rollouts, examples in served:
         for way in orjson.loads(text):
-            ways.setdefault(tuple(way), []).extend(rollouts)
+            ways.setdefault(tuple(way), []).append(Alike(rollouts, tuple(examples)))
     return compare_ways(ways, declared=declared)
-
-
-def _sum_up(
-    stamp: tuple[Any, ...], rows: Sequence[Any], across: Sequence[BatchFinding] = ()
-) -> CachedSummary:
-    advice: dict[str, Any] = {}
-    entries: list[Entry] = []
-    for row in rows:
-        diagnostics: tuple[Diagnostic, ...] = ()
-        if row[_VERDICT]:
-            verdict = orjson.loads(row[_VERDICT])
-            diagnostics = diagnose(verdict_codec.decode_verdict(verdict))
-            advice[row[0]] = verdict["retry"]
-        entry = Entry._make((*row[:_SKIPPED], diagnostics))
-        entries.append(entry._replace(reward=_reported(row)) if row[_OUTCOME] else entry)
-    return CachedSummary(
-        stamp=stamp,
-        rollouts=len(rows),
-        skipped=sum(row[_SKIPPED] is not None for row in rows),
-        summary=summarize([entry for entry in entries if entry.health is not None], across),
-        retry=_to_retry(entries, advice),
-    )
-
-
-def _reported(row: Sequence[Any]) -> float | None:
-    """Return the reward that the runner reported of an excluded rollout."""
-    outcome = orjson.loads(row[_OUTCOME])
-    return reward_in(outcome.get("rewards"), outcome.get("eval"))
-
-
-def _to_retry(entries: Sequence[Entry], advice: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """List transient failures without a later attempt."""
-    eligible = {name: retry for name, retry in advice.items() if retry["eligible"]}
-    latest: dict[tuple[str, int | None], int] = {}
-    for entry in entries if eligible else ():
-        if entry.task is not None:
-            sample = (entry.task, entry.repeat)
-            latest[sample] = max(latest.get(sample, 0), entry.attempt or 0)
-    return [
-        {
-            "rollout_id": entry.rollout_id,
-            "task": entry.task,
-            "repeat": entry.repeat,
-            "attempt": entry.attempt,
-            **eligible[entry.rollout_id],
-        }
-        for entry in entries
-        if entry.rollout_id in eligible
-        and (entry.task is None or (entry.attempt or 0) == latest[entry.task, entry.repeat])
-    ]
 
 
 def _lane(state: breakers.BreakerState) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from proxy.control.judge import Judge
 from proxy.control.queries import Queries
 from proxy.routing.errors import Refusal
 from proxy.store import attempts
-from proxy.store.dashboard import BatchVersion
+from proxy.store.batches import BatchVersion
 
 _CACHED = 8  # comparisons kept until something happens in one of their batches
 _OF_BATCH = ("total", "scoreable", "scored", "coverage", "score_effective", "score_ci")

@@ -47,11 +47,15 @@ class RecorderState(Protocol):
 
 
 class LoadedRollout(NamedTuple):
-    """A rollout as it counts, whether its verdict may be stored, and how many calls came late."""
+    """A rollout as it counts, whether its verdict may be stored, and how many calls came late.
+
+    ``change`` is the last one of what is stored about it that was not judged yet.
+    """
 
     rollout: RolloutRecord
     storable: bool
     late_calls: int = 0
+    change: int | None = None
 
 
 class RolloutLoader:
@@ -113,7 +117,7 @@ class RolloutLoader:
         record = replace(rollout, gaps=gaps, outcome=outcome, exchanges=calls)
         record = with_neighbours(record, self._database, agents=self._agents)
         record = with_unattributed(record, self._database, self._recorder.missing)
-        return LoadedRollout(record, storable, late)
+        return LoadedRollout(record, storable, late, row["change"])
 
 
 def _closed_at(row: Row, now: float) -> float | None:

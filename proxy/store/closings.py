@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Integer, String, cast, delete, func, select, 
 from classifier.logical_calls import ended_at
 from classifier.records import Exchange
 from proxy.store.connections import Connections
+from proxy.store.rollup import changing
 from proxy.store.statements import insert_into
 from proxy.store.tables import closings, exchanges, rollouts, server, verdicts, workers
 from proxy.store.workers import is_dead
@@ -94,7 +95,7 @@ class Closings:
         first = (rollouts.c.id == rollout_id) & rollouts.c.closed_at.is_(None)
         calls = select(func.count()).where(exchanges.c.rollout_id == rollout_id).scalar_subquery()
         values = {"closed_at": now, "closed_calls": calls, "gaps": rollouts.c.gaps + gaps}
-        with self._connections.writing() as connection:
+        with self._connections.writing() as connection, changing(connection, [rollout_id]):
             if connection.execute(update(rollouts).where(first).values(values)).rowcount:
                 _have_judged_anew(connection, [rollout_id])
 
@@ -148,10 +149,15 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
     rows = connection.execute(final).all()
     wrong = [rollout_id for rollout_id, closed_at in rows if ended[rollout_id] <= closed_at]
     if wrong:
-        connection.execute(update(rollouts).where(rollouts.c.id.in_(wrong)).values(gaps=1))
-        _have_judged_anew(connection, wrong)
+        with changing(connection, wrong):
+            connection.execute(update(rollouts).where(rollouts.c.id.in_(wrong)).values(gaps=1))
+            _have_judged_anew(connection, wrong)
 
 
 def _have_judged_anew(connection: Connection, rollout_ids: Sequence[str]) -> None:
     outdated = update(verdicts).where(verdicts.c.rollout_id.in_(rollout_ids))
     connection.execute(outdated.values(provisional=True, calls=-1))
+    # By a trigger, since no final verdict stands any more.
+    connection.execute(
+        update(rollouts).where(rollouts.c.id.in_(rollout_ids)).values(gaps=rollouts.c.gaps)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -21,7 +21,7 @@ from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
 from classifier.records import UNATTRIBUTED
 from proxy.store.breakers import decode_state
-from proxy.store.tables import JOINED, breakers, events, exchanges, open_calls, rollouts, verdicts
+from proxy.store.tables import breakers, events, exchanges, open_calls, rollouts, verdicts
 from proxy.store.types import StoreCounts
 
 Facts = dict[str, Any]
@@ -141,47 +141,6 @@ def counts(connection: Connection, now: float) -> StoreCounts:
 
 
 # --- change detection ------------------------------------------------------------------------
-
-
-class BatchVersion(NamedTuple):
-    """A value that changes whenever a batch's verdicts or admissions do."""
-
-    rollouts: int
-    skipped: int
-    judged: int
-    newest: float | None
-    times: float | None
-    provisional: int
-
-    @property
-    def waits(self) -> bool:
-        """Whether a rollout of it may have to be judged again."""
-        return self.judged < self.rollouts or self.provisional > 0
-
-
-def declared(connection: Connection, batch: str) -> list[str]:
-    """Return the models that a batch's registrations name beside the one under test."""
-    query = select(rollouts.c.fallbacks).distinct().where(rollouts.c.batch == batch)
-    named = connection.execute(query.where(rollouts.c.fallbacks.is_not(None))).scalars()
-    return [model for fallbacks in named for model in fallbacks.splitlines()]
-
-
-def batch_stamp(connection: Connection, batch: str) -> BatchVersion:
-    """Return a batch's version, which caches of its summary compare."""
-    given = verdicts.c.given_at
-    query = (
-        select(
-            func.count(),
-            func.count(rollouts.c.skipped),
-            func.count(given),
-            func.max(given),
-            func.sum(given),
-            func.count().filter(verdicts.c.provisional.is_(True)),
-        )
-        .select_from(JOINED)
-        .where(rollouts.c.batch == batch)
-    )
-    return BatchVersion(*connection.execute(query).one())
 
 
 def pulse(

@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from proxy.store import migrations, sqlite
+from proxy.store.batches import Batches
 from proxy.store.breakers import Breakers
 from proxy.store.calls import Calls
 from proxy.store.closings import Closings
@@ -42,8 +43,8 @@ RESTART_GRACE_S = 5.0
 class Database:
     """One database, shared by every worker and replica.
 
-    Its contents are attributes: ``calls``, ``rollouts``, ``closings``, ``verdicts``, ``groups``,
-    ``breakers``, ``events``, ``workers`` and ``deployment``.
+    Its contents are attributes: ``calls``, ``rollouts``, ``closings``, ``verdicts``, ``batches``,
+    ``groups``, ``breakers``, ``events``, ``workers`` and ``deployment``.
 
     Arguments:
         url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
@@ -63,6 +64,7 @@ class Database:
         self.rollouts = Rollouts(connections)
         self.closings = Closings(connections)
         self.verdicts = Verdicts(connections)
+        self.batches = Batches(connections)
         self.groups = Groups(connections)
         self.breakers = Breakers(connections)
         self.events = EventLog(connections)
@@ -104,6 +106,8 @@ class Database:
                 migrations.refuse_unfinished(connection)
         if versions[0] is None:
             self.deployment.note_created(time.time())
+        elif versions[0] != versions[1]:
+            self.batches.count_marked()
         with contextlib.suppress(StoreError):  # a heartbeat tries again
             self._add_partitions(time.time())
         return versions

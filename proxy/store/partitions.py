@@ -116,6 +116,11 @@ def drop(connection: Connection, name: str, *, most: int) -> bool:
         return False
     connection.execute(text(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}"))
     connection.execute(text(f"ALTER TABLE exchanges DETACH PARTITION {name}"))
+    month = _named(name)
+    if month is not None:  # what is inserted again is counted again
+        within = {"start": month.start / 60, "end": month.end / 60}
+        minutes = "minute >= :start AND minute < :end"
+        connection.execute(text(f"DELETE FROM call_usage WHERE {minutes}"), within)
     connection.execute(text(f"INSERT INTO exchanges SELECT * FROM {name} {known}"))
     connection.execute(text(f"DROP TABLE {name}"))
     return True

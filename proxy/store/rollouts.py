@@ -12,8 +12,9 @@ from proxy.store.breakers import states_of, store_states
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
+from proxy.store.derived import unjudged
 from proxy.store.groups import announce
-from proxy.store.locks import Lock, hold
+from proxy.store.rollup import changing
 from proxy.store.statements import add
 from proxy.store.tables import rollouts, verdicts
 from proxy.store.types import (
@@ -51,16 +52,17 @@ class Rollouts:
                 no two processes admit the same probe.
         """
         attributes = registration.attributes
-        with self._connections.writing() as connection:
-            if registration.batch is not None:
-                hold(connection, Lock.BREAKERS, registration.batch)
+        with (
+            self._connections.writing() as connection,
+            changing(connection, [registration.id], into=attributes),
+        ):
             terms = _terms(connection, registration.id, registration.batch, policy)
             differing = {name: terms[name] for name, _ in policy.stated.items() - terms.items()}
             if differing:
                 return Registered(differing=differing)
             fresh = {"id": registration.id, "registered": True, "created_at": now, **attributes}
             added = add(connection, rollouts, fresh | terms)
-            row = _row(connection, registration.id, changing=True)
+            row = _row(connection, registration.id, locked=True)
             assert row is not None
             if row["registered"]:
                 if not added and any(row[name] != value for name, value in attributes.items()):
@@ -93,13 +95,16 @@ class Rollouts:
             policy: as in `register`.
         """
         attributes = attributes or {}
-        with self._connections.writing() as connection:
-            row = _row(connection, rollout_id, changing=True)
+        with (
+            self._connections.writing() as connection,
+            changing(connection, [rollout_id], into=attributes),
+        ):
+            row = _row(connection, rollout_id, locked=True)
             if row is None and registers:
                 fresh = {"id": rollout_id, "registered": True, "created_at": now, **attributes}
                 fresh |= _terms(connection, rollout_id, attributes.get("batch"), policy)
                 add(connection, rollouts, fresh)  # or its first call does, in another process
-                row = _row(connection, rollout_id, changing=True)
+                row = _row(connection, rollout_id, locked=True)
             if row is None:
                 return Reported()
             standing = row["outcome"]
@@ -127,9 +132,15 @@ class Rollouts:
             return _row(connection, rollout_id)
 
     def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
-        """Return one rollout's columns, and its record with exchanges, calls in flight included."""
+        """Return one rollout's columns, and its record with exchanges, calls in flight included.
+
+        Beside its columns there is ``change``, the last one that was not judged yet.
+        """
+        last = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts.c.id)
+        query = select(rollouts, last.scalar_subquery().label("change"))
         with self._connections.reading() as connection:
-            row = _row(connection, rollout_id)
+            found = connection.execute(query.where(rollouts.c.id == rollout_id)).mappings()
+            row = found.one_or_none()
             if row is None:
                 return None
             calls = calls_of(connection, rollout_id)
@@ -194,10 +205,10 @@ class Rollouts:
             return int(connection.execute(counted).scalar_one())
 
 
-def _row(connection: Connection, rollout_id: str, *, changing: bool = False) -> Row | None:
-    """Read a rollout's row; ``changing`` blocks other writers of it until the transaction ends."""
+def _row(connection: Connection, rollout_id: str, *, locked: bool = False) -> Row | None:
+    """Read a rollout's row; ``locked`` blocks other writers of it until the transaction ends."""
     query = select(rollouts).where(rollouts.c.id == rollout_id)
-    if changing:
+    if locked:
         query = query.with_for_update(key_share=True)
     return connection.execute(query).mappings().one_or_none()
 

@@ -29,6 +29,9 @@ def _text(longest: int) -> TypeEngine[str]:
     return String(longest).with_variant(Text, "postgresql")
 
 
+COUNT, text_of = _COUNT, _text  # for `derived.py`
+
+
 def _listed_by(
     column: str, *, known: str | None = None, in_batch: str | None = None
 ) -> list[Index]:
@@ -89,6 +92,7 @@ rollouts = Table(
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_group", "batch", "task", "created_at", "id"),
+    Index("rollouts_repeat", "batch", "task", "repeat"),
     Index("rollouts_created", "created_at", "id"),
     # As partial on PostgreSQL, by its migration: to say so here would load its dialect (15 ms).
     Index("rollouts_drilled", "id", sqlite_where=text("fault IS NOT NULL")),

@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    case,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    type_coerce,
-)
-from sqlalchemy.types import NULLTYPE
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
 
-from classifier.verdicts import AttributedTo
 from proxy.store.breakers import states_of, store_states
 from proxy.store.connections import Connections
+from proxy.store.derived import unjudged
 from proxy.store.events import breaker_opened, verdict_given
 from proxy.store.groups import announce
 from proxy.store.locks import Lock, hold
+from proxy.store.rollup import changing
 from proxy.store.statements import insert_into
-from proxy.store.tables import ENTRY_COLUMNS, JOINED, exchanges, open_calls, rollouts, verdicts
+from proxy.store.tables import exchanges, open_calls, rollouts, verdicts
 from proxy.store.types import Feed, Row
+
+
+class Change(NamedTuple):
+    """The last change of a rollout that was not judged yet; without a number there is none."""
+
+    number: int | None
 
 
 class Verdicts:
@@ -37,8 +32,12 @@ class Verdicts:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def store(self, row: Mapping[str, Any], feed: Feed | None = None) -> bool:
+    def store(
+        self, row: Mapping[str, Any], feed: Feed | None = None, *, known: Change | None = None
+    ) -> bool:
         """Store a verdict in place of the one before; columns as in `verdicts`.
+
+        A provisional one is not stored where the rollout has changed since it was judged.
 
         Returns:
             Whether it is the rollout's first final one, of all processes.
@@ -46,20 +45,28 @@ class Verdicts:
         Arguments:
             feed: returns the breakers of the batch as they are after a final verdict; called
                 once a rollout, in the order in which verdicts were given.
+            known: the last change of the rollout that the verdict knows; without it, it is stored
+                whatever has changed.
         """
-        with self._connections.writing() as connection:
-            if row["batch"] is not None and not row["provisional"]:
-                hold(connection, Lock.BREAKERS, row["batch"])
-            hold(connection, Lock.VERDICT, row["rollout_id"])
+        batch, rollout_id = row["batch"], row["rollout_id"]
+        with (
+            self._connections.writing() as connection,
+            changing(connection, [rollout_id], held=batch),
+        ):
+            hold(connection, Lock.VERDICT, rollout_id)
             if row["provisional"]:
-                _store_provisional(connection, row)
+                if _is_newest(connection, rollout_id, known):
+                    _store_provisional(connection, row)
+                    _note_judged(connection, rollout_id, reported=False)
                 return False
             first = _store_final(connection, row)
             if first:
                 verdict_given(connection, row)
                 announce(connection, row)
-                if feed is not None and row["batch"] is not None:
+                if feed is not None and batch is not None:
                     _feed_breakers(connection, row, feed)
+            # The last of all: calls that end now wait for it, and others for those.
+            _note_judged(connection, rollout_id)
             return first
 
     def final(self, rollout_id: str) -> Row | None:
@@ -92,47 +99,17 @@ class Verdicts:
     ) -> list[str]:
         """List rollouts whose verdict may have changed since they were judged, oldest first.
 
-        Those without a verdict, and those with a provisional one that misses calls;
-        of one batch, among these ids, or of all.
+        Those without a verdict, and those with a provisional one that have changed since; of
+        one batch, among these ids, or of all. What it costs depends on how many those are.
         """
-        outdated = and_(verdicts.c.provisional.is_(True), _misses_calls())
-        query = select(rollouts.c.id).select_from(JOINED)
-        query = query.where(verdicts.c.rollout_id.is_(None) | outdated)
+        query = select(unjudged.c.rollout_id).join_from(unjudged, rollouts, _SAME_ROLLOUT)
         if batch is not None:
-            query = query.where(rollouts.c.batch == batch)
+            query = query.where(unjudged.c.batch == batch)
         if among is not None:
-            query = query.where(rollouts.c.id.in_(among))
+            query = query.where(unjudged.c.rollout_id.in_(among))
         query = query.order_by(rollouts.c.created_at).limit(limit)
         with self._connections.reading() as connection:
             return list(connection.execute(query).scalars())
-
-    def of_batch(self, batch: str) -> Sequence[Any]:
-        """List every rollout of a batch, oldest first.
-
-        Returns:
-            Rows of ``ENTRY_COLUMNS``, None from ``health`` on where it was not judged; then
-            why it was not admitted, the verdict of one with diagnostics and the outcome of an
-            excluded one as JSON text; last how its calls were served, as JSON text.
-        """
-        told = or_(
-            verdicts.c.health != "healthy",
-            verdicts.c.scoreable != "yes",
-            verdicts.c.attributed_to == AttributedTo.AGENT.value,
-        )
-        excluded = case((verdicts.c.scoreable != "yes", rollouts.c.outcome))
-        told_verdict = case((told, verdicts.c.verdict))
-        columns = (
-            *ENTRY_COLUMNS, rollouts.c.skipped, told_verdict, excluded, verdicts.c.servings,
-        )  # fmt: skip
-        query = (
-            # As the driver gives them: a summary only asks of a flag whether it is set.
-            select(*(type_coerce(each, NULLTYPE) for each in columns))
-            .select_from(JOINED)
-            .where(rollouts.c.batch == batch)
-            .order_by(rollouts.c.created_at, rollouts.c.id)
-        )
-        with self._connections.reading() as connection:
-            return connection.execute(query).all()
 
     def earlier_causes(
         self, batch: str | None, task: str, attempt: int, *, repeat: int | None = None
@@ -222,15 +199,26 @@ def _feed_breakers(connection: Connection, row: Mapping[str, Any], feed: Feed) -
             breaker_opened(connection, state, row)
 
 
-def _misses_calls() -> ColumnElement[bool]:
-    """Whether a rollout has calls that its verdict does not know, or may know wrongly."""
-    ended = (
-        select(func.count())
-        .where(exchanges.c.rollout_id == rollouts.c.id)
-        .correlate(rollouts)
-        .scalar_subquery()
-    )
-    in_flight = select(open_calls.c.id).where(open_calls.c.rollout_id == rollouts.c.id)
-    unreported = rollouts.c.outcome_at.is_not(None)  # its final verdict was not stored
-    missing = rollouts.c.gaps > 0
-    return or_(ended != verdicts.c.calls, in_flight.exists(), unreported, missing)
+def _is_newest(connection: Connection, rollout_id: str, known: Change | None) -> bool:
+    """Whether nothing has changed since a rollout was judged, and nobody else judged it since."""
+    if known is None:
+        return True
+    query = select(unjudged.c.change).where(unjudged.c.rollout_id == rollout_id)
+    now: int | None = connection.scalar(query)
+    return now == known.number
+
+
+def _note_judged(connection: Connection, rollout_id: str, *, reported: bool = True) -> None:
+    """Note that a rollout's verdict is up to date.
+
+    Arguments:
+        reported: also of one with an outcome, whose verdict is to become final.
+    """
+    same = unjudged.c.rollout_id == rollout_id
+    if not reported:
+        running = select(rollouts.c.id).where(_SAME_ROLLOUT, rollouts.c.outcome_at.is_(None))
+        same &= running.exists()
+    connection.execute(delete(unjudged).where(same))
+
+
+_SAME_ROLLOUT = rollouts.c.id == unjudged.c.rollout_id

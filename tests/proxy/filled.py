@@ -15,6 +15,7 @@ from sqlalchemy.engine import make_url
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
 from proxy.store.database import Database
+from proxy.store.derived import DERIVED
 from proxy.store.tables import metadata
 from proxy.store.types import CommitBatch, Gap, Registration, as_json
 from tests.proxy.store.records import BARE, FULL
@@ -88,10 +89,11 @@ def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
         "rollout_id": name, "batch": f"b{number % 3}",
         "health": "api_error" if failed else "healthy",
         "subcategory": "auth" if failed else None, "fingerprint": "auth:401" if failed else None,
-        "provisional": number % 4 == 2, "scoreable": "no", "reward": -0.5, "input_tokens": 0,
+        "provisional": number in (2, 5, 6), "scoreable": "no", "reward": -0.5, "input_tokens": 0,
         "unattributed_calls": number or None,
         "cost_usd": 0.1 + 0.7, "given_at": 1.7e9 + 0.123456, "calls": calls,
         "verdict": as_json({"rollout_id": name}), "result": as_json({}) if failed else None,
+        "servings": f'[["openai","gpt-5","gpt-5-x",null,"fp_{number % 2}"]]',
     }  # fmt: skip
 
 
@@ -107,14 +109,19 @@ def _table(name: str) -> Table:
     return metadata.tables[name]
 
 
-def contents(url: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Return every row of every table, sorted."""
+def contents(url: str, *, derived: bool = False) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every row of every table, sorted.
+
+    Arguments:
+        derived: of those that follow from others; of these without.
+    """
     whole = url if "://" in url else f"sqlite:///{url}"
     engine = create_engine(make_url(whole))
     with engine.connect() as connection:
         found = {
             table.name: sorted((tuple(row) for row in connection.execute(select(table))), key=repr)
             for table in metadata.sorted_tables
+            if (table in DERIVED) is derived
         }
     engine.dispose()
     return found

@@ -109,9 +109,13 @@ class BatchSummary(Exclusions):
     score_first: float | None = Field(description="first attempts only")
     score_retried: float | None = Field(description="slots filled by a later attempt")
     retried: int = Field(description="slots with more than one attempt")
-    retried_after_score: list[str] = Field(description="run again although already scored")
+    retried_after_score: list[str] = Field(
+        description="run again although already scored: the first 100"
+    )
+    retried_after_score_total: int | None = Field(default=None, description="of them in all")
     valid: bool = Field(description="whether the batch is a valid measurement")
-    retry: list[RetryItem] = Field(description="rollouts to run again")
+    retry: list[RetryItem] = Field(description="the first 200 rollouts to run again")
+    retry_total: int | None = Field(default=None, description="of them in all")
 
 
 class Check(Exclusions):
@@ -122,7 +126,11 @@ class Check(Exclusions):
 
     batch: str = Field(description="name of the batch")
     valid: bool = Field(description="whether every slot is a measurement, and unbiased")
-    lines: list[str] = Field(description="one sentence for each objection, the worst first")
+    lines: list[str] = Field(
+        description="one sentence for each objection, the worst first; of those about rollouts "
+        "the first 100"
+    )
+    lines_total: int | None = Field(default=None, description="of them in all")
 
 
 class BreakerLane(BaseModel):

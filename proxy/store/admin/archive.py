@@ -21,7 +21,7 @@ from sqlalchemy import (
     update,
 )
 
-from proxy.store import migrations
+from proxy.store import migrations, rollup
 from proxy.store.admin import rows
 from proxy.store.admin.nouns import NOUNS, Noun, Record, RecordError
 from proxy.store.admin.rows import CHUNK, Row
@@ -202,6 +202,7 @@ def _add(connection: Connection, chunk: Sequence[Group], result: ImportResult) -
     for name, noun in NOUNS.items():
         rows.insert(connection, noun.table, [row for kind, row in new if kind == name])
     _fill_in(connection, [row[_OWNER_AT[name]] for name, row in new if name == "verdict"])
+    _sum_up_later(connection, [row for kind, row in new if kind == "rollout"])
     result.added.update(name for name, _ in new)
 
 
@@ -210,6 +211,13 @@ def _fill_in(connection: Connection, judged: Sequence[str]) -> None:
     began = select(rollouts.c.created_at).where(rollouts.c.id == verdicts.c.rollout_id)
     unsaid = verdicts.c.rollout_id.in_(judged), verdicts.c.began_at.is_(None)
     connection.execute(update(verdicts).where(*unsaid).values(began_at=began.scalar_subquery()))
+
+
+def _sum_up_later(connection: Connection, added: Sequence[Row]) -> None:
+    """Have the batches of these rollouts counted anew; the final verdicts among them stand."""
+    place = NOUNS["rollout"].columns.index("batch")
+    rollup.mark(connection, {row[place] for row in added} - {None})
+    rollup.note_final(connection, [row[_OWNER_AT["rollout"]] for row in added])
 
 
 def _new_rollouts(

@@ -12,16 +12,18 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection, Engine, Table, select
 
-from proxy.store import migrations
+from proxy.store import migrations, rollup
 from proxy.store.admin import rows
 from proxy.store.admin.rows import CHUNK, Digest, Row
+from proxy.store.derived import DERIVED
 from proxy.store.errors import UnusableDatabase
 from proxy.store.tables import metadata
 
 Progress: TypeAlias = Callable[[str, int], None]  # a table, and how many of its rows are done
 
-# A table is complete before the next one begins, so the target shows where to continue.
-TABLES: tuple[Table, ...] = tuple(metadata.sorted_tables)
+# A table is complete before the next one begins, so the target shows where to continue. What
+# follows from others is not copied: the target's own triggers add up what is written there.
+TABLES: tuple[Table, ...] = tuple(t for t in metadata.sorted_tables if t not in DERIVED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,7 @@ def copy(source: str, target: str, progress: Progress) -> list[TableComparison]:
                 comparison = _compared(here, connection, progress)
             if all(each.same for each in comparison):
                 with there.begin() as connection:
+                    rollup.derive(connection)
                     migrations.unfinished.drop(connection)
     return comparison
 

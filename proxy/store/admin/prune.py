@@ -21,8 +21,9 @@ from sqlalchemy import (
     tuple_,
 )
 
-from proxy.store import partitions
+from proxy.store import partitions, rollup
 from proxy.store.database import Database
+from proxy.store.derived import call_usage
 from proxy.store.tables import breakers, events, exchanges, open_calls, rollouts, verdicts
 
 _CHUNK = 500  # rollouts that one transaction deletes
@@ -112,6 +113,7 @@ class _Pruning:
         while deleted := self._step(_delete_events, self._before):
             self._count(events=deleted)
         self._step(_delete_breakers)
+        self._step(_delete_nothings)
 
     def _due(self, active_batches: frozenset[str]) -> Iterator[list[str]]:
         after = (0.0, "")
@@ -209,10 +211,14 @@ def _old_partitions(connection: Connection, before: float) -> list[str]:
 
 
 def _delete_rollouts(connection: Connection, ids: Sequence[str], before: float) -> None:
+    named = select(rollouts.c.batch).distinct().where(rollouts.c.id.in_(ids))
+    batches = list(connection.execute(named.where(rollouts.c.batch.is_not(None))).scalars())
+    rollup.lock(connection, batches)
     still = select(rollouts.c.id).where(rollouts.c.id.in_(ids), ~_active(before))
     gone = list(connection.execute(still.with_for_update()).scalars())
     connection.execute(delete(verdicts).where(verdicts.c.rollout_id.in_(gone)))
     connection.execute(delete(rollouts).where(rollouts.c.id.in_(gone)))
+    rollup.mark(connection, batches)
 
 
 def _drop(connection: Connection, name: str) -> bool:
@@ -227,6 +233,11 @@ def _delete_calls(connection: Connection, calls: Sequence[tuple[float, str, str]
 def _delete_events(connection: Connection, before: float) -> int:
     old = select(events.c.id).where(events.c.at < before).order_by(events.c.id).limit(_SLICE)
     return connection.execute(delete(events).where(events.c.id.in_(old))).rowcount
+
+
+def _delete_nothings(connection: Connection) -> None:
+    """Delete sums of calls that are gone."""
+    connection.execute(delete(call_usage).where(call_usage.c.calls == 0))
 
 
 def _delete_breakers(connection: Connection) -> None:

@@ -21,14 +21,15 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
-from sqlalchemy import Engine, MetaData, create_engine, inspect, text
+from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
 
 from proxy.store import migrations
 from proxy.store.admin import archive, jsonl
 from proxy.store.database import Database
+from proxy.store.derived import DERIVED
 from proxy.store.errors import UnusableDatabase
 from proxy.store.migrations import HEAD
-from proxy.store.tables import ENTRY_COLUMNS, metadata
+from proxy.store.tables import metadata, verdicts
 from proxy.store.types import CommitBatch, Registration
 from tests.proxy.filled import NAMES, contents, fill, run
 from tests.proxy.store.records import FULL
@@ -172,6 +173,8 @@ def test_postgresql_of_an_earlier_schema_keeps_every_row_it_held(
     empty_postgres_url: str, tmp_path: Path, schema: str
 ) -> None:
     rows = typed(made(tmp_path / "old.db", schema))
+    for table in DERIVED:  # by the triggers of a schema that has them
+        rows.pop(table.name, None)
     engine = create_engine(empty_postgres_url)
     build(engine, schema)
     tables = MetaData()
@@ -238,8 +241,7 @@ def test_what_no_call_can_have_is_unknown_after_an_upgrade(database_url: str) ->
         assert kept[name].deaf == "a count or a cost that no call can have", name
     cause = kept["x2"].cause
     assert cause is not None and cause.retry_after_s == 366 * 86_400
-    (row,) = database.verdicts.of_batch("b")
-    sums = dict(zip((column.name for column in ENTRY_COLUMNS), row, strict=False))
+    sums = database.read(lambda c: c.execute(select(verdicts)).mappings().one())
     assert [sums[f"{name}_tokens"] for name in ("input", "output", "total")] == [None, 60_000, None]
     assert sums["cost_usd"] is None
     database.close()

@@ -1,0 +1,400 @@
+"""What the rollouts of a batch add up to, in numbers that can be added and subtracted.
+
+A unit is the smallest set of rollouts that decide together what counts: the attempts at one
+repeat of a task. When one of them changes, only its unit is summed again, and the difference is
+added to the batch. All sums are whole numbers, so that no order of changes leaves a remainder.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from classifier.batches import (
+    Check,
+    Entry,
+    NamedSlots,
+    ScoredBatch,
+    Scores,
+    Slot,
+    check_of,
+    counted_with,
+    problems,
+    repeat_of,
+    scored_before,
+    slots,
+)
+from classifier.diagnostics import kinds
+from classifier.exclusion import Exclusion, TaskMean, Zeros, exclusion_of
+from classifier.intervals import Cluster, interval_of
+from classifier.pass_at import PassAt, Passed, pass_at_of
+from classifier.totals import EXACT
+from classifier.validity.across import BatchFinding
+
+UNIT = 2**60  # the whole number that stands for 1 in sums of scores and US dollars
+
+Key = TypeVar("Key")
+Counts: TypeAlias = Counter[str]  # by kind and name, `health:healthy`
+_TALLIES = ("health", "subcategory", "fingerprint")
+_SUMS = ("input_tokens", "output_tokens", "total_tokens", "summed_calls", "tokens_known_calls",
+         "cost_known_calls")  # fmt: skip
+_ZEROS = {(True, True): "excluded_zero", (True, False): "excluded_other",
+          (False, True): "kept_zero", (False, False): "kept_other"}  # fmt: skip
+
+
+class NoteKind(StrEnum):
+    """Why a batch's summary names a rollout."""
+
+    PROBLEM = "problem"  # what counts of its slot is no measurement, or not finished
+    PICKED = "picked"  # its slot was run again although it had a score
+    INVALID = "invalid"  # it counts in spite of such a finding
+    SUSPECT = "suspect"
+    RETRY = "retry"  # it is to be run again, and was not yet
+
+
+_COUNTED = (NoteKind.INVALID.value, NoteKind.SUSPECT.value)
+
+
+class Note(NamedTuple):
+    """A rollout that is named; ``at`` is when the first attempt of its slot began."""
+
+    kind: NoteKind
+    at: float
+    rollout_id: str
+
+
+class Attempt(NamedTuple):
+    """A rollout as it is summed up.
+
+    ``at`` is when it began, ``skipped`` whether it was not admitted, ``retry`` whether its verdict
+    advises to run it again, ``servings`` how it was served, ``fallbacks`` the models its
+    registration names beside the first. An entry without health is not judged.
+    """
+
+    entry: Entry
+    at: float
+    skipped: bool = False
+    retry: bool = False
+    servings: str | None = None
+    fallbacks: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskSums:
+    """The repeats of one task: how many, how many are kept, the sum of those, lanes of others."""
+
+    repeats: int = 0
+    kept: int = 0
+    score: int = 0
+    lanes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: TaskSums, times: int = 1) -> None:
+        """Add another's numbers, or subtract them."""
+        self.repeats += times * other.repeats
+        self.kept += times * other.kept
+        self.score += times * other.score
+        add(self.lanes, other.lanes, times)
+
+    @property
+    def shape(self) -> Shape:
+        """What a summary has to know of the task."""
+        return Shape(self.repeats, self.kept, self.score, tuple(sorted(self.lanes)))
+
+
+class Shape(NamedTuple):
+    """Tasks alike: their repeats, how many are kept, the sum of those, the lanes of the others."""
+
+    repeats: int
+    kept: int
+    score: int
+    lanes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """What some units add to their batch: counts, notes, tasks, and ids by how they were served.
+
+    ``single`` are the slots without a task, each like a task with one repeat.
+    """
+
+    counts: Counts = field(default_factory=Counter)
+    notes: set[Note] = field(default_factory=set)
+    tasks: dict[str, TaskSums] = field(default_factory=dict)
+    single: Counter[Shape] = field(default_factory=Counter)
+    served: dict[str, set[str]] = field(default_factory=dict)
+
+
+def add(to: Counter[Key], other: Mapping[Key, int], times: int = 1) -> None:
+    """Add counts, or subtract them; none of 0 is kept."""
+    for name, count in other.items():
+        to[name] += times * count
+        if not to[name]:
+            del to[name]
+
+
+def difference(before: Part, after: Part) -> tuple[Counts, dict[str, TaskSums]]:
+    """Return the counts and tasks that differ, as what is to be added to those before."""
+    counts = Counter(after.counts)
+    add(counts, before.counts, -1)
+    tasks: dict[str, TaskSums] = {}
+    for sign, part in ((1, after), (-1, before)):
+        for task, sums in part.tasks.items():
+            tasks.setdefault(task, TaskSums()).add(sums, sign)
+    return counts, {task: sums for task, sums in tasks.items() if sums != TaskSums()}
+
+
+def whole(value: float | None) -> int | None:
+    """Return a number in units of 1 / `UNIT`; None where it is unknown or no number."""
+    if value is None or not math.isfinite(value):
+        return None
+    numerator, denominator = value.as_integer_ratio()
+    return numerator * UNIT // denominator
+
+
+# --- sums of rollouts -------------------------------------------------------------------------
+
+
+def part_of(attempts: Sequence[Attempt]) -> Part:
+    """Sum up whole units, given the oldest rollouts first."""
+    part = Part()
+    judged = [each for each in attempts if each.entry.health is not None]
+    part.counts["rollouts"] = len(attempts)
+    part.counts["skipped"] = sum(each.skipped for each in attempts)
+    part.counts.update(f"declared:{each.fallbacks}" for each in attempts if each.fallbacks)
+    for each in judged:
+        _add_judged(part, each)
+    began = {each.entry.rollout_id: each.at for each in judged}
+    for slot in slots(each.entry for each in judged):
+        _add_slot(part, slot, began)
+    retries = list(_to_retry(attempts))
+    part.counts["retry"] = len(retries)
+    part.notes.update(retries)
+    part.counts = Counter({name: count for name, count in part.counts.items() if count})
+    return part
+
+
+def _add_judged(part: Part, attempt: Attempt) -> None:
+    entry, counts = attempt.entry, part.counts
+    counts["judged"] += 1
+    counts["pending"] += bool(entry.provisional)
+    for kind in _TALLIES:
+        if (value := getattr(entry, kind)) is not None:
+            counts[f"{kind}:{value}"] += 1
+    if entry.validity is not None:
+        level, *checks = entry.validity.split()
+        counts[f"level:{level}"] += 1
+        counts.update(f"check:{check}" for check in checks)
+    counts.update(f"diagnostic:{each.field}" for each in entry.diagnostics)
+    for name in _SUMS:
+        if (value := getattr(entry, name)) is not None:
+            counts[f"known:{name}"] += 1
+            counts[f"sum:{name}"] += value
+    cost = whole(entry.cost_usd)
+    if cost is not None:
+        counts["known:cost_usd"] += 1
+        counts["sum:cost_usd"] += cost
+    if attempt.servings is not None:
+        part.served.setdefault(attempt.servings, set()).add(entry.rollout_id)
+
+
+def _add_slot(part: Part, slot: Slot, began: Mapping[str, float]) -> None:
+    counts, counted, first = part.counts, slot.counted, slot.attempts[0]
+    counts["slots"] += 1
+    counts["scoreable"] += counted.scoreable == "yes"
+    retried = len(slot.attempts) > 1
+    for name, entry in (("scored", counted), ("first", first)):
+        _add_score(counts, name, entry)
+    if retried:
+        counts["retried"] += 1
+        if counted is not first:
+            _add_score(counts, "filled", counted)
+    at = min(began[each.rollout_id] for each in slot.attempts)
+    if lines := len(problems(counted, slot.name)):
+        counts["lines"] += lines
+        part.notes.add(Note(NoteKind.PROBLEM, at, counted.rollout_id))
+    if scored_before(slot):
+        counts["lines"] += 1
+        counts["picked"] += 1
+        part.notes.add(Note(NoteKind.PICKED, at, counted.rollout_id))
+    if (level := counted_with(slot)) in _COUNTED:
+        counts[f"counted:{level}"] += 1
+        part.notes.add(Note(NoteKind(level), at, counted.rollout_id))
+    _add_repeat(part, slot)
+
+
+def _add_score(counts: Counts, name: str, entry: Entry) -> None:
+    score = whole(entry.score)
+    if score is not None:
+        counts[name] += 1
+        counts[f"score:{name}"] += score
+
+
+def _add_repeat(part: Part, slot: Slot) -> None:
+    score, repeat = whole(slot.counted.score), repeat_of(slot)
+    if score is not None:
+        part.counts["other_scores"] += score not in (0, UNIT)
+        part.counts["beyond"] += not 0 <= score <= UNIT
+    if repeat is None:
+        part.single[Shape(1, int(score is not None), score or 0)] += 1
+        return
+    lanes = Counter({repeat.lane or "": 1} if repeat.excluded else {})
+    one = TaskSums(repeats=1, kept=score is not None, score=score or 0, lanes=lanes)
+    part.tasks.setdefault(repeat.task, TaskSums()).add(one)
+    part.counts["excluded"] += repeat.excluded
+    if repeat.known is not None:
+        part.counts[f"zeros:{_ZEROS[repeat.excluded, repeat.known == 0]}"] += 1
+
+
+def _to_retry(attempts: Sequence[Attempt]) -> Iterator[Note]:
+    """Yield transient failures without a later attempt."""
+    latest: dict[tuple[str, int | None], int] = {}
+    for each in attempts:
+        if (sample := sample_of(each.entry)) is not None:
+            latest[sample] = max(latest.get(sample, 0), each.entry.attempt or 0)
+    for each in attempts:
+        sample = sample_of(each.entry)
+        if each.retry and (sample is None or (each.entry.attempt or 0) == latest[sample]):
+            yield Note(NoteKind.RETRY, each.at, each.entry.rollout_id)
+
+
+def sample_of(entry: Entry) -> tuple[str, int | None] | None:
+    """Return the unit of a rollout: its task and repeat; None where it is one by itself."""
+    if entry.task is None or (entry.repeat is None and entry.attempt is None):
+        return None
+    return entry.task, entry.repeat
+
+
+# --- a batch's summary from its sums ----------------------------------------------------------
+
+
+Shapes: TypeAlias = Mapping[Shape, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """The first of what a summary names: lines of its check, picked slots, slots that count."""
+
+    lines: Sequence[str] = ()
+    picked: Sequence[str] = ()
+    counted: Mapping[str, NamedSlots] = field(default_factory=dict)
+
+
+def summary_of(
+    counts: Counts,
+    shapes: Shapes,
+    named: Named,
+    found: Exclusion,
+    across: Sequence[BatchFinding] = (),
+) -> ScoredBatch:
+    """Summarise a batch from its sums, as `batches.summarize` does from its entries."""
+    diagnosed = {
+        kind: counts[name] for kind in kinds() if counts[name := f"diagnostic:{kind.field}"]
+    }
+    check: Check = check_of(named.lines, named.counted, found, across, total=counts["lines"])
+    return ScoredBatch(
+        scores=scores_of(counts, shapes, named.picked),
+        check=check,
+        exclusion=found,
+        summaries=tuple(kind.summary(count) for kind, count in diagnosed.items()),
+        health=_tally(counts, "health"),
+        subcategory=_tally(counts, "subcategory"),
+        fingerprint=_tally(counts, "fingerprint"),
+        input_tokens=_sum(counts, "input_tokens"),
+        output_tokens=_sum(counts, "output_tokens"),
+        total_tokens=_sum(counts, "total_tokens"),
+        cost_usd=_cost(counts),
+        pending=counts["pending"],
+        diagnostics={kind.field: count for kind, count in diagnosed.items()},
+        validity=_tally(counts, "level"),
+        validity_checks=_tally(counts, "check"),
+        calls=_sum(counts, "summed_calls"),
+        tokens_known_calls=_sum(counts, "tokens_known_calls"),
+        cost_known_calls=_sum(counts, "cost_known_calls"),
+        across=tuple(across),
+    )
+
+
+def scores_of(counts: Counts, shapes: Shapes, picked: Iterable[str] = ()) -> Scores:
+    """Return the scores of a batch, as `batches.scores` computes them from its slots."""
+    total, scored, score = counts["slots"], counts["scored"], counts["score:scored"]
+    binary = not counts["other_scores"]
+    clusters = [
+        Cluster(shape.kept, shape.score / UNIT, tasks)
+        for shape, tasks in shapes.items()
+        if shape.kept
+    ]
+    return Scores(
+        total=total,
+        scoreable=counts["scoreable"],
+        scored=scored,
+        coverage=counts["scoreable"] / total if total else None,
+        score_all=_mean(score, total),
+        score_effective=_mean(score, scored),
+        score_worst=_mean(score, total),
+        score_best=_mean(score + (total - scored) * UNIT, total),
+        score_first=_mean(counts["score:first"], counts["first"]),
+        score_retried=_mean(counts["score:filled"], counts["filled"]),
+        retried=counts["retried"],
+        retried_after_score=tuple(picked),
+        score_ci=interval_of(clusters, binary=binary, bounded=not counts["beyond"]),
+        pass_at=_pass_at(shapes) if binary else None,
+    )
+
+
+def _pass_at(shapes: Shapes) -> tuple[PassAt, ...] | None:
+    return pass_at_of(
+        Passed(shape.repeats, shape.kept, shape.score // UNIT, tasks)
+        for shape, tasks in shapes.items()
+    )
+
+
+def exclusion_in(counts: Counts, shapes: Shapes) -> Exclusion:
+    """Test the exclusions of a batch, as `batches.exclusions` does from its slots."""
+    tasks = [
+        task
+        for shape, count in shapes.items()
+        if shape.repeats > 1 and shape.kept
+        for task in [TaskMean(_mean_of(shape), frozenset(lane or None for lane in shape.lanes))]
+        * count
+    ]
+    zeros = Zeros(*(counts[f"zeros:{name}"] for name in Zeros._fields))
+    return exclusion_of(tasks if counts["excluded"] else [], zeros)
+
+
+def _mean_of(shape: Shape) -> float:
+    return shape.score / (shape.kept * UNIT)
+
+
+def declared_in(counts: Counts) -> list[str]:
+    """Return the models that registrations name beside the one under test."""
+    texts = (name for key in counts if (name := _named(key, "declared")) is not None)
+    return [model for text in texts for model in text.splitlines()]
+
+
+def _mean(score: int, count: int) -> float | None:
+    return score / (count * UNIT) if count else None
+
+
+def _sum(counts: Counts, name: str) -> int | None:
+    total = counts[f"sum:{name}"]
+    return total if counts[f"known:{name}"] and total <= EXACT else None
+
+
+def _cost(counts: Counts) -> float | None:
+    total = counts["sum:cost_usd"]
+    return total / UNIT if counts["known:cost_usd"] and total <= EXACT * UNIT else None
+
+
+def _tally(counts: Counts, kind: str) -> dict[str, int]:
+    """Return counts of one kind, the most frequent first, then by name."""
+    found = [(name, n) for key, n in counts.items() if (name := _named(key, kind)) is not None]
+    return dict(sorted(found, key=lambda item: (-item[1], item[0])))
+
+
+def _named(key: str, kind: str) -> str | None:
+    before, _, name = key.partition(":")
+    return name if before == kind and name else None

@@ -1,0 +1,328 @@
+"""Keep what a batch's rollouts add up to, in the transactions that change one of them.
+
+Whoever changes a rollout or its verdict does so inside of `changing`. Whoever changes whole
+batches calls `mark`: they are counted anew by the next who asks, or by `count_marked`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, and_, delete, func, insert, select, update
+
+from classifier.rollup import (
+    Attempt,
+    Counts,
+    Part,
+    Shape,
+    Shapes,
+    TaskSums,
+    add,
+    difference,
+    part_of,
+)
+from proxy.store import triggers, units
+from proxy.store.derived import (
+    DERIVED,
+    batch_notes,
+    batch_servings,
+    batch_shapes,
+    batch_tasks,
+    batches,
+    unjudged,
+)
+from proxy.store.locks import Lock, hold
+from proxy.store.tables import rollouts, verdicts
+from proxy.store.units import PLACE, Unit, attempts_of
+
+EXAMPLES = 10  # ids that are kept of rollouts served alike
+_SUMMED = (batch_notes, batch_tasks, batch_shapes, batch_servings)
+
+
+_Units: TypeAlias = dict[str, set[Unit]]  # by batch
+
+
+@contextmanager
+def changing(
+    connection: Connection,
+    ids: Collection[str],
+    *,
+    into: Mapping[str, Any] | None = None,
+    held: str | None = None,
+) -> Iterator[None]:
+    """Add what the body changes of some rollouts to their batches.
+
+    Their batches are locked before anything is read: enter it before any other lock is taken.
+
+    Arguments:
+        into: columns that the body may give them.
+        held: another batch to lock.
+    """
+    places = _places(connection, ids, into)
+    named = {batch for batch in (held, *(place["batch"] for place in places)) if batch is not None}
+    lock(connection, named)
+    if not named:
+        yield
+        return
+    within: _Units = {}
+    for place in _places(connection, ids, into):
+        if place["batch"] is not None:
+            within.setdefault(place["batch"], set()).add(Unit.of(place))
+    before = {batch: attempts_of(connection, batch, of) for batch, of in within.items()}
+    yield
+    for batch, of in within.items():
+        _add_change(connection, batch, before[batch], attempts_of(connection, batch, of))
+
+
+def _places(
+    connection: Connection, ids: Collection[str], into: Mapping[str, Any] | None
+) -> list[Mapping[str, Any]]:
+    """Return the batches and units that some rollouts are in, and those they may come into."""
+    columns = (rollouts.c[name] for name in PLACE)
+    query = select(*columns).where(rollouts.c.id.in_(ids))
+    places: list[Mapping[str, Any]] = [dict(row) for row in connection.execute(query).mappings()]
+    if into is not None:
+        known = {place["id"]: place for place in places}
+        nowhere = dict.fromkeys(PLACE)
+        given = {name: value for name, value in into.items() if name in PLACE}
+        places += [{**nowhere, **known.get(name, {}), "id": name, **given} for name in ids]
+    return places
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+def _add_change(
+    connection: Connection,
+    batch: str,
+    before: Sequence[Attempt] | None,
+    after: Sequence[Attempt] | None,
+) -> None:
+    if before is None or after is None:
+        mark(connection, [batch])
+        return
+    old, new = part_of(before), part_of(after)
+    if old == new:
+        return
+    known = connection.execute(select(batches).where(batches.c.batch == batch)).one_or_none()
+    began = [attempt.at for attempt in after]
+    if known is not None:
+        began += (known.first_at, known.last_at)
+    span = {"first_at": min(began), "last_at": max(began)}
+    if known is not None and known.counts is None:
+        _write(connection, batch, version=known.version + 1, **span)
+        return
+    counts, tasks = difference(old, new)
+    total = Counter(json.loads(known.counts)) if known is not None else Counter[str]()
+    add(total, counts)
+    values = {**span, "counts": _as_text(total)}
+    if known is None:
+        connection.execute(insert(batches).values(batch=batch, version=1, **values))
+    else:
+        _write(connection, batch, version=known.version + 1, **values)
+    _change_notes(connection, batch, old, new)
+    shapes = Counter(_change_tasks(connection, batch, tasks))
+    add(shapes, new.single)
+    add(shapes, old.single, -1)
+    _change_shapes(connection, batch, shapes)
+    for text in sorted(old.served.keys() | new.served.keys()):
+        left, come = old.served.get(text, set()), new.served.get(text, set())
+        if left != come:
+            _change_served(connection, batch, text, left - come, come - left)
+
+
+def _write(connection: Connection, batch: str, **values: Any) -> None:
+    connection.execute(update(batches).where(batches.c.batch == batch).values(**values))
+
+
+def _as_text(counts: Counts) -> str:
+    return json.dumps(counts, separators=(",", ":"), sort_keys=True)
+
+
+def _change_notes(connection: Connection, batch: str, old: Part, new: Part) -> None:
+    for note in old.notes - new.notes:
+        same = (batch_notes.c[name] == value for name, value in note._asdict().items())
+        connection.execute(delete(batch_notes).where(batch_notes.c.batch == batch, *same))
+    added = [{"batch": batch, **note._asdict()} for note in new.notes - old.notes]
+    if added:
+        connection.execute(insert(batch_notes), added)
+
+
+def _change_tasks(connection: Connection, batch: str, tasks: Mapping[str, TaskSums]) -> Shapes:
+    """Add to tasks; returns what that changes in the numbers of tasks alike."""
+    shapes: Counter[Shape] = Counter()
+    for task, sums in tasks.items():
+        same = and_(batch_tasks.c.batch == batch, batch_tasks.c.task == task)
+        row = connection.execute(select(batch_tasks).where(same)).one_or_none()
+        total = TaskSums()
+        if row is not None:
+            lanes = Counter(json.loads(row.lanes))
+            total = TaskSums(repeats=row.repeats, kept=row.kept, score=int(row.score), lanes=lanes)
+            add(shapes, {total.shape: -1})
+        total.add(sums)
+        values = _task_row(batch, task, total)
+        if not total.repeats:
+            connection.execute(delete(batch_tasks).where(same))
+            continue
+        add(shapes, {total.shape: 1})
+        connection.execute(
+            insert(batch_tasks).values(**values)
+            if row is None
+            else update(batch_tasks).where(same).values(**values)
+        )
+    return shapes
+
+
+def _task_row(batch: str, task: str, sums: TaskSums) -> dict[str, Any]:
+    return {
+        "batch": batch,
+        "task": task,
+        "repeats": sums.repeats,
+        "kept": sums.kept,
+        "score": str(sums.score),
+        "lanes": _as_text(sums.lanes),
+    }
+
+
+def _change_shapes(connection: Connection, batch: str, shapes: Shapes) -> None:
+    for shape, tasks in shapes.items():
+        row = _shape_row(batch, shape, tasks)
+        same = and_(batch_shapes.c.batch == batch, batch_shapes.c.digest == row["digest"])
+        more = update(batch_shapes).where(same).values(tasks=batch_shapes.c.tasks + tasks)
+        left = connection.execute(more.returning(batch_shapes.c.tasks)).scalar_one_or_none()
+        if left is None:
+            connection.execute(insert(batch_shapes).values(**row))
+        elif left == 0:
+            connection.execute(delete(batch_shapes).where(same))
+
+
+def _shape_row(batch: str, shape: Shape, tasks: int) -> dict[str, Any]:
+    lanes = json.dumps(shape.lanes)
+    return {
+        "batch": batch,
+        "digest": _digest(f"{shape.repeats} {shape.kept} {shape.score} {lanes}"),
+        "repeats": shape.repeats,
+        "kept": shape.kept,
+        "score": str(shape.score),
+        "lanes": lanes,
+        "tasks": tasks,
+    }
+
+
+def _change_served(
+    connection: Connection, batch: str, text: str, left: set[str], come: set[str]
+) -> None:
+    digest = _digest(text)
+    same = and_(batch_servings.c.batch == batch, batch_servings.c.digest == digest)
+    row = connection.execute(select(batch_servings).where(same)).one_or_none()
+    count = (0 if row is None else row.rollouts) + len(come) - len(left)
+    known = set() if row is None else set(json.loads(row.examples))
+    values = _served_row(batch, text, count, (known | come) - left)
+    connection.execute(
+        delete(batch_servings).where(same)
+        if not count
+        else insert(batch_servings).values(**values)
+        if row is None
+        else update(batch_servings).where(same).values(**values)
+    )
+
+
+def _served_row(batch: str, text: str, count: int, ids: Iterable[str]) -> dict[str, Any]:
+    examples = json.dumps(sorted(ids)[:EXAMPLES])
+    return {
+        "batch": batch,
+        "digest": _digest(text),
+        "servings": text,
+        "rollouts": count,
+        "examples": examples,
+    }
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+# --- counted anew --------------------------------------------------------------------------------
+
+
+def recounted(connection: Connection, batch: str) -> Part:
+    """Sum up a batch from its rows."""
+    return part_of(units.all_of(connection, batch))
+
+
+def shapes_of(part: Part) -> Counter[Shape]:
+    """Return the numbers of tasks alike in a whole batch."""
+    return part.single + Counter(sums.shape for sums in part.tasks.values())
+
+
+def count(connection: Connection, batch: str) -> None:
+    """Count a batch anew; it is deleted where it has no rollout."""
+    mark(connection, [batch])
+    row = connection.execute(select(batches).where(batches.c.batch == batch)).one_or_none()
+    if row is None:
+        return
+    part = recounted(connection, batch)
+    shapes = shapes_of(part)
+    rows = (
+        (batch_notes, [{"batch": batch, **note._asdict()} for note in part.notes]),
+        (batch_tasks, [_task_row(batch, *item) for item in part.tasks.items()]),
+        (batch_shapes, [_shape_row(batch, *item) for item in shapes.items()]),
+        (batch_servings, [_served_row(batch, t, len(ids), ids) for t, ids in part.served.items()]),
+    )
+    for table, several in rows:
+        if several:
+            connection.execute(insert(table), several)
+    _write(connection, batch, counts=_as_text(part.counts))
+
+
+def lock(connection: Connection, named: Iterable[str]) -> None:
+    """Have nobody else change these batches until the transaction ends."""
+    for batch in sorted(named):
+        hold(connection, Lock.BREAKERS, batch)
+
+
+def mark(connection: Connection, named: Collection[str]) -> None:
+    """Have batches counted anew; those without a rollout are deleted."""
+    lock(connection, named)
+    for table in _SUMMED:
+        connection.execute(delete(table).where(table.c.batch.in_(named)))
+    for batch in named:
+        # By an index, however many there are.
+        first, last = func.min(rollouts.c.created_at), func.max(rollouts.c.created_at)
+        span = connection.execute(select(first, last).where(rollouts.c.batch == batch)).one()
+        if span[0] is None:
+            connection.execute(delete(batches).where(batches.c.batch == batch))
+            continue
+        values = {"first_at": span[0], "last_at": span[1], "counts": None}
+        known = update(batches).where(batches.c.batch == batch)
+        if not connection.execute(known.values(**values, version=batches.c.version + 1)).rowcount:
+            connection.execute(insert(batches).values(batch=batch, version=1, **values))
+
+
+def note_final(connection: Connection, ids: Collection[str]) -> None:
+    """Note that the final verdicts of some rollouts stand, of which rows were written before."""
+    final = select(verdicts.c.rollout_id).where(
+        verdicts.c.rollout_id.in_(ids), verdicts.c.provisional.is_(False)
+    )
+    connection.execute(delete(unjudged).where(unjudged.c.rollout_id.in_(final)))
+
+
+def derive(connection: Connection) -> None:
+    """Have all that follows from other tables follow from them anew."""
+    dialect = connection.dialect.name
+    for table in DERIVED:
+        connection.execute(delete(table))
+    connection.exec_driver_sql(triggers.usage_fill(dialect))
+    for statement in (triggers.MARK_ALL, triggers.NOTE_ALL):
+        connection.exec_driver_sql(statement)
+
+
+def marked(connection: Connection) -> list[str]:
+    """List the batches that are to be counted anew."""
+    query = select(batches.c.batch).where(batches.c.counts.is_(None))
+    return list(connection.execute(query.order_by(batches.c.batch)).scalars())

@@ -1,0 +1,129 @@
+"""The rollouts of a batch as they are summed up, by units that decide together what counts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import orjson
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, or_, select, type_coerce
+from sqlalchemy.types import NULLTYPE
+
+from classifier import verdict_codec
+from classifier.batches import Entry, reward_in
+from classifier.diagnostics import Diagnostic, diagnose
+from classifier.rollup import Attempt
+from classifier.verdicts import AttributedTo
+from proxy.store.tables import ENTRY_COLUMNS, JOINED, rollouts, verdicts
+
+PLACE = ("id", "batch", "task", "repeat", "attempt")  # columns that say which unit a rollout is of
+_LARGEST = 2000  # rollouts of one unit; a larger one is not summed again with each change
+
+
+class Unit(NamedTuple):
+    """Rollouts that decide together what counts: of one repeat of a task, or a single one."""
+
+    task: str | None
+    repeat: int | None
+    rollout_id: str | None = None
+
+    @classmethod
+    def of(cls, place: Mapping[str, Any]) -> Unit:
+        """Return the unit of a rollout's columns, as `classifier.rollup.sample_of` does."""
+        if place["task"] is None or (place["repeat"] is None and place["attempt"] is None):
+            return cls(None, None, place["id"])
+        return cls(place["task"], place["repeat"])
+
+    @property
+    def condition(self) -> ColumnElement[bool]:
+        """Selects its rollouts within a batch."""
+        if self.rollout_id is not None:
+            return rollouts.c.id == self.rollout_id
+        if self.repeat is not None:
+            return and_(rollouts.c.task == self.task, rollouts.c.repeat == self.repeat)
+        numbered = rollouts.c.attempt.is_not(None)
+        return and_(rollouts.c.task == self.task, rollouts.c.repeat.is_(None), numbered)
+
+
+def attempts_of(connection: Connection, batch: str, units: set[Unit]) -> list[Attempt] | None:
+    """Return the rollouts of some units; None of one that is too large."""
+    if len(units) == 1:
+        (unit,) = units
+        rows = connection.execute(_rows_of(batch).where(unit.condition).limit(_LARGEST + 1)).all()
+        return None if len(rows) > _LARGEST else list(map(_attempt, rows))
+    tasks = {unit.task for unit in units if unit.rollout_id is None}
+    single = {unit.rollout_id for unit in units if unit.rollout_id is not None}
+    some = or_(rollouts.c.task.in_(tasks), rollouts.c.id.in_(single))
+    found = map(_attempt, connection.execute(_rows_of(batch).where(some)))
+    return [attempt for attempt in found if _unit_of(attempt.entry) in units]
+
+
+def all_of(connection: Connection, batch: str) -> list[Attempt]:
+    """Return all rollouts of a batch."""
+    return list(map(_attempt, connection.execute(_rows_of(batch))))
+
+
+def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[str, Attempt]:
+    """Return some rollouts of a batch by their ids."""
+    if not ids:
+        return {}
+    found = connection.execute(_rows_of(batch).where(rollouts.c.id.in_(ids)))
+    return {attempt.entry.rollout_id: attempt for attempt in map(_attempt, found)}
+
+
+def _unit_of(entry: Entry) -> Unit:
+    place = {"id": entry.rollout_id, **{name: getattr(entry, name) for name in PLACE[2:]}}
+    return Unit.of(place)
+
+
+def _rows_of(batch: str) -> Select[Any]:
+    """Select the rollouts of a batch with what a summary has to know of them, oldest first."""
+    told = or_(
+        verdicts.c.health != "healthy",
+        verdicts.c.scoreable != "yes",
+        verdicts.c.attributed_to == AttributedTo.AGENT.value,
+    )
+    columns = (
+        *ENTRY_COLUMNS,
+        case((told, verdicts.c.verdict)),
+        case((verdicts.c.scoreable != "yes", rollouts.c.outcome)),
+        rollouts.c.created_at,
+        rollouts.c.skipped,
+        verdicts.c.servings,
+        rollouts.c.fallbacks,
+    )
+    # As the driver gives them: of a flag it is only asked whether it is set.
+    query = cast(
+        Select[Any],
+        select(*(type_coerce(each, NULLTYPE) for each in columns)),
+    )
+    return (
+        query.select_from(JOINED)
+        .where(rollouts.c.batch == batch)
+        .order_by(rollouts.c.created_at, rollouts.c.id)
+    )
+
+
+def _attempt(row: Sequence[Any]) -> Attempt:
+    *columns, verdict, outcome, at, skipped, servings, fallbacks = row
+    diagnostics, retry = told_by(verdict) if verdict else ((), None)
+    entry = Entry._make((*columns, diagnostics))
+    if outcome:
+        entry = entry._replace(reward=_reported(outcome))
+    eligible = bool(retry and retry.get("eligible"))
+    return Attempt(entry, at, skipped is not None, eligible, servings, fallbacks)
+
+
+def told_by(verdict: str) -> tuple[tuple[Diagnostic, ...], dict[str, Any] | None]:
+    """Return the diagnostics and the advice of a verdict (JSON text); none of an unreadable one."""
+    try:
+        record = orjson.loads(verdict)
+        return diagnose(verdict_codec.decode_verdict(record)), record["retry"]
+    except (ValueError, KeyError, TypeError):  # an archive may hold any
+        return (), None
+
+
+def _reported(outcome: str) -> float | None:
+    """Return the reward that the runner reported of an excluded rollout."""
+    told = orjson.loads(outcome)
+    return reward_in(told.get("rewards"), told.get("eval"))

@@ -1,0 +1,270 @@
+"""What is kept of batches and calls is what a recount of their rows gives, after any history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from classifier import verdict_codec
+from classifier.batches import summarize
+from classifier.breakers import Admission
+from classifier.records import Ending, Timing
+from classifier.rollup import declared_in, exclusion_in, summary_of
+from classifier.totals import sum_known
+from classifier.verdicts import Health, Retry, Subcategory, Verdict
+from proxy.store import rollup, units
+from proxy.store.admin import archive, recount
+from proxy.store.admin.prune import prune
+from proxy.store.database import Database
+from proxy.store.derived import DERIVED, unjudged
+from proxy.store.tables import exchanges, metadata, rollouts, verdicts
+from proxy.store.types import CommitBatch, Gap, Registration, as_json
+from proxy.store.verdicts import Change
+from tests.proxy.store.records import BARE, FULL
+
+DAY = 86_400.0
+BATCHES = (None, "b", "c")
+NAMES = tuple(f"r{n}" for n in range(7))
+SERVINGS = (None, '[["openai","m","m",null,null]]', '[["openai","m","n",null,null]]')
+REWARDS = (None, 0.0, 0.1, 1.0, 1 / 3)
+
+
+@dataclass
+class History:
+    """One database, and what has been done to it so far."""
+
+    database: Database
+    folder: Path
+    now: float = 100 * DAY
+    calls: dict[str, int] = field(default_factory=dict)
+
+    def tick(self) -> float:
+        self.now += 1
+        return self.now
+
+
+def register(of: History, draw: Any) -> None:
+    name = draw(st.sampled_from(NAMES))
+    registration = Registration(
+        id=name,
+        batch=draw(st.sampled_from(BATCHES)),
+        task=draw(st.sampled_from((None, "t", "u"))),
+        repeat=draw(st.sampled_from((None, 0, 1))),
+        attempt=draw(st.sampled_from((None, 0, 1))),
+        fallbacks=draw(st.sampled_from((None, "m\nn"))),
+    )
+    error = draw(st.sampled_from((None, None, "skipped: breaker open")))
+    of.database.rollouts.register(
+        registration, now=of.tick(), admit=lambda _states: Admission(error=error)
+    )
+
+
+def call(of: History, draw: Any) -> None:
+    """Record calls: some for the first time, some again, some with other facts than before."""
+    recorded = []
+    for _ in range(draw(st.integers(1, 3))):
+        name, number = draw(st.sampled_from(NAMES)), draw(st.integers(0, 2))
+        like = draw(st.sampled_from((FULL, replace(BARE, ending=Ending.COMPLETE))))
+        usage = replace(
+            like.usage,
+            cost_usd=draw(st.sampled_from((None, 0.1, 1e-7, 3.0))),
+            input_total=draw(st.sampled_from((None, 7, 40_000, 10**12))),
+        )
+        began = 100 * DAY + number * 45 + draw(st.sampled_from((0.0, 0.0, 0.25)))
+        timing = Timing(started_at=began, duration_s=draw(st.sampled_from((None, 0.1, 1 / 3))))
+        recorded.append(
+            replace(like, id=f"{name}-{number}", rollout_id=name, usage=usage, timing=timing)
+        )
+    late = draw(st.booleans())
+    of.database.calls.write(CommitBatch(recorded=recorded, late=late), worker="w")
+
+
+def begin(of: History, draw: Any) -> None:
+    name = draw(st.sampled_from(NAMES))
+    opened = replace(BARE, id=f"{name}-open", rollout_id=name, timing=Timing(started_at=of.tick()))
+    of.database.calls.write(CommitBatch(opened=[opened]), worker="other")
+
+
+def lose(of: History, draw: Any) -> None:
+    name = draw(st.sampled_from(NAMES))
+    of.database.calls.write(CommitBatch(gaps={name: Gap(1, of.tick())}), worker="w")
+    of.database.workers.retire("other")
+
+
+def report(of: History, draw: Any) -> None:
+    name = draw(st.sampled_from(NAMES))
+    outcome = as_json({"status": "success", "rewards": {"reward": draw(st.sampled_from((0, 1)))}})
+    attributes = draw(st.sampled_from(({}, {}, {"batch": "b", "task": "t", "repeat": 0})))
+    of.database.rollouts.report(
+        name, outcome, now=of.tick(), attributes=attributes, registers=draw(st.booleans())
+    )
+
+
+def close(of: History, draw: Any) -> None:
+    of.database.closings.closed(draw(st.sampled_from(NAMES)), now=of.tick(), gaps=0)
+
+
+def judged(of: History, draw: Any) -> None:
+    name = draw(st.sampled_from(NAMES))
+    loaded = of.database.rollouts.load(name)
+    if loaded is None:
+        return
+    row = loaded[0]
+    health = draw(st.sampled_from((Health.HEALTHY, Health.HEALTHY, Health.API_ERROR)))
+    failed = health is Health.API_ERROR
+    verdict = Verdict(
+        rollout_id=name,
+        batch=row["batch"],
+        health=health,
+        rule="all_failed" if failed else "healthy",
+        policy="evidence",
+        subcategory=Subcategory.QUOTA if failed else None,
+        fingerprint="quota:429" if failed else None,
+        lane=draw(st.sampled_from(("openai/m/key-1", "openai/n/key-1"))),
+        scoreable="no" if failed else draw(st.sampled_from(("yes", "yes", "unknown"))),
+        provisional=draw(st.booleans()),
+        retry=Retry(eligible=failed and draw(st.booleans()), after_s=None, reason="it says"),
+    )
+    tokens, cost = draw(st.sampled_from((None, 5))), draw(st.sampled_from((None, 0.1, 7.0)))
+    ended = sum(x.ending is not None for x in loaded[1].exchanges)
+    of.database.verdicts.store(
+        dict.fromkeys(verdicts.columns.keys())
+        | {
+            "rollout_id": name, "batch": verdict.batch, "health": health.value,
+            "subcategory": verdict.subcategory and verdict.subcategory.value,
+            "fingerprint": verdict.fingerprint, "lane": verdict.lane,
+            "provisional": verdict.provisional, "scoreable": verdict.scoreable,
+            "reward": None if failed else draw(st.sampled_from(REWARDS)),
+            "input_tokens": tokens, "cost_usd": cost, "given_at": of.tick(), "calls": ended,
+            "servings": draw(st.sampled_from(SERVINGS)),
+            "validity": draw(st.sampled_from((None, None, " suspect a b ", " invalid a "))),
+            "verdict": as_json(verdict_codec.encode_verdict(verdict)),
+        },
+        known=Change(row["change"]) if draw(st.booleans()) else None,
+    )  # fmt: skip
+
+
+def imported(of: History, draw: Any) -> None:
+    """Take an archive of one batch into another database, and all of that into this one."""
+    other = str(of.folder / "other.db")
+    with archive.export_records(of.database.url) as records:
+        archive.import_records(other, list(records))
+    if draw(st.booleans()):
+        ids = [name for name in NAMES if draw(st.booleans())]
+        of.database.change(_delete, ids)
+        of.database.calls.forget_rollouts()
+    with archive.export_records(other) as records:
+        archive.import_records(of.database.url, list(records))
+
+
+def _delete(connection: Any, ids: list[str]) -> None:
+    """Delete rollouts as pruning does."""
+    named = connection.execute(select(rollouts.c.batch).where(rollouts.c.id.in_(ids))).scalars()
+    found = {batch for batch in named if batch is not None}
+    for table, column in (
+        (verdicts, verdicts.c.rollout_id), (rollouts, rollouts.c.id),
+        (exchanges, exchanges.c.rollout_id),
+    ):  # fmt: skip
+        connection.execute(table.delete().where(column.in_(ids)))
+    rollup.mark(connection, found)
+
+
+def pruned(of: History, draw: Any) -> None:
+    before = draw(st.sampled_from((of.now - 3, of.now + DAY)))
+    prune(of.database, before=before, pause=lambda _s: None)
+    of.database.calls.forget_rollouts()  # what it knows of is no older than an hour
+
+
+def counted(of: History, draw: Any) -> None:
+    if draw(st.booleans()):
+        of.database.change(rollup.derive)
+    of.database.batches.count_marked()
+
+
+def read(of: History, _draw: Any) -> None:
+    for batch in ("b", "c"):
+        of.database.batches.summed(batch)
+
+
+STEPS: tuple[Callable[[History, Any], None], ...] = (
+    register, register, register, call, call, begin, lose, report, close, judged, judged, judged,
+    judged, imported, pruned, counted, read,
+)  # fmt: skip
+
+
+@pytest.fixture
+def history(database: Database, tmp_path: Path) -> Iterator[History]:
+    yield History(database, tmp_path)
+
+
+@settings(
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(data=st.data())
+def test_it_is_what_a_recount_gives_after_any_history(history: History, data: Any) -> None:
+    _begin_anew(history)
+    for _ in range(data.draw(st.integers(1, 25))):
+        step = data.draw(st.sampled_from(STEPS))
+        step(history, data.draw)
+        _check(history.database, step.__name__)
+
+
+def _begin_anew(of: History) -> None:
+    tables = [table for table in metadata.sorted_tables if table.name not in ("server", "workers")]
+    of.database.change(lambda c: [c.execute(table.delete()) for table in (*tables, *DERIVED)])
+    of.database.calls.forget_rollouts()
+    (of.folder / "other.db").unlink(missing_ok=True)
+
+
+def _check(database: Database, after: str) -> None:
+    found = database.read(recount.check)
+    assert found.right, f"after {after}: {found}"
+    database.read(_check_unjudged)
+    for batch in ("b", "c"):
+        _check_summary(database, batch)
+
+
+def _check_unjudged(connection: Any) -> None:
+    noted = set(connection.execute(select(unjudged.c.rollout_id)).scalars())
+    known = {row.id: row for row in connection.execute(select(rollouts))}
+    assert noted <= known.keys()
+    given = {row.rollout_id: row for row in connection.execute(select(verdicts))}
+    assert known.keys() - given.keys() <= noted
+    for name in noted & given.keys():
+        assert given[name].provisional, name
+
+
+def _check_summary(database: Database, batch: str) -> None:
+    """Compare with the sums that `summarize` makes of the rows, in another way."""
+    marked = database.read(rollup.marked)
+    if batch in marked:
+        return
+    summed = database.batches.summed(batch)
+    attempts = database.read(units.all_of, batch)
+    if summed is None:
+        assert attempts == []
+        return
+    counts = summed.counts
+    assert counts["rollouts"] == len(attempts)
+    got = summary_of(counts, summed.shapes, summed.named, exclusion_in(counts, summed.shapes))
+    entries = [each.entry for each in attempts if each.entry.health is not None]
+    expected = summarize(entries)
+    assert got.check == expected.check
+    assert got.exclusion == expected.exclusion
+    for name in ("health", "subcategory", "fingerprint", "pending", "input_tokens", "diagnostics",
+                 "validity", "validity_checks", "calls", "summaries"):  # fmt: skip
+        assert getattr(got, name) == getattr(expected, name), name
+    assert got.cost_usd == pytest.approx(sum_known(entry.cost_usd for entry in entries))
+    for name in type(expected.scores).__dataclass_fields__:
+        value, other = getattr(got.scores, name), getattr(expected.scores, name)
+        assert value == (pytest.approx(other, abs=1e-12) if isinstance(other, float) else other)
+    assert len(summed.retry) == counts["retry"]
+    assert set(declared_in(counts)) <= {"m", "n"}
