@@ -43,6 +43,7 @@ _CLIENT_ERRORS: Final[Mapping[str, int | None]] = {
     "PermissionDeniedError": 403,
     "RateLimitError": 429,
     "BadRequestError": 400,
+    "ProviderRejectedRequest": 400,  # truezero/integrations/harbor.py
     "UnprocessableEntityError": 422,
     "ContextWindowExceededError": 400,
     "ContentPolicyViolationError": 400,

@@ -13,7 +13,11 @@ from typing import Any, Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
-from truezero.integrations.harbor import EXCEPTION_TYPES
+from truezero.integrations.harbor import (
+    EXCEPTION_TYPES,
+    ProviderRejectedRequest,
+    SuspectedApiError,
+)
 from truezero.runner.audit.formats.format import (
     AuditFormat,
     Json,
@@ -49,8 +53,8 @@ _STATUSES: Final = {
     "VerifierOutputParseError": ExecutionStatus.EVALUATION_FAILED,
 }
 # A verdict in Harbor's own names, which its retries and reports know.
-_NAMES: Final = {**EXCEPTION_TYPES, "rejected_request": "BadRequestError"}
-_SUSPECTED: Final = "SuspectedApiError"
+_NAMES: Final = {**EXCEPTION_TYPES, "rejected_request": ProviderRejectedRequest.__name__}
+_SUSPECTED: Final = SuspectedApiError.__name__
 
 
 def _marked(record: Any) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump, harbor_result
 from tests.truezero.runner.audit.scenarios import Scenario
+from truezero.integrations.harbor import ProviderRejectedRequest
 from truezero.runner.audit.formats.harbor import HARBOR
 from truezero.runner.audit.record import FinishedRun
 from truezero.runner.audit.run import audit
@@ -35,6 +36,20 @@ def test_trials_of_one_task_are_samples_of_it(tmp_path: Path) -> None:
     runs = [run for run in HARBOR.read(tmp_path) if isinstance(run, FinishedRun)]
     assert [(run.id, run.repeat, run.attempt) for run in runs] == [("b", 0, 0), ("a", 1, 0)]
     assert runs[0].model == "openai/gpt-5"
+
+
+def test_a_rejected_request_has_the_plug_ins_name(tmp_path: Path) -> None:
+    raised = {"exception_type": "BadRequestError", "exception_message": "HTTP 400: bad schema"}
+    unused = {"n_input_tokens": 0, "n_output_tokens": 0}
+    exception = {**raised, "exception_traceback": ""}
+    trial(tmp_path / "job", "a", exception_info=exception, agent_result=unused)
+    audited = audit(tmp_path / "job", write=True)
+    assert audited.runs[0].verdict.subcategory == "rejected_request"
+    [written] = (tmp_path / "job.audited").rglob("result.json")
+    assert json.loads(written.read_text())["exception_info"]["exception_type"] == (
+        ProviderRejectedRequest.__name__
+    )
+    assert audit(tmp_path / "job.audited").runs[0].verdict.subcategory == "rejected_request"
 
 
 # (exception, health)
