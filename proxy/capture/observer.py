@@ -13,7 +13,7 @@ from classifier.records import Answer, Cause, Ending, Exchange, Flaw, Timing
 from proxy.capture.call import Call, CapturedRequest
 from proxy.capture.conversations import Conversations
 from proxy.capture.exchange import finished_exchange, opened_exchange
-from proxy.capture.response_head import NO_HEAD, STATING, ResponseHead, request_id
+from proxy.capture.response_head import NO_HEAD, ResponseHead
 from proxy.capture.silence import SilenceLimits
 from proxy.routing import headers as dress
 from proxy.wire.body import ReadResult
@@ -97,9 +97,7 @@ class CallObserver:
         self._head = head = ResponseHead(status, headers, at - self._began)
         try:
             by_name = dress.named(headers)
-            head.request_id = request_id(by_name)
-            if not STATING.isdisjoint(by_name):
-                head.take_stated(by_name)
+            head.take(by_name)
             self._response.head(status, headers, by_name)
             if status == 200 and self.asked_to_stream() and not self._request.sdk_retry:
                 # No SDK sends a request again once its stream began: its body may go.

@@ -14,7 +14,7 @@ _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generat
                 b"x-litellm-call-id")  # fmt: skip
 _NAMING = frozenset(_REQUEST_IDS)
 
-STATING = usage.HEADERS | serving.HEADERS  # headers of which any states something of the call
+_STATING = usage.HEADERS | serving.HEADERS  # headers of which any states something of the call
 
 
 @dataclass(slots=True)
@@ -34,11 +34,14 @@ class ResponseHead:
     served_by: str | None = None
     fallback: bool | None = None
 
-    def take_stated(self, by_name: Mapping[bytes, bytes]) -> None:
-        """Take what headers of `STATING` say, by name."""
-        self.stated_usage = usage.in_headers(by_name)
-        self.served_by = serving.served_by(by_name)
-        self.fallback = serving.fallback(by_name)
+    def take(self, by_name: Mapping[bytes, bytes]) -> None:
+        """Take what the headers say, by name."""
+        if not _NAMING.isdisjoint(by_name):
+            self.request_id = request_id(by_name)
+        if not _STATING.isdisjoint(by_name):
+            self.stated_usage = usage.in_headers(by_name)
+            self.served_by = serving.served_by(by_name)
+            self.fallback = serving.fallback(by_name)
 
 
 NO_HEAD = ResponseHead()

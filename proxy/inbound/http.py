@@ -43,8 +43,8 @@ class HttpProtocol(asyncio.Protocol):
     """An agent's connection, as uvicorn's server makes them."""
 
     __slots__ = (
-        "_config", "_cycles", "_dispatch", "_flow", "_fresh", "_loop", "_parser", "_reading",
-        "_server", "_state", "_table", "quiet", "waiting",
+        "_config", "_cycles", "_dispatch", "_flow", "_loop", "_parser", "_reading", "_server",
+        "_state", "_table", "quiet", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -61,7 +61,6 @@ class HttpProtocol(asyncio.Protocol):
         self._parser: RequestParser | None = RequestParser(self, takes_websocket=takes_websocket)
         self._cycles: list[RequestCycle] = []  # the first is running, the others wait for it
         self._reading: RequestCycle | None = None  # the one whose request's body is arriving
-        self._fresh = False  # the first of them has yet to begin
         self._table = table_of(server_state, self._dispatch.relaying)
         self.quiet = 0
         self.waiting: Waiting | None = None
@@ -92,9 +91,8 @@ class HttpProtocol(asyncio.Protocol):
         except httptools.HttpParserError:
             self._table.refusals.note("invalid_http")
             self._close_with(400, [*_PLAIN, (CONTENT_LENGTH, b"%d" % len(_NO_HTTP))], _NO_HTTP)
-        if self._fresh:  # only now, when it is known what came behind the request
-            self._fresh = False
-            self._dispatch.begin(self._cycles[0])
+        if self._dispatch.fresh is not None:  # it is known what came behind it
+            self._dispatch.begin_soon()
 
     def eof_received(self) -> None:
         """Take that the agent is gone; asyncio closes the connection on return."""
@@ -165,7 +163,7 @@ class HttpProtocol(asyncio.Protocol):
         )
         self._cycles.append(cycle)
         if len(self._cycles) == 1:
-            self._fresh = True
+            self._dispatch.fresh = cycle
         elif len(self._cycles) > _PIPELINED:
             self._flow.hold()
 
@@ -201,6 +199,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _leave(self) -> None:
         """Tell every cycle at once that its agent is gone."""
+        self._dispatch.begin_late()
         for cycle in self._cycles:
             cycle.leave()
 

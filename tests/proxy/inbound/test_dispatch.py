@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from typing import Any
 
 import pytest
 
+from classifier.records import Ending
+from proxy.inbound import dispatch
 from proxy.inbound.asgi import Scope
 from proxy.inbound.dispatch import TakePlain
 from proxy.inbound.request_cycle import RequestCycle
-from tests.fakes.relaying import Book, Relaying, running
+from tests.fakes.provider import Provider
+from tests.fakes.relaying import Book, Relaying, relaying, running
 
 PLAIN = b"POST /r/r1/openai/v1/x HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 2\r\n"
 
@@ -47,10 +52,9 @@ class App:
         (PLAIN + b"\r\n{}", b"plain"),
         (PLAIN.replace(b"r1", b"r2") + b"\r\n{}", b"by a task of /r/r2/openai/v1/x"),
         (PLAIN.replace(b"/r/", b"/s/") + b"\r\n{}", b"by a task of /s/r1/openai/v1/x"),
-        (PLAIN + b"\r\n{", b"by a task of /r/r1/openai/v1/x"),
         (PLAIN + b"expect: 100-continue\r\n\r\n{}", b"by a task of /r/r1/openai/v1/x"),
     ],
-    ids=["plain", "not taken", "of no rollout", "not all there", "expects"],
+    ids=["plain", "not taken", "of no rollout", "expects"],
 )
 def test_what_is_not_plain_is_answered_by_a_task(request_: bytes, body: bytes) -> None:
     app = App()
@@ -58,6 +62,49 @@ def test_what_is_not_plain_is_answered_by_a_task(request_: bytes, body: bytes) -
         assert body in Relaying("", port, Book()).raw(request_)
     (scope,) = app.offered
     assert scope["server"] == ("127.0.0.1", port)
+
+
+def test_a_short_body_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
+    with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        for part in (PLAIN[:50], PLAIN[50:] + b"\r\n", b"{", b"}"):
+            agent.sendall(part)
+            time.sleep(0.02)  # so that they arrive apart
+        assert agent.recv(1000).endswith(b"plain")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        PLAIN.replace(b": 2", b": 100000") + b"\r\n{",
+        PLAIN.replace(b"content-length: 2", b"transfer-encoding: chunked") + b"\r\n1\r\n{\r\n",
+        PLAIN.replace(b"/r/", b"/s/") + b"\r\n{",
+        PLAIN + b"expect: 100-continue\r\n\r\n{",
+    ],
+    ids=["long", "of unknown length", "of no rollout", "expects"],
+)
+def test_no_other_body_is_waited_for(request_: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
+    with running(App()) as port:
+        assert b"by a task" in Relaying("", port, Book()).raw(request_)
+
+
+def test_an_agent_that_leaves_without_its_body_is_a_call_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
+    with Provider() as provider, relaying(provider.url) as relay:
+        with socket.create_connection(("127.0.0.1", relay.port), 60) as agent:
+            agent.sendall(PLAIN + b"\r\n{")
+            agent.shutdown(socket.SHUT_WR)
+            assert agent.recv(1) == b""
+        assert (relay.book.only.ending, provider.requests) == (Ending.LEFT_BY_AGENT, [])
+
+
+def test_a_body_that_does_not_come_is_waited_for_no_longer() -> None:
+    with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        agent.sendall(PLAIN + b"\r\n{")
+        assert b"by a task" in agent.recv(1000)
 
 
 def test_an_application_may_offer_nothing() -> None:
