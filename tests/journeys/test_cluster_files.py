@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,7 @@ def test_without_a_profile_compose_starts_sqlite_alone() -> None:
     cluster = {
         name for name, service in COMPOSE.items() if "cluster" in service.get("profiles", ())
     }
-    assert cluster == {"gateway", "postgres", *REPLICAS}
+    assert cluster == {"gateway", "postgres", "token", *REPLICAS}
 
 
 def test_each_waits_until_what_it_needs_is_well() -> None:
@@ -41,16 +44,78 @@ def test_each_waits_until_what_it_needs_is_well() -> None:
 
     assert waits_for("gateway") == dict.fromkeys(REPLICAS, "service_healthy")
     for replica in REPLICAS:
-        assert waits_for(replica) == {"postgres": "service_healthy"}
+        assert waits_for(replica) == {
+            "postgres": "service_healthy", "token": "service_completed_successfully",
+        }  # fmt: skip
+    for name in ("postgres", "prometheus", "grafana"):
+        assert waits_for(name) == {"token": "service_completed_successfully"}
     assert COMPOSE["postgres"]["healthcheck"]  # a service's is in its image
 
 
 def test_nginx_asks_each_service_and_each_keeps_its_own_spill() -> None:
     (told,) = (line for line in COMPOSE["gateway"]["environment"] if "TRUEZERO_REPLICAS" in line)
     assert [f"server {name}:8383 " in told for name in REPLICAS] == [True] * 3
-    volumes = [volume for name in REPLICAS for volume in COMPOSE[name]["volumes"]]
-    assert len(set(volumes)) == 3
-    assert all(volume.endswith(":/data") for volume in volumes)
+    shared = "token:/token:ro"
+    volumes = [set(COMPOSE[name]["volumes"]) - {shared} for name in REPLICAS]
+    assert all(shared in COMPOSE[name]["volumes"] for name in REPLICAS)
+    own = set[str]().union(*volumes)
+    assert [len(each) for each in volumes] == [1, 1, 1]
+    assert len(own) == 3
+    assert all(volume.endswith(":/data") for volume in own)
+
+
+def listed(service: dict[str, Any]) -> dict[str, str | None]:
+    """The environment of a service, written either way."""
+    given = service.get("environment", {})
+    if isinstance(given, dict):
+        return given
+    return {name: value if equals else None for name, equals, value in
+            (line.partition("=") for line in given)}  # fmt: skip
+
+
+def test_no_variable_must_be_set_and_all_services_have_one_token() -> None:
+    assert ":?" not in (ROOT / "docker-compose.yml").read_text()
+    for name in ("truezero", "token", *REPLICAS):
+        told, volumes = listed(COMPOSE[name]), COMPOSE[name]["volumes"]
+        assert told["TRUEZERO_ADMIN_TOKEN"] == "${TRUEZERO_ADMIN_TOKEN:-}"
+        assert told["TRUEZERO_ADMIN_TOKEN_FILE"] == "/token/admin-token"
+        assert any(volume.startswith("token:/token") for volume in volumes)
+    writers = {
+        name for name, service in COMPOSE.items() if "token:/token" in service.get("volumes", ())
+    }
+    assert writers == {"truezero", "token"}, "the others may only read"
+    assert "--make-token" in (ROOT / "Dockerfile").read_text().splitlines()[-1]
+
+
+def test_what_makes_the_token_reaches_nobody_and_leaves_each_reader_its_own_file(
+    tmp_path: Path,
+) -> None:
+    """Its script is run with a truezero and a chown of our own."""
+    token = COMPOSE["token"]
+    assert (token["network_mode"], token["cap_drop"]) == ("none", ["ALL"])
+    assert "restart" not in token
+    bin_, kept = tmp_path / "bin", tmp_path / "token"
+    for folder in (bin_, kept):
+        folder.mkdir()
+    odd = r"a:b\c%s"
+    (bin_ / "truezero").write_text(f"#!/bin/sh\nprintf '%s\\n' '{odd}'\n")
+    (bin_ / "chown").write_text(f'#!/bin/sh\necho "$1 ${{2##*/}}" >> {tmp_path}/owners\n')
+    for tool in bin_.iterdir():
+        tool.chmod(0o755)
+    (script,) = token["command"]
+    script = script.replace("$$", "$").replace("/token/", f"{kept}/")
+    subprocess.run(
+        [*token["entrypoint"], script], check=True,
+        env={"PATH": f"{bin_}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    files = {file.name: file.read_text() for file in kept.iterdir()}
+    assert files == {
+        "postgres": odd, "prometheus": odd, "grafana": odd, "pgpass": r"*:*:*:*:a\:b\\c%s" + "\n",
+    }  # fmt: skip
+    assert {file.stat().st_mode & 0o777 for file in kept.iterdir()} == {0o600}
+    assert set((tmp_path / "owners").read_text().splitlines()) == {
+        "0 postgres.new", "10001 pgpass.new", "65534 prometheus.new", "472 grafana.new",
+    }  # fmt: skip
 
 
 def test_only_nginx_is_reached_from_outside_and_only_from_this_machine() -> None:
@@ -77,8 +142,11 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("told", [environment(), COMPOSE["replica-1"]["environment"]])
-def test_every_variable_is_a_setting(told: dict[str, Any]) -> None:
+def test_every_variable_is_a_setting(told: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "admin-token").write_text("t0ken")
     given = {name: str(value) for name, value in told.items() if value is not None}
+    given = {name: value.replace("/token/", f"{tmp_path}/") for name, value in given.items()}
+    given = {name: re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value) for name, value in given.items()}
     settings = load({}, given)
     assert settings.grace_s > 0
     assert settings.spill_dir == "/data/spill"

@@ -418,10 +418,11 @@ def test_prometheus_asks_the_service_with_its_token() -> None:
     prometheus = compose["services"]["prometheus"]
     assert job["metrics_path"] == "/metrics"
     assert job["static_configs"][0]["targets"] == ["truezero:8383"]
-    assert prometheus["environment"] == ["TRUEZERO_ADMIN_TOKEN"]
-    (command,) = prometheus["command"]
-    file = job["authorization"]["credentials_file"]
-    assert f'"$$TRUEZERO_ADMIN_TOKEN" > {file};' in command
+    assert job["authorization"]["credentials_file"] == "/token/prometheus"
+    assert "token:/token:ro" in prometheus["volumes"]
+    assert prometheus["depends_on"] == {"token": {"condition": "service_completed_successfully"}}
+    (script,) = compose["services"]["token"]["command"]
+    assert "| keep prometheus 65534\n" in script, "nobody, whom its image runs as"
     assert "secrets" not in compose, "docker-compose 1 knows none that come from a variable"
 
 
