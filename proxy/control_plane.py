@@ -25,7 +25,7 @@ from proxy.server.workers import LEAVING
 from proxy.settings import Settings
 from proxy.store.database import Database
 from proxy.telemetry.metrics import Metrics
-from proxy.web import pages
+from proxy.web import manual, pages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +103,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         keys.router(services.keys, limiter, address),
         metrics_module.router(parts.metrics.exposition),
         pages.router(services, parts.auth, address, version=version),
+        manual.router(),
     ):
         app.routes.extend(router.routes)  # `include_router` would build each of them again
     return ControlPlane(app=app, services=services)

@@ -328,6 +328,6 @@ def _sentence(error: ValidationError, env: Mapping[str, Any]) -> str:
     name = ".".join(str(part) for part in first["loc"])
     label = PREFIX + name.upper() if name in env else name
     if first["type"] == "extra_forbidden":
-        return f"unknown setting {label} (docs/reference/settings.md lists all)"
+        return f"unknown setting {label} (see docs/reference/settings.md)"
     message = first["msg"].removeprefix("Value error, ")
     return f"{label}: {message[0].lower()}{message[1:]}"

@@ -95,7 +95,7 @@ def from_environment(environment: Mapping[str, str], known: Collection[str]) -> 
         elif name.lower() in known:
             given[name.lower()] = value
         elif name not in _RUNNERS:
-            raise SettingsError(f"unknown setting {variable} (docs/reference/settings.md lists all)")
+            raise SettingsError(f"unknown setting {variable} (see docs/reference/settings.md)")
     return {name: value for name, value in given.items() if value != ""}
 
 

@@ -167,7 +167,7 @@ def asks_for_no_key(upstream: Upstream) -> bool:
     return upstream.name not in BUILT_IN and (upstream.url or "").startswith("http://")
 
 
-# First path segments the control plane answers itself.
+# First path segments the control plane answers itself. Not `help`, which gives way to an upstream.
 RESERVED = frozenset(
     {
         "r", "rollouts", "batches", "fingerprints", "healthz", "readyz", "metrics", "docs",

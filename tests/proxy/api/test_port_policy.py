@@ -31,7 +31,7 @@ TOKEN = {"authorization": "Bearer t0ken"}
 # Of each kind one: REST, pages, what people and programs look at, and what nobody serves.
 CONTROL = (
     "/rollouts", "/rollouts/r1/verdict", "/rollouts/r1/exchanges", "/batches/b", "/fingerprints",
-    "/key/info?key=x", "/", "/ui/rollouts", "/ui/sign-in", "/ui/static/page.css", "/docs",
+    "/key/info?key=x", "/", "/ui/rollouts", "/ui/sign-in", "/ui/static/page.css", "/docs", "/help",
     "/openapi.json", "/readyz", "/metrics", "/healthz/", "/nowhere",
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.operator_keys import KeyUse, OperatorKeys
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.target import Addresses, Target, address, is_data_plane
-from proxy.routing.upstreams import allow_list
+from proxy.routing.upstreams import allow_list, checked_name
 from tests.tables import each
 
 KEYRING = Keyring(b"s" * 32)
@@ -283,3 +283,10 @@ def test_a_minted_key_proves_a_bare_path_of_the_same_rollout_only() -> None:
 )  # fmt: skip
 def test_the_data_plane_claims_its_paths_and_no_others(path: str, agents: bool) -> None:
     assert is_data_plane(path.encode(), UPSTREAMS) is agents
+
+
+@pytest.mark.parametrize("path", ["/help/v1/chat/completions", "/help", "/r/r1/help/v1/x"])
+def test_an_operators_upstream_named_help_comes_before_the_documentation(path: str) -> None:
+    operators = {checked_name("help"): UPSTREAMS["openai"]}
+    assert is_data_plane(path.encode(), operators)
+    assert is_data_plane(b"/help", UPSTREAMS) is False

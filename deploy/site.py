@@ -1,0 +1,67 @@
+"""A hook of MkDocs: leave out of the built site what no page loads, and keep it small.
+
+``mkdocs.yml`` names it; `make site` builds into ``proxy/web/site``, a part of wheels and the image.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+LIMIT_BYTES = 2_000_000
+# Source maps; tokenizers of other languages; what needs the site's public address.
+_UNUSED = ("**/*.map", "assets/javascripts/lunr", "sitemap.xml", "sitemap.xml.gz", "404.html")
+_PICTURES = (".png", ".svg")
+_PREFORMATTED = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL)
+_PLAIN = re.compile(r'<span class="[pw]?">([^<]*)</span>')  # punctuation and blanks
+_NAMED = re.compile(r'(?:src|href)="([^"#]+)"')
+
+
+class SiteTooLargeError(Exception):
+    """The site is larger than a wheel should carry."""
+
+
+def on_post_build(config: Mapping[str, Any]) -> None:
+    """Trim the site that was built.
+
+    Raises:
+        SiteTooLargeError: it has more than ``LIMIT_BYTES``.
+    """
+    trim(Path(config["site_dir"]))
+
+
+def trim(site: Path) -> None:
+    """Delete unused files under ``site``; raise SiteTooLargeError where much is left."""
+    for pattern in _UNUSED:
+        for each in list(site.glob(pattern)):
+            shutil.rmtree(each) if each.is_dir() else each.unlink()
+    shown = _shown(site)
+    for each in list(site.rglob("*")):
+        if each.suffix in _PICTURES and each.resolve() not in shown:
+            each.unlink()
+    for page in site.rglob("*.html"):
+        page.write_text(_dense(page.read_text("utf-8")), "utf-8")
+    size = sum(each.stat().st_size for each in site.rglob("*") if each.is_file())
+    if size > LIMIT_BYTES:
+        raise SiteTooLargeError(f"{site} has {size:,} bytes, more than {LIMIT_BYTES:,}")
+
+
+def _dense(page: str) -> str:
+    """Return a page without its template's indentation and marks that have no colour."""
+    parts = _PREFORMATTED.split(page)
+    return "".join(
+        _PLAIN.sub(r"\1", part) if part.startswith("<pre") else re.sub(r"\n\s+", "\n", part)
+        for part in parts
+    )
+
+
+def _shown(site: Path) -> set[Path]:
+    pages = list(site.rglob("*.html"))
+    return {
+        (page.parent / name).resolve()
+        for page in pages
+        for name in _NAMED.findall(page.read_text("utf-8"))
+    }

@@ -1,0 +1,51 @@
+"""What `make site` leaves out of the site, and how large it may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy import site
+
+
+def built(folder: Path) -> Path:
+    for name, content in {
+        "index.html": '<a href="guides/a.html"><img src="pictures/shown.png">',
+        "guides/a.html": '<link href="../icon.svg"><img src="../pictures/too.png">',
+        "icon.svg": "<svg>",
+        "pictures/shown.png": "1",
+        "pictures/too.png": "1",
+        "pictures/unused.png": "1",
+        "assets/javascripts/bundle.min.js": "1",
+        "assets/javascripts/bundle.min.js.map": "1",
+        "assets/javascripts/lunr/min/lunr.de.min.js": "1",
+        "sitemap.xml": "1",
+        "404.html": '<img src="/pictures/unused.png">',
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return folder
+
+
+def test_what_no_page_loads_is_left_out(tmp_path: Path) -> None:
+    site.on_post_build({"site_dir": str(built(tmp_path))})
+    left = {each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*") if each.is_file()}
+    assert left == {
+        "index.html", "guides/a.html", "icon.svg", "pictures/shown.png", "pictures/too.png",
+        "assets/javascripts/bundle.min.js",
+    }  # fmt: skip
+
+
+def test_a_site_that_is_too_large_is_an_error(tmp_path: Path) -> None:
+    (built(tmp_path) / "search.json").write_text("x" * site.LIMIT_BYTES)
+    with pytest.raises(site.SiteTooLargeError, match="2,000,"):
+        site.trim(tmp_path)
+
+
+def test_indentation_is_dropped_but_in_what_is_preformatted(tmp_path: Path) -> None:
+    page = built(tmp_path) / "index.html"
+    text = '<p>\n\n  one\n two\n<pre>a\n    b<span class="w"> </span>\n\n c</pre>\n   <p>'
+    page.write_text(text)
+    site.trim(tmp_path)
+    assert page.read_text() == "<p>\none\ntwo\n<pre>a\n    b \n\n c</pre>\n<p>"
