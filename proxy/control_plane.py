@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from classifier.verdicts import Verdict
-from proxy.api import keys, lists, openapi, problems, reports, routes
+from proxy.api import keys, lists, openapi, problems, reports, routes, upstreams
 from proxy.api import metrics as metrics_module
 from proxy.api.auth import ControlAuth
 from proxy.control.loader import RecorderState
@@ -101,6 +101,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         routes.router(services, limiter, address, version=version),
         lists.router(services),
         keys.router(services.keys, limiter, address),
+        upstreams.router(services.upstreams),
         metrics_module.router(parts.metrics.exposition),
         pages.router(services, parts.auth, address, version=version),
         manual.router(),

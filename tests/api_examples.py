@@ -104,6 +104,41 @@ TEXTS: Final[Mapping[str, str]] = {
     "GET /metrics": 'truezero_verdicts{health="healthy"} 155.0\n',
 }
 
+_TOOK = {
+    "first_byte_p50_s": 0.62, "first_byte_p95_s": 1.9, "duration_p50_s": 4.1,
+    "duration_p95_s": 12.8,
+}  # fmt: skip
+_CALLS = {
+    "calls": 1500, "refused": 3, "failed": {"quota": 212, "rejected_request": 3},
+    "error_rate": 0.1416, "failing_since": _BEGAN + 3240.0, "last_at": _BEGAN + 3590.0,
+    "sampled_calls": 1285, **_TOOK,
+}  # fmt: skip
+# Answers that depend on when they are asked for.
+PASSING: Final[Mapping[str, Any]] = {
+    "GET /upstreams": {
+        "since": _BEGAN,
+        "until": _BEGAN + 3600.0,
+        "step_s": 120,
+        "calls": 1500,
+        "sampled_calls": 1500,
+        "items": [
+            {
+                "upstream": "openai",
+                "origin": "https://api.openai.com",
+                **_CALLS,
+                "models": [{"model": "gpt-5", **_CALLS}],
+                "keys": [{"key": "key-3f9a1c22", "sampled_calls": 1500, "sampled_failed": 212}],
+                "points": [
+                    {
+                        "at": _BEGAN + 3480.0, "calls": 60, "failed": {"quota": 58},
+                        "first_byte_p50_s": 0.7, "first_byte_p95_s": 1.1,
+                    }
+                ],
+            }
+        ],
+    },
+}  # fmt: skip
+
 
 def examples() -> dict[str, dict[str, Any]]:
     """Return by `METHOD /path` its `response`, and its `request` where it takes a body."""
@@ -113,7 +148,7 @@ def examples() -> dict[str, dict[str, Any]]:
         call: {"response": _answer(steps[title]["body"], title, prose, chosen)}
         for call, (title, chosen) in ANSWERS.items()
     }
-    found |= {call: {"response": text} for call, text in TEXTS.items()}
+    found |= {call: {"response": text} for call, text in {**TEXTS, **PASSING}.items()}
     for call, body in REQUESTS.items():
         found[call]["request"] = body
     return found

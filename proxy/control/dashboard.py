@@ -1,4 +1,4 @@
-"""What pages show beyond REST: batches at a glance, searches, timelines, upstream health."""
+"""What pages show beyond REST: batches at a glance, searches, timelines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from proxy.control.listing import Listing
 from proxy.control.queries import Queries
 from proxy.control.threads import run_in_thread
 from proxy.control.timeline import STEPS, Facts, Timeline, build_timeline
-from proxy.control.upstream_health import UpstreamHealth, upstream_healths
-from proxy.routing.upstreams import Upstream
 from proxy.store import dashboard as page_queries
 from proxy.store.deployment import Deployment
 from proxy.store.listing import ITEM
@@ -24,9 +22,7 @@ from proxy.store.tables import rollouts, verdicts
 from truezero.models.lists import ListParameters
 
 BATCHES = 20  # on one page
-RECENT = 10_000  # newest calls that an upstream's health is computed from
 NAMELESS_S = 3600  # within which calls that named no rollout are told
-WINDOWS_S = (900, 3600, 86_400)
 
 _CACHED = 32  # timelines kept until something happens in their batch
 _POLL_S = 0.7
@@ -89,7 +85,6 @@ class Dashboard:
         judge: Judge,
         listing: Listing,
         batches: BatchService,
-        upstreams: Mapping[str, Upstream],
         wall: Callable[[], float],
         leaving: Callable[[], bool],
         refused: Callable[[], Mapping[str, int]],
@@ -99,7 +94,6 @@ class Dashboard:
         self._judge = judge
         self._listing = listing
         self._batches = batches
-        self._upstreams = upstreams
         self._wall = wall
         self._leaving = leaving
         self._refused = refused
@@ -195,12 +189,6 @@ class Dashboard:
         """Count the rollouts affected by each cause, across batches."""
         items: Sequence[Facts] = (await self._batches.fingerprints())["items"]
         return items
-
-    async def upstreams(self, window_s: int) -> Sequence[UpstreamHealth]:
-        """Return the health of each upstream called in the last ``window_s`` seconds."""
-        since = self._wall() - window_s
-        calls = await self._queries.read(page_queries.recent_calls, since=since, limit=RECENT)
-        return await run_in_thread(upstream_healths, calls, self._upstreams)
 
     async def changes(
         self, *, batch: str | None = None, rollout_id: str | None = None

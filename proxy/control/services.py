@@ -23,6 +23,7 @@ from proxy.control.readiness import Readiness
 from proxy.control.reruns import RerunService
 from proxy.control.rollout_view import RolloutPages
 from proxy.control.rollouts import RolloutService
+from proxy.control.upstream_service import UpstreamService
 from proxy.control.usage import UsageService
 from proxy.control.virtual_keys import VirtualKeys
 from proxy.routing.rollout_keys import Keyring
@@ -48,6 +49,7 @@ class ControlServices:
     keys: VirtualKeys
     dashboard: Dashboard
     rollout_pages: RolloutPages
+    upstreams: UpstreamService
     readiness: Readiness
 
 
@@ -125,9 +127,9 @@ def compose(
         ),
         dashboard=Dashboard(
             queries=queries, deployment=database.deployment, judge=judge, listing=listing,
-            batches=batches,
-            upstreams=upstreams, wall=wall, leaving=leaving, refused=refused,
+            batches=batches, wall=wall, leaving=leaving, refused=refused,
         ),
         rollout_pages=RolloutPages(queries=queries, judge=judge, prices=prices),
+        upstreams=UpstreamService(queries=queries, upstreams=upstreams, wall=wall),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
     )  # fmt: skip

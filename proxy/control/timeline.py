@@ -35,7 +35,7 @@ class Timeline:
 def build_timeline(rows: Sequence[Facts], fine_s: int, bars: int) -> Timeline:
     """Merge rows of fine steps into about ``bars`` points a round number of seconds apart."""
     first, last = rows[0]["step"] * fine_s, rows[-1]["step"] * fine_s
-    step_s = _round_step((last - first) / bars, at_least=fine_s)
+    step_s = round_step((last - first) / bars, at_least=fine_s)
     start = int(first // step_s)
     count = int(last // step_s) - start + 1
     calls: Counter[int] = Counter()
@@ -56,7 +56,8 @@ _ROUND_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_80
             86_400)  # fmt: skip
 
 
-def _round_step(wanted_s: float, *, at_least: int) -> int:
+def round_step(wanted_s: float, *, at_least: int = 1) -> int:
+    """Return a round number of seconds, no less than either."""
     needed = max(wanted_s, at_least)
     whole = math.ceil(needed / 86_400) * 86_400
     return next((step for step in _ROUND_S if step >= needed), whole)

@@ -96,7 +96,7 @@ def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> list[
     Returns:
         Rows of ``step`` (times ``step_s`` is epoch seconds), ``subcategory``, ``calls``.
     """
-    step = _floor(connection, exchanges.c.started_at / step_s).label("step")
+    step = floor_of(connection, exchanges.c.started_at / step_s).label("step")
     query = (
         select(step, exchanges.c.subcategory, func.count().label("calls"))
         .select_from(rollouts.join(exchanges, exchanges.c.rollout_id == rollouts.c.id))
@@ -107,24 +107,12 @@ def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> list[
     return _rows(connection, query)
 
 
-def _floor(connection: Connection, value: ColumnElement[Any]) -> ColumnElement[int]:
+def floor_of(connection: Connection, value: ColumnElement[Any]) -> ColumnElement[int]:
+    """Return the integer below a value that is not negative."""
     # SQLite is not always built with floor(), and its cast cuts; PostgreSQL's cast rounds.
     if connection.dialect.name == "sqlite":
         return cast(value, Integer)
     return cast(func.floor(value), Integer)
-
-
-def recent_calls(connection: Connection, *, since: float, limit: int) -> list[Facts]:
-    """List inference calls that began after ``since`` (epoch seconds), newest first."""
-    names = ("upstream", "status", "ending", "subcategory", "first_byte_s", "duration_s",
-             "key_digest", "started_at")  # fmt: skip
-    query = (
-        select(*(exchanges.c[name] for name in names))
-        .where(exchanges.c.started_at > since, exchanges.c.kind == "inference")
-        .order_by(exchanges.c.started_at.desc())
-        .limit(limit)
-    )
-    return _rows(connection, query)
 
 
 def counts(connection: Connection, now: float) -> StoreCounts:

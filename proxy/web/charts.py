@@ -5,12 +5,13 @@ Horizontal positions are in percent, so that a chart fits any width.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from proxy.control.timeline import Timeline
+from proxy.control.timeline import Timeline, TimelinePoint
 from proxy.web import badges, format
-from proxy.web.badges import Badge
+from proxy.web.badges import HEALTHY, Badge
 
 _MIN_WIDTH = 0.6  # percent: one rollout of ten thousand is still visible
 _CHART_HEIGHT = 120  # pixels
@@ -90,47 +91,59 @@ class Chart:
     label: str
 
 
-def chart(timeline: Timeline) -> Chart:
-    """Lay out a timeline's failures, stacked by subcategory in the order of the legend."""
+def chart(timeline: Timeline, *, answered: bool = False, height: int = _CHART_HEIGHT) -> Chart:
+    """Lay out a timeline's failures, stacked by subcategory in the order of the legend.
+
+    Arguments:
+        answered: answered calls stand on top of them.
+        height: in pixels.
+    """
     points = timeline.points
-    most = max((sum(point.failed.values()) for point in points), default=0)
+    stacks = [_stack(point, answered=answered) for point in points]
+    most = max((sum(stack.values()) for stack in stacks), default=0)
     top = _round_up(most)
     width = 100 / len(points)
-    totals = [
-        (badge, sum(point.failed.get(name, 0) for point in points))
-        for name, badge in badges.CAUSES.items()
-    ]
-    legend = [(badge, count) for badge, count in totals if count]
+    totals: Counter[Badge] = Counter()
+    for stack in stacks:
+        totals.update(stack)
+    legend = [(badge, totals[badge]) for badge in (*badges.CAUSES.values(), HEALTHY)]
+    legend = [(badge, count) for badge, count in legend if count]
     columns = [
         Column(
             at=point.at,
             calls=point.calls,
-            blocks=_blocks(point.failed, top),
+            blocks=_blocks(stack, top, height),
             x=n * width,
             width=width,
         )
-        for n, point in enumerate(points)
+        for n, (point, stack) in enumerate(zip(points, stacks, strict=True))
     ]
     return Chart(
         columns=columns,
-        height=_CHART_HEIGHT,
+        height=height,
         step_s=timeline.step_s,
         most=most,
         ticks=_ticks(timeline),
-        lines=[(_CHART_HEIGHT * (1 - part), round(top * part)) for part in (0.5, 1.0)],
+        lines=[(height * (1 - part), round(top * part)) for part in (0.5, 1.0)],
         totals=legend,
         calls=sum(point.calls for point in points),
-        label=_chart_label(timeline, legend),
+        label=_chart_label(timeline, legend, answered=answered),
     )
 
 
-def _blocks(failed: Mapping[str, int], top: int) -> list[Block]:
-    blocks, bottom = [], float(_CHART_HEIGHT)
-    for name, badge in badges.CAUSES.items():
-        if count := failed.get(name, 0):
-            height = max(1.5, _CHART_HEIGHT * count / top)
-            bottom -= height
-            blocks.append(Block(badge=badge, count=count, y=bottom, height=height))
+def _stack(point: TimelinePoint, *, answered: bool) -> dict[Badge, int]:
+    stack = {badge: point.failed.get(name, 0) for name, badge in badges.CAUSES.items()}
+    if answered:
+        stack[HEALTHY] = point.calls - sum(point.failed.values())
+    return {badge: count for badge, count in stack.items() if count}
+
+
+def _blocks(stack: Mapping[Badge, int], top: int, whole: int) -> list[Block]:
+    blocks, bottom = [], float(whole)
+    for badge, count in stack.items():
+        height = max(1.5, whole * count / top)
+        bottom -= height
+        blocks.append(Block(badge=badge, count=count, y=bottom, height=height))
     return blocks
 
 
@@ -151,7 +164,8 @@ def _ticks(timeline: Timeline) -> list[tuple[float, str]]:
     return [(100 * n / len(points), format.clock(points[n].at, step)) for n in labelled]
 
 
-def _chart_label(timeline: Timeline, totals: Sequence[tuple[Badge, int]]) -> str:
+def _chart_label(timeline: Timeline, totals: Sequence[tuple[Badge, int]], *, answered: bool) -> str:
     first, last = timeline.points[0].at, timeline.points[-1].at + timeline.step_s
     counts = ", ".join(f"{count:,} {badge.label}" for badge, count in totals) or "none"
-    return f"Failed calls from {format.moment(first)} to {format.moment(last)}: {counts}"
+    noun = "Calls" if answered else "Failed calls"
+    return f"{noun} from {format.moment(first)} to {format.moment(last)}: {counts}"

@@ -95,7 +95,7 @@ def iso(at: float) -> str:
 def clock(at: float, step_s: float = 1) -> str:
     """Format as ``14:03``; with seconds for short steps, as a date for long ones."""
     written = datetime.fromtimestamp(at, UTC)
-    if step_s >= 3 * _HOUR:
+    if step_s >= 12 * _HOUR:
         return f"{written:%b} {written.day}"
     return f"{written:%H:%M:%S}" if step_s < _MINUTE else f"{written:%H:%M}"
 

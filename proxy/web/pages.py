@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from secrets import token_hex
-from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from proxy.api.auth import SIGN_IN, ControlAuth, session_of
 from proxy.api.routes import Address
 from proxy.api.sessions import COOKIE, LIFE_S
-from proxy.control.dashboard import WINDOWS_S, PageChange
+from proxy.control.dashboard import PageChange
 from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
-from proxy.web import charts, forms, list_form, render, rollout_page, sign_in_links
+from proxy.web import (
+    charts,
+    forms,
+    list_form,
+    render,
+    rollout_page,
+    sign_in_links,
+    upstreams_page,
+)
 from proxy.web.context import (
     Name,
     Number,
@@ -39,6 +46,7 @@ def router(
     _batch_pages(routes, context)
     rollout_page.add_rollout_pages(routes, context)
     _cause_pages(routes, context)
+    upstreams_page.add_upstreams_page(routes, context)
     _live(routes, context)
     _sign_in(routes, context)
     _rest(routes)
@@ -98,21 +106,6 @@ def _cause_pages(routes: APIRouter, context: PageContext) -> None:
         most = max((item["rollouts"] for item in items), default=1)
         return await context.page(
             "fingerprints.html", request, "fingerprints", items=items, most=most, live=""
-        )
-
-    @routes.get("/ui/upstreams")
-    async def upstreams(
-        request: Request, window: Annotated[int, Query(ge=60, le=7 * 86_400)] = WINDOWS_S[0]
-    ) -> Response:
-        items = await context.dashboard.upstreams(window)
-        return await context.page(
-            "upstreams.html",
-            request,
-            "upstreams",
-            items=items,
-            window=window,
-            windows=WINDOWS_S,
-            live="",
         )
 
 

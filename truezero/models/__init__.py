@@ -59,6 +59,14 @@ from truezero.models.service import (
     Problem,
     Ready,
 )
+from truezero.models.upstreams import (
+    UpstreamCalls,
+    UpstreamItem,
+    UpstreamKey,
+    UpstreamModel,
+    UpstreamReport,
+    UpstreamStep,
+)
 from truezero.models.validity import (
     BatchFinding,
     CheckName,
@@ -128,6 +136,12 @@ __all__ = [
     "TaskChange",
     "TaskScore",
     "TerminationReason",
+    "UpstreamCalls",
+    "UpstreamItem",
+    "UpstreamKey",
+    "UpstreamModel",
+    "UpstreamReport",
+    "UpstreamStep",
     "UsageDimension",
     "UsageItem",
     "UsageSums",

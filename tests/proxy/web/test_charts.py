@@ -54,3 +54,14 @@ def test_columns_stand_on_the_base_and_keep_their_proportion() -> None:
 @pytest.mark.parametrize(("most", "top"), [(1, 2), (3, 4), (6, 6), (17, 20), (21, 40), (801, 1000)])
 def test_the_scale_ends_above_the_highest_column(most: int, top: int) -> None:
     assert charts.chart(timeline({"auth": most})).lines[-1][1] == top
+
+
+def test_answered_calls_stand_on_the_failed_ones() -> None:
+    drawn = charts.chart(timeline({"auth": 2}, {}), answered=True, height=90)
+    first, second = drawn.columns
+    assert [(block.badge, block.count) for block in first.blocks] == [
+        (CAUSES["auth"], 2), (HEALTHY, 7),
+    ]  # fmt: skip
+    assert [(block.badge, block.count) for block in second.blocks] == [(HEALTHY, 9)]
+    assert (drawn.height, first.blocks[0].y + first.blocks[0].height) == (90, 90)
+    assert drawn.label.endswith("2 auth, 16 healthy")

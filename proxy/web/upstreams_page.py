@@ -1,0 +1,85 @@
+"""The page of upstreams: how each does, by model, by key and over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from proxy.control.timeline import Timeline, TimelinePoint
+from proxy.control.upstream_service import LONGEST_S
+from proxy.control.upstream_stats import UpstreamStats
+from proxy.web import charts
+from proxy.web.context import PageContext
+
+WINDOWS_S = (900, 3600, 86_400, 7 * 86_400)
+MODELS, KEYS = 12, 8  # of one upstream on the page
+_CHART_HEIGHT, _HEIGHT = 64, 48  # pixels: of the columns, of the lines of latencies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyLine:
+    """First bytes over time as SVG paths, a stroke a step: x to 1000, y in pixels.
+
+    ``most_s`` is the second at the top; ``label`` says it as text.
+    """
+
+    p50: str
+    p95: str
+    height: int
+    most_s: float
+
+
+def add_upstreams_page(routes: APIRouter, context: PageContext) -> None:
+    """Add the route of the page of upstreams."""
+
+    @routes.get("/ui/upstreams")
+    async def upstreams(
+        request: Request, window: Annotated[int, Query(ge=60, le=LONGEST_S)] = WINDOWS_S[0]
+    ) -> Response:
+        since = context.dashboard.now() - window
+        report = await context.services.upstreams.report(since)
+        return await context.page(
+            "upstreams.html",
+            request,
+            "upstreams",
+            report=report,
+            items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
+            window=window,
+            windows=WINDOWS_S,
+            most_models=MODELS,
+            most_keys=KEYS,
+            live="",
+        )
+
+
+def _chart(item: UpstreamStats, step_s: int) -> charts.Chart:
+    points = [
+        TimelinePoint(at=point.at, calls=point.calls, failed=point.failed) for point in item.points
+    ]
+    return charts.chart(Timeline(step_s=step_s, points=points), answered=True, height=_CHART_HEIGHT)
+
+
+def line(item: UpstreamStats) -> LatencyLine | None:
+    """Lay out an upstream's first bytes over time; None where none is known."""
+    known = [each.first_byte_p95_s for each in item.points if each.first_byte_p95_s is not None]
+    if not known:
+        return None
+    most = max(known) or 1.0
+    return LatencyLine(
+        p50=_points([each.first_byte_p50_s for each in item.points], most),
+        p95=_points([each.first_byte_p95_s for each in item.points], most),
+        height=_HEIGHT,
+        most_s=most,
+    )
+
+
+def _points(values: Sequence[float | None], most: float) -> str:
+    step = 1000 / len(values)
+    return "".join(
+        f"M{n * step:.1f} {_HEIGHT * (1 - value / most):.1f}h{step:.1f}"
+        for n, value in enumerate(values)
+        if value is not None
+    )

@@ -1,0 +1,41 @@
+"""`GET /upstreams`: what it answers is the contract's, and a bad window is named."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.fakes import answers
+from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.control.test_batches import DEAD, play
+from truezero.models import UpstreamReport
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def test_upstreams_are_reported_with_models_keys_and_time(service: Service) -> None:
+    play(service, "fine", answers.chat())
+    for n in range(3):
+        play(service, f"dead-{n}", DEAD)
+    began = time.time() - 900
+    report = UpstreamReport.model_validate(service.get("/upstreams", since=began))
+    (item,) = report.items
+    assert (item.upstream, item.calls, item.failed, item.error_rate) == (
+        "openai", 4, {"auth": 3}, 0.75,
+    )  # fmt: skip
+    assert [model.model for model in item.models] == ["gpt-5"]
+    assert [(key.sampled_calls, key.sampled_failed) for key in item.keys] == [(4, 3)]
+    assert sum(step.calls for step in item.points) == report.calls == report.sampled_calls == 4
+    assert item.failing_since is not None
+    assert report.since <= began < report.until
+
+
+def test_a_window_that_cannot_be_is_422(service: Service) -> None:
+    assert "since" in problem(service.http.get("/upstreams?since=0"), 422, "invalid")["detail"]
+    for since in ("nan", "yesterday"):
+        assert service.http.get("/upstreams", params={"since": since}).status_code == 422

@@ -1,0 +1,75 @@
+"""The page of upstreams says since when one fails, and never caps its counts in silence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from proxy.control.upstream_stats import CallStats, Latencies, UpstreamPoint, UpstreamStats
+from proxy.web.upstreams_page import MODELS, line
+from tests.proxy.api.test_routes import Service
+from tests.proxy.control.test_upstream_service import NOW, call, of, write
+from tests.proxy.store.records import FULL
+from tests.proxy.web.test_pages import page, words
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def shown(service: Service, monkeypatch: pytest.MonkeyPatch, **query: int) -> str:
+    of(service)  # its clock stands
+    assert service.app is not None
+    dashboard = service.app.control_plane().services.dashboard
+    monkeypatch.setattr(dashboard, "_wall", lambda: NOW)
+    return page(service, "/ui/upstreams", **query)
+
+
+def test_a_failing_upstream_says_since_when(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = [call(n, ago_s=3000 + n) for n in range(9)]
+    failed = [call(100 + n, ago_s=2760 - n, like=FULL, answered_model=None) for n in range(5)]
+    write(service, *answered, *failed)
+    said = words(shown(service, monkeypatch, window=3600))
+    assert "failing since 07:14" in said
+    assert "all models 14 35.7% 5 quota 0.25 s / 0.25 s" in said
+    assert "All 14 inference calls" in said
+    assert "stand on all of them" in said
+    assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
+
+
+def test_many_models_are_counted_where_they_are_not_listed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"model-{n:03d}" for n in range(200)]
+    write(service, *(call(n, ago_s=10 + n, model=name) for n, name in enumerate(names)))
+    html = shown(service, monkeypatch, window=3600)
+    assert f"and {200 - MODELS} models with fewer calls" in html
+    assert len(re.findall(r'<th scope="row">model-', html)) == MODELS
+    assert "all models 200" in words(html)
+    assert len(html) < 150_000
+
+
+def test_first_bytes_are_drawn_only_where_they_are_known() -> None:
+    took = Latencies(
+        calls=1, first_byte_p50_s=1.0, first_byte_p95_s=2.0, duration_p50_s=3.0,
+        duration_p95_s=4.0,
+    )  # fmt: skip
+    stats = CallStats(
+        calls=1, refused=0, failed={}, error_rate=0.0, failing_since=None, last_at=0.0,
+        latencies=took,
+    )  # fmt: skip
+    known = UpstreamPoint(at=0, calls=1, failed={}, first_byte_p50_s=1.0, first_byte_p95_s=2.0)
+    unknown = UpstreamPoint(at=60, calls=0, failed={})
+    item = UpstreamStats(
+        name="u", origin="", stats=stats, models=(), keys=(), points=[unknown, known]
+    )
+    drawn = line(item)
+    assert drawn is not None
+    assert (drawn.p50, drawn.p95, drawn.most_s) == ("M500.0 24.0h500.0", "M500.0 0.0h500.0", 2.0)
+    assert line(replace(item, points=[unknown])) is None
