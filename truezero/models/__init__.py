@@ -24,7 +24,7 @@ from truezero.models.keys import (
     KeyRequest,
     KeysDeleted,
 )
-from truezero.models.lists import ListParameters
+from truezero.models.lists import ListParameters, Order, RewardKind, Scoreable, Sort
 from truezero.models.reports import (
     RERUN_NAMES,
     USAGE_DIMENSIONS,
@@ -113,6 +113,7 @@ __all__ = [
     "KeysDeleted",
     "Level",
     "ListParameters",
+    "Order",
     "Ordinal",
     "OutcomeRequest",
     "PassAt",
@@ -126,12 +127,15 @@ __all__ = [
     "Result",
     "RetryAdvice",
     "RetryItem",
+    "RewardKind",
     "RoleAccess",
     "RoleVerdict",
     "RolloutItem",
     "RolloutPage",
     "RolloutRegistered",
     "RolloutRequest",
+    "Scoreable",
+    "Sort",
     "Subcategory",
     "TaskChange",
     "TaskScore",

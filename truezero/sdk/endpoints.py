@@ -18,6 +18,8 @@ from pydantic import BaseModel, ValidationError
 
 from truezero import models
 
+Parameters = Mapping[str, str | float | Sequence[str] | Sequence[float]]
+
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
@@ -48,7 +50,7 @@ class Request(Generic[T]):
     method: str
     path: str
     read: Callable[[Any], T]
-    params: Mapping[str, str | float] = field(default_factory=dict)
+    params: Parameters = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
 
 
@@ -135,16 +137,27 @@ class OutcomeFacts(TypedDict, total=False):
 
 
 class RolloutFilters(TypedDict, total=False):
-    """Filters of `GET /rollouts`."""
+    """Filters and order of `GET /rollouts`; of several values any may apply."""
 
-    batch: str
-    task: str
-    repeat: int
-    attempt: int
-    health: models.Health
-    subcategory: models.Subcategory
-    fingerprint: str
-    validity: models.Validity
+    batch: str | Sequence[str]
+    task: str | Sequence[str]
+    repeat: int | Sequence[int]
+    attempt: int | Sequence[int]
+    model: str | Sequence[str]
+    upstream: str | Sequence[str]
+    role: str | Sequence[str]
+    health: models.Health | Sequence[models.Health]
+    subcategory: models.Subcategory | Sequence[models.Subcategory]
+    fingerprint: str | Sequence[str]
+    cause: str | Sequence[str]
+    validity: models.Validity | Sequence[models.Validity]
+    reward: models.RewardKind | Sequence[models.RewardKind]
+    scoreable: models.Scoreable | Sequence[models.Scoreable]
+    text: str
+    since: float | str
+    until: float | str
+    sort: models.Sort
+    order: models.Order
 
 
 # --- endpoints -------------------------------------------------------------------------------
@@ -220,7 +233,7 @@ def exchanges(rollout_id: str) -> Story[list[models.Exchange]]:
 
 
 def rollouts(**filters: Unpack[RolloutFilters]) -> Story[list[models.RolloutItem]]:
-    """Return every rollout that matches the filters, oldest first."""
+    """Return every rollout that matches the filters, oldest first unless asked otherwise."""
     items: list[models.RolloutItem] = []
     after: str | None = None
     while True:
@@ -424,7 +437,7 @@ def _answer(request: Request[T]) -> Story[T]:
     return payload
 
 
-def _get(model: type[M], path: str, params: Mapping[str, str | float] | None = None) -> Story[M]:
+def _get(model: type[M], path: str, params: Parameters | None = None) -> Story[M]:
     return _answer(Request(method="GET", path=path, read=_reader(model), params=params or {}))
 
 

@@ -149,6 +149,8 @@ ASKED: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str, object]] = [
     ("exchanges", ("r",), {}, "GET", "/rollouts/r/exchanges", None),
     ("rollouts", (), {"batch": "b"}, "GET", "/rollouts?batch=b&limit=1000", None),
     ("rollouts", (), {"validity": "starved"}, "GET", "/rollouts?validity=starved&limit=1000", None),
+    ("rollouts", (), {"batch": ["a", "b"], "repeat": (0, 1), "sort": "reward", "since": 5.5}, "GET",
+     "/rollouts?batch=a&batch=b&repeat=0&repeat=1&sort=reward&since=5.5&limit=1000", None),
     ("summary", ("b/c",), {}, "GET", "/batches/b%2Fc", None),
     ("check", ("b",), {}, "GET", "/batches/b/check", None),
     ("breaker", ("b",), {}, "GET", "/batches/b/breaker", None),
