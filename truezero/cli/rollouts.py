@@ -49,6 +49,9 @@ def run(
     repeat: Annotated[
         int | None, typer.Option(min=0, help="Which sample of the task this is, from 0.")
     ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="How many samples of the task the batch is to have.")
+    ] = None,
     attempt: Annotated[
         int | None, typer.Option(min=0, help="Which try of the task and repeat this is, from 0.")
     ] = None,
@@ -83,6 +86,7 @@ def run(
         batch=batch,
         task=task,
         repeat=repeat,
+        repeats=repeats,
         attempt=attempt,
         id=rollout_id,
         model=model,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import wraps
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -124,21 +126,55 @@ def settle(
         ServiceError: the service is unreachable or rejects the request.
     """
     facts = trace if isinstance(trace, Mapping) else trace.model_dump(exclude={"nodes", "state"})
-    rollout_id = str(facts["id"])
-    task = task_of(facts)
-    client.register(id=rollout_id, batch=batch, task=task, repeat=repeat, attempt=attempt)
-    result, verdict = client.ended(rollout_id, **outcome(facts))
-    settled = Settled(trace_id=rollout_id, task=task, result=result, verdict=verdict)
+    client.register(
+        id=str(facts["id"]), batch=batch, task=task_of(facts), repeat=repeat, attempt=attempt
+    )
+    settled = _settled(client, facts)
     if not settled.measured and not isinstance(trace, Mapping):
-        _unscore(trace, verdict)
+        _unscore(trace, settled.verdict)
     return settled
 
 
 def settle_run(client: Client, run_dir: Path, *, batch: str) -> Iterator[Settled]:
-    """Report every trace that a run saved, in order."""
+    """Report every trace that a run saved, in order.
+
+    Traces of one task are its repeats, numbered in that order. One that was registered before,
+    by ``Keys`` or ``settle``, keeps the number that it was given.
+
+    Raises:
+        ServiceError: the service is unreachable or rejects the request.
+    """
+    known = {item.id: item for item in client.rollouts(batch=batch)}
+    with (run_dir / TRACES).open(encoding="utf-8") as lines:
+        samples = Counter(task_of(trace) for trace in saved_traces(lines))
+    taken = {(item.task, item.repeat) for item in known.values()}
     with (run_dir / TRACES).open(encoding="utf-8") as lines:
         for trace in saved_traces(lines):
-            yield settle(client, trace, batch=batch)
+            if (rollout_id := str(trace["id"])) not in known:
+                task = task_of(trace)
+                repeat = _number(task, samples[task], taken)
+                repeats = None if repeat is None else samples[task]
+                client.register(
+                    id=rollout_id, batch=batch, task=task, repeat=repeat, repeats=repeats
+                )
+            yield _settled(client, trace)
+
+
+def _number(
+    task: str | None, samples: int, taken: set[tuple[str | None, int | None]]
+) -> int | None:
+    """Return a trace's place among its task's samples: the first number that is not taken."""
+    if task is None or samples == 1:
+        return None
+    repeat = next(number for number in count() if (task, number) not in taken)
+    taken.add((task, repeat))
+    return repeat
+
+
+def _settled(client: Client, trace: Mapping[str, Any]) -> Settled:
+    rollout_id = str(trace["id"])
+    result, verdict = client.ended(rollout_id, **outcome(trace))
+    return Settled(trace_id=rollout_id, task=task_of(trace), result=result, verdict=verdict)
 
 
 def main(run_dir: Path, batch: str = "") -> None:

@@ -56,6 +56,7 @@ class Job:
     task: str | None = None
     id: str | None = None
     repeat: int | None = None
+    repeats: int | None = None
     attempt: int | None = None
     model: str | None = None
     fail_fast: bool = False
@@ -129,8 +130,8 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         "model": job.model,
     }  # fmt: skip
     rollout = client.register(
-        id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, attempt=job.attempt,
-        model=job.model,
+        id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, repeats=job.repeats,
+        attempt=job.attempt, model=job.model,
     )  # fmt: skip
     if not rollout.admitted:
         not_started = ProcessResult(agent_code=None)

@@ -14,7 +14,15 @@ from typer.testing import CliRunner
 
 from tests.truezero import driving
 from truezero import Client
-from truezero.integrations.verifiers import Keys, main, outcome, rewards_of, settle, task_of
+from truezero.integrations.verifiers import (
+    Keys,
+    main,
+    outcome,
+    rewards_of,
+    settle,
+    settle_run,
+    task_of,
+)
 
 
 def trace(name: str = "t1", **facts: Any) -> dict[str, Any]:
@@ -128,6 +136,25 @@ def test_a_saved_run_is_reported_and_says_what_is_no_measurement(
         assert done.output.splitlines()[-1] == "1 of 3 traces are measurements"
     with Client(url) as client:
         assert len(client.rollouts(batch="run")) == 3
+
+
+def test_a_saved_run_numbers_the_samples_of_a_task(url: str, tmp_path: Path) -> None:
+    """In the order in which they were saved; those that were registered keep their numbers."""
+    names = ("one", "two", "three", "four")
+    lines = [{"traces": [trace(name, task={"data": {"id": "twice"}})]} for name in names]
+    (tmp_path / "traces.jsonl").write_text("\n".join(map(json.dumps, [*lines, {"traces": [
+        trace("alone")
+    ]}])))  # fmt: skip
+    with Client(url) as client:
+        for name in (*names, "alone"):
+            call(url, name, "sk-good")
+        client.register(id="two", batch="sampled", task="twice", repeat=0)
+        for _ in range(2):
+            assert all(one.measured for one in settle_run(client, tmp_path, batch="sampled"))
+        numbers = {item.id: item.repeat for item in client.rollouts(batch="sampled")}
+        [group] = client.groups("sampled", task="twice")
+    assert numbers == {"one": 1, "two": 0, "three": 2, "four": 3, "alone": None}
+    assert (group.wanted, group.repeats, group.settled) == (4, [0, 1, 2, 3], True)
 
 
 class Sender:

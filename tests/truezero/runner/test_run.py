@@ -117,15 +117,17 @@ def test_settings_are_read_and_no_more_of_them_than_is_plausible(tmp_path: Path)
 
 @respx.mock
 def test_what_the_rollout_was_registered_with_is_reported_with_its_outcome() -> None:
-    respx.post(f"{URL}/rollouts").respond(201, json=REGISTERED)
+    registered = respx.post(f"{URL}/rollouts").respond(201, json=REGISTERED)
     reported = respx.post(f"{URL}/rollouts/r/outcome").respond(json=RESULT)
     respx.get(url__startswith=f"{URL}/rollouts/r/verdict").respond(json=VERDICT)
-    job = Job(command=("/nowhere/agent",), batch="b", task="t", repeat=2, model="m")
+    job = Job(command=("/nowhere/agent",), batch="b", task="t", repeat=2, repeats=8, model="m")
     with Client(URL) as client:
         assert run(job, client).ended.agent_code == 127
     body = json.loads(reported.calls.last.request.content)
     assert (body["batch"], body["task"], body["repeat"], body["model"]) == ("b", "t", 2, "m")
     assert (body["status"], body["error"]) == ("setup_failed", "agent: command not found")
+    asked = json.loads(registered.calls.last.request.content)
+    assert (asked["repeat"], asked["repeats"]) == (2, 8)
 
 
 @respx.mock
