@@ -59,8 +59,9 @@ def install(url: str | None = None, token: str | None = None) -> None:
     """Register every sample that Inspect runs as a rollout; call once, before ``eval``.
 
     Not needed where ``TRUEZERO_URL`` is set: Inspect's entry points do it. The batch is the
-    log's ``eval.eval_id``, the task a sample's id, ``repeat`` its epoch from 0. The model's base
-    URL is the service's ``{url}/openai/v1`` (or another upstream's).
+    log's ``eval.eval_id``, the task a sample's id, ``repeat`` its epoch from 0 and ``repeats`` the
+    number of epochs. The model's base URL is the service's ``{url}/openai/v1`` (or another
+    upstream's).
 
     Arguments:
         url, token: as for ``truezero.Client``.
@@ -93,6 +94,18 @@ class SampleHooks:
     client: Callable[[], AsyncClient]
     stopped: Callable[[str], Exception]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._epochs: dict[str, int | None] = {}  # by eval, while it runs
+
+    async def on_task_start(self, data: Any) -> None:
+        """Note how many epochs an eval has; inspect_ai/log/_log.py: EvalConfig.epochs."""
+        self._epochs[data.eval_id] = data.spec.config.epochs
+
+    async def on_task_end(self, data: Any) -> None:
+        """Forget it."""
+        self._epochs.pop(data.eval_id, None)
+
     async def on_sample_attempt_start(self, data: Any) -> None:
         """Register an attempt; end a sample that an open breaker does not admit.
 
@@ -107,6 +120,7 @@ class SampleHooks:
                 batch=data.eval_id,
                 task=str(data.summary.id),
                 repeat=data.summary.epoch - 1,
+                repeats=self._epochs.get(data.eval_id),
                 attempt=data.attempt - 1,
                 roles=[_JUDGE],
             )

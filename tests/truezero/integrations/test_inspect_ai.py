@@ -117,6 +117,27 @@ async def always_right(state: object, target: object) -> SimpleNamespace:
     return score("C")
 
 
+async def test_the_epochs_of_a_sample_are_a_group(url: str) -> None:
+    hooks = SampleHooks()
+    hooks.client = lambda: AsyncClient(url)
+    spec = SimpleNamespace(config=SimpleNamespace(epochs=2))
+    task = SimpleNamespace(eval_id="eval-of-two", spec=spec)
+    await hooks.on_task_start(task)
+    settled = []
+    for epoch in (1, 2):
+        story = Story(url, f"of-two-{epoch}", epoch=epoch)
+        story.hooks, story.data.eval_id = hooks, task.eval_id
+        await story.begin()
+        await story.ask(url)
+        await story.end({"match": score("C")})
+        with Client(url) as client:
+            [group] = await asyncio.to_thread(client.groups, task.eval_id)
+        settled.append((group.wanted, group.settled))
+    assert settled == [(2, False), (2, True)]
+    await hooks.on_task_end(task)
+    await hooks.on_task_end(task)
+
+
 async def test_an_attempt_is_a_rollout_that_its_calls_name(url: str, provider: Provider) -> None:
     story = Story(url, "named")
     await story.begin()
