@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 import typer
 
+import truezero
 from proxy.app import Application
 from proxy.routing.upstreams import BUILT_IN, LOCAL
 from proxy.settings import Settings, load
@@ -110,6 +112,49 @@ def _flag(flag: Any) -> str:
 
 def _first_line(text: str) -> str:
     return text.partition("\n")[0].rstrip(".")
+
+
+# --- Python --------------------------------------------------------------------------------
+
+_CLASSES: Final = (truezero.Client, truezero.Batch, truezero.Rollout, truezero.ExecutionLoop)
+_NOT_FOR_USERS: Final = frozenset({"play"})
+
+
+def python_classes() -> str:
+    return "\n\n".join(f"### {each.__name__}\n\n{_members(each)}" for each in _CLASSES)
+
+
+def _members(cls: type) -> str:
+    named = {name: each for name, each in inspect.getmembers(cls) if not name.startswith("_")}
+    rows = [
+        (f"`{name}{_taken(each)}`", f"`{_returned(each)}`", _first_paragraph(each))
+        for name, each in named.items()
+        if name not in _NOT_FOR_USERS
+    ]
+    return _table(("", "returns", "description"), rows)
+
+
+def _taken(member: Any) -> str:
+    """Write the parameters as they are typed, without types; nothing of a property."""
+    if isinstance(member, property):
+        return ""
+    taken = [
+        each.replace(annotation=inspect.Parameter.empty)
+        for each in inspect.signature(member).parameters.values()
+        if each.name != "self"
+    ]
+    return str(inspect.Signature(taken)).replace("<class 'str'>", "str")
+
+
+def _returned(member: Any) -> str:
+    function: Any = member.fget if isinstance(member, property) else member
+    said = str(inspect.signature(function).return_annotation).replace("models.", "")
+    return re.sub(r"^Story\[(.*)\]$", r"\1", said)
+
+
+def _first_paragraph(member: Any) -> str:
+    text = (inspect.getdoc(member) or "").partition("\n\n")[0]
+    return text.replace("``", "`").rstrip(".")
 
 
 # --- REST ----------------------------------------------------------------------------------
@@ -244,6 +289,7 @@ def generated() -> dict[str, str]:
         "docs/reference/upstreams.md#upstreams": upstreams(),
         "docs/reference/cli.md#overview": command_overview(),
         "docs/reference/cli.md#commands": command_pages(),
+        "docs/reference/sdk.md#classes": python_classes(),
         "docs/reference/rest.md#overview": rest_overview(document),
         "docs/reference/rest.md#calls": rest_calls(document),
         "docs/reference/rest.md#models": rest_models(document),
