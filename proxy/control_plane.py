@@ -103,8 +103,8 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         keys.router(services.keys, limiter, address),
         upstreams.router(services.upstreams),
         metrics_module.router(parts.metrics.exposition),
+        manual.router(),  # before what answers the rest of `/ui/`
         pages.router(services, parts.auth, address, version=version),
-        manual.router(),
     ):
         app.routes.extend(router.routes)  # `include_router` would build each of them again
     return ControlPlane(app=app, services=services)

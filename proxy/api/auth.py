@@ -21,7 +21,7 @@ SIGN_IN = "/ui/sign-in"
 _OPEN = frozenset({"/healthz", "/readyz"})  # for probes without a token
 _OPEN_PAGES = (SIGN_IN, "/ui/static/")  # needed to sign in
 _PAGES = frozenset({"/", "/docs", "/help", "/openapi.json"})
-_PAGE_FOLDERS = ("/ui/", "/static/docs/", "/help/")
+_PAGE_FOLDERS = ("/ui/", "/static/docs/")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
 

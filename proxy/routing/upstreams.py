@@ -167,7 +167,7 @@ def asks_for_no_key(upstream: Upstream) -> bool:
     return upstream.name not in BUILT_IN and (upstream.url or "").startswith("http://")
 
 
-# First path segments the control plane answers itself. Not `help`, which gives way to an upstream.
+# First path segments the control plane answers itself.
 RESERVED = frozenset(
     {
         "r", "rollouts", "batches", "fingerprints", "healthz", "readyz", "metrics", "docs",
@@ -178,7 +178,7 @@ RESERVED = frozenset(
 
 # Control routes that came later, when an upstream might have had their name. Each is the one
 # segment alone, which is no agent's call: an upstream of that name goes on being reached.
-SHARED = frozenset({"compare"})
+SHARED = frozenset({"compare", "help"})
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}\Z")
 

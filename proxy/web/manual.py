@@ -1,7 +1,7 @@
-"""The documentation under `/help`: the pages that `make site` put into ``site/``, if it did.
+"""The documentation at `/help`: the pages that `make site` put into ``site/``, if it did.
 
-Wheels and the image carry them. Without them `/help` says where to read. An operator's upstream
-named `help` comes first: its calls never get here (``proxy.routing.target.is_data_plane``).
+Wheels and the image carry them. Without them `/help` says where to read. The pages are under
+`/ui/help/`, so that calls to an operator's upstream named `help` never get here.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def router(site: Path = SITE) -> APIRouter:
     @routes.get("/help")
     async def start() -> Response:
         if await run_in_thread((site / "index.html").exists):
-            return redirect("/help/index.html")
+            return redirect("/ui/help/index.html")
         return await run_in_thread(render.page, "help.html")
 
-    @routes.get("/help/{name:path}")
+    @routes.get("/ui/help/{name:path}")
     async def file(name: Name) -> Response:
         found = await run_in_thread(_file, site, name or "index.html")
         return found if found is not None else await problem(404, "no such page")

@@ -1,4 +1,4 @@
-"""The documentation under `/help`: served where it was built, and nothing beside it."""
+"""The documentation at `/help`: served where it was built, and nothing beside it."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def browser(site: Path) -> TestClient:
 
 def test_help_leads_to_the_first_page(site: Path) -> None:
     help_ = browser(site)
-    assert help_.get("/help").headers["location"] == "/help/index.html"
-    for path in ("/help/index.html", "/help/"):
+    assert help_.get("/help").headers["location"] == "/ui/help/index.html"
+    for path in ("/ui/help/index.html", "/ui/help/"):
         page = help_.get(path)
         assert (page.status_code, page.text) == (200, PAGE)
-    assert help_.get("/help/guides/ci.html").headers["content-type"].startswith("text/html")
-    assert help_.get("/help/x.js").headers["content-type"].startswith("text/javascript")
+    assert help_.get("/ui/help/guides/ci.html").headers["content-type"].startswith("text/html")
+    assert help_.get("/ui/help/x.js").headers["content-type"].startswith("text/javascript")
 
 
 def test_a_page_may_run_its_own_scripts_and_no_others(site: Path) -> None:
-    policy = browser(site).get("/help/index.html").headers["content-security-policy"]
+    policy = browser(site).get("/ui/help/index.html").headers["content-security-policy"]
     digest = b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     assert f"script-src 'self' 'sha256-{digest}';" in policy
     assert "default-src 'none'" in policy
-    plain = browser(site).get("/help/guides/ci.html").headers["content-security-policy"]
+    plain = browser(site).get("/ui/help/guides/ci.html").headers["content-security-policy"]
     assert "script-src 'self';" in plain
 
 
@@ -61,7 +61,7 @@ def test_a_page_may_run_its_own_scripts_and_no_others(site: Path) -> None:
     ],
 )  # fmt: skip
 def test_only_files_of_the_site_are_served(site: Path, path: str) -> None:
-    answer = browser(site).get(f"/help/{path}")
+    answer = browser(site).get(f"/ui/help/{path}")
     assert answer.status_code == 404
     assert "beside the site" not in answer.text
 
@@ -71,4 +71,4 @@ def test_without_a_site_help_says_where_to_read(tmp_path: Path) -> None:
     page = help_.get("/help")
     assert page.status_code == 200
     assert "docs/index.md" in page.text and "make site" in page.text
-    assert help_.get("/help/index.html").status_code == 404
+    assert help_.get("/ui/help/index.html").status_code == 404

@@ -391,7 +391,7 @@ def test_a_person_is_sent_to_sign_in_and_back(guarded: Service) -> None:
 
 
 def test_a_program_is_told_401(guarded: Service) -> None:
-    for path in ("/", "/ui/rollouts", "/docs", "/help", "/help/index.html"):
+    for path in ("/", "/ui/rollouts", "/docs", "/help", "/ui/help/index.html"):
         problem(guarded.http.get(path), 401, "unauthorized")
     bearer = {"authorization": f"Bearer {TOKEN}"}
     assert guarded.http.get("/ui/rollouts", headers=bearer).status_code == 200
