@@ -51,6 +51,17 @@ _OF_CALLS: Mapping[tuple[str, str], str] = {
     ("/batches/{batch}/events", "after"): "id of the last event that is known; all by default",
 }
 
+# Optional: a service on loopback may have no token. With one, `/docs` asks for it.
+_TOKEN = {
+    "adminToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "TRUEZERO_ADMIN_TOKEN, where one is set",
+    }
+}
+_SECURITY: list[dict[str, list[str]]] = [{"adminToken": []}, {}]
+_OPEN = frozenset({"/healthz", "/readyz"})  # as in proxy.api.auth
+
 # FastAPI's own, in whose place problems are answered.
 _NOT_OURS = frozenset({"HTTPValidationError", "ValidationError"})
 
@@ -69,7 +80,10 @@ def described(document: Mapping[str, Any]) -> dict[str, Any]:
     }
     schemas = document["components"]["schemas"]
     ours = {name: each for name, each in schemas.items() if name not in _NOT_OURS}
-    return {**document, "tags": TAGS, "paths": paths, "components": {"schemas": ours}}
+    components = {"schemas": ours, "securitySchemes": _TOKEN}
+    return {
+        **document, "tags": TAGS, "security": _SECURITY, "paths": paths, "components": components,
+    }  # fmt: skip
 
 
 @cache
@@ -91,6 +105,8 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> dict[str
             for status, response in operation["responses"].items()
         },
     }
+    if path in _OPEN:
+        found["security"] = []
     if "parameters" in operation:
         found["parameters"] = [_parameter(path, each) for each in operation["parameters"]]
     if "requestBody" in operation:

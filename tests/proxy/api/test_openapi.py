@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.api import openapi
+from proxy.api import auth, openapi
 from tests.api_examples import FILE, text
 from tests.reference_pages import openapi as document_of_service
 from truezero import models
@@ -108,3 +108,10 @@ def test_a_handlers_own_words_come_before_those_of_the_name() -> None:
     assert operation["responses"]["200"]["content"]["application/json"]["example"]["status"] == "ok"
     assert operation["responses"]["503"] == {}
     assert list(found["components"]["schemas"]) == ["Batch"]
+
+
+def test_what_the_token_opens_is_what_the_service_guards(document: dict[str, Any]) -> None:
+    assert document["components"]["securitySchemes"]["adminToken"]["scheme"] == "bearer"
+    assert {"adminToken": []} in document["security"]
+    unguarded = {call for call, each in operations(document) if each.get("security") == []}
+    assert unguarded == {f"GET {path}" for path in auth._OPEN}
