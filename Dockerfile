@@ -16,10 +16,17 @@ RUN awk '/^[a-z]/ {keep = /^(setuptools|mypy|mypy-extensions|ast-serialize|librt
  && /opt/build/bin/pip install --no-cache-dir --require-hashes -r build.lock -r requirements.lock
 RUN python -m venv /opt/truezero \
  && /opt/truezero/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
-COPY pyproject.toml setup.py README.md LICENSE ./
+# The documentation as pages, for /help.
+COPY requirements-docs.lock ./
+RUN python -m venv /opt/docs \
+ && /opt/docs/bin/pip install --no-cache-dir --require-hashes -r requirements-docs.lock
+COPY pyproject.toml setup.py README.md LICENSE mkdocs.yml ./
+COPY deploy/site.py deploy/site.py
+COPY docs docs
 COPY classifier classifier
 COPY proxy proxy
 COPY truezero truezero
+RUN NO_MKDOCS_2_WARNING=1 /opt/docs/bin/mkdocs build --quiet
 RUN wheel="/opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels ." \
  && { TRUEZERO_COMPILE=$COMPILE $wheel || { echo "not compiled: plain Python instead"; $wheel; }; } \
  && /opt/truezero/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \

@@ -117,7 +117,7 @@ SITE := $(VENV)/site
 site: $(SITE)/.ready ## the documentation as pages, into proxy/web/site: /help of the service, wheels and the image
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
 
-image: sbom site ## the container image
+image: sbom ## the container image
 	docker build --tag $(IMAGE) .
 
 lock: ## pin the dependencies anew, within pyproject.toml; needs uv
