@@ -119,7 +119,7 @@ async def make_batch(
     names = [f"{batch}-{number}" for number in range(size)]
     for number, name in enumerate(names):
         facts = RolloutRequest(id=name, batch=batch, task=f"t-{number}", attempt=0, model="gpt-5")
-        await control.rollouts.register(facts, public_url="http://127.0.0.1")
+        await control.registrar.register(facts, public_url="http://127.0.0.1")
     said = [FAILED if failing and n % failing == 0 else CALL for n in range(size)]
     ended = [replace(x, id=name, rollout_id=name) for x, name in zip(said, names, strict=True)]
     for start in range(0, size, 1000):

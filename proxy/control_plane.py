@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 
 from classifier.verdicts import Verdict
-from proxy.api import keys, lists, openapi, problems, reports, routes, upstreams
+from proxy.api import bulk, keys, lists, openapi, problems, reports, routes, upstreams
 from proxy.api import metrics as metrics_module
 from proxy.api.auth import ControlAuth
 from proxy.control.loader import RecorderState
@@ -99,6 +99,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     for router in (
         reports.router(services),  # before the next: one of its paths matches theirs
         routes.router(services, limiter, address, version=version),
+        bulk.router(services.registrar, limiter, address),
         lists.router(services),
         keys.router(services.keys, limiter, address),
         upstreams.router(services.upstreams),

@@ -55,6 +55,7 @@ REQUESTS: Final[Mapping[str, Any]] = {
         "id": "quota", "batch": "nightly", "task": "t3", "attempt": 0, "model": "gpt-5",
         "upstream": "openai",
     },
+    "POST /rollouts/bulk": {"rollouts": [{"id": "many-0", "batch": "many"}, {"id": "honest"}]},
     "POST /rollouts/{rollout_id}/outcome": {
         "status": "success", "termination_reason": "agent_stop", "prompts_executed": 1,
         "rewards": {"reward": 0.0},
@@ -69,6 +70,7 @@ REQUESTS: Final[Mapping[str, Any]] = {
 # The golden step whose answer is shown, and which items of its list.
 ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
     "POST /rollouts": ("open: register quota", _all),
+    "POST /rollouts/bulk": ("open: register many", lambda items: items[:2]),
     "GET /rollouts": ("open: GET /rollouts?subcategory=quota", _of_quota),
     "POST /rollouts/{rollout_id}/outcome": ("open: POST /rollouts/quota/outcome", _all),
     "GET /rollouts/{rollout_id}/verdict": ("open: GET /rollouts/quota/verdict", _all),

@@ -15,7 +15,12 @@ from truezero.models.lists import ListParameters
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 _TYPE = PROBLEM_TYPE.decode()
-_TITLES = {404: "not_found", 405: "method_not_allowed", 401: "unauthorized"}
+_TITLES = {
+    404: "not_found",
+    405: "method_not_allowed",
+    401: "unauthorized",
+    413: "body_too_large",
+}
 
 
 def install(app: FastAPI) -> None:

@@ -88,7 +88,7 @@ def _registration_routes(
         an open breaker skips the batch's lane. Registering alike again has the same answer;
         otherwise it is 409.
         """
-        return await services.rollouts.register(rollout, public_url=address(request))
+        return await services.registrar.register(rollout, public_url=address(request))
 
 
 def _rollout_routes(routes: APIRouter, services: ControlServices) -> None:

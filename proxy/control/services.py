@@ -20,6 +20,7 @@ from proxy.control.loader import RecorderState, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.control.readiness import Readiness
+from proxy.control.registrar import Registrar
 from proxy.control.reruns import RerunService
 from proxy.control.rollout_view import RolloutPages
 from proxy.control.rollouts import RolloutService
@@ -36,6 +37,7 @@ from proxy.store.types import POLICY_COLUMNS
 class ControlServices:
     """What REST and pages call, one service per subject."""
 
+    registrar: Registrar
     rollouts: RolloutService
     listing: Listing
     judge: Judge
@@ -98,11 +100,14 @@ def compose(
         queries=queries, database=database, loader=loader, recorder=recorder, prices=prices,
         policy=policy, wall=wall, judged=judged,
     )  # fmt: skip
+    own_policy = {name: getattr(policy, name) for name in POLICY_COLUMNS}
+    registrar = Registrar(
+        queries=queries, rollouts=database.rollouts, keyring=keyring, upstreams=upstreams,
+        proof_required=proof_required, policy=own_policy, new_id=new_id, wall=wall, changed=changed,
+    )  # fmt: skip
     rollouts = RolloutService(
-        queries=queries, database=database, judge=judge, keyring=keyring, upstreams=upstreams,
-        prices=prices, proof_required=proof_required,
-        policy={name: getattr(policy, name) for name in POLICY_COLUMNS},
-        registration_required=registration_required, new_id=new_id, wall=wall, changed=changed,
+        queries=queries, database=database, judge=judge, prices=prices, policy=own_policy,
+        registration_required=registration_required, wall=wall, changed=changed,
         closing=RolloutClosing(
             queries=queries, database=database, worker=worker, close_here=close_here, wall=wall
         ),
@@ -112,6 +117,7 @@ def compose(
     )
     listing = Listing(queries=queries, judge=judge)
     return ControlServices(
+        registrar=registrar,
         rollouts=rollouts,
         listing=listing,
         judge=judge,
@@ -123,7 +129,8 @@ def compose(
         events=EventStream(queries=queries, events=database.events, judge=judge, leaving=leaving),
         exporter=Exporter(queries=queries, listing=listing, loader=loader, prices=prices),
         keys=VirtualKeys(
-            rollouts=rollouts, judge=judge, keyring=keyring, new_id=new_id, wall=wall
+            registrar=registrar, rollouts=rollouts, judge=judge, keyring=keyring, new_id=new_id,
+            wall=wall,
         ),
         dashboard=Dashboard(
             queries=queries, deployment=database.deployment, judge=judge, listing=listing,

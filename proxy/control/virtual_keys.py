@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proxy.control.judge import Judge
+from proxy.control.registrar import Registrar
 from proxy.control.rollouts import RolloutService
 from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
@@ -32,12 +33,14 @@ class VirtualKeys:
     def __init__(
         self,
         *,
+        registrar: Registrar,
         rollouts: RolloutService,
         judge: Judge,
         keyring: Keyring,
         new_id: Callable[[], str],
         wall: Callable[[], float],
     ) -> None:
+        self._registrar = registrar
         self._rollouts = rollouts
         self._judge = judge
         self._keyring = keyring
@@ -50,7 +53,7 @@ class VirtualKeys:
         Raises:
             Refusal: 400 if a valid key has the alias, as LiteLLM does.
         """
-        rollout = await self._rollouts.register(
+        rollout = await self._registrar.register(
             models.RolloutRequest(
                 id=await self._free_id(request.key_alias),
                 batch=request.team_id,

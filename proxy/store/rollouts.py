@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select, update
 
 from classifier.records import RolloutRecord
-from proxy.store.breakers import states_of, store_states
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
 from proxy.store.derived import unjudged
-from proxy.store.groups import announce
+from proxy.store.registrations import Enrolment, fill_in, policy_of, register, terms
 from proxy.store.rollup import changing
 from proxy.store.statements import add
-from proxy.store.tables import rollouts, verdicts
+from proxy.store.tables import rollouts
 from proxy.store.types import (
     POLICY_COLUMNS,
     Admit,
@@ -47,34 +46,15 @@ class Rollouts:
         """Register a rollout; one that its own traffic created is filled in.
 
         Arguments:
-            policy: how it is to be judged; its batch's first registration decides.
-            admit: called with the breakers of its batch, in the same transaction, so that
-                no two processes admit the same probe.
+            admit, policy: as in `Enrolment`.
         """
-        attributes = registration.attributes
-        with (
-            self._connections.writing() as connection,
-            changing(connection, [registration.id], into=attributes),
-        ):
-            terms = _terms(connection, registration.id, registration.batch, policy)
-            differing = {name: terms[name] for name, _ in policy.stated.items() - terms.items()}
-            if differing:
-                return Registered(differing=differing)
-            fresh = {"id": registration.id, "registered": True, "created_at": now, **attributes}
-            added = add(connection, rollouts, fresh | terms)
-            row = _row(connection, registration.id, locked=True)
-            assert row is not None
-            if row["registered"]:
-                if not added and any(row[name] != value for name, value in attributes.items()):
-                    return Registered(conflict=True)
-            else:
-                _fill_in(connection, registration.id, attributes | terms)
-            skipped = _admission(connection, registration, admit)
-            _update(connection, registration.id, skipped=skipped)
-            if skipped is not None:
-                given = {"rollout_id": registration.id, "batch": registration.batch}
-                announce(connection, {**given, "given_at": now})
-        return Registered(skipped=skipped)
+        asked = Enrolment(registration=registration, admit=admit, policy=policy)
+        return self.register_all([asked], now=now)[0]
+
+    def register_all(self, asked: Sequence[Enrolment], *, now: float) -> list[Registered]:
+        """Register rollouts in one transaction, in their order."""
+        with self._connections.writing() as connection:
+            return register(connection, asked, now=now)
 
     def report(
         self,
@@ -97,12 +77,12 @@ class Rollouts:
         attributes = attributes or {}
         with (
             self._connections.writing() as connection,
-            changing(connection, [rollout_id], into=attributes),
+            changing(connection, [rollout_id], into=[(rollout_id, attributes)]),
         ):
             row = _row(connection, rollout_id, locked=True)
             if row is None and registers:
                 fresh = {"id": rollout_id, "registered": True, "created_at": now, **attributes}
-                fresh |= _terms(connection, rollout_id, attributes.get("batch"), policy)
+                fresh |= _terms(connection, None, attributes.get("batch"), policy)
                 add(connection, rollouts, fresh)  # or its first call does, in another process
                 row = _row(connection, rollout_id, locked=True)
             if row is None:
@@ -111,8 +91,8 @@ class Rollouts:
             if any(row[name] != value for name, value in attributes.items()):
                 if row["registered"] or standing is not None:
                     return Reported(outcome=standing or outcome, conflict=True)
-                terms = _terms(connection, rollout_id, attributes.get("batch"), policy)
-                _fill_in(connection, rollout_id, {**attributes, **terms})
+                judged = _terms(connection, row, attributes.get("batch"), policy)
+                fill_in(connection, {rollout_id: {**attributes, **judged}})
             closing = None
             if standing is None:
                 _update(connection, rollout_id, outcome=outcome, outcome_at=now)
@@ -213,28 +193,11 @@ def _row(connection: Connection, rollout_id: str, *, locked: bool = False) -> Ro
     return connection.execute(query).mappings().one_or_none()
 
 
-def _standing(
-    connection: Connection, rollout_id: str, batch: str | None
-) -> Mapping[str, str | None]:
-    """Return the policy of a rollout's batch, which is its first rollout's; empty without one."""
-    query = select(*(rollouts.c[name] for name in POLICY_COLUMNS))
-    if batch is None:
-        query = query.where(rollouts.c.id == rollout_id)
-    else:
-        first = (rollouts.c.created_at, rollouts.c.id)
-        query = query.where(rollouts.c.batch == batch).order_by(*first).limit(1)
-    return dict(connection.execute(query).mappings().one_or_none() or {})
-
-
 def _terms(
-    connection: Connection, rollout_id: str, batch: str | None, policy: PolicyTerms
+    connection: Connection, row: Row | None, batch: str | None, policy: PolicyTerms
 ) -> dict[str, str | None]:
-    """Return the columns that say how a rollout is judged: as its batch, else as stated."""
-    standing = _standing(connection, rollout_id, batch)
-    return {
-        name: standing.get(name) or policy.stated.get(name) or policy.default.get(name)
-        for name in POLICY_COLUMNS
-    }
+    standing = policy_of(connection, batch) if batch is not None else row or {}
+    return terms({name: standing.get(name) for name in POLICY_COLUMNS}, policy)
 
 
 def _update(connection: Connection, rollout_id: str, **values: Any) -> None:
@@ -246,20 +209,3 @@ def _revoke(connection: Connection, rollout_id: str, at: float) -> None:
     connection.execute(
         update(rollouts).where(rollouts.c.id == rollout_id, earlier).values(revoked_at=at)
     )
-
-
-def _fill_in(connection: Connection, rollout_id: str, attributes: Mapping[str, Any]) -> None:
-    """Register a rollout that exists, with these attributes; its verdict is then outdated."""
-    _update(connection, rollout_id, registered=True, **attributes)
-    connection.execute(update(verdicts).where(verdicts.c.rollout_id == rollout_id).values(calls=-1))
-
-
-def _admission(
-    connection: Connection, registration: Registration, admit: Admit | None
-) -> str | None:
-    """Why a rollout is skipped, or None; stores the breakers that its admission changed."""
-    if admit is None or registration.batch is None:
-        return None
-    decision = admit(states_of(connection, registration.batch))
-    store_states(connection, decision.changed)
-    return decision.error

@@ -52,7 +52,7 @@ def changing(
     connection: Connection,
     ids: Collection[str],
     *,
-    into: Mapping[str, Any] | None = None,
+    into: Sequence[tuple[str, Mapping[str, Any]]] = (),
     held: str | None = None,
 ) -> Iterator[None]:
     """Add what the body changes of some rollouts to their batches.
@@ -60,7 +60,7 @@ def changing(
     Their batches are locked before anything is read: enter it before any other lock is taken.
 
     Arguments:
-        into: columns that the body may give them.
+        into: columns that the body may give them, each with the rollout's id.
         held: another batch to lock.
     """
     places = _places(connection, ids, into)
@@ -80,17 +80,16 @@ def changing(
 
 
 def _places(
-    connection: Connection, ids: Collection[str], into: Mapping[str, Any] | None
+    connection: Connection, ids: Collection[str], into: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> list[Mapping[str, Any]]:
     """Return the batches and units that some rollouts are in, and those they may come into."""
     columns = (rollouts.c[name] for name in PLACE)
     query = select(*columns).where(rollouts.c.id.in_(ids))
     places: list[Mapping[str, Any]] = [dict(row) for row in connection.execute(query).mappings()]
-    if into is not None:
-        known = {place["id"]: place for place in places}
-        nowhere = dict.fromkeys(PLACE)
-        given = {name: value for name, value in into.items() if name in PLACE}
-        places += [{**nowhere, **known.get(name, {}), "id": name, **given} for name in ids]
+    known, nowhere = {place["id"]: place for place in places}, dict.fromkeys(PLACE)
+    for name, given in into:
+        wanted = {column: value for column, value in given.items() if column in PLACE}
+        places.append({**nowhere, **known.get(name, {}), "id": name, **wanted})
     return places
 
 

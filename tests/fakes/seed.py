@@ -173,7 +173,7 @@ class Stage:
             model=run.lane.model,
             upstream=run.lane.upstream,
         )
-        got = await self.control.rollouts.register(asked, public_url="http://127.0.0.1:8383")
+        got = await self.control.registrar.register(asked, public_url="http://127.0.0.1:8383")
         at = self.clock.now + 1.2
         if got.admitted:
             at = self._calls(got.id, run.steps, at) + 2.5

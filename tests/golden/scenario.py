@@ -125,6 +125,10 @@ class Scenario:
         ask.post("/rollouts", {**whole, "task": "t2"}, title="register again otherwise")
         ask.post("/rollouts", {"id": "a/b", "batch": "x/y"}, title="register a slash")
         ask.post("/rollouts", {}, title="register without an id")
+        several = [{"id": "many-0", "batch": "many"}, {"id": "honest"}, {"attempt": -1}, 7]
+        ask.post("/rollouts/bulk", {"rollouts": several}, title="register many")
+        for number, empty in enumerate(({}, {"rollouts": []}, {"rollouts": several, "x": 1}, [])):
+            ask.post("/rollouts/bulk", empty, title=f"register many wrongly {number}")
         for number, wrong in enumerate((
             {"id": "x" * 201}, {"batch": "\x00"}, {"attempt": -1}, {"usage_channel": "both"},
             {"upstream": "nope"}, {"metadata": [1]}, {"name": "x"},

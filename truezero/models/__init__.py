@@ -14,6 +14,7 @@ from truezero.models.batches import (
     PassAt,
     RetryItem,
 )
+from truezero.models.bulk import MOST_REGISTRATIONS, BulkItem, BulkRegistered, BulkRequest
 from truezero.models.exchanges import Exchange, ExchangePage
 from truezero.models.groups import AdvantageMethod, Group, GroupPage
 from truezero.models.keys import (
@@ -79,6 +80,7 @@ from truezero.models.validity import (
 from truezero.models.verdicts import Result, RetryAdvice, Verdict
 
 __all__ = [
+    "MOST_REGISTRATIONS",
     "RERUN_NAMES",
     "USAGE_DIMENSIONS",
     "AdvantageMethod",
@@ -90,6 +92,9 @@ __all__ = [
     "BatchUsage",
     "Breaker",
     "BreakerLane",
+    "BulkItem",
+    "BulkRegistered",
+    "BulkRequest",
     "Change",
     "Check",
     "CheckName",

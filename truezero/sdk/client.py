@@ -72,6 +72,7 @@ class _BaseClient:
 
     greet = _Endpoint(endpoints.greet)
     register = _Endpoint(endpoints.register)
+    register_many = _Endpoint(endpoints.register_many)
     report = _Endpoint(endpoints.report)
     ended = _Endpoint(endpoints.ended)
     verdict = _Endpoint(endpoints.verdict)

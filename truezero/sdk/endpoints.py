@@ -185,6 +185,18 @@ def register(**facts: Unpack[DrillFacts]) -> Story[models.RolloutRegistered]:
     return (yield from _post(models.RolloutRegistered, "/rollouts", facts))
 
 
+def register_many(rollouts: Sequence[DrillFacts]) -> Story[list[models.BulkItem]]:
+    """Register any number of rollouts, and return the answer to each, in their order.
+
+    One that is refused has a ``problem`` and keeps no other back. Repeating it is harmless.
+    """
+    items: list[models.BulkItem] = []
+    for start in range(0, len(rollouts), models.MOST_REGISTRATIONS):
+        body = {"rollouts": [*rollouts[start : start + models.MOST_REGISTRATIONS]]}
+        items += (yield from _post(models.BulkRegistered, "/rollouts/bulk", body)).items
+    return items
+
+
 def report(rollout_id: str, **outcome: Unpack[OutcomeFacts]) -> Story[models.Result]:
     """Report what the runner observed; safe to repeat."""
     body = {"status": "success", **outcome}

@@ -62,7 +62,7 @@ async def test_a_rollout_goes_through_every_service(
     services: ControlServices, database: Database
 ) -> None:
     request = models.RolloutRequest(id="r1", batch="b", task="t", attempt=0)
-    registered = await services.rollouts.register(request, public_url="http://proxy")
+    registered = await services.registrar.register(request, public_url="http://proxy")
     assert registered.base_urls["openai"].startswith("http://proxy/r/r1/openai")
     database.calls.write(CommitBatch(recorded=[exchange(200, rollout_id="r1")]), worker="w")
     outcome = models.OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
@@ -80,7 +80,7 @@ async def test_a_rollout_goes_through_every_service(
 
 async def test_ids_come_from_the_source_that_was_handed_in(services: ControlServices) -> None:
     request = models.RolloutRequest()
-    registered = await services.rollouts.register(request, public_url="http://proxy")
+    registered = await services.registrar.register(request, public_url="http://proxy")
     assert registered.id == "id-1"
 
 

@@ -142,6 +142,8 @@ both = pytest.mark.parametrize("kind", ["sync", "async"])
 ASKED: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str, object]] = [
     ("greet", (), {}, "GET", "/healthz", None),
     ("register", (), {"id": "a"}, "POST", "/rollouts", {"id": "a"}),
+    ("register_many", ([{"id": "a"}, {}],), {}, "POST", "/rollouts/bulk",
+     {"rollouts": [{"id": "a"}, {}]}),
     ("report", ("a/b",), {"tool_calls": 1}, "POST", "/rollouts/a%2Fb/outcome",
      {"status": "success", "tool_calls": 1}),
     ("verdict", ("r",), {"policy": "seed"}, "GET", "/rollouts/r/verdict?policy=seed", None),

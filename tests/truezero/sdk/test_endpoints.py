@@ -38,6 +38,23 @@ def test_types_name_every_term_of_a_policy_and_every_filter_of_the_service() -> 
     assert endpoints.RolloutFilters.__annotations__.keys() == asked - {"after", "limit"}
 
 
+def test_registrations_beyond_the_most_of_one_call_are_made_in_several() -> None:
+    story = endpoints.register_many([{"id": f"r{n}"} for n in range(10_001)])
+    asked = next(story)
+    assert isinstance(asked, Request)
+    assert asked.body is not None
+    assert len(asked.body["rollouts"]) == 10_000
+    item = {"status": 429, "rollout": None, "problem": None}
+    further = story.send(asked.read({"items": [item] * 10_000}))
+    assert isinstance(further, Request)
+    assert further.body == {"rollouts": [{"id": "r10000"}]}
+    with pytest.raises(StopIteration) as end:
+        story.send(further.read({"items": [item]}))
+    assert len(end.value.value) == 10_001
+    with pytest.raises(StopIteration):
+        next(endpoints.register_many([]))
+
+
 def test_groups_are_asked_for_page_by_page() -> None:
     story = endpoints.groups("b", method="rloo", settled=True)
     asked = next(story)

@@ -1,0 +1,142 @@
+"""Registration of thousands of rollouts in one call: each is answered as if it came alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import Message
+
+from proxy.api.problems import invalid
+from proxy.api.routes import PROBLEMS, Address
+from proxy.control.registrar import Registrar
+from proxy.control.threads import run_in_thread
+from proxy.routing.errors import Refusal, problem
+from proxy.routing.limits import RateLimiter
+from truezero import models
+
+CHUNK = 500  # registrations that are stored in one transaction, and answered together
+MOST_BYTES = 16 * 1024 * 1024
+
+_TOO_LARGE: dict[int | str, dict[str, Any]] = {
+    413: {"model": models.Problem, "description": f"a body of more than {MOST_BYTES >> 20} MiB"}
+}
+_Asked = models.RolloutRequest | Refusal
+_Answered = models.RolloutRegistered | Refusal
+
+
+class BoundedRoute(APIRoute):
+    """A route that reads no more of a body than its limit."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the route's handler, which gives up on a body over the limit."""
+        handle = super().get_route_handler()
+
+        async def bounded(request: Request) -> Response:
+            taken = 0
+
+            async def receive() -> Message:
+                nonlocal taken
+                message = await request.receive()
+                taken += len(message.get("body", b""))
+                if taken > MOST_BYTES:  # the only error that FastAPI passes on from here
+                    raise HTTPException(413, f"a body has at most {MOST_BYTES} bytes here")
+                return message
+
+            return await handle(Request(request.scope, receive))
+
+        return bounded
+
+
+def router(registrar: Registrar, limiter: RateLimiter, address: Address) -> APIRouter:
+    """Make the route.
+
+    Arguments:
+        limiter: limits how often rollouts are registered; each of them counts.
+        address: the base URL handed to agents.
+    """
+    routes = APIRouter(route_class=BoundedRoute, responses={**PROBLEMS, **_TOO_LARGE})
+
+    @routes.post("/rollouts/bulk", response_model=models.BulkRegistered, tags=["rollouts"])
+    async def register_many(request: Request, body: models.BulkRequest) -> StreamingResponse:
+        """Register up to 10,000 rollouts, each answered by itself.
+
+        A registration that is refused keeps no other back: its item has the problem that
+        `POST /rollouts` would have answered. Repeating the call is harmless.
+        """
+        answers = _answers(registrar, limiter, body.rollouts, address(request))
+        return StreamingResponse(_written(answers), media_type="application/json")
+
+    return routes
+
+
+async def _answers(
+    registrar: Registrar, limiter: RateLimiter, given: Sequence[Any], public_url: str
+) -> AsyncIterator[Sequence[_Answered]]:
+    for start in range(0, len(given), CHUNK):
+        asked = await run_in_thread(_read, given[start : start + CHUNK])
+        asked = [_admitted(limiter, each) for each in asked]
+        valid = [each for each in asked if not isinstance(each, Refusal)]
+        done = iter(await _registered(registrar, valid, public_url))
+        yield [each if isinstance(each, Refusal) else next(done) for each in asked]
+
+
+def _read(given: Sequence[Any]) -> list[_Asked]:
+    return list(map(_read_one, given))
+
+
+def _read_one(given: Any) -> _Asked:
+    try:
+        return models.RolloutRequest.model_validate(given, from_attributes=True)  # as FastAPI
+    except ValidationError as error:
+        return invalid([{**each, "loc": ("body", *each["loc"])} for each in error.errors()])
+
+
+def _admitted(limiter: RateLimiter, asked: _Asked) -> _Asked:
+    """Return what is asked, or why it is too much."""
+    if isinstance(asked, Refusal):
+        return asked
+    try:
+        limiter.step()
+    except Refusal as refusal:
+        return refusal
+    return asked
+
+
+async def _registered(
+    registrar: Registrar, valid: Sequence[models.RolloutRequest], public_url: str
+) -> Sequence[_Answered]:
+    """Register in one transaction; without the database each is refused."""
+    if not valid:
+        return []
+    try:
+        return await registrar.register_all(valid, public_url=public_url)
+    except Refusal as refusal:
+        return [refusal] * len(valid)
+
+
+async def _written(chunks: AsyncIterator[Sequence[_Answered]]) -> AsyncIterator[bytes]:
+    """Write the answer some items at a time: thousands have megabytes of base URLs."""
+    separator = b'{"items":['
+    async for answers in chunks:
+        yield separator + await run_in_thread(_items, answers)
+        separator = b","
+    yield b"]}"
+
+
+def _items(answers: Sequence[_Answered]) -> bytes:
+    return b",".join(orjson.dumps(_item(each)) for each in answers)
+
+
+def _item(answer: _Answered) -> dict[str, Any]:
+    if isinstance(answer, Refusal):
+        document = json.loads(problem(answer)[1])
+        return {"status": answer.status, "rollout": None, "problem": document}
+    return {"status": 201, "rollout": answer.model_dump(), "problem": None}
