@@ -27,7 +27,9 @@ COPY classifier classifier
 COPY proxy proxy
 COPY truezero truezero
 RUN NO_MKDOCS_2_WARNING=1 /opt/docs/bin/mkdocs build --quiet
-RUN wheel="/opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels ." \
+# What --version says it was built from: --build-arg COMMIT=$(git rev-parse HEAD).
+ARG COMMIT=
+RUN export TRUEZERO_COMMIT=$COMMIT wheel="/opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels ." \
  && { TRUEZERO_COMPILE=$COMPILE $wheel || { echo "not compiled: plain Python instead"; $wheel; }; } \
  && /opt/truezero/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
  && /opt/truezero/bin/pip check

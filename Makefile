@@ -118,7 +118,7 @@ site: $(SITE)/.ready ## the documentation as pages, into proxy/web/site: /help o
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
 
 image: sbom ## the container image
-	docker build --tag $(IMAGE) .
+	docker build --build-arg COMMIT=$$(git rev-parse HEAD 2>/dev/null) --tag $(IMAGE) .
 
 lock: ## pin the dependencies anew, within pyproject.toml; needs uv
 	$(LOCK) --extra server --extra postgres -o requirements.lock

@@ -1,12 +1,54 @@
-"""Compiles the hot path to C extensions where TRUEZERO_COMPILE=1 asks for it.
+"""Compiles the hot path to C extensions where TRUEZERO_COMPILE=1 asks for it, and notes the commit.
 
-Without that, all there is to build is said in pyproject.toml. It changes no source: mypyc
+All else there is to build is said in pyproject.toml. Compiling changes no source: mypyc
 (mypyc.readthedocs.io) reads the types that are there, and Python modules stay beside what it makes.
+The commit is TRUEZERO_COMMIT's, else git's; a source distribution keeps it for its wheels.
 """
 
+import contextlib
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+_COMMIT = Path("truezero", "commit.txt")
+
+
+def _note_commit(folder):
+    """Write the commit into what is built, where it is known; the source tree is left alone."""
+    commit = os.environ.get("TRUEZERO_COMMIT", "")
+    if not commit and Path(".git").exists():
+        command = ["git", "rev-parse", "HEAD"]
+        with contextlib.suppress(OSError, subprocess.CalledProcessError):
+            commit = subprocess.check_output(command, text=True)  # noqa: S603  a fixed command
+    if commit.strip() and not _COMMIT.exists():
+        Path(folder, _COMMIT).write_text(commit.strip() + "\n", encoding="ascii")
+
+
+class BuildPy(build_py):
+    """Builds the packages, and notes the commit beside them."""
+
+    def run(self):
+        """Build; an editable install asks git each time."""
+        super().run()
+        if not self.editable_mode:
+            _note_commit(self.build_lib)
+
+
+class SourceDistribution(sdist):
+    """A source distribution that keeps the commit."""
+
+    def make_release_tree(self, base_dir, files):
+        """Lay it out."""
+        super().make_release_tree(base_dir, files)
+        _note_commit(base_dir)
+
+
+_COMMANDS = {"build_py": BuildPy, "sdist": SourceDistribution}
 
 # What every call passes through, but for what stands on other people's classes.
 _HOT = tuple(
@@ -61,9 +103,12 @@ _HOT = tuple(
     for name in names
 )
 
-if os.environ.get("TRUEZERO_COMPILE") == "1":
+# mypyc translates as soon as it is asked for extensions: not where only metadata are wanted.
+_BUILDS = not {"dist_info", "egg_info", "sdist"} & set(sys.argv)
+
+if os.environ.get("TRUEZERO_COMPILE") == "1" and _BUILDS:
     from mypyc.build import mypycify
 
-    setup(ext_modules=mypycify([*_HOT], opt_level="3"))
+    setup(ext_modules=mypycify([*_HOT], opt_level="3"), cmdclass=_COMMANDS)
 else:
-    setup()
+    setup(cmdclass=_COMMANDS)

@@ -5,7 +5,6 @@ The service is loaded only by the commands that run it.
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -28,7 +27,9 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"truezero {metadata.version('truezero')}")
+        from truezero.cli import version as about  # noqa: PLC0415
+
+        typer.echo(about.line())
         raise typer.Exit
 
 

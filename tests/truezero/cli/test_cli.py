@@ -73,4 +73,5 @@ def test_the_version_is_the_packages(tmp_path: Path) -> None:
     from importlib import metadata
 
     said = truezero("--version", folder=tmp_path)
-    assert said.stdout.strip() == f"truezero {metadata.version('truezero')}"
+    assert said.stdout.startswith(f"truezero {metadata.version('truezero')} (")
+    assert said.stdout.count("\n") == 1
