@@ -62,6 +62,8 @@ def _make(path: Path) -> bool:
 
     It belongs to the owner of its folder, so that what root makes the service can read.
     """
+    if path.exists():  # also where its folder is mounted for reading only
+        return False
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:

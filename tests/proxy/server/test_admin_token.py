@@ -39,6 +39,13 @@ def test_it_is_made_once_beside_the_database_for_its_owner_only(tmp_path: Path) 
     )
 
 
+def test_a_folder_that_has_one_need_not_be_writable(tmp_path: Path) -> None:
+    admin_token.find(sqlite(tmp_path), make=True)
+    before = tmp_path.stat().st_mtime_ns
+    assert admin_token.find(sqlite(tmp_path), make=True) is False
+    assert tmp_path.stat().st_mtime_ns == before, "nothing was tried in it"
+
+
 def test_two_deployments_have_two_tokens(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
