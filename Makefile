@@ -25,7 +25,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz attack sbom bench peers soak \
-	agents integrations manifests corpus screenshots image lock rl site
+	agents integrations manifests corpus screenshots dist image lock rl site
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ screenshots: $(READY) ## take docs/screenshots anew; needs chromium
 SITE := $(VENV)/site
 site: $(SITE)/.ready ## the documentation as pages, into proxy/web/site: /help of the service, wheels and the image
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
+
+dist: $(READY) site ## what is released, into dist/: tried in an empty environment on each Python at hand
+	$(BIN)/python -m tests.dist $(ARGS)
 
 image: sbom ## the container image
 	docker build --build-arg COMMIT=$$(git rev-parse HEAD 2>/dev/null) --tag $(IMAGE) .

@@ -1,11 +1,13 @@
 """Create a virtual environment with truezero in it: `python deploy/environment.py .venv LOCK…`.
 
 Installs exactly what the locks pin, with their hashes checked, by uv where it is installed and by
-pip otherwise, and truezero itself in editable form. Needs the standard library only.
+pip otherwise. truezero itself comes in editable form, as `--wheel FILE`, or not at all (`--bare`).
+Needs the standard library only.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -17,7 +19,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_BUILD = re.compile(r"^setuptools==(?:.*\\\n)*.*", re.MULTILINE)  # with its hashes
 _PINNED = re.compile(r"^[a-z0-9]", re.MULTILINE)
 _STEP = re.compile(r"(?:Collecting|Requirement already satisfied:) ([\w.-]+)")
 _PIP_FOR_OTHERS = (22, 3)  # the first pip with --python
@@ -30,10 +31,19 @@ class InstallError(Exception):
 
 def main(arguments: Sequence[str]) -> int:
     """Create or complete the environment; return the exit code."""
-    folder, locks = Path(arguments[0]), [Path(each) for each in arguments[1:]]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("locks", type=Path, nargs="+")
+    parser.add_argument("--wheel", type=Path)
+    parser.add_argument("--bare", action="store_true")
+    given = parser.parse_args(arguments)
+    folder: Path = given.folder
+    itself = ["--no-build-isolation", "--editable", str(ROOT)]
+    if given.wheel is not None or given.bare:
+        itself = [] if given.bare else ["--no-index", str(given.wheel)]
     began = time.monotonic()
     try:
-        count = make(folder, locks)
+        count = make(folder, given.locks, itself)
     except InstallError as error:
         print(f"{error}\n{folder}: not installed", file=sys.stderr)
         return 1
@@ -44,8 +54,18 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def make(folder: Path, locks: Sequence[Path]) -> int:
+def pinned(*names: str) -> str:
+    """Return the lines of requirements-dev.lock that pin these packages, hashes included."""
+    lock = (ROOT / "requirements-dev.lock").read_text("utf-8")
+    pattern = rf"^(?:{'|'.join(map(re.escape, names))})==(?:.*\\\n)*.*"
+    return "".join(f"{found}\n" for found in re.findall(pattern, lock, re.MULTILINE))
+
+
+def make(folder: Path, locks: Sequence[Path], itself: Sequence[str]) -> int:
     """Install the locks and truezero into a folder; return how many packages the locks pin.
+
+    Arguments:
+        itself: how an installer is told to install truezero; empty for not at all.
 
     Raises:
         InstallError: a package is not to be had, or its hash is wrong.
@@ -55,20 +75,18 @@ def make(folder: Path, locks: Sequence[Path]) -> int:
     if not python.exists():
         venv.create(folder, with_pip=uv is None and pip is None, symlinks=True)
     build = folder / "build.lock"  # what makes the editable install, pinned too
-    build.write_text(_BUILD.findall((ROOT / "requirements-dev.lock").read_text("utf-8"))[0] + "\n")
-    pinned = sum(len(_PINNED.findall(lock.read_text("utf-8"))) for lock in locks)
+    build.write_text(pinned("setuptools"))
+    count = sum(len(_PINNED.findall(lock.read_text("utf-8"))) for lock in locks)
     wanted = [part for lock in (*locks, build) for part in ("-r", str(lock))]
     by_pip = [*(pip or [str(python), "-m", "pip"]), "--disable-pip-version-check"]
     if pip:
         by_pip += ["--python", str(python)]
-    by_pip += ["install", "--progress-bar", "off", "--no-compile"]
-    by_uv = [uv, "pip", "install", "--python", str(python)] if uv else None
-    _install(
-        by_uv, by_pip, ["--no-deps", "--require-hashes", *wanted], f"installing {pinned} packages"
-    )
-    itself = ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
-    _install(by_uv, by_pip, itself, "installing truezero")
-    return pinned
+    by_pip += ["install", "--progress-bar", "off", "--no-compile", "--no-deps"]
+    by_uv = [uv, "pip", "install", "--python", str(python), "--no-deps"] if uv else None
+    _install(by_uv, by_pip, ["--require-hashes", *wanted], f"installing {count} packages")
+    if itself:
+        _install(by_uv, by_pip, itself, "installing truezero")
+    return count
 
 
 def _own_pip() -> list[str] | None:

@@ -29,6 +29,22 @@ def find(wanted: tuple[int, int], candidates: Sequence[str] = ()) -> str | None:
     return None
 
 
+def one_of_each(wanted: tuple[int, int]) -> list[str]:
+    """Return a Python of each minor version from the wanted one on, the oldest first."""
+    major, oldest = wanted
+    found: dict[int, str] = {}
+    for python in (sys.executable, *_everywhere(wanted)):
+        minor = _minor(python)
+        if minor is not None and minor >= oldest and _fits(python, (major, minor)):
+            found.setdefault(minor, python)
+    return [found[minor] for minor in sorted(found)]
+
+
+def _minor(python: str) -> int | None:
+    said = _said(python, "-c", "import sys; print(sys.version_info.minor)")
+    return int(said) if said and said.isdigit() else None
+
+
 def _everywhere(wanted: tuple[int, int]) -> Iterator[str]:
     major, minor = wanted
     for newer in range(minor, _LATEST_MINOR):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.newer_python import find, main
+from tests.newer_python import find, main, one_of_each
 
 HERE = (sys.version_info.major, sys.version_info.minor)
 NEVER = (3, 19)
@@ -45,3 +45,16 @@ def test_a_machine_without_one_is_told_so(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err.startswith("no Python 3.99 or newer here")
     assert main(f"{HERE[0]}.{HERE[1]}", sys.executable) == 0
     assert capsys.readouterr().out.strip() == sys.executable
+
+
+def test_one_of_each_version_is_taken_the_oldest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "bin"
+    monkeypatch.setenv("PATH", f"{path}:/usr/bin:/bin")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for minor, code in ((19, 0), (18, 0), (17, 127)):
+        program(path / f"python3.{minor}", f"echo {minor}; exit {code}")
+    assert one_of_each((3, 17)) == ["python3.18", "python3.19"]
+    assert one_of_each(HERE)[0] == sys.executable
