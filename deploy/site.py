@@ -5,18 +5,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-LIMIT_BYTES = 2_000_000
+LIMIT_BYTES = 2 * 1024 * 1024
 # Source maps; tokenizers of other languages; what needs the site's public address.
 _UNUSED = ("**/*.map", "assets/javascripts/lunr", "sitemap.xml", "sitemap.xml.gz", "404.html")
 _PICTURES = (".png", ".svg")
 _PREFORMATTED = re.compile(r"(<pre\b.*?</pre>)", re.DOTALL)
 _PLAIN = re.compile(r'<span class="[pw]?">([^<]*)</span>')  # punctuation and blanks
+_BLOCK = re.compile(
+    r"(</?(?:div|form|header|label|li|main|nav|ol|t[dhr]|tbody|thead|ul)\b[^>]*>)\n"
+)
 _NAMED = re.compile(r'(?:src|href)="([^"#]+)"')
 
 
@@ -44,6 +48,8 @@ def trim(site: Path) -> None:
             each.unlink()
     for page in site.rglob("*.html"):
         page.write_text(_dense(page.read_text("utf-8")), "utf-8")
+    for index in site.glob("search/search_index.json"):
+        index.write_text(_words(index.read_text("utf-8")), "utf-8")
     size = sum(each.stat().st_size for each in site.rglob("*") if each.is_file())
     if size > LIMIT_BYTES:
         raise SiteTooLargeError(f"{site} has {size:,} bytes, more than {LIMIT_BYTES:,}")
@@ -53,9 +59,20 @@ def _dense(page: str) -> str:
     """Return a page without its template's indentation and marks that have no colour."""
     parts = _PREFORMATTED.split(page)
     return "".join(
-        _PLAIN.sub(r"\1", part) if part.startswith("<pre") else re.sub(r"\n\s+", "\n", part)
+        _PLAIN.sub(r"\1", part)
+        if part.startswith("<pre")
+        else _BLOCK.sub(r"\1", re.sub(r"\n\s+", "\n", part))
         for part in parts
     )
+
+
+def _words(index: str) -> str:
+    """Return the index of the search without marks, and without snippets of code."""
+    found = json.loads(index)
+    for each in found["docs"]:
+        text = re.sub(r"<[^>]+>", " ", _PREFORMATTED.sub(" ", each["text"]))
+        each["text"] = " ".join(text.split())
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
 def _shown(site: Path) -> set[Path]:

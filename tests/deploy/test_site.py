@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def test_what_no_page_loads_is_left_out(tmp_path: Path) -> None:
 
 def test_a_site_that_is_too_large_is_an_error(tmp_path: Path) -> None:
     (built(tmp_path) / "search.json").write_text("x" * site.LIMIT_BYTES)
-    with pytest.raises(site.SiteTooLargeError, match="2,000,"):
+    with pytest.raises(site.SiteTooLargeError, match="more than 2,097,152"):
         site.trim(tmp_path)
 
 
@@ -49,3 +50,13 @@ def test_indentation_is_dropped_but_in_what_is_preformatted(tmp_path: Path) -> N
     page.write_text(text)
     site.trim(tmp_path)
     assert page.read_text() == "<p>\none\ntwo\n<pre>a\n    b \n\n c</pre>\n<p>"
+
+
+def test_the_search_knows_words_and_no_marks(tmp_path: Path) -> None:
+    index = built(tmp_path) / "search" / "search_index.json"
+    index.parent.mkdir()
+    text = "<p>An <code>exchange</code>\n is &lt;one&gt; call.</p><pre><code>{}</code></pre>"
+    index.write_text(json.dumps({"config": {}, "docs": [{"title": "a", "text": text}]}))
+    site.trim(tmp_path)
+    (found,) = json.loads(index.read_text())["docs"]
+    assert found == {"title": "a", "text": "An exchange is &lt;one&gt; call."}
