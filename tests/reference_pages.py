@@ -49,11 +49,12 @@ def upstreams() -> str:
         (
             f"`{upstream.name}`",
             f"`{upstream.url}`" if upstream.url else "set `TRUEZERO_UPSTREAM_AZURE`",
+            "requested" if upstream.include_usage else "",
             "loopback without a token only" if upstream.name in LOCAL else "",
         )
         for upstream in BUILT_IN.values()
     ]
-    return _table(("name", "origin", "available"), rows)
+    return _table(("name", "origin", "usage of streams", "available"), rows)
 
 
 def _plain(value: object) -> str:
@@ -149,7 +150,7 @@ def _taken(member: Any) -> str:
 def _returned(member: Any) -> str:
     function: Any = member.fget if isinstance(member, property) else member
     said = str(inspect.signature(function).return_annotation).replace("models.", "")
-    return re.sub(r"^Story\[(.*)\]$", r"\1", said)
+    return re.sub(r"^Story\[(.*)\]$", r"\1", said).replace(" | ", " or ")
 
 
 def _first_paragraph(member: Any) -> str:
