@@ -185,11 +185,6 @@ class Dashboard:
         rows, following = await self._listing.rows(asked, columns=_LISTED, fresh=fresh)
         return list(map(_rollout_item, rows)), following
 
-    async def fingerprints(self) -> Sequence[Facts]:
-        """Count the rollouts affected by each cause, across batches."""
-        items: Sequence[Facts] = (await self._batches.fingerprints())["items"]
-        return items
-
     async def changes(
         self, *, batch: str | None = None, rollout_id: str | None = None
     ) -> AsyncIterator[PageChange]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from classifier.policy import Policy
 from classifier.verdicts import Verdict
 from proxy.control.batches import BatchService
+from proxy.control.causes import CauseService
 from proxy.control.closing import RolloutClosing
 from proxy.control.comparison import ComparisonService
 from proxy.control.dashboard import Dashboard
@@ -52,6 +53,7 @@ class ControlServices:
     dashboard: Dashboard
     rollout_pages: RolloutPages
     upstreams: UpstreamService
+    causes: CauseService
     readiness: Readiness
 
 
@@ -138,5 +140,6 @@ def compose(
         ),
         rollout_pages=RolloutPages(queries=queries, judge=judge, prices=prices),
         upstreams=UpstreamService(queries=queries, upstreams=upstreams, wall=wall),
+        causes=CauseService(queries=queries, muted=database.muted_causes, wall=wall),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
     )  # fmt: skip

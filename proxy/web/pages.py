@@ -16,6 +16,7 @@ from proxy.control.dashboard import PageChange
 from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
 from proxy.web import (
+    causes_page,
     charts,
     forms,
     list_form,
@@ -45,7 +46,7 @@ def router(
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
     _batch_pages(routes, context)
     rollout_page.add_rollout_pages(routes, context)
-    _cause_pages(routes, context)
+    causes_page.add_causes_page(routes, context)
     upstreams_page.add_upstreams_page(routes, context)
     _live(routes, context)
     _sign_in(routes, context)
@@ -97,16 +98,6 @@ def _batch_pages(routes: APIRouter, context: PageContext) -> None:
         context.check_form(request, fields)
         await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
         return redirect(render.path_of("batches", batch) + "#breakers")
-
-
-def _cause_pages(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/ui/fingerprints")
-    async def fingerprints(request: Request) -> Response:
-        items = await context.dashboard.fingerprints()
-        most = max((item["rollouts"] for item in items), default=1)
-        return await context.page(
-            "fingerprints.html", request, "fingerprints", items=items, most=most, live=""
-        )
 
 
 def _live(routes: APIRouter, context: PageContext) -> None:

@@ -46,7 +46,7 @@ PAGES = {
     "rollouts": "/ui/rollouts",
     "rollout that was cut off": "/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0",
     "rollout under way": "/ui/rollouts/tau-bench-live%2Fretail-12.0",
-    "fingerprints": "/ui/fingerprints",
+    "causes": "/ui/causes",
     "upstreams": "/ui/upstreams?window=86400",
     "nothing": "/ui/nowhere",
 }
@@ -240,7 +240,7 @@ def test_a_batch_is_filtered_and_searched(shown: Shown, reader: Opener) -> None:
 
 
 def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens("/ui/fingerprints")
+    page = reader(shown.url).opens("/ui/causes")
     page.get_by_role("link", name="auth:401").click()
     page.locator("table.rollouts th a").last.click()
     page.locator(".answer a").last.click()

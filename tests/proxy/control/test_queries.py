@@ -54,7 +54,7 @@ PAGES = (
     "/ui/rollouts",
     "/ui/rollouts?text=r",
     "/ui/rollouts/r1",
-    "/ui/fingerprints",
+    "/ui/causes",
     "/ui/upstreams",
 )
 ALL = (*LISTS, *ONE, *ACROSS, *PAGES)

@@ -74,7 +74,7 @@ def words(html: str) -> str:
 
 
 PAGES = (
-    "/", "/ui/batches/b", "/ui/rollouts", "/ui/rollouts/dead", "/ui/fingerprints", "/ui/upstreams",
+    "/", "/ui/batches/b", "/ui/rollouts", "/ui/rollouts/dead", "/ui/causes", "/ui/upstreams",
 )  # fmt: skip
 
 
@@ -235,7 +235,7 @@ def test_names_with_slashes_have_pages(service: Service) -> None:
 def test_fingerprints_lead_to_the_rollouts_they_struck(service: Service) -> None:
     play(service, "dead", DEAD)
     play(service, "fine", reward=1.0)
-    assert "/ui/rollouts?fingerprint=auth%3A401" in page(service, "/ui/fingerprints")
+    assert "/ui/rollouts?fingerprint=auth%3A401" in page(service, "/ui/causes")
     found = page(service, "/ui/rollouts", fingerprint="auth:401")
     assert "/ui/rollouts/dead" in found
     assert "/ui/rollouts/fine" not in found

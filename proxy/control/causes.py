@@ -1,0 +1,142 @@
+"""Causes by upstream and model: how often, since when, in which batches; and muting one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from classifier.fingerprints import Lane
+from proxy.control.queries import Queries
+from proxy.control.threads import run_in_thread
+from proxy.control.timeline import round_step
+from proxy.store import cause_stats
+from proxy.store.cause_stats import MutedCauses
+
+_STEPS = 30  # of a trend, roughly
+
+Facts = Mapping[str, Any]
+
+
+class CauseKey(NamedTuple):
+    """What one line of the page is about; None is unknown."""
+
+    fingerprint: str
+    subcategory: str | None
+    cause: str | None
+    upstream: str | None
+    model: str | None
+
+    @property
+    def name(self) -> str:
+        """A short name, as which it is muted."""
+        return blake2b("\0".join(part or "" for part in self).encode(), digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseStats:
+    """How many rollouts a cause struck; times in epoch seconds.
+
+    ``recent`` counts those of the window, ``trend`` the same by step, oldest first. ``batches``
+    are the names of those struck, the latest first, and ``alone`` rollouts of no batch;
+    ``muted_at`` is None unless it is muted.
+    """
+
+    key: CauseKey
+    rollouts: int
+    recent: int
+    trend: Sequence[int]
+    batches: Sequence[str]
+    alone: int
+    first_seen: float
+    last_seen: float
+    muted_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CausePage:
+    """All causes, those that struck most rollouts of the window first; a step has ``step_s``."""
+
+    items: Sequence[CauseStats]
+    step_s: int
+
+
+class CauseService:
+    """Reads and mutes causes.
+
+    Arguments:
+        wall: seconds since the epoch.
+    """
+
+    def __init__(self, *, queries: Queries, muted: MutedCauses, wall: Callable[[], float]) -> None:
+        self._queries = queries
+        self._muted = muted
+        self._wall = wall
+
+    async def page(self, window_s: int) -> CausePage:
+        """Return all causes, with their trend over the last ``window_s`` seconds."""
+        now = self._wall()
+        step_s = round_step(window_s / _STEPS)
+        first = int((now - window_s) // step_s) + 1
+        steps = range(first, int(now // step_s) + 1)
+        rows = await self._queries.read(cause_stats.causes)
+        over_time = await self._queries.read(
+            cause_stats.causes_over_time, since=first * step_s, step_s=step_s
+        )
+        muted = await self._queries.read(cause_stats.muted)
+        items = await run_in_thread(_summed, rows, over_time, steps, muted)
+        return CausePage(items=items, step_s=step_s)
+
+    async def mute(self, name: str) -> None:
+        """Mute a cause by its name."""
+        await self._queries.run(self._muted.mute, name, now=self._wall())
+
+    async def unmute(self, name: str) -> None:
+        """Show a cause again."""
+        await self._queries.run(self._muted.unmute, name)
+
+
+def _summed(
+    rows: Iterable[Facts],
+    over_time: Iterable[Facts],
+    steps: range,
+    muted: Mapping[str, float],
+) -> list[CauseStats]:
+    groups: defaultdict[CauseKey, list[Facts]] = defaultdict(list)
+    for row in rows:
+        groups[_key(row)].append(row)
+    trends: defaultdict[CauseKey, Counter[int]] = defaultdict(Counter)
+    for row in over_time:
+        trends[_key(row)][row["step"]] += row["rollouts"]
+    found = [
+        _stats(key, group, [trends[key][step] for step in steps], muted)
+        for key, group in groups.items()
+    ]
+    return sorted(found, key=lambda each: (-each.recent, -each.rollouts, each.key.fingerprint))
+
+
+def _stats(
+    key: CauseKey, rows: Sequence[Facts], trend: Sequence[int], muted: Mapping[str, float]
+) -> CauseStats:
+    seen: dict[str, float] = {}
+    for row in rows:
+        if row["batch"] is not None:
+            seen[row["batch"]] = max(row["last_seen"], seen.get(row["batch"], 0.0))
+    return CauseStats(
+        key=key,
+        rollouts=sum(row["rollouts"] for row in rows),
+        recent=sum(trend),
+        trend=trend,
+        batches=sorted(seen, key=lambda name: (-seen[name], name)),
+        alone=sum(row["rollouts"] for row in rows if row["batch"] is None),
+        first_seen=min(row["first_seen"] for row in rows),
+        last_seen=max(row["last_seen"] for row in rows),
+        muted_at=muted.get(key.name),
+    )
+
+
+def _key(row: Facts) -> CauseKey:
+    lane = Lane() if row["lane"] is None else Lane.read(row["lane"])
+    return CauseKey(row["fingerprint"], row["subcategory"], row["cause"], lane.upstream, lane.model)

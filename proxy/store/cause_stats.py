@@ -1,0 +1,85 @@
+"""Causes of failed rollouts: where each struck, how often over time, and which are muted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select
+
+from proxy.store.connections import Connections
+from proxy.store.dashboard import floor_of
+from proxy.store.statements import add
+from proxy.store.tables import server, verdicts
+
+Facts = dict[str, Any]
+
+_MUTED = "muted."  # before the name of what is muted, in the table `server`
+_CAUSE = (
+    verdicts.c.fingerprint,
+    verdicts.c.subcategory,
+    verdicts.c.cause,
+    verdicts.c.lane,
+)
+
+
+def causes(connection: Connection) -> list[Facts]:
+    """Count the rollouts of each cause, lane and batch.
+
+    Returns:
+        Rows of ``fingerprint``, ``subcategory``, ``cause`` and ``lane`` (as in a verdict),
+        ``batch`` (None: of none), ``rollouts``, ``first_seen`` and ``last_seen`` in epoch seconds.
+    """
+    query = (
+        select(
+            *_CAUSE,
+            verdicts.c.batch,
+            func.count().label("rollouts"),
+            func.min(verdicts.c.given_at).label("first_seen"),
+            func.max(verdicts.c.given_at).label("last_seen"),
+        )
+        .where(verdicts.c.fingerprint.is_not(None))
+        .group_by(*_CAUSE, verdicts.c.batch)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def causes_over_time(connection: Connection, *, since: float, step_s: int) -> list[Facts]:
+    """Count the rollouts of each cause and lane by step of time.
+
+    Arguments:
+        since: judged at or after it, in epoch seconds.
+
+    Returns:
+        Rows of ``fingerprint``, ``subcategory``, ``cause``, ``lane``, ``step`` (times ``step_s`` is
+        epoch seconds) and ``rollouts``.
+    """
+    step = floor_of(connection, verdicts.c.given_at / step_s).label("step")
+    query = (
+        select(*_CAUSE, step, func.count().label("rollouts"))
+        .where(verdicts.c.fingerprint.is_not(None), verdicts.c.given_at >= since)
+        .group_by(*_CAUSE, step)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def muted(connection: Connection) -> dict[str, float]:
+    """Return the names that are muted, and since when in epoch seconds."""
+    query = select(server).where(server.c.name.startswith(_MUTED))
+    return {row.name.removeprefix(_MUTED): float(row.value) for row in connection.execute(query)}
+
+
+class MutedCauses:
+    """Mutes causes on pages, for everyone."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def mute(self, name: str, *, now: float) -> None:
+        """Mute a name of up to 30 characters; one that is muted stays so since then."""
+        with self._connections.writing() as connection:
+            add(connection, server, {"name": _MUTED + name, "value": repr(now)})
+
+    def unmute(self, name: str) -> None:
+        """Show a name again."""
+        with self._connections.writing() as connection:
+            connection.execute(delete(server).where(server.c.name == _MUTED + name))

@@ -1,0 +1,78 @@
+"""The page of causes: what fails rollouts, where, since when, and what to do about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+
+from proxy.control.causes import CauseStats
+from proxy.routing.errors import Refusal
+from proxy.web import badges, forms, mending
+from proxy.web.context import PageContext, redirect
+
+WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
+LISTED = 100  # causes on the page
+BATCHES = 3  # of a cause that are named
+_NAME = re.compile("[0-9a-f]{24}")  # a cause's short name
+
+
+def add_causes_page(routes: APIRouter, context: PageContext) -> None:
+    """Add the routes of the page of causes."""
+
+    @routes.get("/ui/causes")
+    async def causes(
+        request: Request,
+        window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = WINDOWS_S[1],
+        muted: bool = False,
+    ) -> Response:
+        page = await context.services.causes.page(window)
+        shown = [each for each in page.items if (each.muted_at is not None) == muted]
+        most = max((count for each in shown for count in each.trend), default=0) or 1
+        return await context.page(
+            "causes.html",
+            request,
+            "causes",
+            items=[_item(each) for each in shown[:LISTED]],
+            found=len(shown),
+            hidden=len(page.items) - len(shown),
+            muted=muted,
+            most=most,
+            step_s=page.step_s,
+            window=window,
+            windows=WINDOWS_S,
+            most_batches=BATCHES,
+            live="",
+        )
+
+    @routes.post("/ui/causes/{action}")
+    async def change(request: Request, action: str) -> Response:
+        fields = await forms.fields(request)
+        context.check_form(request, fields)
+        changes = {"mute": context.services.causes.mute, "unmute": context.services.causes.unmute}
+        name = fields.get("cause", "")
+        if action not in changes or not _NAME.fullmatch(name):
+            raise Refusal(404, "unknown_cause", "no such cause")
+        await changes[action](name)
+        return redirect("/ui/causes")
+
+    @routes.get("/ui/fingerprints")
+    async def moved() -> Response:
+        return redirect("/ui/causes")
+
+
+def _item(found: CauseStats) -> Mapping[str, Any]:
+    key = found.key
+    where = {"upstream": key.upstream, "model": key.model}
+    what = {"cause": key.cause} if key.cause else {"fingerprint": key.fingerprint}
+    return {
+        "stats": found,
+        "key": key,
+        "badge": badges.of_cause(key.subcategory),
+        "code": (key.cause or "").rpartition(":")[2].removeprefix("-"),
+        "advice": mending.advice(key.fingerprint, key.subcategory, key.cause),
+        "query": urlencode({name: value for name, value in (what | where).items() if value}),
+    }

@@ -1,0 +1,60 @@
+"""Causes are counted by lane and batch and over time, and can be muted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.store.cause_stats import causes, causes_over_time, muted
+from proxy.store.database import Database
+from tests.proxy.store.test_verdicts import verdict
+
+QUOTA = {"health": "api_error", "subcategory": "quota", "fingerprint": "quota:429"}
+FINE = "v1:quota:openai:429:insufficient_quota"
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    def judged(name: str, at: float, batch: str | None, lane: str, **facts: Any) -> None:
+        row = {**verdict(name), "batch": batch, "given_at": at, "lane": lane, **facts}
+        database.verdicts.store(row)
+
+    judged("a", 10.0, "x", "openai/gpt-5/key-1", cause=FINE, **QUOTA)
+    judged("b", 70.0, "x", "openai/gpt-5/key-1", cause=FINE, **QUOTA)
+    judged("c", 80.0, None, "openai/gpt-5/key-1", cause=FINE, **QUOTA)
+    judged("d", 80.0, "y", "openai/gpt-4/key-1", cause=FINE, **QUOTA)
+    judged("e", 90.0, "y", "openai/gpt-4/key-1")
+    return database
+
+
+def test_causes_are_counted_by_lane_and_batch(filled: Database) -> None:
+    rows = filled.read(causes)
+    assert {row["fingerprint"] for row in rows} == {"quota:429"}
+    assert {
+        (row["lane"].split("/")[1], row["batch"]): (
+            row["rollouts"], row["first_seen"], row["last_seen"],
+        )
+        for row in rows
+    } == {
+        ("gpt-5", "x"): (2, 10.0, 70.0),
+        ("gpt-5", None): (1, 80.0, 80.0),
+        ("gpt-4", "y"): (1, 80.0, 80.0),
+    }  # fmt: skip
+
+
+def test_causes_are_counted_over_time(filled: Database) -> None:
+    rows = filled.read(causes_over_time, since=60.0, step_s=60)
+    counted = {(row["lane"].split("/")[1], row["step"]): row["rollouts"] for row in rows}
+    assert counted == {("gpt-5", 1): 2, ("gpt-4", 1): 1}
+
+
+def test_a_cause_stays_muted_since_then_until_it_is_not(filled: Database) -> None:
+    filled.muted_causes.mute("one", now=5.0)
+    filled.muted_causes.mute("one", now=9.0)
+    filled.muted_causes.mute("two", now=7.0)
+    assert filled.read(muted) == {"one": 5.0, "two": 7.0}
+    filled.muted_causes.unmute("one")
+    filled.muted_causes.unmute("never")
+    assert filled.read(muted) == {"two": 7.0}
+    assert filled.deployment.ended_sessions() == set(), "nothing else is taken for one"

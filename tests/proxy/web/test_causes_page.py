@@ -1,0 +1,79 @@
+"""The page of causes: where each strikes, what to do about it, and muting."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from proxy.store.database import Database
+from proxy.web.causes_page import LISTED
+from tests.proxy.api.test_routes import Service
+from tests.proxy.store.test_verdicts import verdict
+from tests.proxy.web.test_pages import DEAD, LIMITED, page, play, words
+
+AT, OWN = "/ui/causes", {"sec-fetch-site": "same-origin"}
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def test_a_cause_says_where_it_strikes_and_what_to_do(service: Service) -> None:
+    play(service, "dead", DEAD)
+    play(service, "alone", DEAD, batch=None)
+    play(service, "slow", LIMITED, batch="other")
+    html = page(service, AT)
+    said = words(html)
+    assert re.search(r"auth:401 invalid_api_key openai gpt-5 2 2 b and 1 without a batch", said)
+    assert "Replace the API key" in said
+    assert "rate_limit:429" in said
+    query = "cause=v1%3Aauth%3Aopenai%3A401%3Ainvalid_api_key&amp;upstream=openai&amp;model=gpt-5"
+    assert f'href="/ui/rollouts?{query}"' in html
+    struck = page(service, "/ui/rollouts", cause="v1:auth:openai:401:invalid_api_key")
+    assert "/ui/rollouts/dead" in struck
+    assert "/ui/rollouts/slow" not in struck
+    assert 'aria-label="2 rollouts in the last 7 d"' in html
+
+
+def test_a_muted_cause_is_counted_and_can_be_shown_again(service: Service) -> None:
+    play(service, "dead", DEAD)
+    html = page(service, AT)
+    token = re.search(r'name="form_token" value="(\w+)"', html)
+    cause = re.search(r'name="cause" value="(\w+)"', html)
+    assert token is not None
+    assert cause is not None
+    fields = {"form_token": token[1], "cause": cause[1]}
+    for sent, headers in (({"cause": cause[1]}, OWN), (fields, {})):
+        assert service.http.post(f"{AT}/mute", data=sent, headers=headers).status_code == 403
+    for action, name in (("mute", "x' OR 1"), ("mute", "é" * 24), ("forget", cause[1])):
+        sent = {**fields, "cause": name}
+        answer = service.http.post(f"{AT}/{action}", data=sent, headers=OWN)
+        assert answer.status_code == 404, action
+    answer = service.http.post(f"{AT}/mute", data=fields, headers=OWN)
+    assert (answer.status_code, answer.headers["location"]) == (303, AT)
+    said = words(page(service, AT))
+    assert "No failures" in said
+    assert "1 are muted" in said or "muted: 1" in said
+    assert "auth:401" in words(page(service, AT, muted="true"))
+    service.http.post(f"{AT}/unmute", data=fields, headers=OWN)
+    assert "auth:401" in words(page(service, AT))
+
+
+def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> None:
+    with closing(Database(service.database)) as database:
+        for n in range(LISTED + 20):
+            failed = {"health": "api_error", "subcategory": "auth", "fingerprint": "auth:401"}
+            row = {**verdict(f"r{n}"), **failed, "lane": f"openai/model-{n:03d}/key-1"}
+            database.verdicts.store(row)
+    html = page(service, AT)
+    assert f"The {LISTED} that struck most rollouts, of {LISTED + 20}" in words(html)
+    assert len(html) < 150_000
+
+
+def test_the_page_of_the_first_release_leads_there(service: Service) -> None:
+    answer = service.http.get("/ui/fingerprints")
+    assert (answer.status_code, answer.headers["location"]) == (303, AT)

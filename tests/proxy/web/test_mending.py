@@ -1,0 +1,31 @@
+"""Every cause has advice, and a reason that is known has its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from classifier.suspicion_rules import empty_answers, never_answered, unexplained_rejections
+from classifier.verdicts import Subcategory
+from proxy.web.mending import advice
+
+
+@pytest.mark.parametrize("cause", list(Subcategory))
+def test_every_subcategory_has_advice_of_its_own(cause: Subcategory) -> None:
+    said = {each: advice("x:429", each.value, None) for each in Subcategory}
+    assert said[cause].endswith(".")
+    assert list(said.values()).count(said[cause]) == 1
+
+
+def test_a_known_reason_has_its_own_advice() -> None:
+    long = advice("rejected_request:400", "rejected_request", "v1:rejected_request:o:400:too_large")
+    assert long == "Send smaller requests."
+    code = advice("quota:429", "quota", "v1:quota:openai:429:insufficient_quota")
+    assert code == advice("quota:429", "quota", None)
+
+
+def test_every_suspicion_has_advice() -> None:
+    rules = ["zero_signal", *(r.__name__ for r in (empty_answers, never_answered))]
+    rules.append(unexplained_rejections.__name__)
+    said = {advice(f"suspected:{rule}", None, None) for rule in rules}
+    assert len(said) == 4
+    assert advice("suspected:of_later", None, None) not in said
