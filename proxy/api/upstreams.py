@@ -28,8 +28,8 @@ def router(upstreams: UpstreamService) -> APIRouter:
     ) -> Response:
         """Report how upstreams did, by model, by key and over time.
 
-        Every ended inference call that began in the window is counted; latencies and keys stand
-        on a sample of them.
+        Every ended call that began in the window is counted; latencies and keys stand on a
+        sample of inference calls.
         """
         found = (await upstreams.report(since)).to_dict()
         content = await run_in_thread(orjson.dumps, found)

@@ -24,7 +24,7 @@ from proxy.store.upstream_usage import Slice
 
 HOUR_S = 3600
 LONGEST_S = 31 * 24 * HOUR_S
-SAMPLED = 4000  # calls that latencies and keys stand on, at most
+SAMPLED = 4000  # inference calls that latencies and keys stand on, at most
 _SLICES = 4  # of a step, from each of which some of them are taken
 _STEPS = 48  # in a window, roughly
 _MINUTE = 60
@@ -112,7 +112,7 @@ def _window(since: float | None, now: float) -> Window:
     began = now - HOUR_S if since is None else since
     if not now - LONGEST_S <= began < now:
         raise Refusal(422, "invalid", "since: not within the last 31 days, in epoch seconds")
-    step_s = round_step((now - began) / _STEPS)
+    step_s = round_step((now - began) / _STEPS, at_least=_MINUTE)
     end = (math.floor(now / step_s) + 1) * step_s
     fine_from = end - 2 * step_s if step_s > _MINUTE else float(end)
     return Window(

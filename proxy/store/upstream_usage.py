@@ -1,17 +1,20 @@
-"""Inference calls by upstream and model over time, and a sample of them for quantiles."""
+"""Calls by upstream and model over time, and a sample of inference calls for quantiles."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, bindparam, func, select
+from sqlalchemy import Connection, RowMapping, bindparam, func, literal, select, union_all
 
-from proxy.store.dashboard import floor_of
+from proxy.store.derived import batches, call_usage
 from proxy.store.tables import exchanges
 
 Facts = dict[str, Any]
 
+_MINUTE = 60
+_BATCHES = union_all(select(batches.c.batch), select(literal("")))
 _MODEL = func.coalesce(exchanges.c.answered_model, exchanges.c.model).label("model")
 _INFERENCE = exchanges.c.kind == "inference"
 _SAMPLED = ("upstream", "key_digest", "subcategory", "started_at", "first_byte_s", "duration_s")
@@ -33,30 +36,44 @@ def usage(
     step_s: int,
     upstream: str | None = None,
 ) -> list[Facts]:
-    """Count ended calls by step, upstream, model and subcategory, oldest first.
+    """Count ended calls by step, upstream, model and subcategory.
 
     Arguments:
-        since: began at or after it, and before ``until``, in epoch seconds.
+        since: began in its minute or later, and before ``until``, in epoch seconds.
+        step_s: whole minutes, in seconds.
         upstream: only calls to it.
 
     Returns:
         Rows of ``step`` (times ``step_s`` is epoch seconds), ``upstream``, ``model`` (that
         answered, else that was asked for), ``subcategory`` (None where answered), ``calls`` and
-        ``last_at``, when the last of them began.
+        ``last_at``, the minute in which the last of them began.
     """
-    step = floor_of(connection, exchanges.c.started_at / step_s).label("step")
-    by: tuple[ColumnElement[Any], ...] = (
-        step, exchanges.c.upstream, _MODEL, exchanges.c.subcategory,
-    )  # fmt: skip
+    calls = call_usage.c
+    step = (calls.minute // (step_s // _MINUTE)).label("step")
+    by = (step, calls.upstream, calls.model, calls.cause)
+    total, last = func.sum(calls.calls), func.max(calls.minute)
     query = (
-        select(*by, func.count().label("calls"), func.max(exchanges.c.started_at).label("last_at"))
-        .where(_INFERENCE, exchanges.c.started_at >= since, exchanges.c.started_at < until)
+        select(*by, total.label("calls"), last.label("last"))
+        .where(calls.batch.in_(_BATCHES))  # so that the index is walked, whatever is older
+        .where(calls.minute >= math.floor(since / _MINUTE))
+        .where(calls.minute < math.ceil(until / _MINUTE))
         .group_by(*by)
-        .order_by(step)
+        .having(total > 0)
     )
     if upstream is not None:
-        query = query.where(exchanges.c.upstream == upstream)
-    return [dict(row) for row in connection.execute(query).mappings()]
+        query = query.where(calls.upstream == upstream)
+    return [_row(row) for row in connection.execute(query).mappings()]
+
+
+def _row(row: RowMapping) -> Facts:
+    return {
+        "step": row["step"],
+        "upstream": row["upstream"],
+        "model": row["model"] or None,
+        "subcategory": row["cause"] or None,
+        "calls": int(row["calls"]),
+        "last_at": float(row["last"] * _MINUTE),
+    }
 
 
 class Slice(NamedTuple):
@@ -68,7 +85,7 @@ class Slice(NamedTuple):
 
 
 def samples(connection: Connection, slices: Iterable[Slice]) -> list[Facts]:
-    """List ended calls of each slice, the newest of it first.
+    """List ended inference calls of each slice, the newest of it first.
 
     Returns:
         Rows of ``upstream``, ``model``, ``key_digest``, ``subcategory``, ``started_at``,

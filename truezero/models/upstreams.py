@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 class UpstreamCalls(BaseModel):
     """How some calls did; latencies are of answered calls in the sample, in seconds."""
 
-    calls: int = Field(description="ended inference calls")
+    calls: int = Field(description="ended calls")
     refused: int = Field(
         description="of them, the agents' own bad requests, which are in no error rate"
     )
@@ -19,7 +19,9 @@ class UpstreamCalls(BaseModel):
     failing_since: float | None = Field(
         description="from when on most calls failed, to the minute; null where they do not now"
     )
-    last_at: float = Field(description="when the last of them began, in seconds since the epoch")
+    last_at: float = Field(
+        description="minute in which the last of them began, in seconds since the epoch"
+    )
     sampled_calls: int = Field(description="answered calls that the latencies stand on")
     first_byte_p50_s: float | None = Field(description="median seconds to the first byte")
     first_byte_p95_s: float | None = Field(description="95th percentile of the same")
@@ -45,7 +47,7 @@ class UpstreamStep(BaseModel):
     """One step of time from `at`, in seconds since the epoch."""
 
     at: float = Field(description="begin of the step")
-    calls: int = Field(description="ended inference calls that began in it")
+    calls: int = Field(description="ended calls that began in it")
     failed: dict[str, int] = Field(description="failed calls by subcategory")
     first_byte_p50_s: float | None = Field(description="median seconds to the first byte")
     first_byte_p95_s: float | None = Field(description="95th percentile of the same")
@@ -64,12 +66,12 @@ class UpstreamItem(UpstreamCalls):
 class UpstreamReport(BaseModel):
     """`GET /upstreams`: the busiest first; times in seconds since the epoch.
 
-    Latencies and keys stand on a sample of up to 4,000 calls, spread over the window.
+    Latencies and keys stand on a sample of up to 4,000 inference calls, spread over the window.
     """
 
     since: float = Field(description="begin of the first step")
     until: float = Field(description="end of the last step")
     step_s: int = Field(description="seconds of one step")
-    calls: int = Field(description="ended inference calls that began in the window")
-    sampled_calls: int = Field(description="of them, those that latencies and keys stand on")
+    calls: int = Field(description="ended calls that began in the window")
+    sampled_calls: int = Field(description="inference calls that latencies and keys stand on")
     items: list[UpstreamItem] = Field(description="the busiest first")

@@ -38,8 +38,8 @@ def test_a_failing_upstream_says_since_when(
     said = words(shown(service, monkeypatch, window=3600))
     assert "failing since 07:14" in said
     assert "all models 14 35.7% 5 quota 0.25 s / 0.25 s" in said
-    assert "All 14 inference calls" in said
-    assert "stand on all of them" in said
+    assert "All 14 calls" in said
+    assert "stand on 14 inference calls;" in said
     assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
 
 
