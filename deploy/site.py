@@ -21,6 +21,7 @@ _PLAIN = re.compile(r'<span class="[pw]?">([^<]*)</span>')  # punctuation and bl
 _BLOCK = re.compile(
     r"(</?(?:div|form|header|label|li|main|nav|ol|t[dhr]|tbody|thead|ul)\b[^>]*>)\n"
 )
+_NAMELESS = ('"md-search" data-md', '"md-search" aria-label="Search" data-md')  # Material's dialog
 _NAMED = re.compile(r'(?:src|href)="([^"#]+)"')
 
 
@@ -57,7 +58,7 @@ def trim(site: Path) -> None:
 
 def _dense(page: str) -> str:
     """Return a page without its template's indentation and marks that have no colour."""
-    parts = _PREFORMATTED.split(page)
+    parts = _PREFORMATTED.split(page.replace(*_NAMELESS))
     return "".join(
         _PLAIN.sub(r"\1", part)
         if part.startswith("<pre")

@@ -102,7 +102,8 @@ def test_the_site_loads_nothing_from_elsewhere() -> None:
     theme = SITE["theme"]
     assert theme["font"] is False
     assert (DOCS / theme["logo"]).exists()
-    assert "extra_javascript" not in SITE and "extra_css" not in SITE
+    assert "extra_javascript" not in SITE
+    assert all((DOCS / file).exists() for file in SITE["extra_css"])
     drawn = [page for page, _ in snippets("mermaid") if not page.startswith(LEFT_OUT)]
     assert drawn == [], "its script would come from a CDN"
 

@@ -60,3 +60,10 @@ def test_the_search_knows_words_and_no_marks(tmp_path: Path) -> None:
     site.trim(tmp_path)
     (found,) = json.loads(index.read_text())["docs"]
     assert found == {"title": "a", "text": "An exchange is &lt;one&gt; call."}
+
+
+def test_the_dialog_of_the_search_has_a_name(tmp_path: Path) -> None:
+    page = built(tmp_path) / "index.html"
+    page.write_text('<div class="md-search" data-md-component="search" role="dialog">')
+    site.trim(tmp_path)
+    assert 'aria-label="Search"' in page.read_text()
