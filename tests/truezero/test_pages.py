@@ -38,7 +38,7 @@ def test_the_sdks_page_runs(tmp_path: Path) -> None:
             "url": url, "token": None, "run_agent": run_agent, "ask_agent": ask_agent,
             "run_agent_later": run_agent_later, "ask_shared": ask_shared,
         }  # fmt: skip
-        one, loop, shared, batch, later = snippets("reference/sdk.md")
+        one, loop, shared, batch, later, many = snippets("reference/sdk.md")
         exec(one, known)
         assert known["rollout"].result.rewards == {"reward": 1.0}
         from truezero import Client
@@ -50,6 +50,8 @@ def test_the_sdks_page_runs(tmp_path: Path) -> None:
             assert known["rollout"].verdict.total_requests == 1
             exec(batch, known)
             assert known["done"].summary.score_effective == 1.0
+            exec(many, known)
+            assert known["item"].rollout.admitted
         exec(later, known)
         assert asyncio.run(known["night"]()).summary.score_effective == 1.0
 
