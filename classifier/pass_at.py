@@ -43,7 +43,7 @@ def pass_at(tried: Iterable[Tried]) -> tuple[PassAt, ...] | None:
 
 
 class Passed(NamedTuple):
-    """Tasks alike: their repeats, how many were measured and how many passed, and how many tasks."""
+    """Tasks alike: their repeats, of these how many were measured and passed, how many tasks."""
 
     repeats: int
     measured: int

@@ -35,7 +35,7 @@ from classifier.pass_at import PassAt, Passed, pass_at_of
 from classifier.totals import EXACT
 from classifier.validity.across import BatchFinding
 
-UNIT = 2**60  # the whole number that stands for 1 in sums of scores and US dollars
+UNIT = 2**80  # the whole number that stands for 1 in sums of scores and US dollars
 
 Key = TypeVar("Key")
 Counts: TypeAlias = Counter[str]  # by kind and name, `health:healthy`
@@ -67,7 +67,7 @@ class Note(NamedTuple):
     rollout_id: str
 
 
-class Attempt(NamedTuple):
+class Addend(NamedTuple):
     """A rollout as it is summed up.
 
     ``at`` is when it began, ``skipped`` whether it was not admitted, ``retry`` whether its verdict
@@ -152,13 +152,13 @@ def whole(value: float | None) -> int | None:
     if value is None or not math.isfinite(value):
         return None
     numerator, denominator = value.as_integer_ratio()
-    return numerator * UNIT // denominator
+    return (2 * numerator * UNIT + denominator) // (2 * denominator)
 
 
 # --- sums of rollouts -------------------------------------------------------------------------
 
 
-def part_of(attempts: Sequence[Attempt]) -> Part:
+def part_of(attempts: Sequence[Addend]) -> Part:
     """Sum up whole units, given the oldest rollouts first."""
     part = Part()
     judged = [each for each in attempts if each.entry.health is not None]
@@ -177,7 +177,7 @@ def part_of(attempts: Sequence[Attempt]) -> Part:
     return part
 
 
-def _add_judged(part: Part, attempt: Attempt) -> None:
+def _add_judged(part: Part, attempt: Addend) -> None:
     entry, counts = attempt.entry, part.counts
     counts["judged"] += 1
     counts["pending"] += bool(entry.provisional)
@@ -249,7 +249,7 @@ def _add_repeat(part: Part, slot: Slot) -> None:
         part.counts[f"zeros:{_ZEROS[repeat.excluded, repeat.known == 0]}"] += 1
 
 
-def _to_retry(attempts: Sequence[Attempt]) -> Iterator[Note]:
+def _to_retry(attempts: Sequence[Addend]) -> Iterator[Note]:
     """Yield transient failures without a later attempt."""
     latest: dict[tuple[str, int | None], int] = {}
     for each in attempts:

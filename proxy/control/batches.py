@@ -18,7 +18,7 @@ from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries, unknown_batch
 from proxy.routing.errors import Refusal
-from proxy.store.batches import Served
+from proxy.store.batches import ServedAlike
 from proxy.store.database import Database
 
 _TESTED = 32  # batches whose test of exclusions is kept
@@ -181,7 +181,7 @@ class BatchService:
         return found
 
 
-def _compared(served: Sequence[Served], declared: Sequence[str]) -> list[BatchFinding]:
+def _compared(served: Sequence[ServedAlike], declared: Sequence[str]) -> list[BatchFinding]:
     """Compare how the rollouts of a batch were served."""
     if len(served) < 2:  # nothing differs between them
         return []

@@ -23,7 +23,7 @@ from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 from proxy.store.types import Row, as_json
-from proxy.store.verdicts import Change
+from proxy.store.verdicts import LastChange
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
@@ -153,7 +153,7 @@ class Judge:
         first = self._database.verdicts.store(
             self._verdict_row(rollout, verdict, now),
             lambda states: breakers.feed(states, verdict, now=now, policy=self._policy),
-            known=Change(loaded.change),
+            known=LastChange(loaded.change),
         )
         if first:
             self._judged(verdict)

@@ -26,7 +26,7 @@ _SLOT_KINDS = (NoteKind.PROBLEM, NoteKind.PICKED)
 _COUNTED_KINDS = (NoteKind.INVALID, NoteKind.SUSPECT)
 
 
-class Served(NamedTuple):
+class ServedAlike(NamedTuple):
     """Rollouts served alike: how (JSON text), how many, and ids of the first of them."""
 
     servings: str
@@ -45,7 +45,7 @@ class SummedBatch(NamedTuple):
     named: Named
     retry: Sequence[dict[str, Any]]
     shapes: Shapes
-    served: Sequence[Served]
+    served: Sequence[ServedAlike]
 
 
 class BatchVersion(NamedTuple):
@@ -191,7 +191,7 @@ def _shapes(connection: Connection, batch: str) -> dict[Shape, int]:
     }
 
 
-def _served(connection: Connection, batch: str) -> list[Served]:
+def _served(connection: Connection, batch: str) -> list[ServedAlike]:
     columns = (batch_servings.c.servings, batch_servings.c.rollouts, batch_servings.c.examples)
     query = (
         select(*columns)
@@ -199,4 +199,4 @@ def _served(connection: Connection, batch: str) -> list[Served]:
         .order_by(batch_servings.c.rollouts.desc(), batch_servings.c.digest)
         .limit(_SERVINGS)
     )
-    return [Served(text, n, json.loads(ids)) for text, n, ids in connection.execute(query)]
+    return [ServedAlike(text, n, json.loads(ids)) for text, n, ids in connection.execute(query)]

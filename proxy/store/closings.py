@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Integer, String, cast, delete, func, select, 
 from classifier.logical_calls import ended_at
 from classifier.records import Exchange
 from proxy.store.connections import Connections
-from proxy.store.rollup import changing
+from proxy.store.rollup import changing, note_changed
 from proxy.store.statements import insert_into
 from proxy.store.tables import closings, exchanges, rollouts, server, verdicts, workers
 from proxy.store.workers import is_dead
@@ -157,7 +157,4 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
 def _have_judged_anew(connection: Connection, rollout_ids: Sequence[str]) -> None:
     outdated = update(verdicts).where(verdicts.c.rollout_id.in_(rollout_ids))
     connection.execute(outdated.values(provisional=True, calls=-1))
-    # By a trigger, since no final verdict stands any more.
-    connection.execute(
-        update(rollouts).where(rollouts.c.id.in_(rollout_ids)).values(gaps=rollouts.c.gaps)
-    )
+    note_changed(connection, rollout_ids)

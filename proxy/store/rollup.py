@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
+from secrets import randbits
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from classifier.rollup import (
-    Attempt,
+    Addend,
     Counts,
     Part,
     Shape,
@@ -37,6 +38,7 @@ from proxy.store.derived import (
     unjudged,
 )
 from proxy.store.locks import Lock, hold
+from proxy.store.statements import insert_into
 from proxy.store.tables import rollouts, verdicts
 from proxy.store.units import PLACE, Unit, attempts_of
 
@@ -99,8 +101,8 @@ def _places(
 def _add_change(
     connection: Connection,
     batch: str,
-    before: Sequence[Attempt] | None,
-    after: Sequence[Attempt] | None,
+    before: Sequence[Addend] | None,
+    after: Sequence[Addend] | None,
 ) -> None:
     if before is None or after is None:
         mark(connection, [batch])
@@ -301,6 +303,16 @@ def mark(connection: Connection, named: Collection[str]) -> None:
         known = update(batches).where(batches.c.batch == batch)
         if not connection.execute(known.values(**values, version=batches.c.version + 1)).rowcount:
             connection.execute(insert(batches).values(batch=batch, version=1, **values))
+
+
+def note_changed(connection: Connection, ids: Collection[str]) -> None:
+    """Note that rollouts are to be judged which had a final verdict: of those, triggers do not."""
+    query = select(rollouts.c.id, rollouts.c.batch).where(rollouts.c.id.in_(ids))
+    for rollout_id, batch in connection.execute(query.order_by(rollouts.c.id)).all():
+        row = {"rollout_id": rollout_id, "batch": batch, "change": randbits(62)}
+        noted = insert_into(connection.dialect.name, unjudged).values(**row)
+        again = noted.on_conflict_do_update(index_elements=["rollout_id"], set_=row)
+        connection.execute(again)
 
 
 def note_final(connection: Connection, ids: Collection[str]) -> None:

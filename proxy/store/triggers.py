@@ -63,9 +63,9 @@ _ADDED = (
 )
 # Columns of `rollouts` on which a verdict depends.
 _JUDGED_ON = (
-    "batch, task, repeat, attempt, model, upstream, usage_channel, gaps, skipped, outcome,"
-    " fallbacks, closed_at, agents, validity, max_steps"
-)
+    "batch", "task", "repeat", "attempt", "model", "upstream", "usage_channel", "gaps", "skipped",
+    "outcome", "fallbacks", "closed_at", "agents", "validity", "max_steps",
+)  # fmt: skip
 
 
 MARK_ALL = """
@@ -125,7 +125,9 @@ def _sqlite() -> Iterator[str]:
     yield _trigger("exchange_removed", "DELETE ON exchanges", removed)
     yield _trigger("call_opened", "INSERT ON open_calls", noted)
     yield _trigger("rollout_added", "INSERT ON rollouts", *_moved("NEW", "''"), _note_row("NEW.id"))
-    yield _trigger("rollout_changed", f"UPDATE OF {_JUDGED_ON} ON rollouts", _note_row("NEW.id"))
+    yield _trigger(
+        "rollout_changed", f"UPDATE OF {', '.join(_JUDGED_ON)} ON rollouts", _note_row("NEW.id")
+    )
     yield _trigger(
         "rollout_moved",
         "UPDATE OF batch ON rollouts",
@@ -201,8 +203,7 @@ BEGIN
     DELETE FROM unjudged WHERE rollout_id IN (SELECT id FROM gone);
     RETURN NULL;
   END IF;
-  IF TG_OP = 'UPDATE' THEN {changed}; ELSE {added}; END IF;
-  {noted};
+  IF TG_OP = 'UPDATE' THEN {changed}; {changed_noted}; ELSE {added}; {noted}; END IF;
   RETURN NULL;
 END $$
 """
@@ -235,6 +236,11 @@ def _postgresql() -> Iterator[str]:
         changed=move(both, "o.batch", "n.batch"),
         added=move(new, "NULL", "n.batch"),
         noted=_note_rows("SELECT id FROM fresh"),
+        # A trigger that is told all rows cannot be told of which columns.
+        changed_noted=_note_rows(
+            "SELECT n.id FROM fresh AS n JOIN gone AS o USING (id)"
+            f" WHERE ({_columns('n')}) IS DISTINCT FROM ({_columns('o')})"
+        ),
     )
     for table, function, events in (
         ("exchanges", "count_calls", ("INSERT", "UPDATE", "DELETE")),
@@ -247,6 +253,10 @@ def _postgresql() -> Iterator[str]:
                 f" REFERENCING {_NEW_AND_OLD[event]}"
                 f" FOR EACH STATEMENT EXECUTE FUNCTION truezero_{function}()"
             )
+
+
+def _columns(of: str) -> str:
+    return ", ".join(f"{of}.{name}" for name in _JUDGED_ON)
 
 
 def _add_rows(rows: str, batch: str, times: int, slot: int | None = None) -> str:

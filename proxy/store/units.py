@@ -12,7 +12,7 @@ from sqlalchemy.types import NULLTYPE
 from classifier import verdict_codec
 from classifier.batches import Entry, reward_in
 from classifier.diagnostics import Diagnostic, diagnose
-from classifier.rollup import Attempt
+from classifier.rollup import Addend
 from classifier.verdicts import AttributedTo
 from proxy.store.tables import ENTRY_COLUMNS, JOINED, rollouts, verdicts
 
@@ -45,12 +45,14 @@ class Unit(NamedTuple):
         return and_(rollouts.c.task == self.task, rollouts.c.repeat.is_(None), numbered)
 
 
-def attempts_of(connection: Connection, batch: str, units: set[Unit]) -> list[Attempt] | None:
-    """Return the rollouts of some units; None of one that is too large."""
+def attempts_of(
+    connection: Connection, batch: str, units: set[Unit], *, most: int = _LARGEST
+) -> list[Addend] | None:
+    """Return the rollouts of some units; None of one with more than ``most``."""
     if len(units) == 1:
         (unit,) = units
-        rows = connection.execute(_rows_of(batch).where(unit.condition).limit(_LARGEST + 1)).all()
-        return None if len(rows) > _LARGEST else list(map(_attempt, rows))
+        rows = connection.execute(_rows_of(batch).where(unit.condition).limit(most + 1)).all()
+        return None if len(rows) > most else list(map(_attempt, rows))
     tasks = {unit.task for unit in units if unit.rollout_id is None}
     single = {unit.rollout_id for unit in units if unit.rollout_id is not None}
     some = or_(rollouts.c.task.in_(tasks), rollouts.c.id.in_(single))
@@ -58,12 +60,12 @@ def attempts_of(connection: Connection, batch: str, units: set[Unit]) -> list[At
     return [attempt for attempt in found if _unit_of(attempt.entry) in units]
 
 
-def all_of(connection: Connection, batch: str) -> list[Attempt]:
+def all_of(connection: Connection, batch: str) -> list[Addend]:
     """Return all rollouts of a batch."""
     return list(map(_attempt, connection.execute(_rows_of(batch))))
 
 
-def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[str, Attempt]:
+def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[str, Addend]:
     """Return some rollouts of a batch by their ids."""
     if not ids:
         return {}
@@ -104,14 +106,14 @@ def _rows_of(batch: str) -> Select[Any]:
     )
 
 
-def _attempt(row: Sequence[Any]) -> Attempt:
+def _attempt(row: Sequence[Any]) -> Addend:
     *columns, verdict, outcome, at, skipped, servings, fallbacks = row
     diagnostics, retry = told_by(verdict) if verdict else ((), None)
     entry = Entry._make((*columns, diagnostics))
     if outcome:
         entry = entry._replace(reward=_reported(outcome))
     eligible = bool(retry and retry.get("eligible"))
-    return Attempt(entry, at, skipped is not None, eligible, servings, fallbacks)
+    return Addend(entry, at, skipped is not None, eligible, servings, fallbacks)
 
 
 def told_by(verdict: str) -> tuple[tuple[Diagnostic, ...], dict[str, Any] | None]:

@@ -20,7 +20,7 @@ from proxy.store.tables import exchanges, open_calls, rollouts, verdicts
 from proxy.store.types import Feed, Row
 
 
-class Change(NamedTuple):
+class LastChange(NamedTuple):
     """The last change of a rollout that was not judged yet; without a number there is none."""
 
     number: int | None
@@ -33,7 +33,7 @@ class Verdicts:
         self._connections = connections
 
     def store(
-        self, row: Mapping[str, Any], feed: Feed | None = None, *, known: Change | None = None
+        self, row: Mapping[str, Any], feed: Feed | None = None, *, known: LastChange | None = None
     ) -> bool:
         """Store a verdict in place of the one before; columns as in `verdicts`.
 
@@ -199,7 +199,7 @@ def _feed_breakers(connection: Connection, row: Mapping[str, Any], feed: Feed) -
             breaker_opened(connection, state, row)
 
 
-def _is_newest(connection: Connection, rollout_id: str, known: Change | None) -> bool:
+def _is_newest(connection: Connection, rollout_id: str, known: LastChange | None) -> bool:
     """Whether nothing has changed since a rollout was judged, and nobody else judged it since."""
     if known is None:
         return True

@@ -24,9 +24,9 @@ from proxy.store.admin import archive, recount
 from proxy.store.admin.prune import prune
 from proxy.store.database import Database
 from proxy.store.derived import DERIVED, unjudged
-from proxy.store.tables import exchanges, metadata, rollouts, verdicts
+from proxy.store.tables import exchanges, metadata, open_calls, rollouts, verdicts
 from proxy.store.types import CommitBatch, Gap, Registration, as_json
-from proxy.store.verdicts import Change
+from proxy.store.verdicts import LastChange
 from tests.proxy.store.records import BARE, FULL
 
 DAY = 86_400.0
@@ -147,7 +147,7 @@ def judged(of: History, draw: Any) -> None:
             "validity": draw(st.sampled_from((None, None, " suspect a b ", " invalid a "))),
             "verdict": as_json(verdict_codec.encode_verdict(verdict)),
         },
-        known=Change(row["change"]) if draw(st.booleans()) else None,
+        known=LastChange(row["change"]) if draw(st.booleans()) else None,
     )  # fmt: skip
 
 
@@ -170,7 +170,7 @@ def _delete(connection: Any, ids: list[str]) -> None:
     found = {batch for batch in named if batch is not None}
     for table, column in (
         (verdicts, verdicts.c.rollout_id), (rollouts, rollouts.c.id),
-        (exchanges, exchanges.c.rollout_id),
+        (exchanges, exchanges.c.rollout_id), (open_calls, open_calls.c.rollout_id),
     ):  # fmt: skip
         connection.execute(table.delete().where(column.in_(ids)))
     rollup.mark(connection, found)

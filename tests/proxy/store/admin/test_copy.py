@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 from proxy.store.admin import copy as copy_module
+from proxy.store.admin import recount
 from proxy.store.admin.copy import TableComparison
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
@@ -82,7 +83,15 @@ def test_a_copy_is_served_as_the_original_was(full: str, target: str) -> None:
     assert [two.deployment.secret(name) for name in ("salt", "keyring")] == [
         one.deployment.secret(name) for name in ("salt", "keyring")
     ]
-    assert two.rollouts.load("é") == one.rollouts.load("é")
+    found, kept = two.rollouts.load("é"), one.rollouts.load("é")
+    assert found is not None and kept is not None
+    assert found[1] == kept[1]
+    assert {**found[0], "change": 0} == {**kept[0], "change": 0}, "changes are numbered anew"
+    assert one.batches.count_marked() == 0
+    assert two.batches.count_marked() == 3
+    for batch in ("b0", "b1", "b2"):
+        assert two.batches.summed(batch) == one.batches.summed(batch)
+    assert two.read(recount.check) == one.read(recount.check) == recount.Recount(checked=3)
     two.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     assert two.events.last_id() > one.events.last_id(), (
         "numbers go on behind those that were copied"

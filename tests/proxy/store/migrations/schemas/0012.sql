@@ -69,8 +69,8 @@ CREATE TABLE batches (
 
 ;
 INSERT INTO "batches" VALUES('b0',1.70000000242857146268e+09,1.70000000242857146268e+09,1,'{"declared:gpt-5-mini\no5":1,"rollouts":1}');
-INSERT INTO "batches" VALUES('b1',1.70000000214285707476e+09,1700000003.0,3,'{"declared:gpt-5-mini\no5":2,"excluded":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"rollouts":2,"slots":1,"subcategory:auth":1,"sum:cost_usd":922337203685477504,"zeros:excluded_other":1}');
-INSERT INTO "batches" VALUES('b2',1.70000000271428561206e+09,1.70000000271428561206e+09,2,'{"declared:gpt-5-mini\no5":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"lines":1,"pending":1,"rollouts":1,"slots":1,"subcategory:auth":1,"sum:cost_usd":922337203685477504}');
+INSERT INTO "batches" VALUES('b1',1.70000000214285707476e+09,1700000003.0,3,'{"declared:gpt-5-mini\no5":2,"excluded":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"rollouts":2,"slots":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304,"zeros:excluded_other":1}');
+INSERT INTO "batches" VALUES('b2',1.70000000271428561206e+09,1.70000000271428561206e+09,2,'{"declared:gpt-5-mini\no5":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"lines":1,"pending":1,"rollouts":1,"slots":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304}');
 CREATE TABLE breakers (
 	batch VARCHAR(200) NOT NULL, 
 	lane VARCHAR(300) NOT NULL, 
@@ -327,10 +327,10 @@ CREATE TABLE unjudged (
  WITHOUT ROWID
 
 ;
-INSERT INTO "unjudged" VALUES('a',NULL,-6877950331524439019);
-INSERT INTO "unjudged" VALUES('a ','b0',768808279129101215);
-INSERT INTO "unjudged" VALUES('～',NULL,-4658043047675276545);
-INSERT INTO "unjudged" VALUES('😀','b1',-606312111445079212);
+INSERT INTO "unjudged" VALUES('a',NULL,3890234996529263531);
+INSERT INTO "unjudged" VALUES('a ','b0',-8888823227973729051);
+INSERT INTO "unjudged" VALUES('～',NULL,2657164514064079642);
+INSERT INTO "unjudged" VALUES('😀','b1',-5241994315124603435);
 CREATE TABLE verdicts (
 	rollout_id VARCHAR(200) NOT NULL, 
 	batch VARCHAR(200), 
@@ -379,28 +379,28 @@ CREATE TABLE workers (
 	PRIMARY KEY (id)
 );
 INSERT INTO "workers" VALUES('w','here',1,5000.25,NULL,NULL);
-CREATE INDEX rollouts_group ON rollouts (batch, task, created_at, id);
-CREATE INDEX rollouts_repeat ON rollouts (batch, task, repeat);
 CREATE INDEX rollouts_batch ON rollouts (batch, created_at, id);
+CREATE INDEX rollouts_repeat ON rollouts (batch, task, repeat);
 CREATE INDEX rollouts_created ON rollouts (created_at, id);
 CREATE INDEX rollouts_drilled ON rollouts (id) WHERE fault IS NOT NULL;
 CREATE INDEX rollouts_task ON rollouts (task, created_at, id);
+CREATE INDEX rollouts_group ON rollouts (batch, task, created_at, id);
 CREATE INDEX exchanges_started ON exchanges (started_at);
 CREATE INDEX open_calls_worker ON open_calls (worker);
 CREATE INDEX open_calls_rollout ON open_calls (rollout_id);
 CREATE INDEX closings_number ON closings (number);
+CREATE INDEX verdicts_batch_health ON verdicts (batch, health, began_at, rollout_id);
+CREATE INDEX verdicts_total_tokens ON verdicts (total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
+CREATE INDEX verdicts_reward ON verdicts (reward, began_at, rollout_id) WHERE reward IS NOT NULL;
+CREATE INDEX verdicts_cost_usd ON verdicts (cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
 CREATE INDEX verdicts_subcategory ON verdicts (subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
 CREATE INDEX verdicts_batch_reward ON verdicts (batch, reward, began_at, rollout_id) WHERE reward IS NOT NULL;
-CREATE INDEX verdicts_cost_usd ON verdicts (cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
 CREATE INDEX verdicts_fingerprint ON verdicts (fingerprint, began_at, rollout_id);
 CREATE INDEX verdicts_health ON verdicts (health, began_at, rollout_id);
 CREATE INDEX verdicts_batch_total_tokens ON verdicts (batch, total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
 CREATE INDEX verdicts_batch_cost_usd ON verdicts (batch, cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
 CREATE INDEX verdicts_batch_fingerprint ON verdicts (batch, fingerprint, began_at, rollout_id) WHERE fingerprint IS NOT NULL;
 CREATE INDEX verdicts_batch_subcategory ON verdicts (batch, subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
-CREATE INDEX verdicts_reward ON verdicts (reward, began_at, rollout_id) WHERE reward IS NOT NULL;
-CREATE INDEX verdicts_batch_health ON verdicts (batch, health, began_at, rollout_id);
-CREATE INDEX verdicts_total_tokens ON verdicts (total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
 CREATE INDEX events_at ON events (at);
 CREATE INDEX unjudged_batch ON unjudged (batch);
 CREATE INDEX batches_newest ON batches (last_at, batch);

@@ -1,0 +1,134 @@
+"""What a batch adds up to: by units, exactly, and the same in whatever order it came."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier.batches import Entry, scores, slots, summarize
+from classifier.rollup import (
+    UNIT,
+    Addend,
+    Named,
+    Note,
+    NoteKind,
+    Part,
+    Shape,
+    TaskSums,
+    add,
+    declared_in,
+    difference,
+    exclusion_in,
+    part_of,
+    sample_of,
+    scores_of,
+    summary_of,
+    whole,
+)
+
+
+def entry(name: str = "r", **values: object) -> Entry:
+    blank: dict[str, object] = dict.fromkeys(Entry._fields)
+    judged = {"health": "healthy", "scoreable": "yes", "provisional": False, "diagnostics": ()}
+    return Entry(**{**blank, "rollout_id": name, **judged, **values})  # type: ignore[arg-type]
+
+
+def shapes(part: Part) -> Counter[Shape]:
+    return part.single + Counter(task.shape for task in part.tasks.values())
+
+
+REWARDS = st.sampled_from((None, 0.0, 0.1, 1 / 3, 1.0))
+ENTRIES = st.lists(
+    st.builds(
+        lambda reward, task, repeat, attempt, scoreable: entry(
+            reward=reward, task=task, repeat=repeat, attempt=attempt, scoreable=scoreable
+        ),
+        REWARDS, st.sampled_from((None, "t", "u")), st.sampled_from((None, 0, 1)),
+        st.sampled_from((None, 0, 1)), st.sampled_from(("yes", "no", "unknown")),
+    ),
+    max_size=12,
+).map(
+    lambda found: [each._replace(rollout_id=f"r{n}") for n, each in enumerate(found)]
+)  # fmt: skip
+
+
+@given(entries=ENTRIES)
+def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
+    part = part_of([Addend(each, float(n)) for n, each in enumerate(entries)])
+    found, expected = scores_of(part.counts, shapes(part)), scores(slots(entries))
+    for name in ("total", "scoreable", "scored", "coverage", "score_all", "score_effective",
+                 "score_worst", "score_best", "score_first", "score_retried", "retried",
+                 "score_ci"):  # fmt: skip
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-12), name
+    assert found.pass_at == expected.pass_at
+
+
+@given(entries=ENTRIES, data=st.data())
+def test_a_batch_is_the_sum_of_its_units(entries: list[Entry], data: st.DataObject) -> None:
+    units: dict[object, list[Addend]] = {}
+    for n, each in enumerate(entries):
+        unit = sample_of(each) or each.rollout_id
+        units.setdefault(unit, []).append(Addend(each, float(n)))
+    whole_batch = part_of([Addend(each, float(n)) for n, each in enumerate(entries)])
+    counts: Counter[str] = Counter()
+    tasks: dict[str, TaskSums] = {}
+    notes: set[Note] = set()
+    for attempts in data.draw(st.permutations(list(units.values()))):
+        changed, of_tasks = difference(Part(), part_of(attempts))
+        add(counts, changed)
+        notes |= part_of(attempts).notes
+        for task, sums in of_tasks.items():
+            tasks.setdefault(task, TaskSums()).add(sums)
+    assert (counts, notes) == (whole_batch.counts, whole_batch.notes)
+    assert {name: t for name, t in tasks.items() if t != TaskSums()} == whole_batch.tasks
+
+
+def test_what_is_taken_back_leaves_nothing_behind() -> None:
+    one = part_of([Addend(entry("a", reward=0.5, task="t", repeat=0), 1.0)])
+    huge = part_of([Addend(entry("b", reward=1e300, cost_usd=1e-300, task="t", repeat=1), 2.0)])
+    counts, tasks = Counter(one.counts), dict(one.tasks)
+    for before, after in ((Part(), huge), (huge, Part())):
+        changed, of_tasks = difference(before, after)
+        add(counts, changed)
+        tasks["t"].add(of_tasks["t"])
+    assert counts == one.counts
+    assert tasks["t"] == TaskSums(repeats=1, kept=1, score=UNIT // 2)
+
+
+def test_a_number_that_is_none_is_unknown() -> None:
+    assert [whole(value) for value in (None, float("nan"), float("inf"), 0.0, 1.0, 0.1)] == [
+        None, None, None, 0, UNIT, int(0.1 * 2**60) * UNIT // 2**60,
+    ]  # fmt: skip
+
+
+def test_the_failure_without_a_later_attempt_is_to_be_run_again() -> None:
+    failed = {"task": "t", "repeat": 0, "health": "api_error", "scoreable": "no"}
+    first = Addend(entry("a", attempt=0, **failed), 1.0, retry=True)
+    second = Addend(entry("b", attempt=1, **failed), 2.0, retry=True)
+    waiting = Addend(entry("c", attempt=2, **{**failed, "health": None}), 3.0)
+
+    def retried(*attempts: Addend) -> list[str]:
+        notes = part_of(attempts).notes
+        return sorted(note.rollout_id for note in notes if note.kind is NoteKind.RETRY)
+
+    assert retried(first) == ["a"]
+    assert retried(first, second) == ["b"]
+    assert retried(first, second, waiting) == [], "registered, though nobody has judged it"
+
+
+def test_a_summary_is_that_of_the_entries() -> None:
+    entries = [
+        entry("a", reward=1.0, subcategory="auth", input_tokens=3, summed_calls=2, cost_usd=0.5),
+        entry("b", validity=" suspect stalled ", input_tokens=None, provisional=True),
+    ]
+    part = part_of([Addend(each, float(n), fallbacks="m\nn") for n, each in enumerate(entries)])
+    found = summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
+    expected = summarize(entries)
+    for name in ("health", "subcategory", "fingerprint", "input_tokens", "total_tokens", "calls",
+                 "cost_usd", "pending", "validity", "validity_checks", "exclusion"):  # fmt: skip
+        assert getattr(found, name) == getattr(expected, name), name
+    assert (found.check.valid, found.check.total) == (False, 1), "the line of b, not read here"
+    assert declared_in(part.counts) == ["m", "n"]

@@ -1,0 +1,13 @@
+"""What follows from other tables is in no archive and in no copy."""
+
+from __future__ import annotations
+
+from proxy.store.admin.copy import TABLES
+from proxy.store.admin.nouns import NOUNS
+from proxy.store.derived import DERIVED
+from proxy.store.tables import metadata
+
+
+def test_each_table_is_copied_or_follows_from_one_that_is() -> None:
+    assert {*TABLES, *DERIVED} == set(metadata.sorted_tables)
+    assert not set(DERIVED) & {*TABLES, *(noun.table for noun in NOUNS.values())}

@@ -1,0 +1,52 @@
+"""Rollouts are summed up with those that decide together what counts."""
+
+from __future__ import annotations
+
+from classifier.rollup import Addend, sample_of
+from proxy.store import units
+from proxy.store.database import Database
+from proxy.store.types import Registration
+from proxy.store.units import Unit
+from tests.proxy.store.test_verdicts import verdict
+
+PLACES = (
+    ("a", None, 0, 0), ("b", "t", 0, 0), ("c", "t", 0, 1), ("d", "t", 1, None), ("e", "t", None, 0),
+    ("f", "t", None, 1), ("g", "t", None, None), ("h", "u", 0, 0),
+)  # fmt: skip
+
+
+def names(attempts: list[Addend] | None) -> str:
+    assert attempts is not None
+    return "".join(attempt.entry.rollout_id for attempt in attempts)
+
+
+def test_a_unit_is_read_whole_and_alone(database: Database) -> None:
+    for at, (name, task, repeat, number) in enumerate(PLACES):
+        placed = Registration(id=name, batch="b", task=task, repeat=repeat, attempt=number)
+        database.rollouts.register(placed, now=float(at))
+    database.rollouts.register(Registration(id="other", task="t", repeat=0), now=9.0)
+    wanted = {"a": "a", "b": "bc", "c": "bc", "d": "d", "e": "ef", "f": "ef", "g": "g", "h": "h"}
+    attempts = database.read(units.all_of, "b")
+    assert names(attempts) == "abcdefgh"
+    for attempt in attempts:
+        entry = attempt.entry
+        unit = Unit.of({"id": entry.rollout_id, **entry._asdict()})
+        assert names(database.read(units.attempts_of, "b", {unit})) == wanted[entry.rollout_id]
+        assert unit[:2] == (sample_of(entry) or (None, None))
+    several = {Unit("t", 0), Unit(None, None, "g"), Unit("u", 0)}
+    assert names(database.read(units.attempts_of, "b", several)) == "bcgh"
+    assert "".join(database.read(units.some_of, "b", ["f", "a", "x"])) == "af"
+
+
+def test_a_unit_that_is_too_large_is_none(database: Database) -> None:
+    database.rollouts.register(Registration(id="r", batch="b", task="t", repeat=0), now=1.0)
+    assert database.read(units.attempts_of, "b", {Unit("t", 0)}, most=0) is None
+    assert names(database.read(units.attempts_of, "b", {Unit("t", 0)}, most=1)) == "r"
+
+
+def test_what_a_verdict_tells_is_read_and_what_is_none_tells_nothing(database: Database) -> None:
+    database.rollouts.register(Registration(id="r1", batch="b", fallbacks="m"), now=1.0)
+    database.verdicts.store(verdict(verdict='{"health": "of a later version"}', servings="[]"))
+    (attempt,) = database.read(units.all_of, "b")
+    assert (attempt.entry.diagnostics, attempt.retry) == ((), False)
+    assert (attempt.servings, attempt.fallbacks, attempt.at) == ("[]", "m", 1.0)
