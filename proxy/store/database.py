@@ -56,7 +56,6 @@ class Database:
 
     def __init__(self, url: str) -> None:
         self._url = url_of(url)
-        self.url = self._url.render_as_string(hide_password=False)
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         connections = sqlite.connections(self._url) if self.is_sqlite else _postgres(self._url)
         self._connections = connections
@@ -72,6 +71,11 @@ class Database:
         self.workers = Workers(connections)
         self.deployment = Deployment(connections)
         self.muted_causes = MutedCauses(connections)
+
+    @property
+    def url(self) -> str:
+        """Its URL, password included."""
+        return self._url.render_as_string(hide_password=False)
 
     @property
     def file(self) -> Path | None:
