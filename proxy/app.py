@@ -150,7 +150,7 @@ class Application:
 
     def plain_calls(self, scope: Scope) -> TakePlain | None:
         """Return what relays a connection's plain calls without a task, if anything does."""
-        return self._relay.take_plain if self._ports.serves_agents(scope) else None
+        return self._relay.plain_calls() if self._ports.serves_agents(scope) else None
 
     @property
     def notices(self) -> RequestNotices:

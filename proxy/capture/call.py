@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from classifier.records import Attribution, KeySource, Kind
 from proxy.capture.conversations import Conversations
@@ -15,6 +16,16 @@ from proxy.wire.dialect import Headers
 from proxy.wire.request import RequestReader
 
 
+class HeadFacts(NamedTuple):
+    """What a request's head says of it: its route, and what its headers state."""
+
+    route: routes.Route
+    encodings: Sequence[bytes]
+    sdk_retry: int | None
+    traceparent: bytes | None
+    selected: selection.Selected
+
+
 @dataclass(slots=True)
 class Call:
     """One call as the relay sends it.
@@ -22,7 +33,8 @@ class Call:
     ``path`` is raw, after the upstream, without the query. ``started_at`` is in seconds
     since the epoch, ``began`` the same moment on the monotonic clock of every ``at``.
     ``request_headers`` have lower-case names. ``client`` is the address and the port
-    of the connection that it came by.
+    of the connection that it came by, ``head`` what `head_facts` returns of the call; None: not
+    known yet.
     """
 
     id: str
@@ -40,6 +52,31 @@ class Call:
     injected: bool = False
     key_source: KeySource | None = None
     client: tuple[str, int] | None = None
+    head: HeadFacts | None = None
+
+
+def head_facts(
+    method: str, path: bytes, query: bytes, request_headers: Headers, *, operators_key: bool
+) -> HeadFacts:
+    """Return what a request's head says of it; the other arguments are as in `Call`.
+
+    Arguments:
+        operators_key: the call takes the operator's key, in place of its caller's.
+    """
+    headers = dress.named(request_headers)
+    encodings: Sequence[bytes] = ()
+    if b"content-encoding" in headers:
+        encodings = [v for name, v in request_headers if name == b"content-encoding"]
+    selected: selection.Selected = ()
+    if query or not selection.HEADERS.isdisjoint(headers):
+        selected = selection.in_head(headers, query, operators_key=operators_key)
+    return HeadFacts(
+        routes.route(method, path),
+        encodings,
+        _retry_count(headers.get(b"x-stainless-retry-count")),
+        headers.get(b"traceparent"),
+        selected,
+    )
 
 
 class CapturedRequest:
@@ -59,20 +96,13 @@ class CapturedRequest:
     ) -> None:
         self.call = call
         self._salt = salt
-        self.route = routes.route(call.method, call.path)
-        headers = dress.named(call.request_headers)
-        encodings: Sequence[bytes] = ()
-        if b"content-encoding" in headers:
-            encodings = [v for name, v in call.request_headers if name == b"content-encoding"]
-        self.sdk_retry = _retry_count(headers.get(b"x-stainless-retry-count"))
+        head = call.head or head_facts(
+            call.method, call.path, call.query, call.request_headers,
+            operators_key=call.key_source is KeySource.OPERATOR,
+        )  # fmt: skip
+        self.route, encodings, self.sdk_retry, self.traceparent, self.selected = head
         self.facts = RequestFacts(call, conversations)
         self.body = RequestReader(encodings, limit, self.facts)
-        self.traceparent = headers.get(b"traceparent")
-        self.selected: selection.Selected = ()
-        if call.query or not selection.HEADERS.isdisjoint(headers):
-            self.selected = selection.in_head(
-                headers, call.query, operators_key=call.key_source is KeySource.OPERATOR
-            )
 
     def selector_digest(self) -> str | None:
         """Return a salted digest of what the request chooses beside its model; None: nothing."""

@@ -70,14 +70,7 @@ class ProxiedCall:
         self._scope = scope
         self._receive = receive
         self._agent = agent
-        self._call = begun_call(
-            context,
-            target,
-            scope["method"],
-            scope["headers"],
-            scope.get("client"),
-            injected=injected,
-        )
+        self._call = _call(context, target, scope, injected=injected)
         self._progress = CallProgress(context, self._call)
         self._watch = AgentWatch(agent, send, context.limits, self._progress)
 
@@ -229,22 +222,10 @@ class ProxiedCall:
         # connection too, as the provider's was
 
 
-def begun_call(
-    context: RelayContext,
-    target: Target,
-    method: str,
-    headers: dress.Pairs,
-    client: tuple[str, int] | None,
-    *,
-    injected: bool = False,
-) -> Call:
-    """Return a call that begins now.
-
-    Arguments:
-        headers: as received.
-        client: address and port of its agent.
-        injected: a failure stands in its provider's place.
-    """
+def shown_key(
+    context: RelayContext, target: Target, headers: dress.Pairs
+) -> tuple[str | None, KeySource | None]:
+    """Return the digest of the key that a call takes to its provider, and whose that is."""
     if target.keys is KeyUse.OPERATORS:
         key: bytes | None = context.operator_keys.identity(target.upstream)
         replaced = context.operator_keys.replace
@@ -253,22 +234,27 @@ def begun_call(
         key = dress.shown_key(headers)
         own = target.upstream.name not in context.operator_keys.static
         source = KeySource.AGENT if own else KeySource.OVERRIDE
+    return dress.key_digest(key, context.salt), None if key is None else source
+
+
+def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool) -> Call:
+    digest, source = shown_key(context, target, scope["headers"])
     return Call(  # by position: a third of the time
         context.new_id(),
         target.rollout_id,
         target.upstream.name,
-        method,
+        scope["method"],
         target.path,
         context.wall(),
         context.clock(),
-        headers,
+        scope["headers"],
         target.query,
         target.role,
         target.attribution,
-        dress.key_digest(key, context.salt),
+        digest,
         injected,
-        None if key is None else source,
-        client,
+        source,
+        scope.get("client"),
     )
 
 

@@ -15,7 +15,7 @@ from proxy.relay.context import RelayContext
 from proxy.relay.faults.injector import FaultInjector, resetting
 from proxy.relay.notices import RequestNotices
 from proxy.relay.operator_access import OperatorAccess
-from proxy.relay.plain import plain_calls
+from proxy.relay.plain import PlainConnection, plain_calls
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.operator_keys import KeyUse
@@ -29,23 +29,24 @@ if TYPE_CHECKING:
 class Relay:
     """The data plane as an ASGI callable.
 
-    ``take_plain``: relays a request without a task where it can; None where it never can.
-
     Arguments:
-        plainly: whether it does that at all.
+        plainly: whether plain calls are relayed without a task, where the server can do that.
     """
 
     def __init__(self, context: RelayContext, *, plainly: bool = True) -> None:
         self._context = context
         self._addresses = context.addresses
         self._operator_access = OperatorAccess(context)
-        plain = plain_calls(context, self._operator_access) if plainly else None
-        self.take_plain: TakePlain | None = None if plain is None else plain.take
+        self._plain = plain_calls(context, self._operator_access) if plainly else None
 
     @property
     def notices(self) -> RequestNotices:
         """What it counts and logs of requests beside exchanges."""
         return self._context.notices
+
+    def plain_calls(self) -> TakePlain | None:
+        """Return what relays the plain calls of one connection without a task, if anything does."""
+        return None if self._plain is None else PlainConnection(self._plain).take
 
     def claims(self, scope: Scope) -> bool:
         """Whether this request is an agent's."""

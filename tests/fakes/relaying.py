@@ -188,7 +188,7 @@ class _Until:
         self._relay = Relay(context, plainly=plainly)
 
     def plain_calls(self, _scope: Scope) -> TakePlain | None:
-        return self._relay.take_plain
+        return self._relay.plain_calls()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

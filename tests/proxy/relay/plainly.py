@@ -150,6 +150,35 @@ def connection(*, reused: bool = True) -> tuple[Connection, Line, list[Connectio
     return made, line, kept
 
 
+def request_of(
+    flow: FlowControl,
+    answered: list[bool],
+    body: bytes = ASKED,
+    *,
+    method: str = "POST",
+    path: bytes = PATH,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    length: bytes | None = None,
+) -> RequestCycle:
+    """A request that is all there; ``length`` states its body's otherwise than it is."""
+    raw_path, _, query = path.partition(b"?")
+    stated = b"%d" % len(body) if length is None else length
+    named = [(b"host", b"x"), *[(b"content-length", stated)] * bool(stated), *headers]
+    request = RequestCycle(
+        flow,
+        RequestHead(method, raw_path.decode(), raw_path, query, "1.1", named),
+        ("127.0.0.1", 1),
+        lambda: answered.append(True),
+        keep_alive=True,
+        expects=False,
+    )
+    if body:
+        request.on_body_part(body)
+    request.more_body = False
+    request.notify()
+    return request
+
+
 def plainly(
     body: bytes = ASKED,
     *,
@@ -172,19 +201,8 @@ def plainly(
     to_agent, answered = Line(), list[bool]()
     flow = FlowControl(to_agent, asyncio.get_running_loop())
     flow.write_paused = paused
-    raw_path, _, query = path.partition(b"?")
-    named = [(b"host", b"x"), (b"content-length", b"%d" % len(body)), *headers]
-    agent = RequestCycle(
-        flow,
-        RequestHead(method, raw_path.decode(), raw_path, query, "1.1", named),
-        ("127.0.0.1", 1),
-        lambda: answered.append(True),
-        keep_alive=True,
-        expects=False,
-    )
-    agent.on_body_part(body)
-    agent.more_body = False
-    take, tasks = Relay(context).take_plain, set[Any]()
+    agent = request_of(flow, answered, body, method=method, path=path, headers=headers)
+    take, tasks = Relay(context).plain_calls(), set[Any]()
     taken = take is not None and take(agent, tasks)
     return Plainly(
         taken, agent, flow, to_agent, to_provider, provider, lines, book, context, tasks, answered

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import socket
 from dataclasses import replace
 from typing import Any
@@ -9,14 +11,28 @@ from typing import Any
 import pytest
 
 from classifier.records import Exchange, Timing
+from proxy.capture import usage_injection
+from proxy.inbound.dispatch import TakePlain
+from proxy.inbound.flow_control import FlowControl
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import CallLimits
+from proxy.relay.http import Relay
 from proxy.relay.live_calls import LiveCalls
 from proxy.routing.upstreams import Auth
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Framing, Pause, Provider, Script
-from tests.fakes.relaying import BY_TASKS, KEYRING, OURS, Protocol, relaying
-from tests.proxy.relay.plainly import ASKED, PATH, STREAMED, plainly
+from tests.fakes.relaying import BY_TASKS, KEYRING, OURS, Protocol, make_context, relaying
+from tests.proxy.relay.plainly import (
+    ASKED,
+    PATH,
+    STREAMED,
+    HeldBook,
+    Line,
+    Lines,
+    connection,
+    plainly,
+    request_of,
+)
 from truezero.models import Fault
 
 KEYED = {"real_keys": {"openai": "sk-real"}}
@@ -108,6 +124,57 @@ async def test_any_other_call_is_left_as_it_was(name: str) -> None:
         "type": "http.request", "body": how.get("body", ASKED), "more_body": False,
     }  # fmt: skip
     assert call.context.notices.refusals.counts == {}
+
+
+# --- one connection ----------------------------------------------------------------------------
+
+RETRIED = (b"x-stainless-retry-count", b"1")
+HEADS: tuple[dict[str, Any], ...] = (
+    {},
+    {"body": ASKED + b" "},
+    {"body": b"x" * 12345},
+    {"headers": OWN},
+    {"headers": (*OWN, RETRIED)},
+    {"headers": ((b"connection", b"content-length"),)},
+    {"headers": ((b"x-length", b"%d" % len(ASKED)),)},
+    {"path": PATH + b"?a=1"},
+    {"path": PATH.replace(b"r1", b"r2")},
+    {"method": "PUT"},
+    {"length": b"0%d" % len(ASKED)},
+    {"length": b""},
+    {"body": b"", "method": "GET", "length": b""},
+    {"body": b"", "method": "GET"},
+)
+
+
+async def test_what_a_connection_knows_of_its_last_head_changes_no_call() -> None:
+    lines, book = Lines(), HeldBook()
+    relay = Relay(make_context("http://provider", book, transport=lines))
+
+    def becomes(take: TakePlain | None, how: dict[str, Any]) -> tuple[bytes, Exchange]:
+        """A request at the provider, and on record."""
+        provider, line, _ = connection()
+        lines.idle.append(provider)
+        flow = FlowControl(Line(), asyncio.get_running_loop())
+        assert take is not None
+        assert take(request_of(flow, [], **how), set())
+        provider.data_received(b"HTTP/1.1 429 No\r\ncontent-length: 2\r\n\r\n{}")
+        return line.said(), replace(book.exchanges.pop(), id="", timing=Timing(0.0))
+
+    alone = [becomes(relay.plain_calls(), how) for how in HEADS]
+    for first, second in itertools.product(range(len(HEADS)), repeat=2):
+        same = relay.plain_calls()
+        found = [becomes(same, HEADS[at]) for at in (first, second, second)]
+        assert found == [alone[first], alone[second], alone[second]]
+
+
+async def test_usage_may_be_asked_for_behind_a_body_that_is_too_long_for_it() -> None:
+    lines = Lines(connection()[0])
+    relay = Relay(make_context("http://provider", HeldBook(), transport=lines, **ASKS_USAGE))
+    take, flow = relay.plain_calls(), FlowControl(Line(), asyncio.get_running_loop())
+    assert take is not None
+    assert take(request_of(flow, [], b"x" * (usage_injection.BODY_LIMIT + 1)), set())
+    assert not take(request_of(flow, [], STREAMED), set())
 
 
 # --- both ways ---------------------------------------------------------------------------------
