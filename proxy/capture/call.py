@@ -33,8 +33,7 @@ class Call:
     ``path`` is raw, after the upstream, without the query. ``started_at`` is in seconds
     since the epoch, ``began`` the same moment on the monotonic clock of every ``at``.
     ``request_headers`` have lower-case names. ``client`` is the address and the port
-    of the connection that it came by, ``head`` what `head_facts` returns of the call; None: not
-    known yet.
+    of the connection that it came by.
     """
 
     id: str
@@ -52,7 +51,6 @@ class Call:
     injected: bool = False
     key_source: KeySource | None = None
     client: tuple[str, int] | None = None
-    head: HeadFacts | None = None
 
 
 def head_facts(
@@ -86,17 +84,24 @@ class CapturedRequest:
         conversations: those that the call may go on with; None: they are not followed.
         salt: key of the request's digest; the same in every process of a service.
         limit: most bytes held of the body.
+        head: what `head_facts` returns of the call; None: it is read here.
     """
 
     __slots__ = ("_salt", "body", "call", "facts", "route", "sdk_retry", "selected",
                  "traceparent")  # fmt: skip
 
     def __init__(
-        self, call: Call, conversations: Conversations | None = None, *, salt: bytes, limit: int
+        self,
+        call: Call,
+        conversations: Conversations | None = None,
+        *,
+        salt: bytes,
+        limit: int,
+        head: HeadFacts | None = None,
     ) -> None:
         self.call = call
         self._salt = salt
-        head = call.head or head_facts(
+        head = head or head_facts(
             call.method, call.path, call.query, call.request_headers,
             operators_key=call.key_source is KeySource.OPERATOR,
         )  # fmt: skip

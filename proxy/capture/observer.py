@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from classifier.causes import classify
 from classifier.records import Answer, Cause, Ending, Exchange, Flaw, Timing
-from proxy.capture.call import Call, CapturedRequest
+from proxy.capture.call import Call, CapturedRequest, HeadFacts
 from proxy.capture.conversations import Conversations
 from proxy.capture.exchange import finished_exchange, opened_exchange
 from proxy.capture.response_head import NO_HEAD, ResponseHead
@@ -50,6 +50,7 @@ class CallObserver:
         limits: how much may be buffered.
         silence: after how long without content a call that its agent left was stalled.
         conversations: those that the call may go on with; None: they are not followed.
+        head: what `head_facts` returns of the call; None: it is read here.
     """
 
     __slots__ = ("_awaited", "_began", "_first_token_s", "_head", "_quiet_since",
@@ -63,11 +64,13 @@ class CallObserver:
         limits: ObserverLimits = _DEFAULT_LIMITS,
         silence: SilenceLimits = _SILENCE,
         conversations: Conversations | None = None,
+        head: HeadFacts | None = None,
     ) -> None:
         self._silence = silence
         self._began = self._quiet_since = call.began
         self._awaited = True  # the provider has the whole request, and the agent reads
-        self._request = CapturedRequest(call, conversations, salt=salt, limit=limits.request_bytes)
+        limit = limits.request_bytes
+        self._request = CapturedRequest(call, conversations, salt=salt, limit=limit, head=head)
         self._response = ResponseReader(self._request.route, limits)
         self._head = NO_HEAD
         self._first_token_s: float | None = None

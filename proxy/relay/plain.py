@@ -180,12 +180,12 @@ class PlainConnection:
                 context.new_id(), target.rollout_id, target.upstream.name, head.method,
                 target.path, context.wall(), context.clock(), head.headers, target.query,
                 target.role, target.attribution, plan.key_digest, False, plan.key_source,
-                request.client, plan.facts,
+                request.client,
             )  # fmt: skip
             sent = plan.head if plan.before is None else plan.head + length + plan.rest
             message = SerializedRequest(sent, body, None, False)
             loop = asyncio.get_running_loop()
-            plain = PlainCall(context, call, request, tasks, message, plan.lines, loop)
+            plain = PlainCall(context, call, plan.facts, request, tasks, message, plan.lines, loop)
             context.live.enter(target.rollout_id, plain)
         except (errors.UpstreamError, Refusal):
             return False

@@ -67,20 +67,33 @@ class PlainCall(PlainEnding):
 
     def on_part(self, part: bytes) -> bool:
         """Pass a part on, or hold it: until it is on record, or until there is room."""
-        progress, observed = self._progress, self._observed
-        if observed:
-            self._observed, new = 0, part[observed:]
-        else:
-            new = part
-        if new:
-            progress.received += len(new)
-            if (
-                progress.observer.on_response_body(new, progress.clock())
-                or progress.received == self._length
-            ):
-                self._observed = len(part)
-                self._record(Ending.COMPLETE, self.release)
-                return False
+        if not self._observed:  # as nearly all are
+            if self._observe(part):
+                return self._hold_for_record(part)
+            if self._agent.pass_on(part):
+                return True
+        elif self._observed < len(part) and self._observe(part[self._observed :]):
+            return self._hold_for_record(part)
+        self._observed = 0
+        return self._pass_on(part)
+
+    def _observe(self, part: bytes) -> bool:
+        """Observe a part of the body; whether it completes the response."""
+        progress = self._progress
+        progress.received += len(part)
+        return (
+            progress.observer.on_response_body(part, progress.clock())
+            or progress.received == self._length
+        )
+
+    def _hold_for_record(self, part: bytes) -> bool:
+        self._observed = len(part)
+        self._record(Ending.COMPLETE, self.release)
+        return False
+
+    def _pass_on(self, part: bytes) -> bool:
+        """Pass on what was observed, or hold it until there is room."""
+        progress = self._progress
         if progress.state is RelayState.DRAINING:
             if progress.recorded or progress.received > self._drain_to:
                 self._end(Ending.LEFT_BY_AGENT, None)

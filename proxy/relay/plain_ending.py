@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from classifier.records import Ending
-from proxy.capture.call import Call
+from proxy.capture.call import Call, HeadFacts
 from proxy.inbound.agent_response import AgentResponse
 from proxy.outbound.http1.pushed import OriginLines, PushedResponse
 from proxy.outbound.http1.serialize import SerializedRequest
@@ -29,6 +29,7 @@ class PlainEnding(PushedResponse):
     durable the agent gets what is left of the response, a refusal, or a connection that is cut.
 
     Arguments:
+        head: what the head of the request says.
         agent: the response to its agent.
         tasks: what the server cancels when its grace is over; the call is among it until it ends.
         message: the request as it is sent, over one of ``lines``.
@@ -47,6 +48,7 @@ class PlainEnding(PushedResponse):
         self,
         context: RelayContext,
         call: Call,
+        head: HeadFacts,
         agent: AgentResponse,
         tasks: set[Any],
         message: SerializedRequest,
@@ -58,7 +60,7 @@ class PlainEnding(PushedResponse):
         self._call = call
         self._agent = agent
         self._tasks = tasks
-        self._progress = CallProgress(context, call)
+        self._progress = CallProgress(context, call, head)
         self._head: dress.Pairs = []
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import Enum
 
 from classifier.records import Cause, Ending, Exchange
-from proxy.capture.call import Call
+from proxy.capture.call import Call, HeadFacts
 from proxy.capture.observer import CallObserver
 from proxy.relay.context import RelayContext
 
@@ -38,12 +38,13 @@ class CallProgress:
     _committed: asyncio.Future[None] | None = None
     _committed_bytes = -1
 
-    def __init__(self, context: RelayContext, call: Call) -> None:
+    def __init__(self, context: RelayContext, call: Call, head: HeadFacts | None = None) -> None:
         self.observer = CallObserver(
             call,
             salt=context.salt,
             silence=context.limits.silence,
             conversations=context.live.conversations,
+            head=head,
         )
         self.clock = context.clock
         self._recorder = context.recorder
