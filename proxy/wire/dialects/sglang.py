@@ -7,6 +7,7 @@ version of the weights (python/sglang/srt/managers/tokenizer_manager.py).
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, part
@@ -32,7 +33,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
         reading.reasoning_tokens = None
 
 
-GENERATE = Dialect(
+GENERATE: Final[Dialect] = Dialect(
     name="sglang.generate",
     read=_read,
     totals=usage.inclusive,
