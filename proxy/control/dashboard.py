@@ -122,7 +122,9 @@ class Dashboard:
     async def _batch_item(self, row: Facts) -> Facts:
         batch = row["batch"]
         breaker = await self._batches.breaker(batch)
-        return {**row, "summary": await self._batches.summary(batch), "lanes": breaker["lanes"]}
+        summary = await self._batches.summary(batch)
+        rollouts = summary["rollouts"]
+        return {**row, "rollouts": rollouts, "summary": summary, "lanes": breaker["lanes"]}
 
     async def without_batch(self) -> int:
         """Count the rollouts without a batch."""
@@ -171,7 +173,7 @@ class Dashboard:
         if span is None:
             return None
         fine = max(1, math.ceil((self._wall() - span[0]) / STEPS))
-        rows = await self._queries.read(page_queries.calls_over_time, batch, step_s=fine)
+        fine, rows = await self._queries.read(page_queries.calls_over_time, batch, step_s=fine)
         return build_timeline(rows, fine, bars) if rows else None
 
     async def rollouts(

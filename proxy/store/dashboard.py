@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from sqlalchemy import (
     Select,
     cast,
     func,
+    or_,
     select,
 )
 
@@ -21,10 +24,15 @@ from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
 from classifier.records import UNATTRIBUTED
 from proxy.store.breakers import decode_state
+from proxy.store.derived import batches as summed
+from proxy.store.derived import call_usage
 from proxy.store.tables import breakers, events, exchanges, open_calls, rollouts, verdicts
 from proxy.store.types import StoreCounts
 
 Facts = dict[str, Any]
+
+_MINUTE = 60
+_COUNTED = 5000  # calls of a batch up to which they are read, so that they are told by seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +44,12 @@ class CountedPage:
 
 
 def batches(connection: Connection, *, offset: int, limit: int) -> CountedPage:
-    """List batches with their number of rollouts and first and last time, the newest first."""
-    newest = func.max(rollouts.c.created_at).label("last_at")
-    first = func.min(rollouts.c.created_at).label("first_at")
-    query = (
-        select(rollouts.c.batch, func.count().label("rollouts"), first, newest)
-        .where(rollouts.c.batch.is_not(None))
-        .group_by(rollouts.c.batch)
-        .order_by(newest.desc(), rollouts.c.batch)
-    )
-    named = select(func.count(rollouts.c.batch.distinct()))
+    """List batches with their first and last time, the newest first."""
+    each = summed.c
+    query = select(each.batch, each.first_at, each.last_at)
+    query = query.order_by(each.last_at.desc(), each.batch.desc())
     rows = _rows(connection, query.offset(offset).limit(limit))
-    return CountedPage(rows, connection.scalar(named) or 0)
+    return CountedPage(rows, connection.scalar(select(func.count()).select_from(summed)) or 0)
 
 
 def without_batch(connection: Connection) -> int:
@@ -58,18 +60,21 @@ def without_batch(connection: Connection) -> int:
 
 def span(connection: Connection, batch: str) -> tuple[float, float] | None:
     """Return when a batch's first and last rollout began, in epoch seconds; None without any."""
-    query = select(func.min(rollouts.c.created_at), func.max(rollouts.c.created_at))
-    first, last = connection.execute(query.where(rollouts.c.batch == batch)).one()
-    return None if first is None else (first, last)
+    query = select(summed.c.first_at, summed.c.last_at).where(summed.c.batch == batch)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else (row[0], row[1])
 
 
 def in_flight(connection: Connection, batch: str | None = None) -> int:
     """Count calls in flight, of one batch or of all."""
     query = select(func.count()).select_from(open_calls)
-    if batch is not None:
-        query = query.join(rollouts, rollouts.c.id == open_calls.c.rollout_id)
-        query = query.where(rollouts.c.batch == batch)
-    return connection.scalar(query) or 0
+    return connection.scalar(query if batch is None else query.where(_is_of(batch))) or 0
+
+
+def _is_of(batch: str) -> ColumnElement[bool]:
+    """Whether a call in flight is a batch's; it is asked of those, not of the batch's rollouts."""
+    owner = select(rollouts.c.batch).where(rollouts.c.id == open_calls.c.rollout_id)
+    return owner.scalar_subquery() == batch
 
 
 def unattributed(connection: Connection, *, since: float) -> int:
@@ -90,12 +95,34 @@ def facts(connection: Connection, rollout_id: str) -> Facts | None:
     return next(iter(_rows(connection, query)), None)
 
 
-def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> list[Facts]:
+def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> tuple[int, list[Facts]]:
     """Count a batch's ended calls by time step and subcategory (None where answered).
 
+    Of a batch with many calls only minutes are known: its calls are not read.
+
     Returns:
-        Rows of ``step`` (times ``step_s`` is epoch seconds), ``subcategory``, ``calls``.
+        The step that is counted by, in seconds: ``step_s``, or more; and rows of ``step`` (times
+        that, in epoch seconds), ``subcategory``, ``calls``.
     """
+    each = call_usage.c
+    total = select(func.sum(each.calls)).where(each.batch == batch)
+    if (connection.scalar(total) or 0) <= _COUNTED:
+        return step_s, _counted_calls(connection, batch, step_s)
+    minutes = max(1, math.ceil(step_s / _MINUTE))
+    step = (each.minute // minutes).label("step")
+    calls = func.sum(each.calls)
+    query = (
+        select(step, func.nullif(each.cause, "").label("subcategory"), calls.label("calls"))
+        .where(each.batch == batch)
+        .group_by(step, each.cause)
+        .having(calls > 0)
+        .order_by(step)
+    )
+    rows = [{**row, "calls": int(row["calls"])} for row in connection.execute(query).mappings()]
+    return minutes * _MINUTE, rows
+
+
+def _counted_calls(connection: Connection, batch: str, step_s: int) -> list[Facts]:
     step = floor_of(connection, exchanges.c.started_at / step_s).label("step")
     query = (
         select(step, exchanges.c.subcategory, func.count().label("calls"))
@@ -117,15 +144,35 @@ def floor_of(connection: Connection, value: ColumnElement[Any]) -> ColumnElement
 
 def counts(connection: Connection, now: float) -> StoreCounts:
     """Count rollouts by the health of their verdict, and open and half-open breakers."""
-    judged = select(verdicts.c.health, func.count()).group_by(verdicts.c.health)
     open_ = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
-    healths = {row[0]: row[1] for row in connection.execute(judged)}
+    healths = _healths(connection)
     states = [decode_state(state) for state in connection.execute(open_).scalars()]
     phases = Counter(breaker_at(state, now).phase for state in states)
     return StoreCounts(
         verdicts=healths,
         breakers={phase.value: phases[phase] for phase in (Phase.OPEN, Phase.HALF_OPEN)},
     )
+
+
+def _healths(connection: Connection) -> Counter[str]:
+    """Count rollouts by health: those of batches from what is summed up, others one by one."""
+    healths: Counter[str] = Counter()
+    counted = select(summed.c.counts).where(summed.c.counts.is_not(None))
+    for text in connection.execute(counted).scalars():
+        for key, count in json.loads(text).items():
+            kind, _, name = key.partition(":")
+            if kind == "health":
+                healths[name] += count
+    marked = select(summed.c.batch).where(summed.c.counts.is_(None))
+    others = (
+        select(verdicts.c.health, func.count())
+        .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+        .where(or_(rollouts.c.batch.is_(None), rollouts.c.batch.in_(marked)))
+        .group_by(verdicts.c.health)
+    )
+    for health, count in connection.execute(others):
+        healths[health] += count
+    return healths
 
 
 # --- change detection ------------------------------------------------------------------------
@@ -137,12 +184,11 @@ def pulse(
     """Return a cheap value that changes as calls begin and end, and as verdicts are given."""
     if rollout_id is not None:
         return _rollout_pulse(connection, rollout_id)
-    begun = select(func.max(rollouts.c.created_at))  # never a count of all: millions
+    begun: Select[Any] = select(func.max(rollouts.c.created_at))  # no count of all: millions
     opened = select(func.count(), func.max(open_calls.c.id))
     if batch is not None:
-        named = rollouts.c.batch == batch
-        begun = begun.add_columns(func.count()).where(named)
-        opened = opened.join(rollouts, rollouts.c.id == open_calls.c.rollout_id).where(named)
+        begun = select(summed.c.version).where(summed.c.batch == batch)
+        opened = opened.where(_is_of(batch))
     last_event, newest = select(func.max(events.c.id)), select(func.max(exchanges.c.started_at))
     return _results(connection, begun, opened, last_event, newest)
 

@@ -8,11 +8,12 @@ import pytest
 
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Timing
-from proxy.store import dashboard
+from proxy.store import dashboard, rollup
 from proxy.store.breakers import store_states
 from proxy.store.database import Database
 from proxy.store.types import CommitBatch, Registration
 from tests.proxy.store.records import BARE, FULL
+from tests.proxy.store.test_verdicts import verdict
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def filled(database: Database) -> Database:
 def test_batches_come_newest_first_with_their_span(filled: Database) -> None:
     page = filled.read(dashboard.batches, offset=0, limit=1)
     assert page.total == 2
-    assert page.rows == [{"batch": "x", "rollouts": 2, "first_at": 0.0, "last_at": 2.0}]
+    assert page.rows == [{"batch": "x", "first_at": 0.0, "last_at": 2.0}]
     assert filled.read(dashboard.span, "x") == (0.0, 2.0)
     assert filled.read(dashboard.span, "none") is None
     assert filled.read(dashboard.without_batch) == 1
@@ -47,10 +48,14 @@ def test_calls_that_name_no_rollout_are_counted_apart(filled: Database) -> None:
     assert filled.read(dashboard.without_batch) == 1
 
 
-def test_calls_are_counted_by_time_and_subcategory(filled: Database) -> None:
-    rows = filled.read(dashboard.calls_over_time, "x", step_s=1000)
-    counted = {(row["step"], row["subcategory"]): row["calls"] for row in rows}
-    assert counted == {(1, "quota"): 1, (1, None): 1}
+def test_calls_are_counted_by_time_and_subcategory(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for most, step_s, step in ((5000, 1000, 1), (1, 1020, 0)):  # by minutes: 17 of them
+        monkeypatch.setattr(dashboard, "_COUNTED", most)
+        found, rows = filled.read(dashboard.calls_over_time, "x", step_s=1000)
+        counted = {(row["step"], row["subcategory"]): row["calls"] for row in rows}
+        assert (found, counted) == (step_s, {(step, "quota"): 1, (step, None): 1})
     assert filled.read(dashboard.in_flight) == filled.read(dashboard.in_flight, "x") == 1
     assert filled.read(dashboard.in_flight, "y") == 0
 
@@ -77,3 +82,13 @@ def test_open_breakers_are_counted_by_their_phase_now(filled: Database) -> None:
     counts = filled.read(dashboard.counts, 6.0)
     assert counts.verdicts == {}
     assert counts.breakers == {"open": 1, "half_open": 0}
+
+
+def test_rollouts_are_counted_by_health_in_batches_and_without_one(filled: Database) -> None:
+    for name, batch, health in (("a", "x", "healthy"), ("b%", "y", "undecided"),
+                                ("c", "x", "healthy"), ("d", None, "healthy")):  # fmt: skip
+        filled.verdicts.store(verdict(name, batch=batch, health=health))
+    expected = {"healthy": 3, "undecided": 1}
+    assert filled.read(dashboard.counts, 6.0).verdicts == expected
+    filled.change(rollup.mark, ["x"])
+    assert filled.read(dashboard.counts, 6.0).verdicts == expected
