@@ -16,7 +16,7 @@ from classifier.intervals import Interval, paired_interval
 _TIE = 1e-9  # means of repeats that differ by less are equal
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     """What became of a task from the first batch to the second; those to look at first."""
 
     BROKEN = "broken"  # it scored lower in the second
@@ -48,7 +48,7 @@ class TaskChange:
     """One task in both batches; ``difference`` is second minus first, where both measured it."""
 
     task: str
-    change: Change
+    change: ChangeKind
     difference: float | None
     a: TaskScore
     b: TaskScore
@@ -81,7 +81,7 @@ def compare_batches(first: Sequence[Slot], second: Sequence[Slot]) -> BatchCompa
     """Compare the slots of two batches; broken tasks come first, then by name."""
     a, b = _by_task(first), _by_task(second)
     tasks = [_compared(task, a.get(task, _ABSENT), b.get(task, _ABSENT)) for task in a | b]
-    order = {change: place for place, change in enumerate(Change)}
+    order = {change: place for place, change in enumerate(ChangeKind)}
     tasks.sort(key=lambda each: (order[each.change], each.task))
     pairs = [(each.a.score, each.b.score) for each in tasks]
     both = [(before, after) for before, after in pairs if before is not None and after is not None]
@@ -92,7 +92,7 @@ def compare_batches(first: Sequence[Slot], second: Sequence[Slot]) -> BatchCompa
         score_b=_mean([after for _, after in both]),
         difference=_mean([after - before for before, after in both]),
         difference_ci=paired_interval(both),
-        counts={change.value: counts[change.value] for change in Change},
+        counts={change.value: counts[change.value] for change in ChangeKind},
         without_task=sum(slot.counted.task is None for slot in (*first, *second)),
         tasks=tuple(tasks),
     )
@@ -127,22 +127,22 @@ def _compared(task: str, a: TaskScore, b: TaskScore) -> TaskChange:
     return TaskChange(task=task, change=_change(a, b, difference), difference=difference, a=a, b=b)
 
 
-def _change(a: TaskScore, b: TaskScore, difference: float | None) -> Change:
+def _change(a: TaskScore, b: TaskScore, difference: float | None) -> ChangeKind:
     if difference is None:
         return _unmeasured(a, b)
     if abs(difference) <= _TIE:
-        return Change.UNCHANGED
-    return Change.FIXED if difference > 0 else Change.BROKEN
+        return ChangeKind.UNCHANGED
+    return ChangeKind.FIXED if difference > 0 else ChangeKind.BROKEN
 
 
-def _unmeasured(a: TaskScore, b: TaskScore) -> Change:
+def _unmeasured(a: TaskScore, b: TaskScore) -> ChangeKind:
     if not b.repeats:
-        return Change.ONLY_FIRST
+        return ChangeKind.ONLY_FIRST
     if not a.repeats:
-        return Change.ONLY_SECOND
+        return ChangeKind.ONLY_SECOND
     if a.score is None and b.score is None:
-        return Change.UNMEASURED_BOTH
-    return Change.UNMEASURED_FIRST if a.score is None else Change.UNMEASURED_SECOND
+        return ChangeKind.UNMEASURED_BOTH
+    return ChangeKind.UNMEASURED_FIRST if a.score is None else ChangeKind.UNMEASURED_SECOND
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -53,7 +53,7 @@ _SKIPPED = "fix the cause and reset the breaker, then register again"
 _UNDECIDED = "the record has gaps: look at the service's log, then run it again"
 
 
-class Attempt(NamedTuple):
+class RerunEntry(NamedTuple):
     """One attempt, with what its verdict says beside its entry.
 
     ``entry.health`` is None where it was not judged yet. ``skipped`` says why it was not
@@ -111,7 +111,7 @@ class Reruns:
         return [item for group in self.kinds[kind] for item in group.items]
 
 
-def reruns(attempts: Iterable[Attempt], policy: Policy = EVIDENCE) -> Reruns:
+def reruns(attempts: Iterable[RerunEntry], policy: Policy = EVIDENCE) -> Reruns:
     """Sort what is not measured of these attempts, given the oldest first."""
     by_id = {attempt.entry.rollout_id: attempt for attempt in attempts}
     batch = slots(attempt.entry for attempt in by_id.values())
@@ -143,7 +143,7 @@ def _groups(
     return tuple(sorted(groups, key=lambda group: (-len(group.items), group.cause)))
 
 
-def _item(slot: Slot, last: Attempt) -> RerunItem:
+def _item(slot: Slot, last: RerunEntry) -> RerunItem:
     numbers = [entry.attempt or 0 for entry in slot.attempts]
     return RerunItem(
         task=slot.counted.task,
@@ -155,7 +155,7 @@ def _item(slot: Slot, last: Attempt) -> RerunItem:
     )
 
 
-def _judged(tried: Sequence[Attempt], policy: Policy) -> tuple[Rerun, str, str | None] | None:
+def _judged(tried: Sequence[RerunEntry], policy: Policy) -> tuple[Rerun, str, str | None] | None:
     """Return kind, cause and fix of a slot's last attempt; None while it runs."""
     last = tried[-1]
     entry = last.entry
@@ -178,7 +178,7 @@ def _judged(tried: Sequence[Attempt], policy: Policy) -> tuple[Rerun, str, str |
             return _left_out(last)
 
 
-def _failed(tried: Sequence[Attempt], policy: Policy) -> tuple[Rerun, str, str | None]:
+def _failed(tried: Sequence[RerunEntry], policy: Policy) -> tuple[Rerun, str, str | None]:
     last = tried[-1]
     entry = last.entry
     cause = entry.fingerprint or entry.subcategory or entry.health or ""
@@ -190,7 +190,7 @@ def _failed(tried: Sequence[Attempt], policy: Policy) -> tuple[Rerun, str, str |
     return Rerun.FIX_FIRST, f"{cause} on {entry.lane}" if entry.lane else cause, fix
 
 
-def _left_out(last: Attempt) -> tuple[Rerun, str, str | None]:
+def _left_out(last: RerunEntry) -> tuple[Rerun, str, str | None]:
     """Return why a rollout that reached its model has no score."""
     if last.entry.scoreable == "unknown":
         return Rerun.UNMEASURED, "not_known", _NOT_MEASURED["not_known"]
@@ -205,7 +205,7 @@ def _opened_by(skipped: str) -> str:
     return skipped.partition(" open on ")[2].partition(" ")[0] or "breaker"
 
 
-def _never_started(batch: Sequence[Slot], by_id: Mapping[str, Attempt]) -> Iterable[RerunItem]:
+def _never_started(batch: Sequence[Slot], by_id: Mapping[str, RerunEntry]) -> Iterable[RerunItem]:
     """Yield the repeats that a task was registered to have and does not."""
     wanted: dict[str, int] = {}
     seen: dict[str, set[int]] = {}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from classifier.batches import Entry, Scores, scores, slots
-from classifier.comparison import BatchComparison, Change, TaskChange, compare_batches
+from classifier.comparison import BatchComparison, TaskChange, compare_batches
 from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries
@@ -127,6 +127,3 @@ def _place(tasks: Sequence[TaskChange], after: str | None) -> int:
 
 def _of_batch(name: str, found: Scores) -> dict[str, Any]:
     return {"batch": name, **{field: getattr(found, field) for field in _OF_BATCH}}
-
-
-CHANGES = tuple(change.value for change in Change)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, case, func, or_, select
 
 from classifier.batches import Entry
-from classifier.reruns import Attempt
+from classifier.reruns import RerunEntry
 from proxy.store.tables import ENTRY_COLUMNS, JOINED, rollouts, verdicts
 
 _OLDEST_FIRST = (rollouts.c.created_at, rollouts.c.id)
@@ -41,7 +41,7 @@ def _counting(row: Sequence[Any]) -> Entry:
     )  # fmt: skip
 
 
-def to_rerun(connection: Connection, batch: str) -> list[Attempt]:
+def to_rerun(connection: Connection, batch: str) -> list[RerunEntry]:
     """List the rollouts of tasks that have an unscored one, or lack a repeat, oldest first."""
     tasks = or_(
         rollouts.c.task.in_(_tasks_unscored(batch)), rollouts.c.task.in_(_tasks_incomplete(batch))
@@ -74,11 +74,11 @@ def _tasks_incomplete(batch: str) -> Select[tuple[str]]:
     return query.group_by(rollouts.c.task).having(lacking)
 
 
-def _attempt(row: Sequence[Any]) -> Attempt:
+def _attempt(row: Sequence[Any]) -> RerunEntry:
     *judged, skipped, repeats, cause, text = row
     entry = Entry._make((*judged, ()))
     verdict = json.loads(text) if text else {}
-    return Attempt(
+    return RerunEntry(
         entry=entry,
         transient=verdict.get("transient"),
         cause=cause,

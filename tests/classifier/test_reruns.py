@@ -9,7 +9,7 @@ import pytest
 from classifier import judge, result
 from classifier.batches import Entry
 from classifier.policy import Policy
-from classifier.reruns import FIXES, Attempt, Rerun, RerunItem, Reruns, reruns
+from classifier.reruns import FIXES, Rerun, RerunEntry, RerunItem, Reruns, reruns
 from classifier.retries import with_advice
 from classifier.verdicts import Subcategory
 from tests.builders import rollout
@@ -17,7 +17,7 @@ from tests.builders import rollout
 SKIPPED = "skipped: breaker open on auth:401 after 5 rollouts in a row"
 
 
-def attempt(calls: str, *, task: str | None = "t", **said: Any) -> Attempt:
+def attempt(calls: str, *, task: str | None = "t", **said: Any) -> RerunEntry:
     """One attempt: `calls` as `tests.builders.rollout` writes them."""
     told = {name: said.pop(name) for name in ("wanted", "skipped") if name in said}
     policy = said.pop("policy", Policy())
@@ -26,7 +26,7 @@ def attempt(calls: str, *, task: str | None = "t", **said: Any) -> Attempt:
     verdict = with_advice(judge(seen, policy=policy), seen, policy)
     made = Entry.of(result(seen, verdict))
     lane = verdict.lane if verdict.health.unhealthy else None
-    return Attempt(
+    return RerunEntry(
         entry=made._replace(health=None) if verdict.provisional else made._replace(lane=lane),
         transient=verdict.transient,
         cause=verdict.cause,

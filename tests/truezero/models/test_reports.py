@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from classifier.comparison import Change
+from classifier.comparison import ChangeKind
 from classifier.reruns import Rerun
 from truezero import models
 
@@ -20,7 +20,7 @@ EMPTY: dict[str, object] = {
 
 
 def test_their_names_are_those_of_the_judgement() -> None:
-    assert list(get_args(models.Change)) == [change.value for change in Change]
+    assert list(get_args(models.Change)) == [change.value for change in ChangeKind]
     assert list(models.RERUN_NAMES) == [kind.value for kind in Rerun]
 
 
