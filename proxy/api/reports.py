@@ -36,7 +36,9 @@ def router(services: ControlServices) -> APIRouter:
         repeats it has. A task that either did not measure is no difference. Broken tasks come
         first.
         """
-        page = services.comparisons.page(a, b, changes=change or (), after=after, limit=limit)
+        page = services.reports.comparisons.page(
+            a, b, changes=change or (), after=after, limit=limit
+        )
         return await json_answer(await page)
 
     @routes.get("/batches/{batch:path}/rerun", response_model=models.Reruns)
@@ -46,7 +48,7 @@ def router(services: ControlServices) -> APIRouter:
         Each repeat of a task without a score is in one list, by its last attempt: attempts that
         a later one superseded are in none.
         """
-        return await json_answer(await services.reruns.of_batch(batch))
+        return await json_answer(await services.reports.reruns.of_batch(batch))
 
     @routes.get("/batches/{batch:path}/usage", response_model=models.BatchUsage)
     async def usage(
@@ -61,7 +63,7 @@ def router(services: ControlServices) -> APIRouter:
         Inference calls of every role count, once they have ended. Each sum says how many calls it
         stands on: `tokens_known_calls` and `cost_known_calls` of `billable_calls`.
         """
-        return await json_answer(await services.usage.of_batch(batch, by=_dimensions(by)))
+        return await json_answer(await services.reports.usage.of_batch(batch, by=_dimensions(by)))
 
     return routes
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from classifier.policy import Policy
 from classifier.verdicts import Verdict
+from proxy.control.batch_pages import BatchPages
 from proxy.control.batches import BatchService
 from proxy.control.causes import CauseService
 from proxy.control.closing import RolloutClosing
@@ -35,6 +36,16 @@ from proxy.store.types import POLICY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReports:
+    """What is made of batches, in REST and on pages."""
+
+    comparisons: ComparisonService
+    reruns: RerunService
+    usage: UsageService
+    pages: BatchPages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlServices:
     """What REST and pages call, one service per subject."""
 
@@ -44,9 +55,7 @@ class ControlServices:
     judge: Judge
     batches: BatchService
     groups: GroupService
-    comparisons: ComparisonService
-    reruns: RerunService
-    usage: UsageService
+    reports: BatchReports
     events: EventStream
     exporter: Exporter
     keys: VirtualKeys
@@ -125,9 +134,12 @@ def compose(
         judge=judge,
         batches=batches,
         groups=GroupService(queries=queries, database=database, judge=judge),
-        comparisons=ComparisonService(queries=queries, judge=judge),
-        reruns=RerunService(queries=queries, judge=judge, policy=policy),
-        usage=UsageService(queries=queries, prices=prices),
+        reports=BatchReports(
+            comparisons=ComparisonService(queries=queries, judge=judge),
+            reruns=RerunService(queries=queries, judge=judge, policy=policy),
+            usage=UsageService(queries=queries, prices=prices),
+            pages=BatchPages(queries=queries, database=database, judge=judge),
+        ),
         events=EventStream(queries=queries, events=database.events, judge=judge, leaving=leaving),
         exporter=Exporter(queries=queries, listing=listing, loader=loader, prices=prices),
         keys=VirtualKeys(

@@ -52,10 +52,30 @@ class UsageService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
+        found = await self._read(batch, by)
+        return await self._queries.run(self._summed, batch, by, found)
+
+    async def tables(self, batch: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return a batch's usage by each of these names alone, of one reading of its calls.
+
+        Raises:
+            Refusal: 404 for a batch without rollouts.
+        """
+        found = await self._read(batch, names)
+        tables = {
+            name: [each._replace(group=each.group[place : place + 1]) for each in found]
+            for place, name in enumerate(names)
+        }
+        return {
+            name: await self._queries.run(self._summed, batch, [name], sums)
+            for name, sums in tables.items()
+        }
+
+    async def _read(self, batch: str, by: Sequence[str]) -> list[CallSum]:
         found = await self._queries.read(call_sums, batch, by)
         if not found and await self._queries.read(dashboard.span, batch) is None:
             raise unknown_batch(batch)
-        return await self._queries.run(self._summed, batch, by, found)
+        return found
 
     def _summed(self, batch: str, by: Sequence[str], found: Sequence[CallSum]) -> dict[str, Any]:
         groups: dict[tuple[str | None, ...], list[CallSum]] = {}

@@ -30,7 +30,7 @@ _CROSS = "M2.5.5L6 4L9.5.5L11.5 2.5L8 6l3.5 3.5l-2 2L6 8l-3.5 3.5l-2-2L4 6L.5 2.
 _BAR = "M.5 4h11v4H.5z"
 _RING = "M6 .5a5.5 5.5 0 1 1 0 11a5.5 5.5 0 1 1 0-11zm0 3a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5z"
 _FRAME = "M1 1h10v10H1zm3 3v4h4V4z"
-_DASH = "M.5 5h11v2H.5z"
+DASH = "M.5 5h11v2H.5z"
 _HEXAGON = "M3.3 1h5.4L11.5 6L8.7 11H3.3L.5 6z"
 _HOLLOW_UP = "M6 .8L11.8 11H.2zM6 5L3.6 9.2h4.8z"
 _DOT = "M6 3a3 3 0 1 1 0 6a3 3 0 1 1 0-6z"
@@ -39,15 +39,15 @@ HEALTHY = Badge(name="healthy", label="healthy", meaning="the model was reached"
 SUSPECTED = Badge(
     name="suspected", label="suspected", meaning="a provider failure is suspected", shape=_RING
 )
-NOT_JUDGED = Badge(name="not-judged", label="not judged", meaning="no model was asked", shape=_DASH)
+NOT_JUDGED = Badge(name="not-judged", label="not judged", meaning="no model was asked", shape=DASH)
 UNDECIDED = Badge(
     name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=_FRAME
 )
 OPEN = Badge(name="open", label="open", meaning="still running", shape=_FRAME)
 CLOSED = Badge(
-    name="not-judged", label="closed at outcome", meaning="the rollout ended first", shape=_DASH
+    name="not-judged", label="closed at outcome", meaning="the rollout ended first", shape=DASH
 )
-LEFT = Badge(name="not-judged", label="left by agent", meaning="the agent hung up", shape=_DASH)
+LEFT = Badge(name="not-judged", label="left by agent", meaning="the agent hung up", shape=DASH)
 
 CAUSES: Mapping[str, Badge] = {
     badge.name.replace("-", "_"): badge
@@ -98,6 +98,25 @@ LEVELS: Mapping[str, Badge] = {
         ),
         Badge(name="info", label="info", meaning="worth knowing", shape=_DOT),
     )
+}
+# What became of a task from one batch to another (`classifier.comparison.ChangeKind`).
+CHANGES: Mapping[str, Badge] = {
+    "broken": Badge(name="broken", label="broken", meaning="scored lower in B", shape=_DOWN),
+    "fixed": Badge(name="fixed", label="fixed", meaning="scored higher in B", shape=_UP),
+    "unmeasured_b": Badge(
+        name="undecided", label="not measured in B", meaning="B has no score", shape=_FRAME
+    ),
+    "unmeasured_a": Badge(
+        name="undecided", label="not measured in A", meaning="A has no score", shape=_FRAME
+    ),
+    "unmeasured_both": Badge(
+        name="undecided", label="measured in neither", meaning="neither has a score", shape=_FRAME
+    ),
+    "only_a": Badge(name="not-judged", label="only in A", meaning="B lacks it", shape=DASH),
+    "only_b": Badge(name="not-judged", label="only in B", meaning="A lacks it", shape=DASH),
+    "unchanged": Badge(
+        name="open", label="unchanged", meaning="the same score in both", shape=_DOT
+    ),
 }
 SPOILT = Badge(
     name="invalid", label="score left out", meaning="reached, but not scoreable", shape=_HEXAGON

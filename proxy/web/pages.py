@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from secrets import token_hex
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -16,10 +15,9 @@ from proxy.control.dashboard import PageChange
 from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
 from proxy.web import (
+    batch_pages,
     causes_page,
-    charts,
     forms,
-    list_form,
     render,
     rollout_page,
     sign_in_links,
@@ -27,7 +25,6 @@ from proxy.web import (
 )
 from proxy.web.context import (
     Name,
-    Number,
     PageContext,
     PageRoute,
     Text,
@@ -44,7 +41,7 @@ def router(
     """Make the routes of every page; ``address`` is the base URL handed to agents."""
     context = PageContext(services, auth, address, version)
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
-    _batch_pages(routes, context)
+    batch_pages.add_batch_pages(routes, context)
     rollout_page.add_rollout_pages(routes, context)
     causes_page.add_causes_page(routes, context)
     upstreams_page.add_upstreams_page(routes, context)
@@ -52,52 +49,6 @@ def router(
     _sign_in(routes, context)
     _rest(routes)
     return routes
-
-
-def _batch_pages(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/")
-    async def batches(request: Request, page: Number = 1) -> Response:
-        batches_page = await context.dashboard.batches(page)
-        return await context.page(
-            "batches.html",
-            request,
-            "batches",
-            page=batches_page,
-            alone=await context.dashboard.without_batch(),
-            in_flight=await context.dashboard.in_flight(),
-            unnoticed=await context.dashboard.unnoticed(),
-            address=context.address(request),
-            live="",
-        )
-
-    @routes.get("/ui/batches/{batch:path}")
-    async def batch(
-        request: Request,
-        batch: Name,
-    ) -> Response:
-        form = list_form.read(request.query_params.multi_items(), batch=batch)
-        data = await context.dashboard.batch(batch)
-        rollouts, following = await context.dashboard.rollouts(form.asked, fresh=True)
-        timeline = await context.dashboard.timeline(batch)
-        return await context.page(
-            "batch.html",
-            request,
-            "batches",
-            batch=batch,
-            **data,
-            rollouts=rollouts,
-            following=following,
-            form=form,
-            chart=timeline and charts.chart(timeline),
-            live=urlencode({"batch": batch}),
-        )
-
-    @routes.post("/ui/batches/{batch:path}/breaker/reset")
-    async def reset(request: Request, batch: Name) -> Response:
-        fields = await forms.fields(request)
-        context.check_form(request, fields)
-        await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
-        return redirect(render.path_of("batches", batch) + "#breakers")
 
 
 def _live(routes: APIRouter, context: PageContext) -> None:

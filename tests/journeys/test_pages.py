@@ -43,6 +43,12 @@ PAGES = {
     "batch": BATCH,
     "batch with a timeline": "/ui/batches/swe-verified-gpt-5",
     "batch under way": "/ui/batches/tau-bench-live",
+    "rollouts of a batch": f"{BATCH}?tab=rollouts",
+    "tasks with retries": "/ui/batches/swe-verified-gpt-5?tab=tasks",
+    "cost": "/ui/batches/swe-verified-gpt-5?tab=cost",
+    "breakers": f"{BATCH}?tab=breakers",
+    "what to run again": f"{BATCH}?tab=again",
+    "two batches": "/ui/compare?a=terminal-bench-sonnet&b=gaia-nightly",
     "rollouts": "/ui/rollouts",
     "rollout that was cut off": "/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0",
     "rollout under way": "/ui/rollouts/tau-bench-live%2Fretail-12.0",
@@ -216,6 +222,7 @@ def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> N
     page = tab.opens("/")
     page.get_by_role("link", name="terminal-bench-sonnet").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("terminal-bench-sonnet")
+    page.get_by_role("link", name="Rollouts").last.click()
     page.get_by_role("combobox", name="Cause").select_option("auth")
     page.get_by_role("button", name="Filter").click()
     rows = page.locator("table.rollouts tbody tr")
@@ -225,7 +232,7 @@ def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> N
 
 
 def test_a_batch_is_filtered_and_searched(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens(BATCH)
+    page = reader(shown.url).opens(f"{BATCH}?tab=rollouts")
     rows = page.locator("table.rollouts tbody tr")
     everyone = rows.count()
     page.get_by_role("combobox", name="Health").select_option("not_judged")
@@ -239,6 +246,28 @@ def test_a_batch_is_filtered_and_searched(shown: Shown, reader: Opener) -> None:
     expect(rows).to_contain_text("tb-003")
 
 
+def test_two_ticked_batches_are_compared(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/")
+    for batch in ("terminal-bench-sonnet", "gaia-nightly"):
+        page.get_by_role("checkbox", name=f"Compare {batch}").check()
+    page.get_by_role("button", name="Compare two ticked batches").click()
+    expect(page).to_have_url(re.compile("a=gaia-nightly&b=terminal-bench-sonnet"))
+    expect(page.get_by_role("link", name="only in A 60")).to_be_visible()
+
+
+def test_what_to_run_again_is_found_from_the_first_screen(shown: Shown, reader: Opener) -> None:
+    look = {"permissions": ["clipboard-read", "clipboard-write"]}
+    page = reader(shown.url, **look).opens(BATCH)
+    page.get_by_role("link", name="skipped by an open breaker").click()
+    expect(page).to_have_url(re.compile("tab=again#skipped$"))
+    page.locator("section", has=page.locator("#skipped")).get_by_role(
+        "button", name="Copy", exact=True
+    ).click()
+    copied = page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert len(copied) > 9
+    assert all(name.startswith("terminal-bench-sonnet/tb-") for name in copied)
+
+
 def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens("/ui/causes")
     page.get_by_role("link", name="auth:401").click()
@@ -249,7 +278,7 @@ def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader:
 
 def test_a_batch_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
     shown.registers(id="live-1", batch="live", model="gpt-5-mini", upstream="openai")
-    page = reader(shown.url).opens("/ui/batches/live")
+    page = reader(shown.url).opens("/ui/batches/live?tab=rollouts")
     expect(page.locator("#live")).to_have_text("live")
     page.evaluate("window.sameTab = true")
     row = page.locator("table.rollouts tbody tr", has_text="live-1")
@@ -259,7 +288,9 @@ def test_a_batch_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
     expect(row).to_contain_text("auth")
     shown.calls("live-1", answers.FAILURES[Api.CHAT][Fault.AUTH])
     expect(row).to_contain_text("doomed")
-    expect(page.get_by_role("img", name=re.compile("1 rollout: 1 auth")).first).to_be_visible()
+    overview = reader(shown.url).opens("/ui/batches/live")
+    bar = overview.get_by_role("img", name=re.compile("1 rollout: 1 auth")).first
+    expect(bar).to_be_visible()
     shown.registers(id="live-2", batch="live", model="gpt-5-mini", upstream="openai")
     expect(page.locator("table.rollouts tbody tr")).to_have_count(2)
     assert page.evaluate("window.sameTab") is True, "the page was not loaded again"
@@ -322,8 +353,9 @@ def test_a_page_is_walked_by_keyboard(shown: Shown, reader: Opener) -> None:
 
 def test_a_canary_is_let_in_by_a_button(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens(BATCH)
+    page.get_by_role("link", name="Breakers 1 open").click()
     page.get_by_role("button", name=re.compile("Allow one probe: anthropic")).click()
-    expect(page).to_have_url(re.compile("#breakers$"))
+    expect(page).to_have_url(re.compile("tab=breakers$"))
     expect(page.locator(".breaker.half_open")).to_be_visible()
 
 

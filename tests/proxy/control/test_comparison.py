@@ -64,7 +64,7 @@ def test_tasks_come_in_pages_and_by_change(service: Service) -> None:
 def test_a_comparison_is_made_anew_when_something_changed(service: Service) -> None:
     nights(service)
     assert compared(service)["counts"]["unmeasured_b"] == 1
-    kept = services_of(service).comparisons._kept
+    kept = services_of(service).reports.comparisons._kept
     before = kept["last", "tonight"]
     compared(service)
     assert kept["last", "tonight"] is before

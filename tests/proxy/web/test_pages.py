@@ -74,7 +74,10 @@ def words(html: str) -> str:
 
 
 PAGES = (
-    "/", "/ui/batches/b", "/ui/rollouts", "/ui/rollouts/dead", "/ui/causes", "/ui/upstreams",
+    "/", "/ui/compare?a=b&b=b",
+    *(f"/ui/batches/b?tab={tab}"
+      for tab in ("overview", "rollouts", "tasks", "cost", "breakers", "again")),
+    "/ui/rollouts", "/ui/rollouts/dead", "/ui/causes", "/ui/upstreams",
 )  # fmt: skip
 
 
@@ -132,8 +135,10 @@ def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -
     html = page(service, "/ui/batches/b")
     said = words(html)
     assert "auth:401" in said
-    assert re.search(r"openai/gpt-5/key-\w+ open auth:401 2 / 2", said)
-    assert re.search(r"Retry .* slow", said)
+    held = words(page(service, "/ui/batches/b", tab="breakers"))
+    assert re.search(r"openai/gpt-5/key-\w+ open auth:401 2 / 2", held)
+    again = words(page(service, "/ui/batches/b", tab="again"))
+    assert re.search(r"Fix first · 2 .* dead-2 .* Skipped · 1 .* slow", again)
     assert 'aria-label="Failed calls from' in html
     assert "2 auth, 1 rate limit" in html
 
@@ -162,9 +167,11 @@ def test_a_spoilt_measurement_is_said_on_every_page_that_shows_it(service: Servi
     assert "Does its score count? no engine_aborted" in shown
     assert 'href="#call-1"' in page(service, "/ui/rollouts/cut")
     batch = page(service, "/ui/batches/b")
-    assert "Not a valid measurement: 1 spoilt measurement." in words(batch)
+    assert "Not publishable yet: 1 of 2 measured (50% coverage)" in words(batch)
+    assert "1 has no valid score, though no provider failed" in words(batch)
+    assert "task-7: not a measurement: the engine aborted 1 of 1 answer" in words(batch)
     for value in ("invalid", "engine_aborted"):
-        assert f'href="/ui/batches/b?validity={value}#list"' in batch
+        assert f'href="?tab=rollouts&amp;validity={value}"' in batch
         assert listed(page(service, "/ui/batches/b", validity=value)) == ["cut"]
         assert listed(page(service, "/ui/rollouts", validity=value)) == ["cut"]
     assert listed(page(service, "/ui/rollouts", validity="suspect")) == []
@@ -204,7 +211,7 @@ def test_sums_say_how_many_calls_they_know_nothing_of(service: Service) -> None:
     play(service, "uncounted", answers.whole({"choices": [{"message": {"content": "so"}}]}))
     shown = words(page(service, "/ui/batches/b"))
     assert "1 of 2 calls without counts" in shown
-    assert "1 of 2 calls without a price" in shown
+    assert "over 1 of 2 calls, the rest without a price" in shown
 
 
 def test_an_undecided_page_calls_nothing_evidence(service: Service) -> None:
@@ -228,7 +235,7 @@ def test_a_rollout_that_never_called_has_a_page(service: Service) -> None:
 
 def test_names_with_slashes_have_pages(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "a/b c", "batch": "x/y"})
-    assert 'href="/ui/rollouts/a%2Fb%20c"' in page(service, "/ui/batches/x%2Fy")
+    assert 'href="/ui/rollouts/a%2Fb%20c"' in page(service, "/ui/batches/x%2Fy", tab="rollouts")
     assert '<h1 class="id">a/b c</h1>' in page(service, "/ui/rollouts/a%2Fb%20c")
 
 
@@ -263,7 +270,7 @@ def test_rollouts_are_filtered_and_searched(service: Service) -> None:
     play(service, "fine", reward=1.0, task="sort a list")
     play(service, "dead", DEAD, task="draw a map")
     at = "/ui/batches/b"
-    assert listed(page(service, at)) == ["dead", "fine"], "the newest first"
+    assert listed(page(service, at, order="desc")) == ["dead", "fine"], "the newest first"
     assert listed(page(service, at, order="asc")) == ["fine", "dead"]
     assert listed(page(service, at, health="api_error")) == ["dead"]
     assert listed(page(service, at, subcategory="auth")) == ["dead"]
@@ -459,7 +466,7 @@ def test_signing_in_never_leads_to_another_origin(guarded: Service, elsewhere: s
 def test_a_breaker_is_reset_by_a_form_of_the_page_only(service: Service) -> None:
     for name in ("dead", "dead-2"):
         play(service, name, DEAD)
-    html = page(service, "/ui/batches/b")
+    html = page(service, "/ui/batches/b", tab="breakers")
     token = re.search(r'name="form_token" value="(\w+)"', html)
     lane = re.search(r'name="lane" value="([^"]+)"', html)
     assert token is not None
@@ -469,7 +476,7 @@ def test_a_breaker_is_reset_by_a_form_of_the_page_only(service: Service) -> None
         assert service.http.post(at, data=fields, headers=headers).status_code == 403
     assert service.get("/batches/b/breaker")["lanes"][0]["phase"] == "open"
     answer = service.http.post(at, data={"form_token": token[1], "lane": lane[1]}, headers=own)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/batches/b#breakers")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/batches/b?tab=breakers")
     assert service.get("/batches/b/breaker")["lanes"][0]["phase"] == "half_open"
 
 

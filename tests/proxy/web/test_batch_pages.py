@@ -1,0 +1,201 @@
+"""The pages of batches: the list, the tabs of one, and two compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tests.fakes import answers
+from tests.proxy.api.test_routes import Service
+from tests.proxy.web.test_pages import BROWSER, DEAD, listed, page, play, words
+
+DOWN = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
+TABS = ("overview", "rollouts", "tasks", "cost", "breakers", "again")
+UNCOUNTED = answers.whole({"choices": [{"message": {"content": "so"}}]})
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="2")
+
+
+# --- the list ------------------------------------------------------------
+
+
+def test_batches_show_score_interval_coverage_cost_and_earlier_runs(service: Service) -> None:
+    for night, reward in ((20, 1.0), (21, 0.0)):
+        for n in range(3):
+            name = f"{night}-{n}"
+            play(service, name, batch=f"n-2026-11-{night}", task=f"t{n}", reward=reward)
+    play(service, "uncounted", UNCOUNTED, batch="n-2026-11-21", task="t3")
+    html = page(service, "/")
+    said = words(html)
+    summary = service.get("/batches/n-2026-11-21")
+    low, high = summary["score_ci"]
+    assert f"0.000 {low:.3f} – {high:.3f}" in said
+    assert "100% 4 of 4" in said
+    assert re.search(r"\$0\.\d+ over 3 of 4 calls", said)
+    assert html.count('aria-label="Scores of this series, oldest first: 1.000, 0.000"') == 1
+    assert html.index("/ui/batches/n-2026-11-21") < html.index("/ui/batches/n-2026-11-20")
+
+
+def test_two_ticked_batches_are_compared_the_older_first(service: Service) -> None:
+    play(service, "r1", batch="x/first", task="t")
+    play(service, "r2", batch="second", task="t", reward=1.0)
+    assert 'name="run" value="x/first"' in page(service, "/")
+    answer = service.http.get("/ui/compare", params={"run": ["second", "x/first"]}, headers=BROWSER)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/ui/compare?a=x%2Ffirst&b=second"
+    told = words(page(service, answer.headers["location"]))
+    assert "No difference is shown: +1.000, between" in told
+    assert "0.000 to 1.000 over the 1 task that both measured" in told
+    assert "1 batch ticked: tick two" in words(page(service, "/ui/compare?run=second"))
+
+
+# --- two compared ------------------------------------------------------------
+
+
+def nights(service: Service) -> None:
+    for task, last, tonight, answer in (
+        ("up", 0.0, 1.0, None), ("down", 1.0, 0.0, None), ("same", 1.0, 1.0, None),
+        ("fake", 1.0, 0.0, DEAD),
+    ):  # fmt: skip
+        play(service, f"last-{task}", batch="last", task=task, reward=last)
+        play(service, f"now-{task}", answer, batch="tonight", task=task, reward=tonight)
+
+
+def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Service) -> None:
+    nights(service)
+    html = page(service, "/ui/compare", a="last", b="tonight")
+    said = words(html)
+    assert "over the 3 tasks that both measured" in said
+    assert "down broken 1.000 0.000 -1.000" in said
+    assert "up fixed 0.000 1.000 +1.000" in said
+    assert "fake not measured in B 1.000 not measured –" in said
+    assert "same unchanged 1.000 1.000 0" in said
+    assert "A last 0.750" in said
+    assert "B tonight 0.667" in said
+    assert 'href="/ui/rollouts/now-fake"' in html
+    assert "truezero compare last tonight" in said
+    only = words(page(service, "/ui/compare", a="last", b="tonight", change="fixed"))
+    assert "up fixed" in only
+    assert "down broken" not in only
+
+
+def test_an_interval_without_zero_is_called_a_difference(service: Service) -> None:
+    for n in range(8):
+        play(service, f"a{n}", batch="a", task=f"t{n}", reward=1.0)
+        play(service, f"b{n}", batch="b", task=f"t{n}", reward=0.0)
+    assert "B scores lower than A: -1.000" in words(page(service, "/ui/compare", a="a", b="b"))
+
+
+def test_what_cannot_be_compared_is_said(service: Service) -> None:
+    play(service, "r1", batch="one")
+    play(service, "r2", batch="two")
+    said = words(page(service, "/ui/compare", a="one", b="two"))
+    assert "No task was measured in both: nothing to compare." in said
+    assert "2 rollouts name none" in said
+    page(service, "/ui/compare", status=404, a="one", b="nobody")
+    page(service, "/ui/compare", status=422, a="one", b="two", change="worse")
+
+
+# --- one batch ------------------------------------------------------------
+
+
+def test_the_first_screen_answers_whether_it_can_be_published(service: Service) -> None:
+    play(service, "won", reward=1.0, task="won")
+    said = words(page(service, "/ui/batches/b"))
+    assert "Publishable: 1 of 1 measured (100% coverage), and no retry was cherry-picked." in said
+    play(service, "down", DOWN, task="down")
+    play(service, "dead", DEAD, task="dead")
+    html = page(service, "/ui/batches/b")
+    assert "Not publishable yet: 1 of 3 measured (33.3% coverage); the score over" in words(html)
+    for kind, text in (
+        ("transient", "<b>1</b> provider failure that can be run again now"),
+        ("fix_first", "<b>1</b> failed for a cause that has to be fixed first"),
+    ):
+        assert f'<a href="?tab=again#{kind}">{text}</a>' in html
+        assert f'id="{kind}"' in page(service, "/ui/batches/b", tab="again")
+
+
+def test_each_tab_has_an_address_and_is_marked(service: Service) -> None:
+    play(service, "r1", batch="x/y", task="t")
+    for tab in TABS:
+        html = page(service, "/ui/batches/x%2Fy", tab=tab)
+        assert f'href="/ui/batches/x%2Fy?tab={tab}" aria-current="page"' in html, tab
+        assert html.count('aria-current="page"') == 2, "it, and the entry of the navigation"
+    page(service, "/ui/batches/x%2Fy", status=422, tab="nothing")
+    for tab in TABS:
+        page(service, "/ui/batches/nobody", status=404, tab=tab)
+
+
+def test_an_address_of_the_first_release_shows_its_rollouts(service: Service) -> None:
+    play(service, "fine")
+    play(service, "dead", DEAD)
+    assert listed(page(service, "/ui/batches/b", health="api_error")) == ["dead"]
+    assert listed(page(service, "/ui/batches/b", q="fin")) == ["fine"]
+
+
+def test_rollouts_that_were_not_measured_come_first(service: Service) -> None:
+    for name, answer in (("fine", None), ("dead", DEAD), ("fine-2", None)):
+        play(service, name, answer)
+    shown = page(service, "/ui/batches/b", tab="rollouts")
+    assert listed(shown) == ["dead", "fine-2", "fine"]
+    assert shown.index("<h3>Not measured</h3>") < shown.index("<h3>Measured</h3>")
+    asked = page(service, "/ui/batches/b", tab="rollouts", order="asc")
+    assert listed(asked) == ["fine", "dead", "fine-2"]
+    assert "<h3>" not in asked
+    assert 'href="/ui/batches/b?tab=rollouts#list">Clear' in asked
+    page(service, "/ui/batches/b", status=422, tab="rollouts", colour="red")
+
+
+def test_tasks_show_each_attempt_at_each_repeat(service: Service) -> None:
+    play(service, "t-0-0", DOWN, task="t", repeat=0, attempt=0)
+    play(service, "t-0-1", task="t", repeat=0, attempt=1, reward=1.0)
+    play(service, "t-1-0", task="t", repeat=1, attempt=0)
+    html = page(service, "/ui/batches/b", tab="tasks")
+    assert "t 0.500 2 of 2" in words(html)
+    cells = re.findall(r'<a class="(cell[^"]*)" href="/ui/rollouts/([^"]+)" title="([^"]+)"', html)
+    assert cells == [
+        ("cell old", "t-0-0", "repeat 0, attempt 0, provider error, superseded"),
+        ("cell", "t-0-1", "repeat 0, attempt 1, score 1"),
+        ("cell", "t-1-0", "repeat 1, score 0"),
+    ]
+    assert "No rollout of this batch names a task" in _tasks_of_the_nameless(service)
+
+
+def _tasks_of_the_nameless(service: Service) -> str:
+    play(service, "nameless", batch="other")
+    return page(service, "/ui/batches/other", tab="tasks")
+
+
+def test_costs_say_how_many_calls_have_no_price(service: Service) -> None:
+    play(service, "priced")
+    play(service, "unpriced", answers.chat("nobody-knows"), model="nobody-knows")
+    said = words(page(service, "/ui/batches/b", tab="cost"))
+    usage = service.get("/batches/b/usage", by="model")
+    assert f"${usage['sum']['cost_usd']:.4f} over 1 of 2 calls, the rest without a price" in said
+    assert re.search(r"nobody-knows – 1 of 1 1 0 ", said)
+    assert re.search(r"By role .* agent .* By upstream .* openai ", said)
+
+
+def test_what_to_run_again_can_be_copied(service: Service) -> None:
+    play(service, "a b", DOWN, task="t", repeat=0, attempt=0)
+    play(service, "dead", DEAD, task="u")
+    html = page(service, "/ui/batches/b", tab="again")
+    said = words(html)
+    assert "Run again now · 1" in said
+    assert "Fix first · 1" in said
+    assert "replace the API key" in said
+    assert 'href="/ui/rollouts/a%20b"' in html
+    assert 'data-copy="a b"' in html
+    assert "truezero rerun b --only transient --command" in said
+    assert 'href="/ui/rerun.json?batch=b"' in html
+    told = service.http.get("/ui/rerun.json?batch=b", headers=BROWSER).json()
+    assert told == service.get("/batches/b/rerun")
+    play(service, "again", task="t", repeat=0, attempt=1, reward=1.0)
+    assert "Run again now" not in words(page(service, "/ui/batches/b", tab="again"))
+    play(service, "good", batch="other", task="t")
+    assert "Nothing to run again" in page(service, "/ui/batches/other", tab="again")

@@ -1,0 +1,49 @@
+"""Whether a batch can be published: the answer, and each reason with its count and its list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxy.web.publishable import Reason, answer
+from tests.truezero.models.test_batches import EMPTY, LATER
+from tests.truezero.models.test_reports import EMPTY as NO_RERUNS
+
+VALID: dict[str, Any] = {
+    **EMPTY, **LATER, "valid": True, "total": 40, "scored": 40, "coverage": 1.0,
+    "score_worst": 0.5, "score_best": 0.5, "retried_after_score_total": 0,
+}  # fmt: skip
+
+
+def reruns(**counts: int) -> dict[str, Any]:
+    return {**NO_RERUNS, **{name: {"count": count} for name, count in counts.items()}}
+
+
+def test_a_valid_batch_is_publishable() -> None:
+    told = answer(VALID, reruns())
+    assert (told.yes, told.reasons) == (True, ())
+    assert told.head == "40 of 40 measured (100% coverage), and no retry was cherry-picked"
+
+
+def test_each_reason_has_its_count_and_leads_to_its_list() -> None:
+    spoilt = {
+        **VALID, "valid": False, "scored": 27, "coverage": 0.675, "score_worst": 0.3,
+        "score_best": 0.625, "retried_after_score_total": 1, "exclusion_bias": True,
+        "exclusion_p": 0.0031, "diagnostics": {"own_failure_info": 2},
+    }  # fmt: skip
+    told = answer(spoilt, {**reruns(transient=1, fix_first=7, unmeasured=5), "running": 3})
+    assert told.yes is False
+    measured, _, bounds = told.head.partition("; ")
+    assert measured == "27 of 40 measured (67.5% coverage)"
+    assert bounds == "the score over all of them lies between 0.300 and 0.625"
+    assert [(reason.times, reason.link) for reason in told.reasons] == [
+        (3, "?tab=rollouts"), (7, "?tab=again#fix_first"), (1, "?tab=again#transient"),
+        (5, "?tab=again#unmeasured"), (1, "?tab=tasks"), (None, "#check"), (2, "#check"),
+    ]  # fmt: skip
+    assert told.reasons[2].text == "provider failure that can be run again now"
+    assert "p = 0.0031" in told.reasons[5].text
+
+
+def test_a_reason_that_leaves_it_valid_is_told_too() -> None:
+    told = answer(VALID, reruns(unmeasured=1))
+    text = "has no valid score, though no provider failed"
+    assert (told.yes, told.reasons) == (True, (Reason(1, text, "?tab=again#unmeasured"),))
