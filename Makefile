@@ -99,7 +99,7 @@ MANIFESTS := $(VENV)/manifests
 manifests: $(MANIFESTS)/.ready ## deploy/kubernetes against Kubernetes' own schemas
 	$(MANIFESTS)/bin/kubernetes-validate --strict deploy/kubernetes/*.yaml
 
-HARNESSES := benchflow clients harbor inspect_ai maseval mini_swe_agent sinks verifiers
+HARNESSES := benchflow clients harbor inspect_ai maseval mini_swe_agent sinks swebench verifiers
 MORE ?=  # heavy: clients that are large
 integrations: $(READY) $(foreach name,$(HARNESSES) $(MORE),$(INTEGRATIONS)/$(name)/.ready) ## the harnesses themselves, from PyPI
 	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest \

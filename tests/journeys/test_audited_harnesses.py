@@ -10,12 +10,14 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.fakes.provider import Provider
 from tests.journeys.test_integrations import ENVIRONMENTS, KEY, fails_the_doomed
+from truezero.integrations.swebench import with_failures
 from truezero.runner.audit.judge import Audited
 from truezero.runner.audit.run import audit
 
@@ -485,3 +487,56 @@ def test_the_rows_of_litellms_spend_log_are_audited(tmp_path: Path) -> None:
     rows = json.loads((tmp_path / "spend.audited" / "spend.json").read_text())
     tags = {row["session_id"]: json.loads(row["request_tags"]) for row in rows}
     assert tags == {"well": [], "midway": ["truezero:quota:429"]}
+
+
+# --- SWE-bench -----------------------------------------------------------------------------
+
+# Three runs of its own tests as it logs them: one resolved, one whose log is ambiguous, one plain.
+SWEBENCH = """
+import json
+from pathlib import Path
+from swebench.harness.constants import LOG_REPORT, LOG_TEST_OUTPUT, RUN_EVALUATION_LOG_DIR
+from swebench.harness.reporting import make_run_report
+
+names = ("resolved", "ambiguous", "plain", "dead", "empty", "missing")
+patches = {name: "" if name in ("dead", "empty") else "diff" for name in names[:-1]}
+predictions = {
+    name: {"instance_id": name, "model_name_or_path": "gpt-5", "model_patch": patch}
+    for name, patch in patches.items()
+}
+for name in names[:3]:
+    folder = RUN_EVALUATION_LOG_DIR / "run1" / "gpt-5" / name
+    folder.mkdir(parents=True)
+    report = {name: {"resolved": name == "resolved"}}
+    (folder / LOG_REPORT).write_text(json.dumps(report))
+    said = "ModuleNotFoundError: no module" if name == "ambiguous" else "1 failed"
+    (folder / LOG_TEST_OUTPUT).write_text(said)
+Path("preds.json").write_text(json.dumps(predictions))
+make_run_report(predictions, [{"instance_id": name} for name in names], "run1")
+"""
+
+
+def test_swebenchs_own_report_takes_verdicts_into_its_own_fields(tmp_path: Path) -> None:
+    run("swebench", SWEBENCH, tmp_path)
+    path = tmp_path / "gpt-5.run1.json"
+    report = json.loads(path.read_text())
+    assert report["ambiguous_failure_ids"] == ["ambiguous"]
+    why = "api_error [auth, permanent]: HTTP 401 on 3 of 3 calls"
+    dead = SimpleNamespace(error_category="api_error", error=why)
+    reached = SimpleNamespace(error_category=None, error=None)
+    verdicts = {"dead": dead, "ambiguous": dead, "plain": reached, "resolved": reached}
+    found = with_failures(report, verdicts)
+    assert found.keys() == report.keys(), "no field of our own"
+    changed = {name: found[name] for name in found if found[name] != report[name]}
+    assert changed == {
+        "infra_failure_instances": 2,
+        "ambiguous_failure_instances": 0,
+        "infra_failure_ids": ["ambiguous", "dead"],
+        "ambiguous_failure_ids": [],
+        "failure_reasons": {"ambiguous": why, "dead": why},
+    }
+    assert with_failures(found, verdicts) == found
+    runs = audited(path)
+    assert {task: run.reward for task, run in runs.items()} == {
+        "resolved": 1.0, "ambiguous": 0.0, "plain": 0.0, "dead": 0.0, "empty": 0.0, "missing": 0.0,
+    }  # fmt: skip

@@ -25,7 +25,9 @@ def with_failures(report: Mapping[str, Any], verdicts: Mapping[str, _Judged]) ->
 
     Fields as in SWE-bench 5.0 (``swebench/harness/reporting.py``): ``infra_failure_ids``,
     ``infra_failure_instances`` and ``failure_reasons``. What a report has there stays; the same
-    verdicts again change nothing. Lists such as ``unresolved_ids`` stay as SWE-bench wrote them.
+    verdicts again change nothing. Of ``ambiguous_failure_ids`` those are removed that are named
+    now: SWE-bench lists a failure in one of the two. Lists such as ``unresolved_ids`` stay as it
+    wrote them.
 
     Arguments:
         report: as ``json.load`` reads it.
@@ -40,15 +42,19 @@ def with_failures(report: Mapping[str, Any], verdicts: Mapping[str, _Judged]) ->
 
 
 def failures(report: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
-    """Return a report's three fields of failures of infrastructure, with more of them.
+    """Return a report's fields of failures of infrastructure, with more of them.
 
     Arguments:
         reasons: why, by instance id.
     """
     failed = sorted({*(report.get("infra_failure_ids") or ()), *reasons})
     named = {**(report.get("failure_reasons") or {}), **reasons}
-    return {
+    found: dict[str, Any] = {
         "infra_failure_ids": failed,
         "infra_failure_instances": len(failed),
         "failure_reasons": dict(sorted(named.items())),
     }
+    if ambiguous := report.get("ambiguous_failure_ids"):
+        left = sorted({*ambiguous}.difference(failed))
+        found |= {"ambiguous_failure_ids": left, "ambiguous_failure_instances": len(left)}
+    return found

@@ -33,6 +33,15 @@ def test_what_reached_no_model_is_named_with_its_reason() -> None:
     assert with_failures(found, {"b": DEAD, "c": SILENT}) == found
 
 
+def test_what_is_named_is_no_longer_ambiguous() -> None:
+    found = with_failures(
+        {**REPORT, "ambiguous_failure_ids": ["b", "e"], "ambiguous_failure_instances": 2},
+        {"b": DEAD, "e": REACHED},
+    )
+    assert found["infra_failure_ids"] == ["b", "d"]
+    assert (found["ambiguous_failure_ids"], found["ambiguous_failure_instances"]) == (["e"], 1)
+
+
 def test_a_report_without_failures_gains_no_field() -> None:
     assert with_failures({"resolved_ids": []}, {"a": REACHED}) == {"resolved_ids": []}
     first = with_failures({}, {"b": DEAD})

@@ -206,6 +206,7 @@ def _write_report(file: Path, record: Json, verdicts: Verdicts) -> set[str]:
     reasons = {each: judged.why for each, judged in false.items()}
     known = {
         "infra_failure_ids": items(before.get("infra_failure_ids")),
+        "ambiguous_failure_ids": items(before.get("ambiguous_failure_ids")),
         "failure_reasons": mapping(before.get("failure_reasons")),
     }
     first = next(iter(false.values()))
