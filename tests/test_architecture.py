@@ -36,6 +36,7 @@ LAZY = (
 LATE: Mapping[str, tuple[str, ...]] = {
     "proxy.control_plane": ("proxy.app",),  # startup does not wait for it
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra
+    "truezero.cli": ("truezero.__main__",),  # Ctrl-C may come while it loads
     "truezero.models": ("proxy.wiring",),  # startup does not wait for pydantic
 }
 

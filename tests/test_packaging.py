@@ -86,7 +86,7 @@ def test_the_wheel_holds_nothing_but_the_packages(wheel: Path) -> None:
 def test_the_wheel_carries_its_license_and_its_command(wheel: Path) -> None:
     (info,) = wheel.glob("*.dist-info")
     assert list(info.rglob("LICENSE"))
-    assert "truezero = truezero.cli:main" in (info / "entry_points.txt").read_text()
+    assert "truezero = truezero.__main__:main" in (info / "entry_points.txt").read_text()
 
 
 @pytest.mark.parametrize("module", ["truezero", "truezero.models", "truezero.cli"])
