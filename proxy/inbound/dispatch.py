@@ -84,7 +84,8 @@ class Dispatch:
             if self._awaits_body(fresh):
                 self._late = self._loop.call_later(_SPLIT_S, self.begin_late)
                 return
-        self._late, late = None, self._late
+        late = self._late
+        self._late = None
         if late is not None:
             late.cancel()
         if fresh is not None:
