@@ -65,6 +65,16 @@ def router(services: ControlServices) -> APIRouter:
         parts = await services.exporter.export(asked)
         return StreamingResponse(_as_lines(parts), media_type=LINES)
 
+    @routes.get("/batches", response_model=models.BatchPage, tags=["batches"])
+    async def batches(
+        after: str | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
+    ) -> Response:
+        """List batches, the newest first.
+
+        Each with its counts, coverage, score with its bounds and interval, and cost.
+        """
+        return await json_answer(await services.reports.listing.page(after=after, limit=limit))
+
     return routes
 
 

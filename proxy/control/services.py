@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from classifier.policy import Policy
 from classifier.verdicts import Verdict
+from proxy.control.batch_list import BatchList
 from proxy.control.batch_pages import BatchPages
 from proxy.control.batches import BatchService
 from proxy.control.causes import CauseService
@@ -42,6 +43,7 @@ class BatchReports:
     comparisons: ComparisonService
     reruns: RerunService
     usage: UsageService
+    listing: BatchList
     pages: BatchPages
 
 
@@ -138,6 +140,7 @@ def compose(
             comparisons=ComparisonService(queries=queries, judge=judge),
             reruns=RerunService(queries=queries, judge=judge, policy=policy),
             usage=UsageService(queries=queries, prices=prices),
+            listing=BatchList(queries=queries, batches=batches),
             pages=BatchPages(queries=queries, database=database, judge=judge),
         ),
         events=EventStream(queries=queries, events=database.events, judge=judge, leaving=leaving),

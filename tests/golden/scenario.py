@@ -237,6 +237,12 @@ class Scenario:
 
     def _batches(self) -> None:
         ask = self.player
+        ask.get("/batches")
+        ask.get(
+            "/batches", params={"limit": 1, "after": ask.get("/batches?limit=1").json()["next"]}
+        )
+        for wrong in ("limit=0", "limit=101", "after=junk"):
+            ask.get(f"/batches?{wrong}")
         for batch in ("nightly", "x%2Fy", "none"):
             for route in ("", "/check", "/breaker", "/groups", "/rerun"):
                 ask.get(f"/batches/{batch}{route}")

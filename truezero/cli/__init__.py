@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from truezero.cli import audit, batches, rollouts, service
+from truezero.cli import audit, batches, lists, rollouts, service
 
 app = typer.Typer(
     name="truezero",
@@ -39,6 +39,8 @@ app.command()(rollouts.verdict)
 app.command(context_settings=_AGENT)(rollouts.run)
 app.command(context_settings=_AGENT)(rollouts.drill)
 app.command()(rollouts.doctor)
+app.command("list")(lists.rollouts)
+app.command()(lists.batches)
 app.command()(batches.batch)
 app.command()(batches.check)
 app.command()(batches.groups)

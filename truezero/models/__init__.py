@@ -25,7 +25,15 @@ from truezero.models.keys import (
     KeyRequest,
     KeysDeleted,
 )
-from truezero.models.lists import ListParameters, Order, RewardKind, Scoreable, Sort
+from truezero.models.lists import (
+    BatchItem,
+    BatchPage,
+    ListParameters,
+    Order,
+    RewardKind,
+    Scoreable,
+    Sort,
+)
 from truezero.models.reports import (
     RERUN_NAMES,
     USAGE_DIMENSIONS,
@@ -87,6 +95,8 @@ __all__ = [
     "Alive",
     "BatchComparison",
     "BatchFinding",
+    "BatchItem",
+    "BatchPage",
     "BatchPolicy",
     "BatchSummary",
     "BatchUsage",

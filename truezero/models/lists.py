@@ -109,3 +109,39 @@ class ListParameters(BaseModel):
     limit: Annotated[int, Field(ge=1, le=LONGEST_PAGE)] | None = Field(
         default=None, description="100 by default; CSV, JSON lines and Parquet hold all rows"
     )
+
+
+class BatchItem(BaseModel):
+    """A batch as listed by `GET /batches`: the figures of `GET /batches/{batch}` in brief."""
+
+    batch: str = Field(description="name of the batch")
+    first_at: float = Field(description="when its first rollout began, seconds since the epoch")
+    last_at: float = Field(description="when its last rollout began, seconds since the epoch")
+    rollouts: int = Field(description="every attempt included")
+    pending: int = Field(description="rollouts whose verdict is still provisional")
+    skipped: int = Field(description="rollouts not admitted by an open breaker")
+    health: dict[str, int] = Field(description="rollouts by health")
+    total: int = Field(description="slots: the samples that were to be measured")
+    scoreable: int = Field(description="slots whose rollout reached a model")
+    scored: int = Field(description="of those, slots with a reward")
+    coverage: float | None = Field(description="share of the slots that were measured")
+    score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
+    score_effective: float | None = Field(description="mean reward over what was measured")
+    score_ci: tuple[float, float] | None = Field(
+        default=None, description="95 % interval of `score_effective`, over tasks"
+    )
+    score_worst: float | None = Field(description="lower bound: the rest would all be 0")
+    score_best: float | None = Field(description="upper bound: the rest would all be 1")
+    cost_usd: float | None = Field(description="US dollars, of calls of every role")
+    calls: int | None = Field(default=None, description="the agents' calls that used tokens")
+    cost_known_calls: int | None = Field(
+        default=None, description="of `calls`, those whose cost is in `cost_usd`"
+    )
+    valid: bool = Field(description="whether the batch is a valid measurement")
+
+
+class BatchPage(BaseModel):
+    """A page of batches, the newest first: those whose last rollout began last."""
+
+    items: list[BatchItem] = Field(description="the batches")
+    next: str | None = Field(description="value of `after` for the next page; null on the last")

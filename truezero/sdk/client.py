@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import wraps
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 import httpx
 
+from truezero import models
 from truezero.sdk import endpoints
 from truezero.sdk.batches import AsyncBatch, Batch
 from truezero.sdk.current import DEFAULT_URL
@@ -24,6 +25,7 @@ from truezero.sdk.endpoints import (
     LaneFacts,
     Pause,
     Request,
+    RolloutFilters,
     ServiceError,
     Step,
     Story,
@@ -79,6 +81,8 @@ class _BaseClient:
     result = _Endpoint(endpoints.result)
     exchanges = _Endpoint(endpoints.exchanges)
     rollouts = _Endpoint(endpoints.rollouts)
+    rollout_page = _Endpoint(endpoints.rollout_page)
+    batch_page = _Endpoint(endpoints.batch_page)
     summary = _Endpoint(endpoints.summary)
     check = _Endpoint(endpoints.check)
     groups = _Endpoint(endpoints.groups)
@@ -170,10 +174,39 @@ class Client(_BaseClient):
                 reader.lost(self.url, error)
             self._sleep(_RECONNECT_S)
 
+    def iter_rollouts(self, **filters: Unpack[RolloutFilters]) -> Iterator[models.RolloutItem]:
+        """Yield rollouts that match the filters, page by page as they are taken."""
+        after: str | None = None
+        while True:
+            page = self.rollout_page(after=after, **filters)
+            yield from page.items
+            after = page.next
+            if after is None:
+                return
+
+    def iter_batches(self) -> Iterator[models.BatchItem]:
+        """Yield batches, the newest first, page by page as they are taken."""
+        after: str | None = None
+        while True:
+            page = self.batch_page(after=after)
+            yield from page.items
+            after = page.next
+            if after is None:
+                return
+
+    def rollouts_csv(self, **filters: Unpack[RolloutFilters]) -> Iterator[str]:
+        """Yield rollouts that match the filters as a CSV file, a line at a time."""
+        yield from self._lines(endpoints.ROLLOUTS, filters, endpoints.CSV)
+
     def export(self, *, batch: str | None = None) -> Iterator[str]:
         """Export what `truezero classify` needs, as JSON lines: one batch, or all."""
+        yield from self._lines(endpoints.EXPORT, _only(batch), {})
+
+    def _lines(
+        self, path: str, params: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Iterator[str]:
         try:
-            with self._http.stream("GET", endpoints.EXPORT, params=_only(batch)) as response:
+            with self._http.stream("GET", path, params=params, headers=headers) as response:
                 if response.is_error:
                     raise endpoints.refused(response.status_code, response.read(), self.url)
                 yield from response.iter_lines()
@@ -271,10 +304,45 @@ class AsyncClient(_BaseClient):
                 reader.lost(self.url, error)
             await self._sleep(_RECONNECT_S)
 
+    async def iter_rollouts(
+        self, **filters: Unpack[RolloutFilters]
+    ) -> AsyncIterator[models.RolloutItem]:
+        """Yield rollouts that match the filters, like ``Client.iter_rollouts``."""
+        after: str | None = None
+        while True:
+            page = await self.rollout_page(after=after, **filters)
+            for item in page.items:
+                yield item
+            after = page.next
+            if after is None:
+                return
+
+    async def iter_batches(self) -> AsyncIterator[models.BatchItem]:
+        """Yield batches, like ``Client.iter_batches``."""
+        after: str | None = None
+        while True:
+            page = await self.batch_page(after=after)
+            for item in page.items:
+                yield item
+            after = page.next
+            if after is None:
+                return
+
+    async def rollouts_csv(self, **filters: Unpack[RolloutFilters]) -> AsyncIterator[str]:
+        """Yield rollouts that match the filters as a CSV file, a line at a time."""
+        async for line in self._lines(endpoints.ROLLOUTS, filters, endpoints.CSV):
+            yield line
+
     async def export(self, *, batch: str | None = None) -> AsyncIterator[str]:
         """Export what `truezero classify` needs, like ``Client.export``."""
+        async for line in self._lines(endpoints.EXPORT, _only(batch), {}):
+            yield line
+
+    async def _lines(
+        self, path: str, params: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[str]:
         try:
-            async with self._http.stream("GET", endpoints.EXPORT, params=_only(batch)) as response:
+            async with self._http.stream("GET", path, params=params, headers=headers) as response:
                 if response.is_error:
                     raise endpoints.refused(response.status_code, await response.aread(), self.url)
                 async for line in response.aiter_lines():

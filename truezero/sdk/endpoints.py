@@ -24,6 +24,8 @@ T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 EXPORT = "/rollouts/export"
+ROLLOUTS = "/rollouts"
+CSV = {"accept": "text/csv"}
 UNREACHABLE = "unreachable"  # the connection was refused
 
 _LOST_AFTER = 5  # failed reconnections in a row before a stream is given up
@@ -182,7 +184,7 @@ def greet() -> Story[models.Alive]:
 
 def register(**facts: Unpack[DrillFacts]) -> Story[models.RolloutRegistered]:
     """Register a rollout."""
-    return (yield from _post(models.RolloutRegistered, "/rollouts", facts))
+    return (yield from _post(models.RolloutRegistered, ROLLOUTS, facts))
 
 
 def register_many(rollouts: Sequence[DrillFacts]) -> Story[list[models.BulkItem]]:
@@ -249,12 +251,24 @@ def rollouts(**filters: Unpack[RolloutFilters]) -> Story[list[models.RolloutItem
     items: list[models.RolloutItem] = []
     after: str | None = None
     while True:
-        params = _present(**filters, after=after, limit=1000)
-        page = yield from _get(models.RolloutPage, "/rollouts", params)
+        page = yield from rollout_page(after=after, **filters)
         items += page.items
         after = page.next
         if after is None:
             return items
+
+
+def rollout_page(
+    *, after: str | None = None, limit: int = 1000, **filters: Unpack[RolloutFilters]
+) -> Story[models.RolloutPage]:
+    """Return a page of rollouts; its ``next`` is the ``after`` of the following one."""
+    params = _present(**filters, after=after, limit=limit)
+    return (yield from _get(models.RolloutPage, ROLLOUTS, params))
+
+
+def batch_page(*, after: str | None = None, limit: int = 20) -> Story[models.BatchPage]:
+    """Return a page of batches, the newest first."""
+    return (yield from _get(models.BatchPage, "/batches", _present(after=after, limit=limit)))
 
 
 def summary(batch: str) -> Story[models.BatchSummary]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from truezero.models import ListParameters
+from truezero.models import BatchItem, BatchSummary, ListParameters
 
 
 def asked(**parameters: Any) -> ListParameters:
@@ -53,3 +53,8 @@ def test_a_moment_is_seconds_or_iso_8601_in_utc(said: object, seconds: float) ->
 def test_what_has_no_meaning_is_invalid(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         ListParameters.model_validate(wrong)
+
+
+def test_a_listed_batch_has_figures_of_its_summary() -> None:
+    own = {"first_at", "last_at"}
+    assert BatchItem.model_fields.keys() - own <= BatchSummary.model_fields.keys()

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from importlib import metadata
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ import pytest
 import respx
 
 from tests.fakes.provider import closed_port
+from truezero import models
 from truezero.sdk.client import AsyncClient, Client, ServiceError
 from truezero.sdk.endpoints import Events
 
@@ -153,6 +155,9 @@ ASKED: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str, object]] = [
     ("rollouts", (), {"validity": "starved"}, "GET", "/rollouts?validity=starved&limit=1000", None),
     ("rollouts", (), {"batch": ["a", "b"], "repeat": (0, 1), "sort": "reward", "since": 5.5}, "GET",
      "/rollouts?batch=a&batch=b&repeat=0&repeat=1&sort=reward&since=5.5&limit=1000", None),
+    ("rollout_page", (), {"after": "x=", "limit": 5, "text": "quota"}, "GET",
+     "/rollouts?text=quota&after=x%3D&limit=5", None),
+    ("batch_page", (), {"after": "x"}, "GET", "/batches?after=x&limit=20", None),
     ("summary", ("b/c",), {}, "GET", "/batches/b%2Fc", None),
     ("check", ("b",), {}, "GET", "/batches/b/check", None),
     ("breaker", ("b",), {}, "GET", "/batches/b/breaker", None),
@@ -183,6 +188,56 @@ def test_both_clients_ask_alike(
     assert (request.method, request.url.raw_path.decode()) == (verb, path)
     assert request.headers["authorization"] == "Bearer t0ken"
     assert (json.loads(request.content) if request.content else None) == body
+
+
+def taken(kind: str, method: str, most: int, **options: Any) -> list[Any]:
+    """What an iterator of either client yields first, at most so much."""
+
+    async def later() -> list[Any]:
+        async with AsyncClient(URL) as client:
+            found = []
+            async for item in getattr(client, method)(**options):
+                found.append(item)
+                if len(found) == most:
+                    break
+            return found
+
+    if kind == "async":
+        return asyncio.run(later())
+    with Client(URL) as client:
+        return list(islice(getattr(client, method)(**options), most))
+
+
+@both
+@respx.mock
+def test_rollouts_and_batches_are_asked_for_page_by_page_as_they_are_taken(kind: str) -> None:
+    item = {"id": "r", "batch": None, "task": None, "attempt": None, "model": None,
+            "upstream": None, "created_at": 1.0, "registered": True, "health": None,
+            "subcategory": None, "fingerprint": None, "provisional": None}  # fmt: skip
+    counts: dict[str, Any] = dict.fromkeys(models.BatchItem.model_fields, 0)
+    batch = {**counts, "batch": "b", "health": {}, "score_ci": None, "valid": True}
+    for path, method, each in (
+        ("rollouts", "iter_rollouts", item),
+        ("batches", "iter_batches", batch),
+    ):
+        route = respx.get(f"{URL}/{path}")
+        answers = [{"items": [each, each], "next": "x"}, {"items": [each], "next": None}]
+        route.side_effect = [httpx.Response(200, json=answer) for answer in answers * 2]
+        assert len(taken(kind, method, 2)) == 2
+        assert route.call_count == 1, "the next page is not asked for before it is wanted"
+        route.side_effect = [httpx.Response(200, json=answer) for answer in answers]
+        assert len(taken(kind, method, 9)) == 3
+        assert dict(route.calls.last.request.url.params)["after"] == "x"
+
+
+@both
+@respx.mock
+def test_a_list_comes_as_csv_line_by_line(kind: str) -> None:
+    route = respx.get(f"{URL}/rollouts").respond(text="id,batch\r\na,b\r\n")
+    assert taken(kind, "rollouts_csv", 9, health=["healthy", "undecided"]) == ["id,batch", "a,b"]
+    request = route.calls.last.request
+    assert request.headers["accept"] == "text/csv"
+    assert request.url.query == b"health=healthy&health=undecided"
 
 
 @both

@@ -1,0 +1,49 @@
+"""Lists as tables: what is unknown is a dash, and names cannot draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.proxy.api.test_list_formats import BARE
+from truezero import models
+from truezero.cli import list_output
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "180")
+
+
+def test_a_rollout_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = {
+        "id": "r[1]\x1b", "batch": "b", "task": "t", "repeat": 2, "health": "api_error",
+        "fingerprint": "auth:401", "total_tokens": 12_345, "cost_usd": 0.5, "created_at": 86_400,
+    }  # fmt: skip
+    items = [models.RolloutItem.model_validate({**BARE, **each}) for each in (facts, {"reward": 0})]
+    list_output.print_rollouts(items, more=True)
+    head, one, other, more = capsys.readouterr().out.splitlines()
+    assert head.split()[:4] == ["rollout", "batch", "task", "health"]
+    assert one.split("  ")[0].startswith("r[1]")
+    assert "\x1b" not in one
+    for said in ("t #2", "api_error", "auth:401", "12,345", "$0.5000", "1970-01-02 00:00:00"):
+        assert said in one
+    assert other.split()[-6:-2] == ["–", "0", "–", "–"]
+    assert "--limit" in more
+
+
+def test_a_batch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    counts: dict[str, Any] = dict.fromkeys(models.BatchItem.model_fields, 7)
+    facts = {**counts, "batch": "b", "health": {}, "score_effective": 0.5, "score_ci": (0.25, 0.75),
+             "valid": False, "cost_usd": None}  # fmt: skip
+    list_output.print_batches([models.BatchItem.model_validate(facts)], more=False)
+    _, line = capsys.readouterr().out.splitlines()
+    for said in ("7 of 7", "0.500", "0.250 to 0.750", " no ", " – "):
+        assert said in line
+
+
+def test_nothing_is_said_to_be_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    list_output.print_rollouts([], more=False)
+    list_output.print_batches([], more=False)
+    assert capsys.readouterr().out.split("\n") == ["no rollouts", "no batches", ""]
