@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from truezero.cli.options import AsJson, fail
+from truezero.cli.progress import progress
 
 
 def audit(
@@ -32,18 +33,16 @@ def audit(
 
     Exit code: 1 if a score without a measurement was found, 2 if the path cannot be read.
     """
-    from rich.console import Console  # noqa: PLC0415
-
     from truezero.runner.audit import record, report, run  # noqa: PLC0415
 
-    with Console(stderr=True).status("reading") as status:
+    with progress("reading") as show:
         try:
             found = run.audit(
                 path,
                 name=name,
                 write=write or out is not None,
                 out=out,
-                progress=lambda count: status.update(f"{count:,} runs judged"),
+                progress=lambda count: show(f"{count:,} runs judged"),
             )
         except record.AuditError as error:
             fail(str(error), 2)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 
+from truezero.cli.progress import progress
 from truezero.printable import visible
 
 FORMATS = ("jsonl", "parquet")
@@ -42,7 +42,7 @@ def export(url: str, out: Path | None, form: str, *, batch: str | None) -> None:
         raise DataError("--format parquet writes a folder: name it with --out")
     with (
         _readable_errors(),
-        _progress() as show,
+        progress("exporting") as show,
         archive.export_records(url, batch=batch) as records,
     ):
         count = _write(_counting(records, show), out, form)
@@ -60,7 +60,7 @@ def take(url: str, source: str) -> bool:
     """
     from proxy.store.admin import archive  # noqa: PLC0415
 
-    with _readable_errors(), _progress() as show, _reading(source) as records:
+    with _readable_errors(), progress("importing") as show, _reading(source) as records:
         taken = archive.import_records(url, _counting(records, show))
     _say(f"imported {_counts(taken.added)}; already present: {_counts(taken.unchanged)}")
     _print_rejections(taken)
@@ -75,7 +75,7 @@ def copy(source: str, target: str, *, verify_only: bool) -> bool:
     """
     from proxy.store.admin import copy as copy_module  # noqa: PLC0415
 
-    with _readable_errors(), _progress() as show:
+    with _readable_errors(), progress("comparing" if verify_only else "copying") as show:
         work = copy_module.verify if verify_only else copy_module.copy
         tables = work(source, target, lambda table, rows: show(f"{table}: {rows:,}"))
     for each in tables:
@@ -94,7 +94,8 @@ def back_up(url: str, file: Path) -> None:
     from proxy.store.admin import backup  # noqa: PLC0415
 
     with _readable_errors():
-        size = backup.back_up(url, file)
+        with progress(f"backing up into {file}"):
+            size = backup.back_up(url, file)
         for path in backup.left_out(url):
             _say(f"{path} holds calls not yet written to the database: back it up as well")
     _say(f"{file}: integrity check passed, {size / 1e6:,.1f} MB. It contains secrets: protect it")
@@ -113,7 +114,7 @@ def prune(url: str, older_than: str, *, dry_run: bool) -> None:
     from proxy.store.database import Database  # noqa: PLC0415
 
     before = time.time() - _seconds(older_than)
-    with _readable_errors(), _progress() as show:
+    with _readable_errors(), progress("deleting") as show:
         database = Database(url)
         try:
             database.prepare()
@@ -168,13 +169,6 @@ def _reading(source: str) -> Iterator[Iterator[Any]]:
 
 
 # --- messages ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Show progress on a terminal; nothing if standard error is a file."""
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
 
 
 def _counting(records: Iterator[Any], show: Callable[[str], None]) -> Iterator[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 import truezero
 from truezero.cli.options import AgentCommand, AsJson, Token, Url, connected, fail, server
+from truezero.cli.progress import progress
 from truezero.printable import visible_lines
 
 if TYPE_CHECKING:
@@ -149,7 +151,6 @@ def drill(
     from truezero.runner import run as runner  # noqa: PLC0415
     from truezero.runner.embedded import EmbeddedStartError  # noqa: PLC0415
 
-    progress = Console(stderr=True)
     try:
         plan = drills.Plan(
             command=runner.job_of(command).command,
@@ -159,8 +160,11 @@ def drill(
             timeout_s=timeout_s,
             delay_s=delay_s,
         )
-        with runner.service(url, token, runner.say) as client, progress.status("drilling"):
-            results = drills.run(plan, client)
+        with runner.service(url, token, runner.say) as client, progress("drilling") as show:
+            number = count(1)
+            results = drills.run(
+                plan, client, lambda _one: show(f"{next(number)} of {len(plan.drills)} faults")
+            )
     except drills.DrillError as error:
         fail(str(error), error.code)
     except (truezero.ServiceError, EmbeddedStartError) as error:

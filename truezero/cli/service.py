@@ -22,6 +22,7 @@ from truezero.cli.options import (
     set_environment,
     settings,
 )
+from truezero.cli.progress import progress
 
 
 def serve(
@@ -221,7 +222,8 @@ def upgrade(database_url: DatabaseUrl = None, config: Config = None) -> None:
     set_environment({"database_url": database_url, "config": config})
     service = server()
     try:
-        before, now = service.upgrade(settings())
+        with progress("upgrading the schema"):
+            before, now = service.upgrade(settings())
     except service.StartError as error:
         fail(str(error), 1)
     typer.echo(f"schema {now}" if before == now else f"schema {before or 'empty'} → {now}")
