@@ -13,7 +13,7 @@ from proxy.control.queries import Queries
 from proxy.control.threads import run_in_thread
 from proxy.control.timeline import round_step
 from proxy.store import cause_stats
-from proxy.store.cause_stats import MutedCauses
+from proxy.store.deployment import Deployment
 
 _STEPS = 30  # of a trend, roughly
 
@@ -52,7 +52,7 @@ class CauseStats:
     alone: int
     first_seen: float
     last_seen: float
-    muted_at: float | None
+    muted_at: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +70,11 @@ class CauseService:
         wall: seconds since the epoch.
     """
 
-    def __init__(self, *, queries: Queries, muted: MutedCauses, wall: Callable[[], float]) -> None:
+    def __init__(
+        self, *, queries: Queries, deployment: Deployment, wall: Callable[[], float]
+    ) -> None:
         self._queries = queries
-        self._muted = muted
+        self._deployment = deployment
         self._wall = wall
 
     async def page(self, window_s: int) -> CausePage:
@@ -85,24 +87,24 @@ class CauseService:
         over_time = await self._queries.read(
             cause_stats.causes_over_time, since=first * step_s, step_s=step_s
         )
-        muted = await self._queries.read(cause_stats.muted)
+        muted = await self._queries.run(self._deployment.muted)
         items = await run_in_thread(_summed, rows, over_time, steps, muted)
         return CausePage(items=items, step_s=step_s)
 
     async def mute(self, name: str) -> None:
         """Mute a cause by its name."""
-        await self._queries.run(self._muted.mute, name, now=self._wall())
+        await self._queries.run(self._deployment.mute, name, now=int(self._wall()))
 
     async def unmute(self, name: str) -> None:
         """Show a cause again."""
-        await self._queries.run(self._muted.unmute, name)
+        await self._queries.run(self._deployment.unmute, name)
 
 
 def _summed(
     rows: Iterable[Facts],
     over_time: Iterable[Facts],
     steps: range,
-    muted: Mapping[str, float],
+    muted: Mapping[str, int],
 ) -> list[CauseStats]:
     groups: defaultdict[CauseKey, list[Facts]] = defaultdict(list)
     for row in rows:
@@ -118,7 +120,7 @@ def _summed(
 
 
 def _stats(
-    key: CauseKey, rows: Sequence[Facts], trend: Sequence[int], muted: Mapping[str, float]
+    key: CauseKey, rows: Sequence[Facts], trend: Sequence[int], muted: Mapping[str, int]
 ) -> CauseStats:
     seen: dict[str, float] = {}
     for row in rows:

@@ -48,6 +48,14 @@ class BatchReports:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageServices:
+    """What single pages show beyond REST."""
+
+    rollout: RolloutPages
+    causes: CauseService
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ControlServices:
     """What REST and pages call, one service per subject."""
 
@@ -62,9 +70,8 @@ class ControlServices:
     exporter: Exporter
     keys: VirtualKeys
     dashboard: Dashboard
-    rollout_pages: RolloutPages
+    pages: PageServices
     upstreams: UpstreamService
-    causes: CauseService
     readiness: Readiness
 
 
@@ -153,8 +160,10 @@ def compose(
             queries=queries, deployment=database.deployment, judge=judge, listing=listing,
             batches=batches, wall=wall, leaving=leaving, refused=refused,
         ),
-        rollout_pages=RolloutPages(queries=queries, judge=judge, prices=prices),
+        pages=PageServices(
+            rollout=RolloutPages(queries=queries, judge=judge, prices=prices),
+            causes=CauseService(queries=queries, deployment=database.deployment, wall=wall),
+        ),
         upstreams=UpstreamService(queries=queries, upstreams=upstreams, wall=wall),
-        causes=CauseService(queries=queries, muted=database.muted_causes, wall=wall),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
     )  # fmt: skip

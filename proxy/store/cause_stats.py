@@ -1,19 +1,16 @@
-"""Causes of failed rollouts: where each struck, how often over time, and which are muted."""
+"""Causes of failed rollouts: where each struck, and how often over time."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, func, select
 
-from proxy.store.connections import Connections
 from proxy.store.dashboard import floor_of
-from proxy.store.statements import add
-from proxy.store.tables import server, verdicts
+from proxy.store.tables import verdicts
 
 Facts = dict[str, Any]
 
-_MUTED = "muted."  # before the name of what is muted, in the table `server`
 _CAUSE = (
     verdicts.c.fingerprint,
     verdicts.c.subcategory,
@@ -60,26 +57,3 @@ def causes_over_time(connection: Connection, *, since: float, step_s: int) -> li
         .group_by(*_CAUSE, step)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def muted(connection: Connection) -> dict[str, float]:
-    """Return the names that are muted, and since when in epoch seconds."""
-    query = select(server).where(server.c.name.startswith(_MUTED))
-    return {row.name.removeprefix(_MUTED): float(row.value) for row in connection.execute(query)}
-
-
-class MutedCauses:
-    """Mutes causes on pages, for everyone."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-
-    def mute(self, name: str, *, now: float) -> None:
-        """Mute a name of up to 30 characters; one that is muted stays so since then."""
-        with self._connections.writing() as connection:
-            add(connection, server, {"name": _MUTED + name, "value": repr(now)})
-
-    def unmute(self, name: str) -> None:
-        """Show a name again."""
-        with self._connections.writing() as connection:
-            connection.execute(delete(server).where(server.c.name == _MUTED + name))

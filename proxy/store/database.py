@@ -19,7 +19,6 @@ from proxy.store import migrations, sqlite
 from proxy.store.batches import Batches
 from proxy.store.breakers import Breakers
 from proxy.store.calls import Calls
-from proxy.store.cause_stats import MutedCauses
 from proxy.store.closings import Closings
 from proxy.store.connections import Connections, Place
 from proxy.store.deployment import Deployment
@@ -45,7 +44,7 @@ class Database:
     """One database, shared by every worker and replica.
 
     Its contents are attributes: ``calls``, ``rollouts``, ``closings``, ``verdicts``, ``batches``,
-    ``groups``, ``breakers``, ``events``, ``workers``, ``deployment`` and ``muted_causes``.
+    ``groups``, ``breakers``, ``events``, ``workers`` and ``deployment``.
 
     Arguments:
         url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
@@ -70,7 +69,6 @@ class Database:
         self.events = EventLog(connections)
         self.workers = Workers(connections)
         self.deployment = Deployment(connections)
-        self.muted_causes = MutedCauses(connections)
 
     @property
     def url(self) -> str:

@@ -29,7 +29,7 @@ def add_causes_page(routes: APIRouter, context: PageContext) -> None:
         window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = WINDOWS_S[1],
         muted: bool = False,
     ) -> Response:
-        page = await context.services.causes.page(window)
+        page = await context.services.pages.causes.page(window)
         shown = [each for each in page.items if (each.muted_at is not None) == muted]
         most = max((count for each in shown for count in each.trend), default=0) or 1
         return await context.page(
@@ -52,7 +52,10 @@ def add_causes_page(routes: APIRouter, context: PageContext) -> None:
     async def change(request: Request, action: str) -> Response:
         fields = await forms.fields(request)
         context.check_form(request, fields)
-        changes = {"mute": context.services.causes.mute, "unmute": context.services.causes.unmute}
+        changes = {
+            "mute": context.services.pages.causes.mute,
+            "unmute": context.services.pages.causes.unmute,
+        }
         name = fields.get("cause", "")
         if action not in changes or not _NAME.fullmatch(name):
             raise Refusal(404, "unknown_cause", "no such cause")

@@ -66,7 +66,7 @@ def add_rollout_pages(routes: APIRouter, context: PageContext) -> None:
         open: _Range = "",
     ) -> Response:
         view = CallsView(show=show, at=at, opened=open)
-        page = await context.services.rollout_pages.page(
+        page = await context.services.pages.rollout.page(
             rollout_id, show=show, at=at, opened=view.range
         )
         return await context.page(
@@ -81,7 +81,7 @@ def add_rollout_pages(routes: APIRouter, context: PageContext) -> None:
 
     @routes.get("/ui/call")
     async def call(rollout: Text, id: Text) -> Response:
-        fields = await context.services.rollout_pages.call(rollout, id)
+        fields = await context.services.pages.rollout.call(rollout, id)
         return JSONResponse(fields, headers=dict(render.HEADERS))
 
 

@@ -20,7 +20,7 @@ def service(on_both: Callable[..., Service]) -> Service:
 
 def of(service: Service) -> CauseService:
     assert service.app is not None
-    return service.app.control_plane().services.causes
+    return service.app.control_plane().services.pages.causes
 
 
 def row(lane: str | None, rollouts: int = 1, **facts: object) -> dict[str, object]:
@@ -44,14 +44,14 @@ def test_keys_of_one_model_are_one_line_and_its_batches_come_latest_first() -> N
         {**row("openai/z-ai/glm/key-2", 9), "step": 10},
     ]
     muted = CauseKey("suspected:zero_signal", None, None, None, None)
-    found = _summed(rows, over_time, range(10, 13), {muted.name: 77.0})
+    found = _summed(rows, over_time, range(10, 13), {muted.name: 77})
     assert [(each.key.model, each.rollouts, each.recent) for each in found] == [
         ("z-ai/glm", 1, 9), ("gpt-5", 9, 6), (None, 1, 0),
     ]  # fmt: skip
     gpt = found[1]
     assert (gpt.batches, gpt.alone, gpt.trend) == (["later", "b"], 2, [0, 6, 0])
     assert (gpt.first_seen, gpt.last_seen, gpt.muted_at) == (2.0, 30.0, None)
-    assert (found[2].key, found[2].muted_at) == (muted, 77.0)
+    assert (found[2].key, found[2].muted_at) == (muted, 77)
 
 
 def test_names_tell_causes_apart() -> None:

@@ -34,7 +34,7 @@ def service(on_both: Callable[..., Service]) -> Service:
 
 def of(service: Service) -> RolloutPages:
     assert service.app is not None
-    return service.app.control_plane().services.rollout_pages
+    return service.app.control_plane().services.pages.rollout
 
 
 def fill(service: Service, count: int) -> None:

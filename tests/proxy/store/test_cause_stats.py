@@ -1,4 +1,4 @@
-"""Causes are counted by lane and batch and over time, and can be muted."""
+"""Causes are counted by lane and batch, and over time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.store.cause_stats import causes, causes_over_time, muted
+from proxy.store.cause_stats import causes, causes_over_time
 from proxy.store.database import Database
 from tests.proxy.store.test_verdicts import verdict
 
@@ -47,14 +47,3 @@ def test_causes_are_counted_over_time(filled: Database) -> None:
     rows = filled.read(causes_over_time, since=60.0, step_s=60)
     counted = {(row["lane"].split("/")[1], row["step"]): row["rollouts"] for row in rows}
     assert counted == {("gpt-5", 1): 2, ("gpt-4", 1): 1}
-
-
-def test_a_cause_stays_muted_since_then_until_it_is_not(filled: Database) -> None:
-    filled.muted_causes.mute("one", now=5.0)
-    filled.muted_causes.mute("one", now=9.0)
-    filled.muted_causes.mute("two", now=7.0)
-    assert filled.read(muted) == {"one": 5.0, "two": 7.0}
-    filled.muted_causes.unmute("one")
-    filled.muted_causes.unmute("never")
-    assert filled.read(muted) == {"two": 7.0}
-    assert filled.deployment.ended_sessions() == set(), "nothing else is taken for one"
