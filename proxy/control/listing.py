@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement
@@ -14,6 +15,7 @@ from proxy.control.queries import PAGE, Queries
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import listing
+from proxy.store.grouping import grouped
 from proxy.store.listing import Facts, Position, RolloutQuery
 from truezero.models.lists import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
@@ -70,6 +72,36 @@ class Listing:
         rows = await self._read(query, after, limit + 1, columns, fresh=fresh)
         more = len(rows) > limit
         return rows[:limit], cursor_of(query, rows[limit - 1]) if more else None
+
+    async def groups(self, asked: ListParameters, by: str, *, limit: int) -> list[Facts]:
+        """Count the rollouts of a list by what they have in common.
+
+        Arguments:
+            by: one of `proxy.store.grouping.GROUPS`.
+        """
+        query = query_of(asked)
+        await self._refresh(query)
+        return await self._queries.read(grouped, query, by, limit=limit)
+
+    async def beside(self, asked: ListParameters, rollout_id: str) -> tuple[str | None, str | None]:
+        """Return the ids of the rollouts before and after one in a list.
+
+        None where there is none, where the one is not known, and before the first of those for
+        which ``sort`` is unknown.
+        """
+        query = query_of(asked)
+        rows = await self._queries.read(listing.items_of, [rollout_id])
+        if not rows:
+            return None, None
+        place = listing.position(query, rows[0])
+        turned = replace(query, descending=not query.descending)
+        before, after = [
+            await self._queries.read(listing.page, each, after=place, limit=1)
+            for each in (turned, query)
+        ]
+        if before and listing.position(query, before[0]).value is None and place.value is not None:
+            before = []
+        return _first_id(before), _first_id(after)
 
     def items(self, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
         """Return all rollouts from ``after`` on, at most ``limit``, some at a time.
@@ -144,6 +176,10 @@ def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
         {**{name: row[name] for name in _ITEM}, "validity": (row["found"] or "").split()}
         for row in rows
     ]
+
+
+def _first_id(rows: Sequence[Facts]) -> str | None:
+    return next(iter(_ids(rows)), None)
 
 
 def _ids(rows: Sequence[Facts]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -102,9 +102,22 @@ def page(
         columns: of ``JOINED``; with the ``id``, ``created_at`` and what is sorted by.
     """
     ids = [row.id for row in _keys(connection, query, after, limit)]
+    return items_of(connection, ids, columns=columns)
+
+
+def items_of(
+    connection: Connection, ids: Sequence[str], *, columns: Sequence[ColumnElement[Any]] = ITEM
+) -> list[Facts]:
+    """Return the columns of rollouts in the order of their ids, without those that are unknown."""
     wanted = select(*columns).select_from(JOINED).where(rollouts.c.id.in_(ids))
     found = {row["id"]: dict(row) for row in connection.execute(wanted).mappings()} if ids else {}
     return [found[name] for name in ids if name in found]
+
+
+def conditions(query: RolloutQuery) -> list[ColumnElement[bool]]:
+    """Return what the rollouts of a list must be, as conditions on `rollouts`."""
+    walk = _Walk(rollouts.c.id, rollouts.c.created_at, {})
+    return _wanted(replace(query, sort="created_at"), walk, None)
 
 
 def position(query: RolloutQuery, row: Mapping[str, Any]) -> Position:

@@ -106,3 +106,26 @@ async def test_all_rows_come_some_at_a_time(
     assert await parts(batch=["none"]) == []
     first = await of(service).page(asked(limit=2, sort="task"))
     assert await parts(sort="task", after=first["next"]) == [["r4", "r1"], ["r3"]]
+
+
+async def test_a_rollout_has_its_neighbours_in_every_order(service: Service) -> None:
+    for n, reward in enumerate((0.5, 0.25, None, 0.75)):
+        play(service, f"r{n}", reward=reward or 0.0) if reward else play(service, f"r{n}", DEAD)
+    for parameters in ({}, {"order": "desc"}, {"sort": "reward"}, {"health": ["healthy"]}):
+        rows, _ = await of(service).rows(asked(**parameters))
+        names = [row["id"] for row in rows]
+        for place, name in enumerate(names):
+            before, after = await of(service).beside(asked(**parameters), name)
+            assert after == next(iter(names[place + 1 :]), None), (parameters, name)
+            first_unknown = parameters == {"sort": "reward"} and name == "r2"
+            assert before == (names[place - 1] if place and not first_unknown else None), name
+    assert await of(service).beside(asked(), "nobody") == (None, None)
+
+
+async def test_a_list_is_counted_by_group_with_fresh_verdicts(service: Service) -> None:
+    for n, answer in enumerate((answers.chat(), DEAD, DEAD)):
+        service.http.post("/rollouts", json={"id": f"r{n}", "batch": "b"})
+        service.provider.plays(answer)
+        service.call(f"r{n}")
+    groups = await of(service).groups(asked(batch=["b"]), "fingerprint", limit=9)
+    assert {row["value"]: row["rollouts"] for row in groups} == {"auth:401": 2, None: 1}
