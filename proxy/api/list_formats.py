@@ -21,7 +21,7 @@ PARQUET = "application/vnd.apache.parquet"
 Row = dict[str, Any]
 Rows = Sequence[Row]
 
-_COLUMNS = tuple(RolloutItem.model_fields)
+COLUMNS = tuple(RolloutItem.model_fields)
 _ACTIVE = ("=", "+", "-", "@", "\t", "\r", "\n")  # what spreadsheets take for a formula's beginning
 # Parquet's types, where they are not texts.
 _TYPES: Mapping[str, str] = {
@@ -48,7 +48,7 @@ class Format(NamedTuple):
 
     media_type: str
     ending: str
-    encoder: Callable[[], Encoder]
+    encoder: Callable[[Sequence[str]], Encoder]
 
 
 def accepted(accept: str | None) -> Format | None:
@@ -68,13 +68,18 @@ def _weighed(part: str) -> tuple[float, str]:
         return 0.0, name
 
 
-async def encoded(format_: Format, parts: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
+async def encoded(
+    format_: Format, parts: AsyncIterator[Rows], columns: Sequence[str] = COLUMNS
+) -> AsyncIterator[bytes]:
     """Return the encoded rows; the first ones have been read by then, and an error is told.
+
+    Arguments:
+        columns: of `RolloutItem`, in the order in which they are written.
 
     Raises:
         Refusal: 406 where the format needs what is not installed.
     """
-    encoder = format_.encoder()
+    encoder = format_.encoder(columns)
     first: Rows = await anext(parts, [])
     return _encoded(encoder, first, parts)
 
@@ -91,8 +96,11 @@ async def _encoded(
 
 
 class _Lines:
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+
     def rows(self, rows: Rows) -> bytes:
-        return lines(rows)
+        return lines({name: row[name] for name in self._columns} for row in rows)
 
     def end(self) -> bytes:
         return b""
@@ -104,16 +112,17 @@ def lines(records: Iterable[Row]) -> bytes:
 
 
 class _Csv:
-    def __init__(self) -> None:
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
         self._begun = False
 
     def rows(self, rows: Rows) -> bytes:
         text = io.StringIO()
         writer = csv.writer(text)
         if not self._begun:
-            writer.writerow(_COLUMNS)
+            writer.writerow(self._columns)
             self._begun = True
-        writer.writerows([_cell(row[name]) for name in _COLUMNS] for row in rows)
+        writer.writerows([_cell(row[name]) for name in self._columns] for row in rows)
         return text.getvalue().encode()
 
     def end(self) -> bytes:
@@ -132,17 +141,19 @@ def _cell(value: Any) -> Any:
 class _Parquet:
     """Writes a row group for each part; the footer comes last."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Sequence[str]) -> None:
         self._arrow = _pyarrow()
-        types = {name: getattr(self._arrow, _TYPES.get(name, "string"))() for name in _COLUMNS}
-        types["validity"] = self._arrow.list_(self._arrow.string())
+        types = {name: getattr(self._arrow, _TYPES.get(name, "string"))() for name in columns}
+        if "validity" in types:
+            types["validity"] = self._arrow.list_(self._arrow.string())
         self._schema = self._arrow.schema(list(types.items()))
         self._written = _Written()
         parquet = import_module("pyarrow.parquet")
         self._writer = parquet.ParquetWriter(self._written, self._schema, compression="zstd")
 
     def rows(self, rows: Rows) -> bytes:
-        self._writer.write_table(self._arrow.Table.from_pylist(list(rows), schema=self._schema))
+        chosen = [{name: row[name] for name in self._schema.names} for row in rows]
+        self._writer.write_table(self._arrow.Table.from_pylist(chosen, schema=self._schema))
         return self._written.taken()
 
     def end(self) -> bytes:

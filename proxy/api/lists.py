@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from proxy.api.answers import json_answer
-from proxy.api.list_formats import FORMATS, LINES, Format, accepted, encoded, lines
+from proxy.api.list_formats import COLUMNS, FORMATS, LINES, Format, accepted, encoded, lines
 from proxy.api.routes import PROBLEMS
 from proxy.control.listing import Listing
 from proxy.control.services import ControlServices
@@ -79,14 +79,21 @@ def router(services: ControlServices) -> APIRouter:
 
 
 async def file_of(
-    listing: Listing, asked: models.ListParameters, wanted: Format
+    listing: Listing,
+    asked: models.ListParameters,
+    wanted: Format,
+    *,
+    columns: Sequence[str] = COLUMNS,
 ) -> StreamingResponse:
     """Answer with all rows of a list as a file.
+
+    Arguments:
+        columns: of `RolloutItem`, in the order in which they are written.
 
     Raises:
         Refusal: 406 where the format needs what is not installed, 422 for a wrong cursor.
     """
-    body = await encoded(wanted, listing.items(asked))
+    body = await encoded(wanted, listing.items(asked), columns)
     name = f'attachment; filename="rollouts.{wanted.ending}"'
     headers: Mapping[str, str] = {"content-disposition": name, "vary": "accept"}
     return StreamingResponse(body, media_type=wanted.media_type, headers=headers)

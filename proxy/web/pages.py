@@ -17,6 +17,7 @@ from proxy.control.threads import run_in_thread
 from proxy.web import (
     batch_pages,
     causes_page,
+    explore_page,
     forms,
     render,
     rollout_page,
@@ -42,6 +43,7 @@ def router(
     context = PageContext(services, auth, address, version)
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
     batch_pages.add_batch_pages(routes, context)
+    explore_page.add_explore_page(routes, context)
     rollout_page.add_rollout_pages(routes, context)
     causes_page.add_causes_page(routes, context)
     upstreams_page.add_upstreams_page(routes, context)

@@ -1,8 +1,8 @@
-"""The pages of rollouts: the list, one of them, and all that is stored of one call."""
+"""The page of one rollout, and all that is stored of one call."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -14,18 +14,21 @@ from proxy.control.call_list import Fold, Show
 from proxy.control.rollout_view import RolloutDetail
 from proxy.web import badges, format, list_form, render, reported, waterfall
 from proxy.web.context import Name, Number, PageContext, Text
+from truezero.models.lists import NO_BATCH
 
 _MAPPED = 12  # calls from which on a map of all of them helps
+_OWN = frozenset(("show", "at", "open"))  # parameters that are not the list's
 _Range = Annotated[str, Query(pattern=r"^(\d{1,6}-\d{1,6})?$")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsView:
-    """Which calls a page lists, as its address says."""
+    """Which calls a page lists, as its address says; ``within`` is the list it was opened from."""
 
     show: Show
     at: int
     opened: str
+    within: Sequence[tuple[str, str]] = ()
 
     @property
     def range(self) -> tuple[int, int] | None:
@@ -37,25 +40,18 @@ class CallsView:
         """Return the query of the same page with other calls."""
         asked = {"show": self.show, "at": self.at, "open": self.opened, **changes}
         usual = {"show": Show.FOLDED, "at": 1, "open": ""}
-        return "?" + urlencode({name: asked[name] for name in asked if asked[name] != usual[name]})
+        changed = [(name, asked[name]) for name in asked if asked[name] != usual[name]]
+        return "?" + urlencode([*self.within, *changed])
+
+    def beside(self, rollout_id: str) -> str:
+        """Return the path of another rollout of the same list."""
+        return render.path_of("rollouts", rollout_id) + (
+            "?" + urlencode(self.within) if self.within else ""
+        )
 
 
 def add_rollout_pages(routes: APIRouter, context: PageContext) -> None:
     """Add the routes of the pages of rollouts."""
-
-    @routes.get("/ui/rollouts")
-    async def rollouts(request: Request) -> Response:
-        form = list_form.read(request.query_params.multi_items())
-        listed, following = await context.dashboard.rollouts(form.asked)
-        return await context.page(
-            "rollouts.html",
-            request,
-            "rollouts",
-            rollouts=listed,
-            following=following,
-            form=form,
-            live="",
-        )
 
     @routes.get("/ui/rollouts/{rollout_id:path}")
     async def rollout(
@@ -65,16 +61,23 @@ def add_rollout_pages(routes: APIRouter, context: PageContext) -> None:
         at: Number = 1,
         open: _Range = "",
     ) -> Response:
-        view = CallsView(show=show, at=at, opened=open)
+        within = [each for each in request.query_params.multi_items() if each[0] not in _OWN]
+        form = list_form.read(within)
+        view = CallsView(show=show, at=at, opened=open, within=form.given)
         page = await context.services.pages.rollout.page(
             rollout_id, show=show, at=at, opened=view.range
         )
+        batch = page.facts["batch"] or NO_BATCH
+        asked = form.asked if within else list_form.read((), batch=batch).asked
+        before, after = await context.services.listing.beside(asked, rollout_id)
         return await context.page(
             "rollout.html",
             request,
             "rollouts",
             rollout_id=rollout_id,
             view=view,
+            before=before,
+            after=after,
             live=urlencode({"rollout": rollout_id}),
             **_values(page, context.dashboard.now()),
         )

@@ -263,7 +263,7 @@ def test_upstreams_show_how_they_do_now(service: Service) -> None:
 
 
 def listed(html: str) -> list[str]:
-    return re.findall(r'<a class="id" href="/ui/rollouts/([^"]+)">', html.split('id="list"')[1])
+    return re.findall(r'<a class="id" href="/ui/rollouts/([^"?]+)', html.split('id="list"')[1])
 
 
 def test_rollouts_are_filtered_and_searched(service: Service) -> None:

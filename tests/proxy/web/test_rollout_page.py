@@ -142,3 +142,27 @@ def test_a_view_writes_only_what_differs_from_the_usual() -> None:
     assert view.query(open="3-9") == "?show=failed&at=41&open=3-9"
     assert CallsView(show=Show.ALL, at=1, opened="3-9").range == (3, 9)
     assert view.range is None
+
+
+def test_a_rollout_leads_to_those_beside_it_in_its_list(service: Service) -> None:
+    for n in range(4):
+        play(service, f"r{n}", DEAD if n in (0, 3) else None)
+    play(service, "elsewhere", DEAD, batch="other")
+
+    def beside(path: str, query: str = "") -> dict[str, str]:
+        html = page(service, path + query)
+        return dict(re.findall(r'<a rel="(prev|next)" href="(/ui/rollouts/[^"]+)"', html))
+
+    assert beside("/ui/rollouts/r1") == {"prev": "/ui/rollouts/r2", "next": "/ui/rollouts/r0"}
+    assert beside("/ui/rollouts/r3") == {"next": "/ui/rollouts/r2"}, "newest first, of its batch"
+    dead = "?subcategory=auth"
+    assert beside("/ui/rollouts/r3", dead) == {
+        "prev": f"/ui/rollouts/elsewhere{dead}", "next": f"/ui/rollouts/r0{dead}",
+    }  # fmt: skip
+    html = page(service, "/ui/rollouts/r3", subcategory="auth", show="failed")
+    assert 'href="?subcategory=auth#calls"' in html, "which calls are listed is apart from it"
+    assert 'href="/ui/rollouts?subcategory=auth"' in html
+    link = re.search(r'href="(/ui/rollouts/r0[^"]*)"', page(service, "/ui/rollouts", text="r0"))
+    assert link is not None
+    assert link[1] == "/ui/rollouts/r0?text=r0"
+    page(service, "/ui/rollouts/r3", status=422, nonsense="x")
