@@ -102,7 +102,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         bulk.router(services.registrar, limiter, address),
         lists.router(services),
         keys.router(services.keys, limiter, address),
-        upstreams.router(services.upstreams),
+        upstreams.router(services.pages.upstreams),
         metrics_module.router(parts.metrics.exposition),
         manual.router(),  # before what answers the rest of `/ui/`
         pages.router(services, parts.auth, address, version=version),

@@ -16,6 +16,7 @@ from proxy.control.comparison import ComparisonService
 from proxy.control.dashboard import Dashboard
 from proxy.control.events import EventStream
 from proxy.control.export import Exporter
+from proxy.control.finder import Finder
 from proxy.control.groups import GroupService
 from proxy.control.judge import Judge
 from proxy.control.listing import Listing
@@ -49,10 +50,12 @@ class BatchReports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageServices:
-    """What single pages show beyond REST."""
+    """What single pages show."""
 
     rollout: RolloutPages
     causes: CauseService
+    upstreams: UpstreamService
+    finder: Finder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,6 @@ class ControlServices:
     keys: VirtualKeys
     dashboard: Dashboard
     pages: PageServices
-    upstreams: UpstreamService
     readiness: Readiness
 
 
@@ -163,7 +165,8 @@ def compose(
         pages=PageServices(
             rollout=RolloutPages(queries=queries, judge=judge, prices=prices),
             causes=CauseService(queries=queries, deployment=database.deployment, wall=wall),
+            upstreams=UpstreamService(queries=queries, upstreams=upstreams, wall=wall),
+            finder=Finder(queries=queries, listing=listing),
         ),
-        upstreams=UpstreamService(queries=queries, upstreams=upstreams, wall=wall),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
     )  # fmt: skip

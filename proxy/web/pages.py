@@ -18,6 +18,7 @@ from proxy.web import (
     batch_pages,
     causes_page,
     explore_page,
+    find_page,
     forms,
     render,
     rollout_page,
@@ -46,6 +47,7 @@ def router(
     explore_page.add_explore_page(routes, context)
     rollout_page.add_rollout_pages(routes, context)
     causes_page.add_causes_page(routes, context)
+    find_page.add_find_page(routes, context)
     upstreams_page.add_upstreams_page(routes, context)
     _live(routes, context)
     _sign_in(routes, context)

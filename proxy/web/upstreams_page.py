@@ -40,7 +40,7 @@ def add_upstreams_page(routes: APIRouter, context: PageContext) -> None:
         request: Request, window: Annotated[int, Query(ge=60, le=LONGEST_S)] = WINDOWS_S[0]
     ) -> Response:
         since = context.dashboard.now() - window
-        report = await context.services.upstreams.report(since)
+        report = await context.services.pages.upstreams.report(since)
         return await context.page(
             "upstreams.html",
             request,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +54,9 @@ PAGES = {
     "rollout that was cut off": "/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0",
     "rollout under way": "/ui/rollouts/tau-bench-live%2Fretail-12.0",
     "causes": "/ui/causes",
+    "groups": "/ui/rollouts?by=fingerprint",
     "upstreams": "/ui/upstreams?window=86400",
+    "find": "/ui/find?q=auth",
     "nothing": "/ui/nowhere",
 }
 
@@ -349,6 +352,42 @@ def test_a_page_is_walked_by_keyboard(shown: Shown, reader: Opener) -> None:
     page.keyboard.press("Tab")
     outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid", "where the focus is can be seen"
+
+
+def test_the_palette_jumps_by_keyboard(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/ui/upstreams?window=86400")
+    page.keyboard.press("/")
+    field = page.get_by_role("dialog").get_by_role("searchbox")
+    expect(field).to_be_focused()
+    assert serious(page) == []
+    field.fill("tb-020")
+    found = page.get_by_role("dialog").get_by_role("link")
+    expect(found.first).to_contain_text("terminal-bench-sonnet/tb-020.0")
+    page.keyboard.press("ArrowDown")
+    expect(found.first).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(field).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("terminal-bench-sonnet/tb-020.0")
+    page.keyboard.press("/")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_a_call_opens_to_all_that_is_stored_of_it(shown: Shown, reader: Opener) -> None:
+    look = {"permissions": ["clipboard-read", "clipboard-write"]}
+    page = reader(shown.url, **look).opens("/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0")
+    page.locator(".calls summary").last.focus()
+    page.keyboard.press("Enter")
+    drawer = page.locator(".calls .drawer").last
+    expect(drawer).to_contain_text("provider_request_id")
+    assert serious(page) == []
+    drawer.get_by_role("button", name="Copy as JSON").click()
+    expect(page.get_by_role("status")).to_have_text("Copied")
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert (copied["status"], copied["subcategory"]) == (401, "auth")
+    page.get_by_role("link", name="Failed or not ended").click()
+    assert page.locator(".calls ol > li").count() == 2
 
 
 def test_a_canary_is_let_in_by_a_button(shown: Shown, reader: Opener) -> None:

@@ -30,7 +30,7 @@ def service(on_both: Callable[..., Service]) -> Service:
 
 def of(service: Service) -> UpstreamService:
     assert service.app is not None
-    found = service.app.control_plane().services.upstreams
+    found = service.app.control_plane().services.pages.upstreams
     found._wall = lambda: NOW
     return found
 

@@ -77,7 +77,7 @@ PAGES = (
     "/", "/ui/compare?a=b&b=b",
     *(f"/ui/batches/b?tab={tab}"
       for tab in ("overview", "rollouts", "tasks", "cost", "breakers", "again")),
-    "/ui/rollouts", "/ui/rollouts/dead", "/ui/causes", "/ui/upstreams",
+    "/ui/rollouts", "/ui/rollouts/dead", "/ui/causes", "/ui/upstreams", "/ui/find",
 )  # fmt: skip
 
 

@@ -56,7 +56,7 @@ def test_markup_in_a_value_stays_text() -> None:
 
 
 def test_every_static_file_has_an_address_of_its_content() -> None:
-    assert {"page.css", "live.js", "docs.js", "icon.svg"} <= set(render.STATIC)
+    assert {"page.css", "live.js", "palette.js", "docs.js", "icon.svg"} <= set(render.STATIC)
     for name, file in render.STATIC.items():
         response = render.static(name)
         assert response is not None
