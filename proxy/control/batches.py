@@ -36,6 +36,7 @@ class BatchState:
     counts: Counts
     summary: ScoredBatch
     retry: Sequence[dict[str, Any]]
+    outdated: int
 
     def to_dict(self, batch: str) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}`."""
@@ -44,6 +45,7 @@ class BatchState:
             "batch": batch,
             "rollouts": self.counts["rollouts"],
             "skipped": self.counts["skipped"],
+            "outdated": self.outdated,
             **counted,
             **asdict(self.summary.scores),
             "retried_after_score_total": self.counts["picked"],
@@ -164,7 +166,9 @@ class BatchService:
         found = self._tested(batch, counts, summed.shapes)
         across = _compared(summed.served, declared_in(counts))
         summary = summary_of(counts, summed.shapes, summed.named, found, across)
-        return BatchState(counts=counts, summary=summary, retry=summed.retry)
+        return BatchState(
+            counts=counts, summary=summary, retry=summed.retry, outdated=summed.outdated
+        )
 
     def _tested(self, batch: str, counts: Counts, shapes: Shapes) -> Exclusion:
         """Test exclusions once for each state they are in: it takes up to 0.2 s."""

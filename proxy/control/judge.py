@@ -93,15 +93,26 @@ class Judge:
         return await self._queries.run(self._result, rollout_id)
 
     async def refresh(
-        self, batch: str | None = None, *, among: Sequence[str] | None = None
+        self,
+        batch: str | None = None,
+        *,
+        among: Sequence[str] | None = None,
+        running: int | None = None,
     ) -> bool:
         """Judge rollouts without an up-to-date verdict: of a batch, among these, or of all.
+
+        Arguments:
+            running: at most so many that run and have been judged before.
 
         Returns:
             Whether there was any.
         """
         stale = await self._queries.run(
-            self._database.verdicts.unjudged, batch=batch, among=among, limit=_REFRESH
+            self._database.verdicts.unjudged,
+            batch=batch,
+            among=among,
+            limit=_REFRESH,
+            running=running,
         )
         for rollout_id in stale:
             await self.verdict(rollout_id)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from classifier.batches import NamedSlots, counted_check, picked, problems, slot_name
 from classifier.rollup import Counts, Named, Note, NoteKind, Shape, Shapes
@@ -38,13 +38,14 @@ class SummedBatch(NamedTuple):
     """A batch as it is summed up, in one snapshot.
 
     ``named`` and ``retry`` have the first of what a summary names; how many there are is in
-    ``counts``.
+    ``counts``. ``outdated`` rollouts have changed since they were judged.
     """
 
     counts: Counts
     named: Named
     retry: Sequence[dict[str, Any]]
     shapes: Shapes
+    outdated: int
     served: Sequence[ServedAlike]
 
 
@@ -112,6 +113,7 @@ def _summed(connection: Connection, batch: str, text: str) -> SummedBatch:
         named=_named(connection, batch, counts),
         retry=_retry(connection, batch) if counts["retry"] else (),
         shapes=_shapes(connection, batch),
+        outdated=_outdated(connection, batch),
         served=_served(connection, batch),
     )
 
@@ -189,6 +191,11 @@ def _shapes(connection: Connection, batch: str) -> dict[Shape, int]:
         Shape(row.repeats, row.kept, int(row.score), tuple(json.loads(row.lanes))): row.tasks
         for row in rows
     }
+
+
+def _outdated(connection: Connection, batch: str) -> int:
+    query = select(func.count()).where(unjudged.c.batch == batch)
+    return connection.scalar(query) or 0
 
 
 def _served(connection: Connection, batch: str) -> list[ServedAlike]:

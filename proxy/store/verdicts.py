@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, select
 
 from proxy.store.breakers import states_of, store_states
 from proxy.store.connections import Connections
@@ -95,21 +95,38 @@ class Verdicts:
             return connection.execute(query).mappings().one_or_none()
 
     def unjudged(
-        self, *, batch: str | None = None, among: Sequence[str] | None = None, limit: int
+        self,
+        *,
+        batch: str | None = None,
+        among: Sequence[str] | None = None,
+        limit: int,
+        running: int | None = None,
     ) -> list[str]:
-        """List rollouts whose verdict may have changed since they were judged, oldest first.
+        """List rollouts whose verdict may have changed since they were judged.
 
-        Those without a verdict, and those with a provisional one that have changed since; of
-        one batch, among these ids, or of all. What it costs depends on how many those are.
+        Those without a verdict or with an outcome, the oldest first; then those with a provisional
+        one that have changed since, the one judged longest ago first. Of one batch, among these
+        ids, or of all. What it costs depends on how many those are.
+
+        Arguments:
+            running: at most so many of the latter.
         """
-        query = select(unjudged.c.rollout_id).join_from(unjudged, rollouts, _SAME_ROLLOUT)
+        judged = and_(verdicts.c.rollout_id.is_not(None), rollouts.c.outcome_at.is_(None))
+        query = (
+            select(unjudged.c.rollout_id, judged)
+            .join_from(unjudged, rollouts, _SAME_ROLLOUT)
+            .outerjoin(verdicts, verdicts.c.rollout_id == unjudged.c.rollout_id)
+        )
         if batch is not None:
             query = query.where(unjudged.c.batch == batch)
         if among is not None:
             query = query.where(unjudged.c.rollout_id.in_(among))
-        query = query.order_by(rollouts.c.created_at).limit(limit)
+        since = case((judged, verdicts.c.given_at), else_=rollouts.c.created_at)
+        query = query.order_by(judged, since).limit(limit)
         with self._connections.reading() as connection:
-            return list(connection.execute(query).scalars())
+            rows = [(name, bool(again)) for name, again in connection.execute(query)]
+        again = [name for name, judged in rows if judged]
+        return [name for name, judged in rows if not judged] + again[:running]
 
     def earlier_causes(
         self, batch: str | None, task: str, attempt: int, *, repeat: int | None = None

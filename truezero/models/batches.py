@@ -58,6 +58,10 @@ class BatchSummary(Exclusions):
     rollouts: int = Field(description="rollouts, every attempt included")
     pending: int = Field(description="rollouts whose verdict is still provisional")
     skipped: int = Field(description="rollouts not admitted by an open breaker")
+    outdated: int | None = Field(
+        default=None,
+        description="rollouts under way whose last calls are not in these counts yet",
+    )
     health: dict[str, int] = Field(description="rollouts by health")
     subcategory: dict[str, int] = Field(description="rollouts by subcategory")
     fingerprint: dict[str, int] = Field(description="rollouts by fingerprint")

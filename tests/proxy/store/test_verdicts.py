@@ -9,6 +9,7 @@ from proxy.store.database import Database
 from proxy.store.listing import RolloutQuery
 from proxy.store.tables import metadata
 from proxy.store.types import CommitBatch, Registration
+from proxy.store.verdicts import LastChange
 from tests.proxy.store.records import FULL
 
 
@@ -71,3 +72,42 @@ def test_fingerprints_are_counted_across_batches(database: Database) -> None:
     assert [(row["fingerprint"], row["rollouts"], row["batches"]) for row in rows] == [
         ("auth", 2, 2), ("quota", 1, 1),
     ]  # fmt: skip
+
+
+def test_what_runs_is_judged_again_in_turn_and_as_many_as_asked_for(database: Database) -> None:
+    for number, name in enumerate(("a", "b", "c", "done", "new")):
+        database.rollouts.register(Registration(id=name, batch="b"), now=float(number))
+    for name, given_at in (("a", 9.0), ("b", 7.0), ("c", 8.0), ("done", 9.0)):
+        database.verdicts.store(verdict(name, provisional=True, given_at=given_at))
+        call = replace(FULL, id=name, rollout_id=name)
+        database.calls.write(CommitBatch(recorded=[call]), worker="w")
+    database.rollouts.report("done", "{}", now=10.0)
+    assert database.verdicts.unjudged(limit=9) == ["done", "new", "b", "c", "a"]
+    assert database.verdicts.unjudged(limit=9, running=1) == ["done", "new", "b"]
+    assert database.verdicts.unjudged(limit=3) == ["done", "new", "b"]
+
+
+def test_a_verdict_older_than_the_last_change_or_another_verdict_is_not_kept(
+    database: Database,
+) -> None:
+    database.rollouts.register(Registration(id="r1", batch="b"), now=1.0)
+
+    def change() -> LastChange:
+        loaded = database.rollouts.load("r1")
+        assert loaded is not None
+        return LastChange(loaded[0]["change"])
+
+    def health() -> object:
+        found = database.batches.summed("b")
+        assert found is not None
+        return {key: n for key, n in found.counts.items() if key.startswith("health:")}
+
+    before = change()
+    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    database.verdicts.store(verdict(provisional=True, health="undecided"), known=before)
+    assert (health(), database.verdicts.unjudged(limit=9)) == ({}, ["r1"])
+    now = change()
+    database.verdicts.store(verdict(provisional=True, health="healthy"), known=now)
+    database.verdicts.store(verdict(provisional=True, health="undecided"), known=before)
+    database.verdicts.store(verdict(provisional=True, health="undecided"), known=now)
+    assert (health(), database.verdicts.unjudged(limit=9)) == ({"health:healthy": 1}, [])
