@@ -104,6 +104,7 @@ MORE ?=  # heavy: clients that are large
 integrations: $(READY) $(foreach name,$(HARNESSES) $(MORE),$(INTEGRATIONS)/$(name)/.ready) ## the harnesses themselves, from PyPI
 	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest \
 		tests/journeys/test_integrations.py tests/journeys/test_harness_failures.py \
+		tests/journeys/test_agent_harness_failures.py \
 		tests/journeys/test_audited_harnesses.py tests/journeys/test_identity.py \
 		tests/journeys/test_sinks.py $(ARGS)
 

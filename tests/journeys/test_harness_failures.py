@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.provider import Answer, Provider, Request
+from tests.fakes.provider import Answer, Provider, Request, Script
 from tests.journeys.failing import Case, plays
 from tests.journeys.service import ROOT, Service
 from tests.journeys.test_integrations import ENVIRONMENTS
+from truezero.runner.audit.run import audit
 
 PAGE = ROOT / "docs" / "measurements" / "integrations.md"
 CI = bool(os.environ.get("CI"))
@@ -44,21 +45,33 @@ class Measured:
     stock: Mapping[Case, Row]
     ours: Mapping[Case, Row]
     extra: Mapping[str, Row]  # lines of ours that are no case
+    alone: Path  # the folder in which it ran without us
     rollouts: list[dict[str, Any]]
     calls: Mapping[str, list[dict[str, Any]]]  # of each rollout
     asked: list[Request]
 
 
 def run(
-    harness: str, text: str, home: Path, cases: Iterable[Case], *words: str, service: str = ""
+    harness: str,
+    text: str,
+    home: Path,
+    cases: Iterable[Case],
+    *words: str,
+    service: str = "",
+    begun: Callable[[Path], None] | None = None,
 ) -> list[Row]:
-    """What a program prints, in lines of JSON; without a service the harness is as it is."""
+    """What a program prints, in lines of JSON; without a service the harness is as it is.
+
+    ``begun`` is called with its folder before it starts.
+    """
     assert ENVIRONMENTS
     python = Path(ENVIRONMENTS).resolve() / harness / "bin" / "python"
     if not python.exists():
         pytest.skip(f"{harness} is not installed: no Python here is new enough")
     home.mkdir()
     (home / "program.py").write_text(text)
+    if begun is not None:
+        begun(home)
     clean = {
         name: value
         for name, value in os.environ.items()
@@ -72,8 +85,11 @@ def run(
         "NO_PROXY": "127.0.0.1",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         **({"TRUEZERO_URL": service} if service else {}),
-        # the others find us as an installed distribution, and must not need this
-        **({"PYTHONPATH": str(ROOT)} if harness == "maseval" else {}),
+        "HF_HUB_OFFLINE": "1",
+        "MSWEA_SILENT_STARTUP": "1",
+        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+        # these find us as an installed distribution, and must not need this
+        **({} if harness in ("benchflow", "harbor") else {"PYTHONPATH": str(ROOT)}),
     }
     done = subprocess.run(
         [str(python), "program.py", ",".join(case.name for case in cases), *words],
@@ -85,7 +101,16 @@ def run(
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
+
+
+def false_zeros(folder: Path, measured: Measured) -> set[Case]:
+    """The cases of which an audit of what a harness wrote alone finds that they are no zeros."""
+    found = audit(measured.alone / folder).runs
+    tasks = {case: [run for run in found if case.name in run.task.split("@")] for case in Case}
+    assert all(tasks.values()), "a task was not read"
+    failed = ("api_error", "suspected_api_error")
+    return {case for case, runs in tasks.items() if runs[-1].verdict.health in failed}
 
 
 def by_case(lines: list[Row]) -> dict[Case, Row]:
@@ -93,12 +118,15 @@ def by_case(lines: list[Row]) -> dict[Case, Row]:
 
 
 def measure(
-    harness: str, home: Path, runs: Callable[[str, str, Path, Iterable[Case]], list[Row]]
+    harness: str,
+    home: Path,
+    runs: Callable[[str, str, Path, Iterable[Case]], list[Row]],
+    script: Script = plays,
 ) -> Iterator[Measured]:
     """Run a harness without us, then with us, against one provider."""
     kept = (Case.EMPTY, Case.MIDWAY)
     without = kept if CI and harness == "benchflow" else tuple(Case)
-    with Provider(plays) as provider, Service(home, provider.url) as service:
+    with Provider(script) as provider, Service(home, provider.url) as service:
         stock = runs("stock", provider.url, home / "stock", without)
         provider.requests.clear()
         ours = runs("ours", service.url, home / "ours", Case)
@@ -109,6 +137,7 @@ def measure(
             stock=by_case(stock),
             ours=by_case(ours),
             extra={line["case"]: line for line in ours if "case" in line},
+            alone=home / "stock",
             rollouts=rollouts,
             calls={item["id"]: service.exchanges(item["id"]) for item in rollouts},
             asked=list(provider.requests),
@@ -696,6 +725,14 @@ def test_harbors_attempts_are_told_apart_and_its_configs_hold_nothing_of_ours(
     assert harbor.extra["resumed"]["left"] == 0, "or `harbor job resume` would not know its trials"
 
 
+# --- what was written without us, audited -------------------------------------------------
+
+
+def test_an_audit_of_what_maseval_wrote_alone_invents_nothing(maseval: Measured) -> None:
+    """Its reports know of the calls of its own model adapters only; these agents have a client."""
+    assert false_zeros(Path("logs"), maseval) == set()
+
+
 # --- the page ------------------------------------------------------------------------------
 
 
@@ -726,13 +763,13 @@ SPOKEN: Mapping[str, Callable[[Row], str]] = {
 }
 
 
-def written(page: str, measured: Measured) -> str:
+def written(page: str, measured: Measured, spoken: Callable[[Row], str]) -> str:
     """The page with a harness's table; what was not measured now stays as it was."""
     start, end = f"<!-- {measured.harness} -->\n", f"<!-- /{measured.harness} -->"
     before, _, rest = page.partition(start)
     table, found, after = rest.partition(end)
     assert found, f"the page has no place for {measured.harness}"
-    spoken, old = SPOKEN[measured.harness], dict(re.findall(r"^\| (.+?) \| (.+?) \|", table, re.M))
+    old = dict(re.findall(r"^\| (.+?) \| (.+?) \|", table, re.M))
     rows = [
         f"| {case} | {spoken(measured.stock[case]) if case in measured.stock else old[case]} | "
         f"{spoken(measured.ours[case])} |"
@@ -748,7 +785,7 @@ def written(page: str, measured: Measured) -> str:
 @pytest.mark.parametrize("harness", list(SPOKEN))
 def test_the_page_shows_what_was_measured(harness: str, request: pytest.FixtureRequest) -> None:
     page = PAGE.read_text()
-    now = written(page, request.getfixturevalue(harness))
+    now = written(page, request.getfixturevalue(harness), SPOKEN[harness])
     if not CI:
         PAGE.write_text(now)
     assert now == page or not CI, "run `make integrations` and read what it changed"

@@ -1,0 +1,369 @@
+"""Inspect, verifiers and mini-SWE-agent from PyPI while their provider fails: alone, and with us.
+
+Part of `make integrations`, which writes what it measured to docs/measurements/integrations.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Answer, Request
+from tests.journeys.failing import Case
+from tests.journeys.test_harness_failures import (
+    CI,
+    PAGE,
+    WHY,
+    Measured,
+    Row,
+    false_zeros,
+    measure,
+    run,
+    written,
+)
+from tests.journeys.test_integrations import ENVIRONMENTS, SWEBENCH_CONFIG, as_installed
+
+pytestmark = [
+    pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
+    pytest.mark.timeout(1800),
+]
+
+# --- Inspect -------------------------------------------------------------------------------
+
+INSPECT = """
+import json, sys
+from importlib.metadata import version
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageUser, get_model
+from inspect_ai.scorer import includes
+from inspect_ai.solver import solver
+
+cases, ours, url = sys.argv[1].split(","), sys.argv[2] == "ours", sys.argv[3]
+# streamed chat completions, no retries of its own
+how = {"base_url": url, "streaming": True, "responses_api": False}
+
+async def ask(model, case, turn):
+    try:
+        said = [ChatMessageUser(content=f"case:{case} turn:{turn}")]
+        return (await model.generate(said)).completion
+    except Exception:
+        return ""
+
+@solver
+def asks():
+    async def solve(state, generate):
+        case = state.sample_id
+        if case == "MODEL":
+            await ask(get_model("openai/gpt-5-mini", **how), case, 0)
+        answers = [await ask(get_model(), case, turn) for turn in (1, 2, 3)]
+        state.output.completion = "it is one" if case == "WRONG" else answers[-1]
+        return state
+    return solve
+
+scorer = includes()
+if ours:
+    from truezero.integrations.inspect_ai import measured
+    scorer = measured(scorer)
+samples = [Sample(id=case, input=case, target="zero is true") for case in cases]
+[log] = eval(
+    Task(dataset=samples, solver=asks(), scorer=scorer), model=get_model("openai/gpt-5", **how),
+    display="none", log_dir="logs", max_retries=0, fail_on_error=False,
+)
+assert log.status == "success", log.error
+accuracy = log.results.scores[0].metrics["accuracy"].value
+for sample in log.samples:
+    [score] = (sample.scores or {}).values()
+    value = {"C": 1.0, "I": 0.0}.get(score.value)  # NaN is unscored
+    print(json.dumps({"case": sample.id, "score": value, "why": score.reason,
+                      "accuracy": accuracy}))
+print(json.dumps({"case": "log", "version": version("inspect-ai")}))
+"""
+
+
+@pytest.fixture(scope="module")
+def inspect_ai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    def runs(mode: str, url: str, home: Path, cases: Iterable[Case]) -> list[Row]:
+        base, service = (f"{url}/v1", "") if mode == "stock" else (f"{url}/openai/v1", url)
+        begun = as_installed if service else None
+        return run("inspect_ai", INSPECT, home, cases, mode, base, service=service, begun=begun)
+
+    yield from measure("inspect_ai", tmp_path_factory.mktemp("inspect_ai"), runs)
+
+
+def test_inspect_by_itself_scores_every_failure_zero(inspect_ai: Measured) -> None:
+    assert {inspect_ai.stock[case]["score"] for case in WHY} == {0.0}
+    ok = inspect_ai.stock[Case.OK]
+    assert (ok["score"], ok["accuracy"]) == (1.0, 0.1)
+
+
+def test_inspect_leaves_out_what_no_model_made(inspect_ai: Measured) -> None:
+    assert {case: inspect_ai.ours[case]["why"] for case in WHY} == WHY
+    assert all(inspect_ai.ours[case]["score"] is None for case in WHY)
+    kept = {case: inspect_ai.ours[case]["score"] for case in (Case.OK, Case.WRONG)}
+    assert kept == {Case.OK: 1.0, Case.WRONG: 0.0}
+    assert inspect_ai.ours[Case.OK]["accuracy"] == 0.5
+
+
+# --- verifiers -----------------------------------------------------------------------------
+
+VERIFIERS = """
+import asyncio, json, sys
+from importlib.metadata import version
+from pathlib import Path
+import httpx
+import verifiers.v1 as vf
+from verifiers.v1.runtimes import ProgramResult, SubprocessConfig
+from verifiers.v1.utils.trace_store import append_trace
+
+cases, ours, url = sys.argv[1].split(","), sys.argv[2] == "ours", sys.argv[3]
+
+class Asks(vf.Harness):
+    EXECUTES_CODE = False
+    NEEDS_CONTAINER = False
+    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data, *more, **options):
+        for turn in (1, 2, 3):
+            said = [{"role": "user", "content": f"case:{data.prompt} turn:{turn}"}]
+            asked = {"model": ctx.model, "stream": True, "messages": said}
+            async with httpx.AsyncClient(timeout=60) as client:
+                headers = {"authorization": "Bearer " + secret}
+                answer = await client.post(endpoint + "/chat/completions", headers=headers,
+                                           json=asked)
+            answered[trace.id] = "".join(spoken(answer.text)) if answer.is_success else ""
+        return ProgramResult(0, "", "")
+
+def spoken(stream):
+    for line in stream.splitlines():
+        if line.startswith("data: {"):
+            for choice in json.loads(line[6:]).get("choices") or []:
+                yield choice["delta"].get("content") or ""
+
+answered = {}
+
+class Task(vf.Task):
+    @vf.reward
+    async def solved(self, trace):
+        said = "" if self.data.id == "WRONG" else answered.get(trace.id, "")
+        return float("zero is true" in said)
+
+async def main():
+    provider = vf.EvalClientConfig(base_url=url, api_key_var="OPENAI_API_KEY")
+    agent = vf.Agent(vf.AgentConfig(model="gpt-5", client=provider, runtime=SubprocessConfig()))
+    agent.harness = Asks(agent.config.harness)
+    for case in cases:
+        trace = await agent.run(Task(vf.TaskData(id=case, prompt=case)))
+        await append_trace(Path("run"), trace, asyncio.Lock())
+        why = None
+        if ours:
+            from truezero import Client
+            from truezero.integrations.verifiers import settle
+            why = settle(Client(), trace, batch="run").verdict.error
+        rewards = [reward and reward.value for reward in trace.rewards.values()]
+        print(json.dumps({"case": case, "ok": trace.ok, "reward": rewards and rewards[0],
+            "errors": [type(error).__name__ if not hasattr(error, "type") else error.type
+                       for error in trace.errors or []], "why": why}))
+    print(json.dumps({"case": "run", "version": version("verifiers")}))
+
+Path("run").mkdir()
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def verifiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    def runs(mode: str, url: str, home: Path, cases: Iterable[Case]) -> list[Row]:
+        base, service = (f"{url}/v1", "") if mode == "stock" else (f"{url}/openai/v1", url)
+        return run("verifiers", VERIFIERS, home, cases, mode, base, service=service)
+
+    yield from measure("verifiers", tmp_path_factory.mktemp("verifiers"), runs)
+
+
+def test_verifiers_by_itself_rewards_every_failure(verifiers: Measured) -> None:
+    for case in (*WHY, Case.WRONG):
+        assert (verifiers.stock[case]["reward"], verifiers.stock[case]["ok"]) == (0.0, True), case
+
+
+def test_verifiers_rewards_nothing_that_no_model_made(verifiers: Measured) -> None:
+    for case, why in WHY.items():
+        row = verifiers.ours[case]
+        assert (row["reward"], row["ok"]) == (None, False), case
+        assert why.startswith(row["why"]), case  # it has one model, which is not registered
+    for case, reward in ((Case.OK, 1.0), (Case.WRONG, 0.0)):
+        row = verifiers.ours[case]
+        assert (row["reward"], row["ok"], row["why"]) == (reward, True, None), case
+
+
+# --- mini-SWE-agent ------------------------------------------------------------------------
+
+MINI = """
+import json, sys
+from importlib.metadata import version
+from pathlib import Path
+
+cases, ours, url = sys.argv[1].split(","), sys.argv[2] == "ours", sys.argv[3]
+Path("tasks").mkdir()
+rows = [{"instance_id": case, "problem_statement": f"case:{case}"} for case in cases]
+Path("tasks/test.jsonl").write_text("\\n".join(map(json.dumps, rows)))
+config = Path("config.yaml")
+if not ours:
+    config.write_text(config.read_text() + f"  model_kwargs:\\n    api_base: {url}\\n")
+sys.argv = ["swebench", "--subset", "tasks", "--split", "test", "-o", "out", "-c", "config.yaml",
+            "-w", "3"]
+try:
+    if ours:
+        from truezero.integrations.mini_swe_agent import main
+        main()
+    else:
+        from minisweagent.run.benchmarks.swebench import app
+        app()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print()  # what it drew has no end of line
+predicted = json.loads(Path("out/preds.json").read_text())
+why = {}
+if ours:
+    from truezero import Client
+    client = Client()
+    why = {one.task: client.verdict(one.id).error
+           for one in client.rollouts(batch="mini-swe-agent")}
+for case in cases:
+    info = json.loads(Path(f"out/{case}/{case}.traj.json").read_text())["info"]
+    print(json.dumps({"case": case, "ended": info["exit_status"], "why": why.get(case),
+        "patch": predicted[case]["model_patch"] if case in predicted else None}))
+print(json.dumps({"case": "run", "version": version("mini-swe-agent")}))
+"""
+_TURNS = re.compile(rb'"role": ?"assistant"')
+_INSTANCE = re.compile(rb"case:(\w+)")
+
+
+def works(request: Request) -> Answer:
+    """Answer mini-SWE-agent, which asks by tools and unstreamed: three calls, the last submits.
+
+    An error inside the stream is one inside a 200 here.
+    """
+    named = _INSTANCE.search(request.body)
+    assert named is not None
+    case, turn = Case[named[1].decode()], 1 + len(_TURNS.findall(request.body))
+    fault = _FAULTS.get(case)
+    if fault is not None and (case is not Case.MIDWAY or turn > 1):
+        return answers.FAILURES[Api.CHAT][fault]
+    if case is Case.IN_STREAM:
+        error = {"message": "The server had an error.", "type": "server_error", "code": None}
+        return answers.whole({"error": error})
+    patch = "" if case is Case.WRONG else " && echo diff --git a/zero"
+    submit = f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT{patch}"
+    command = None if case is Case.EMPTY else submit if turn > 2 else f"echo {turn}"
+    return answers.whole(_calling(command))
+
+
+_FAULTS: Mapping[Case, Fault] = {
+    Case.AUTH: Fault.AUTH,
+    Case.QUOTA: Fault.QUOTA,
+    Case.RATE_LIMIT: Fault.RATE_LIMIT,
+    Case.OUTAGE: Fault.PROVIDER_ERROR,
+    Case.MIDWAY: Fault.QUOTA,
+    Case.MODEL: Fault.MODEL_NOT_FOUND,
+}
+
+
+def _calling(command: str | None) -> dict[str, Any]:
+    """A chat completion that calls bash; without a command an empty one."""
+    message: dict[str, Any] = {"role": "assistant", "content": "" if command is None else None}
+    if command is not None:
+        call = {"name": "bash", "arguments": json.dumps({"command": command})}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": call}]
+    finish = "stop" if command is None else "tool_calls"
+    return {
+        "id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000, "model": "gpt-5",
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mini_swe_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
+    def configured(home: Path) -> None:
+        (home / "config.yaml").write_text(SWEBENCH_CONFIG)
+
+    def runs(mode: str, url: str, home: Path, cases: Iterable[Case]) -> list[Row]:
+        service = "" if mode == "stock" else url
+        words = (mode, f"{url}/v1")
+        return run("mini_swe_agent", MINI, home, cases, *words, service=service, begun=configured)
+
+    home = tmp_path_factory.mktemp("mini_swe_agent")
+    yield from measure("mini_swe_agent", home, runs, works)
+
+
+def test_mini_swe_agent_by_itself_predicts_nothing_for_every_failure(
+    mini_swe_agent: Measured,
+) -> None:
+    assert {mini_swe_agent.stock[case]["patch"] for case in (*WHY, Case.WRONG)} == {""}
+    assert mini_swe_agent.stock[Case.OK]["patch"]
+
+
+def test_mini_swe_agents_false_predictions_are_removed(mini_swe_agent: Measured) -> None:
+    for case, why in WHY.items():
+        row = mini_swe_agent.ours[case]
+        assert row["patch"] is None, case
+        assert row["why"].partition(":")[0] == why.partition(":")[0], case  # it stops at the first
+    for case, patch in ((Case.OK, True), (Case.WRONG, False)):
+        row = mini_swe_agent.ours[case]
+        assert (bool(row["patch"]), row["patch"] is None, row["why"]) == (patch, False, None)
+
+
+# --- what was written without us, audited -------------------------------------------------
+
+# Where each writes, and the failures that its files do not tell: mini-SWE-agent keeps an empty
+# answer among its user's messages, as an error of format, so that nobody seems to have answered.
+FOLDERS: Mapping[str, str] = {"inspect_ai": "logs", "verifiers": "run", "mini_swe_agent": "out"}
+UNTOLD: Mapping[str, set[Case]] = {"mini_swe_agent": {Case.EMPTY}}
+
+
+@pytest.mark.parametrize("harness", FOLDERS)
+def test_an_audit_finds_the_false_zeros(harness: str, request: pytest.FixtureRequest) -> None:
+    found = false_zeros(Path(FOLDERS[harness]), request.getfixturevalue(harness))
+    assert found == set(WHY) - UNTOLD.get(harness, set())
+
+
+# --- the page ------------------------------------------------------------------------------
+
+
+def said_by_inspect(row: Row) -> str:
+    score = "unscored" if row["score"] is None else f"score {row['score']}"
+    return score + (f", `{row['why']}`" if row["why"] else "")
+
+
+def said_by_verifiers(row: Row) -> str:
+    reward = "no reward" if row["reward"] is None else f"reward {row['reward']}"
+    errors = "".join(f", `{kind}`" for kind in row["errors"][:1])
+    why = f", `{row['why']}`" if row["why"] else ""
+    return f"{reward}, ok {str(row['ok']).lower()}{errors}{why}"
+
+
+def said_by_mini(row: Row) -> str:
+    patch = "no prediction" if row["patch"] is None else "a patch" if row["patch"] else "empty"
+    why = f", `{row['why']}`" if row["why"] else ""
+    return f"`{row['ended']}`, {patch}{why}"
+
+
+SPOKEN: Mapping[str, Callable[[Row], str]] = {
+    "inspect_ai": said_by_inspect,
+    "verifiers": said_by_verifiers,
+    "mini_swe_agent": said_by_mini,
+}
+
+
+@pytest.mark.parametrize("harness", list(SPOKEN))
+def test_the_page_shows_what_was_measured(harness: str, request: pytest.FixtureRequest) -> None:
+    page = PAGE.read_text()
+    now = written(page, request.getfixturevalue(harness), SPOKEN[harness])
+    if not CI:
+        PAGE.write_text(now)
+    assert now == page or not CI, "run `make integrations` and read what it changed"
