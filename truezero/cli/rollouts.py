@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -195,20 +195,29 @@ def doctor(
 ) -> None:
     """Check that the proxy is reachable, API keys work and models exist.
 
-    Each failed check says how to fix it. Exit code 1 if any check failed.
+    Each failed check says how to fix it. Begins with versions and the names of the variables that
+    are set, so that the screen can be pasted into a bug report: no key, token or value of a
+    setting is in it. Exit code 1 if any check failed.
     """
+    from truezero.cli import machine  # noqa: PLC0415
     from truezero.runner import doctor as checks  # noqa: PLC0415
 
     try:
         wanted = checks.wanted(upstream or (), model or (), ask=ask)
     except ValueError as error:
         fail(str(error), 2)
-    done = []
+    facts = dict(machine.facts(os.environ))
+    done = [checks.DoctorCheck(name=name, health="ok", told=told) for name, told in facts.items()]
+    if not as_json:
+        for name, told in facts.items():
+            typer.echo(visible_lines(f"{name:14} {told}"))
+        typer.echo()
     with truezero.Client(url, token) as client:
         for check in checks.examine(client, wanted, os.environ):
-            done.append(check)
+            told = machine.without_credentials(check.told)
+            done.append(replace(check, told=told))
             if not as_json:
-                typer.echo(visible_lines(f"{check.health:7}  {check.name}: {check.told}"))
+                typer.echo(visible_lines(f"{check.health:7}  {check.name}: {told}"))
     if as_json:
         typer.echo(json.dumps([asdict(check) for check in done], indent=2))
     raise typer.Exit(1 if checks.failed(done) else 0)
