@@ -31,7 +31,7 @@ def progress(
         with Console(file=stream).status(escape(visible(doing))) as status:
             yield lambda text: status.update(escape(visible(text)))
         return
-    lines = _Lines(doing, stream, first_s, each_s)
+    lines = _PipedProgress(doing, stream, first_s, each_s)
     lines.start()
     try:
         yield lines.update
@@ -39,7 +39,7 @@ def progress(
         lines.stop()
 
 
-class _Lines:
+class _PipedProgress:
     """Writes the latest text as a line, in a thread: the work may be one long call."""
 
     def __init__(self, text: str, out: TextIO, first_s: float, each_s: float) -> None:
