@@ -166,7 +166,7 @@ def compose(
             rollout=RolloutPages(queries=queries, judge=judge, prices=prices),
             causes=CauseService(queries=queries, deployment=database.deployment, wall=wall),
             upstreams=UpstreamService(queries=queries, upstreams=upstreams, wall=wall),
-            finder=Finder(queries=queries, listing=listing),
+            finder=Finder(queries=queries),
         ),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
     )  # fmt: skip

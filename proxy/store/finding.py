@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from proxy.store.derived import batches
 from proxy.store.tables import rollouts, verdicts
@@ -20,6 +20,18 @@ def find_fingerprints(connection: Connection, text: str, *, limit: int) -> list[
     named = verdicts.c.fingerprint.icontains(text, autoescape=True)
     query = select(verdicts.c.fingerprint).where(named).distinct()
     return list(connection.execute(query.order_by(verdicts.c.fingerprint).limit(limit)).scalars())
+
+
+def find_rollouts(connection: Connection, text: str, *, limit: int) -> list[str]:
+    """List rollouts whose id or task contains a text, in any case, the newest first."""
+    columns = (rollouts.c.id, rollouts.c.task)
+    named = or_(*(column.icontains(text, autoescape=True) for column in columns))
+    query = (
+        select(rollouts.c.id)
+        .where(named)
+        .order_by(rollouts.c.created_at.desc(), rollouts.c.id.desc())
+    )
+    return list(connection.execute(query.limit(limit)).scalars())
 
 
 def has_rollout(connection: Connection, name: str) -> bool:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from proxy.control.finder import Named
+from proxy.control.finder import NameMatch
 from proxy.web import list_form, render
 from proxy.web.context import PageContext, Text
 
@@ -37,7 +37,7 @@ def add_find_page(routes: APIRouter, context: PageContext) -> None:
         )
 
 
-def jumps(text: str, found: Sequence[Named]) -> list[Jump]:
+def jumps(text: str, found: Sequence[NameMatch]) -> list[Jump]:
     """Return the links for a text: pages by name, what was found, and the search itself."""
     pages = [Jump("page", name, path) for name, path in _PAGES if text.lower() in name.lower()]
     search = Jump(
@@ -46,7 +46,7 @@ def jumps(text: str, found: Sequence[Named]) -> list[Jump]:
     return [*map(_jump, found), *pages, *([search] if text else [])]
 
 
-def _jump(named: Named) -> Jump:
+def _jump(named: NameMatch) -> Jump:
     if named.kind == "cause":
         path = "/ui/rollouts?" + urlencode({"fingerprint": named.name})
         return Jump(named.kind, named.name, path)

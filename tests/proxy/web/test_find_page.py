@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.finder import Named
+from proxy.control.finder import NameMatch
 from proxy.web.find_page import jumps
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_pages import DEAD, page, play
@@ -33,7 +33,7 @@ def test_what_is_found_is_a_link_to_its_page(service: Service) -> None:
 
 
 def test_the_search_itself_comes_last() -> None:
-    found = jumps("cau", [Named("cause", "auth:401"), Named("batch", "b")])
+    found = jumps("cau", [NameMatch("cause", "auth:401"), NameMatch("batch", "b")])
     assert [(jump.kind, jump.path) for jump in found] == [
         ("cause", "/ui/rollouts?fingerprint=auth%3A401"),
         ("batch", "/ui/batches/b"),
