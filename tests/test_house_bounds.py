@@ -31,7 +31,6 @@ EXEMPT: Mapping[tuple[str, str], str] = {
     ("fields of a class", "truezero/models/batches.py::BatchSummary"): "the contract's batch",
     ("fields of a class", "truezero/models/exchanges.py::Exchange"): "the contract's exchange",
     ("fields of a class", "truezero/models/lists.py::BatchItem"): "a row of the list, flat",
-    ("fields of a class", "truezero/sdk/endpoints.py::RolloutFilters"): "the contract's list query",
     ("fields of a class", "truezero/models/lists.py::ListParameters"): "the contract's list query",
     ("fields of a class", "truezero/models/rollouts.py::RolloutItem"): "a row of the list, flat",
     ("fields of a class", "truezero/models/verdicts.py::Verdict"): "the contract's verdict",

@@ -95,7 +95,7 @@ async def _encoded(
         yield last
 
 
-class _Lines:
+class _JsonLines:
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
 
@@ -202,7 +202,7 @@ def _pyarrow() -> ModuleType:
 FORMATS: Mapping[str, Format] = {
     each.media_type: each
     for each in (
-        Format(LINES, "jsonl", _Lines),
+        Format(LINES, "jsonl", _JsonLines),
         Format(CSV, "csv", _Csv),
         Format(PARQUET, "parquet", _Parquet),
     )
