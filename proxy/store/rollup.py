@@ -42,6 +42,7 @@ from proxy.store.statements import insert_into
 from proxy.store.tables import rollouts, verdicts
 from proxy.store.units import PLACE, Unit, attempts_of
 
+_FOLLOWED = "rollouts, exchanges, open_calls, verdicts"
 EXAMPLES = 10  # ids that are kept of rollouts served alike
 _SUMMED = (batch_notes, batch_tasks, batch_shapes, batch_servings)
 
@@ -326,6 +327,8 @@ def note_final(connection: Connection, ids: Collection[str]) -> None:
 def derive(connection: Connection) -> None:
     """Have all that follows from other tables follow from them anew."""
     dialect = connection.dialect.name
+    if dialect != "sqlite":  # which has one writer
+        connection.exec_driver_sql(f"LOCK TABLE {_FOLLOWED} IN SHARE ROW EXCLUSIVE MODE")
     for table in DERIVED:
         connection.execute(delete(table))
     connection.exec_driver_sql(triggers.usage_fill(dialect))

@@ -57,6 +57,7 @@ app.add_typer(database, name="db")
 database.command()(service.upgrade)
 database.command()(service.copy)
 database.command()(service.backup)
+database.command()(service.recount)
 
 
 def main() -> None:

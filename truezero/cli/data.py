@@ -101,6 +101,33 @@ def back_up(url: str, file: Path) -> None:
     _say(f"{file}: integrity check passed, {size / 1e6:,.1f} MB. It contains secrets: protect it")
 
 
+def recount(url: str, *, verify_only: bool) -> bool:
+    """Compare sums with a recount of their rows, and correct them; return False if they differed.
+
+    Raises:
+        DataError: the database cannot be read or written.
+    """
+    from proxy.store.admin import recount as recount_module  # noqa: PLC0415
+    from proxy.store.database import Database  # noqa: PLC0415
+
+    with _readable_errors(), _progress() as show:
+        database = Database(url)
+        try:
+            database.prepare()
+            found = database.read(recount_module.check, lambda batch: show(f"batch {batch}"))
+            for kind, named in (("calls", found.calls), ("rollouts", found.rollouts)):
+                for batch in named:
+                    _say(f"{f'batch {batch!r}' if batch else 'no batch'}: its {kind} do not add up")
+            if found.right or verify_only:
+                verdict = "all add up" if found.right else "nothing was changed"
+                _say(f"{found.checked:,} batches compared with a recount: {verdict}")
+            else:
+                _say(f"{recount_module.recount(database):,} batches counted anew")
+        finally:
+            database.close()
+    return found.right
+
+
 def prune(url: str, older_than: str, *, dry_run: bool) -> None:
     """Delete batches with no activity for some time; safe while services write.
 

@@ -267,6 +267,24 @@ def backup(
         data.back_up(database(database_url, config), file)
 
 
+def recount(
+    verify_only: Annotated[
+        bool, typer.Option("--verify-only", help="Only compare; write nothing.")
+    ] = False,
+    database_url: DatabaseUrl = None,
+    config: Config = None,
+) -> None:
+    """Compare what is summed up of calls and batches with a recount, and correct what differs.
+
+    Exit code 1 if anything differed. Safe while the service is running.
+    """
+    from truezero.cli import data  # noqa: PLC0415
+
+    with _data_errors():
+        right = data.recount(database(database_url, config), verify_only=verify_only)
+    raise typer.Exit(0 if right else 1)
+
+
 @contextmanager
 def _data_errors() -> Iterator[None]:
     """Print a ``DataError`` and exit with 1."""
