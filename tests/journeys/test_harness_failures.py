@@ -107,7 +107,9 @@ def run(
 def false_zeros(folder: Path, measured: Measured) -> set[Case]:
     """The cases of which an audit of what a harness wrote alone finds that they are no zeros."""
     found = audit(measured.alone / folder).runs
-    tasks = {case: [run for run in found if case.name in run.task.split("@")] for case in Case}
+    tasks = {
+        case: [run for run in found if case.name in run.task.split("@")] for case in measured.stock
+    }
     assert all(tasks.values()), "a task was not read"
     failed = ("api_error", "suspected_api_error")
     return {case for case, runs in tasks.items() if runs[-1].verdict.health in failed}
@@ -726,6 +728,17 @@ def test_harbors_attempts_are_told_apart_and_its_configs_hold_nothing_of_ours(
 
 
 # --- what was written without us, audited -------------------------------------------------
+
+
+def test_an_audit_finds_the_zeros_that_benchflow_keeps(benchflow: Measured) -> None:
+    found = false_zeros(Path("jobs"), benchflow)
+    assert {Case.EMPTY, Case.MIDWAY} <= found
+    assert not found & {Case.OK, Case.WRONG}
+
+
+def test_an_audit_of_what_harbor_wrote_alone_invents_nothing(harbor: Measured) -> None:
+    """An agent of one's own leaves no trajectory and no tokens."""
+    assert false_zeros(Path("jobs/job"), harbor) == set()
 
 
 def test_an_audit_of_what_maseval_wrote_alone_invents_nothing(maseval: Measured) -> None:
