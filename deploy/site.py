@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,17 @@ def on_post_build(config: Mapping[str, Any]) -> None:
     Raises:
         SiteTooLargeError: it has more than ``LIMIT_BYTES``.
     """
-    trim(Path(config["site_dir"]))
+    site = Path(config["site_dir"])
+    license_assets(site, "mkdocs-material")
+    trim(site)
+
+
+def license_assets(site: Path, theme: str) -> None:
+    """Write the license of the theme beside its scripts and styles, which wheels carry."""
+    texts = [each.read_text() for each in metadata.files(theme) or () if "LICENSE" in each.name]
+    assets = site / "assets"
+    assets.mkdir(exist_ok=True)
+    (assets / "LICENSE.txt").write_text("\n".join(texts), "utf-8")
 
 
 def trim(site: Path) -> None:

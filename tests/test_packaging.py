@@ -100,3 +100,18 @@ def test_judgement_loads_the_standard_library_only(wheel: Path) -> None:
     _, bare = imported(wheel, "json")
     _, loaded = imported(wheel, "classifier")
     assert loaded - bare - sys.stdlib_module_names == {"classifier"}
+
+
+def test_what_is_vendored_has_its_license_beside_it() -> None:
+    endings = {".min.js", ".min.css", ".woff", ".woff2", ".ttf", ".otf"}
+    places = [ROOT / "tests" / "vendor", *(ROOT / name for name in PACKAGES)]
+    files = {
+        file
+        for place in places
+        for file in place.rglob("*")
+        if "".join(file.suffixes[-2:]) in endings or file.suffix in endings
+        if "site" not in file.parts  # built, and not in the repository
+    }
+    assert files
+    for file in sorted(files):
+        assert list(file.parent.glob("*LICENSE*")), file

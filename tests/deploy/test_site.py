@@ -30,7 +30,7 @@ def built(folder: Path) -> Path:
 
 
 def test_what_no_page_loads_is_left_out(tmp_path: Path) -> None:
-    site.on_post_build({"site_dir": str(built(tmp_path))})
+    site.trim(built(tmp_path))
     left = {each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*") if each.is_file()}
     assert left == {
         "index.html", "guides/a.html", "icon.svg", "pictures/shown.png", "pictures/too.png",
@@ -67,3 +67,12 @@ def test_the_dialog_of_the_search_has_a_name(tmp_path: Path) -> None:
     page.write_text('<div class="md-search" data-md-component="search" role="dialog">')
     site.trim(tmp_path)
     assert 'aria-label="Search"' in page.read_text()
+
+
+def test_the_theme_s_license_is_beside_its_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_a_package_here = site.license_assets
+    monkeypatch.setattr(site, "license_assets", lambda at, _: of_a_package_here(at, "pytest"))
+    site.on_post_build({"site_dir": str(built(tmp_path))})
+    assert "The MIT License" in (tmp_path / "assets" / "LICENSE.txt").read_text()
