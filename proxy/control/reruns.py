@@ -11,6 +11,9 @@ from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries
 from proxy.store import attempts
+from proxy.store.batches import BatchVersion
+
+_CACHED = 8  # batches whose lists are kept until something happens in them
 
 
 class RerunService:
@@ -24,6 +27,7 @@ class RerunService:
         self._queries = queries
         self._judge = judge
         self._policy = policy
+        self._kept: dict[str, tuple[BatchVersion, dict[str, Any]]] = {}
 
     async def of_batch(self, batch: str) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}/rerun`.
@@ -31,9 +35,16 @@ class RerunService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        await up_to_date(self._queries, self._judge, batch)
+        version = await up_to_date(self._queries, self._judge, batch)
+        kept = self._kept.get(batch)
+        if kept is not None and kept[0] == version:
+            return kept[1]
         found = await self._queries.read(attempts.to_rerun, batch)
-        return await self._queries.run(lambda: _encoded(batch, reruns(found, self._policy)))
+        made = await self._queries.run(lambda: _encoded(batch, reruns(found, self._policy)))
+        if len(self._kept) >= _CACHED:
+            self._kept.pop(next(iter(self._kept)))
+        self._kept[batch] = (version, made)
+        return made
 
 
 def _encoded(batch: str, found: Reruns) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, case, func, or_, select
+from sqlalchemy import Connection, Select, case, func, or_, select, tuple_
 
 from classifier.batches import Entry
 from classifier.reruns import RerunEntry
@@ -42,10 +42,20 @@ def _counting(row: Sequence[Any]) -> Entry:
 
 
 def to_rerun(connection: Connection, batch: str) -> list[RerunEntry]:
-    """List the rollouts of tasks that have an unscored one, or lack a repeat, oldest first."""
-    tasks = or_(
-        rollouts.c.task.in_(_tasks_unscored(batch)), rollouts.c.task.in_(_tasks_incomplete(batch))
+    """List the attempts at each repeat without a score, oldest first.
+
+    Of tasks without repeats all attempts are listed, and those of tasks that lack a repeat: only
+    these say how many repeats are wanted.
+    """
+    incomplete: set[str] = set(connection.scalars(_tasks_incomplete(batch)))
+    unscored = _unscored(batch)
+    sampled = tuple_(rollouts.c.task, rollouts.c.repeat).in_(
+        unscored.add_columns(rollouts.c.repeat).where(rollouts.c.repeat.is_not(None))
     )
+    tried = rollouts.c.task.in_(unscored.where(rollouts.c.repeat.is_(None)))
+    wanted = [rollouts.c.task.is_(None) & _UNSCORED, sampled, tried]
+    if incomplete:  # else it costs as much as the rest
+        wanted.append(rollouts.c.task.in_(_tasks_incomplete(batch)))
     query = (
         select(
             *ENTRY_COLUMNS,
@@ -55,18 +65,20 @@ def to_rerun(connection: Connection, batch: str) -> list[RerunEntry]:
             case((_UNSCORED, verdicts.c.verdict)).label("verdict"),
         )
         .select_from(JOINED)
-        .where(rollouts.c.batch == batch, or_(rollouts.c.task.is_(None) & _UNSCORED, tasks))
+        .where(rollouts.c.batch == batch)
+        .where(or_(*wanted))
         .order_by(*_OLDEST_FIRST)
     )
-    return [_attempt(row) for row in connection.execute(query)]
+    return [_attempt(row, incomplete) for row in connection.execute(query)]
 
 
-def _tasks_unscored(batch: str) -> Select[tuple[str]]:
+def _unscored(batch: str) -> Select[tuple[str]]:
     query = select(rollouts.c.task).select_from(JOINED)
     return query.where(rollouts.c.batch == batch, rollouts.c.task.is_not(None), _UNSCORED)
 
 
 def _tasks_incomplete(batch: str) -> Select[tuple[str]]:
+    """Select the tasks with fewer repeats than they were registered to have."""
     query = select(rollouts.c.task).where(
         rollouts.c.batch == batch, rollouts.c.task.is_not(None), rollouts.c.repeats.is_not(None)
     )
@@ -74,7 +86,7 @@ def _tasks_incomplete(batch: str) -> Select[tuple[str]]:
     return query.group_by(rollouts.c.task).having(lacking)
 
 
-def _attempt(row: Sequence[Any]) -> RerunEntry:
+def _attempt(row: Sequence[Any], incomplete: Collection[str]) -> RerunEntry:
     *judged, skipped, repeats, cause, text = row
     entry = Entry._make((*judged, ()))
     verdict = json.loads(text) if text else {}
@@ -85,7 +97,7 @@ def _attempt(row: Sequence[Any]) -> RerunEntry:
         rule=verdict.get("rule"),
         after_s=verdict.get("retry", {}).get("after_s"),
         skipped=skipped,
-        wanted=repeats,
+        wanted=repeats if entry.task in incomplete else None,
         warnings=tuple(verdict.get("warnings", ())),
         excluded_by=tuple(verdict.get("excluded_by", ())),
     )

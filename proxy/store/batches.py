@@ -52,19 +52,21 @@ class SummedBatch(NamedTuple):
 class BatchVersion(NamedTuple):
     """A number that grows whenever what a batch adds up to may have changed.
 
-    ``waits``: a rollout of it may have to be judged.
+    ``began_at``: when its first rollout did; a batch of the same name that is made anew has
+    another. ``waits``: a rollout of it may have to be judged.
     """
 
     number: int
+    began_at: float
     waits: bool
 
 
 def batch_version(connection: Connection, batch: str) -> BatchVersion | None:
     """Return a batch's version; None where it has no rollout."""
     waiting = select(unjudged.c.rollout_id).where(unjudged.c.batch == batch).exists()
-    query = select(batches.c.version, waiting).where(batches.c.batch == batch)
-    row = connection.execute(query).one_or_none()
-    return None if row is None else BatchVersion(row[0], bool(row[1]))
+    query = select(batches.c.version, batches.c.first_at, waiting)
+    row = connection.execute(query.where(batches.c.batch == batch)).one_or_none()
+    return None if row is None else BatchVersion(row[0], row[1], bool(row[2]))
 
 
 class Batches:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from classifier.reruns import FIXES
-from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.api.test_routes import Service, empty, problem
+from tests.proxy.control.test_batch_state import services_of
 from tests.proxy.control.test_batches import ABORTED, DEAD, DOWN, play
 
 KINDS = ("transient", "fix_first", "skipped", "undecided", "unmeasured")
@@ -68,3 +69,20 @@ def test_a_superseded_attempt_is_in_none(service: Service) -> None:
 
 def test_a_batch_that_does_not_exist_is_a_problem(service: Service) -> None:
     problem(service.http.get("/batches/nobody/rerun"), 404, "unknown_batch")
+
+
+def test_lists_are_made_anew_only_when_something_changed(service: Service) -> None:
+    play(service, "down", DOWN, task="t", repeat=0, repeats=2)
+    first = service.get("/batches/b/rerun")
+    assert listed(first)["unmeasured"] == {"never_started": [None]}
+    kept = services_of(service).reports.reruns._kept
+    before = kept["b"]
+    assert service.get("/batches/b/rerun") == first
+    assert kept["b"] is before
+    play(service, "up", task="t", repeat=1, repeats=2, reward=1.0)
+    assert listed(service.get("/batches/b/rerun"))["unmeasured"] == {}
+    empty(service.database)  # as when it is pruned
+    play(service, "up", task="t", repeat=0, repeats=2, reward=1.0)
+    play(service, "down", DOWN, task="t", repeat=1, repeats=2)
+    told = service.get("/batches/b/rerun")
+    assert [item["repeat"] for item in told["transient"]["groups"][0]["items"]] == [1]

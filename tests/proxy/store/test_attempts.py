@@ -22,7 +22,9 @@ def test_each_rollout_of_a_batch_is_listed_as_it_counts(database: Database) -> N
     assert {name for name, each in found.items() if each.provisional} == {"running"}
 
 
-def test_a_rerun_looks_at_tasks_that_lack_a_score_or_a_repeat(database: Database) -> None:
+def test_a_rerun_looks_at_repeats_that_lack_a_score_and_tasks_that_lack_a_repeat(
+    database: Database,
+) -> None:
     for task in ("done", "failed", "short"):
         begin(database, f"{task}-0", task=task, repeat=0)
         end(database, f"{task}-0", reward=1.0)
@@ -32,11 +34,20 @@ def test_a_rerun_looks_at_tasks_that_lack_a_score_or_a_repeat(database: Database
     told = '{"transient": true, "retry": {"after_s": 2.5}, "warnings": ["w"], "rule": "all_failed"}'
     failure = verdict("failed-1", health="api_error", cause="c", verdict=told)
     database.verdicts.store(failure)
+    begin(database, "failed-1-again", task="failed", repeat=1, attempt=1)
+    end(database, "failed-1-again", reward=1.0)
+    for name, reward in (("tried", None), ("tried-again", 1.0)):
+        begin(database, name, task="tried", repeats=None)
+        end(database, name, reward=reward)
     begin(database, "nameless", task=None, repeats=None)
     begin(database, "elsewhere", task="failed", batch="other")
     found = {each.entry.rollout_id: each for each in database.read(attempts.to_rerun, "b")}
-    assert list(found) == ["failed-0", "failed-1", "nameless", "short-0"]
+    assert list(found) == [
+        "failed-1", "failed-1-again", "nameless", "short-0", "tried", "tried-again",
+    ]  # fmt: skip
     failed = found["failed-1"]
-    assert (failed.transient, failed.after_s, failed.cause, failed.wanted) == (True, 2.5, "c", 2)
+    assert (failed.transient, failed.after_s, failed.cause) == (True, 2.5, "c")
     assert (failed.warnings, failed.rule) == (("w",), "all_failed")
-    assert found["failed-0"].cause is None, "a scored one's verdict is not read"
+    assert found["failed-1-again"].cause is None, "a scored one's verdict is not read"
+    wanted = {name: each.wanted for name, each in found.items()}
+    assert wanted == {**dict.fromkeys(found), "short-0": 2}, "not all of the others are listed"
