@@ -11,6 +11,7 @@ from proxy.store.tables import verdicts
 
 Facts = dict[str, Any]
 
+_BEGAN = func.coalesce(verdicts.c.began_at, verdicts.c.given_at)  # not moved by judging again
 _CAUSE = (
     verdicts.c.fingerprint,
     verdicts.c.subcategory,
@@ -24,14 +25,15 @@ def causes(connection: Connection) -> list[Facts]:
 
     Returns:
         Rows of ``fingerprint``, ``subcategory``, ``cause`` and ``lane`` (as in a verdict),
-        ``batch`` (None: of none), ``rollouts``, ``first_seen`` and ``last_seen`` in epoch seconds.
+        ``batch`` (None: of none), ``rollouts``, and in epoch seconds ``first_seen``, when the first
+        of them began, and ``last_seen``, when the last was judged.
     """
     query = (
         select(
             *_CAUSE,
             verdicts.c.batch,
             func.count().label("rollouts"),
-            func.min(verdicts.c.given_at).label("first_seen"),
+            func.min(_BEGAN).label("first_seen"),
             func.max(verdicts.c.given_at).label("last_seen"),
         )
         .where(verdicts.c.fingerprint.is_not(None))
@@ -44,16 +46,16 @@ def causes_over_time(connection: Connection, *, since: float, step_s: int) -> li
     """Count the rollouts of each cause and lane by step of time.
 
     Arguments:
-        since: judged at or after it, in epoch seconds.
+        since: began at or after it, in epoch seconds.
 
     Returns:
         Rows of ``fingerprint``, ``subcategory``, ``cause``, ``lane``, ``step`` (times ``step_s`` is
         epoch seconds) and ``rollouts``.
     """
-    step = floor_of(connection, verdicts.c.given_at / step_s).label("step")
+    step = floor_of(connection, _BEGAN / step_s).label("step")
     query = (
         select(*_CAUSE, step, func.count().label("rollouts"))
-        .where(verdicts.c.fingerprint.is_not(None), verdicts.c.given_at >= since)
+        .where(verdicts.c.fingerprint.is_not(None), since <= _BEGAN)
         .group_by(*_CAUSE, step)
     )
     return [dict(row) for row in connection.execute(query).mappings()]

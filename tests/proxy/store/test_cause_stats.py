@@ -24,6 +24,7 @@ def filled(database: Database) -> Database:
     judged("b", 70.0, "x", "openai/gpt-5/key-1", cause=FINE, **QUOTA)
     judged("c", 80.0, None, "openai/gpt-5/key-1", cause=FINE, **QUOTA)
     judged("d", 80.0, "y", "openai/gpt-4/key-1", cause=FINE, **QUOTA)
+    judged("f", 95.0, "y", "openai/gpt-4/key-1", cause=FINE, began_at=15.0, **QUOTA)
     judged("e", 90.0, "y", "openai/gpt-4/key-1")
     return database
 
@@ -39,7 +40,7 @@ def test_causes_are_counted_by_lane_and_batch(filled: Database) -> None:
     } == {
         ("gpt-5", "x"): (2, 10.0, 70.0),
         ("gpt-5", None): (1, 80.0, 80.0),
-        ("gpt-4", "y"): (1, 80.0, 80.0),
+        ("gpt-4", "y"): (2, 15.0, 95.0),
     }  # fmt: skip
 
 
