@@ -273,7 +273,7 @@ def test_what_to_run_again_is_found_from_the_first_screen(shown: Shown, reader: 
 
 def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens("/ui/causes")
-    page.get_by_role("link", name="auth:401").click()
+    page.get_by_role("link", name="auth:401").first.click()
     page.locator("table.rollouts th a").last.click()
     page.locator(".answer a").last.click()
     expect(page.locator(".calls li:target")).to_contain_text("evidence")
