@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 import truezero
-from truezero.cli.options import AsJson, Token, Url, connected
+from truezero.cli.options import MOST, AsJson, Token, Url, connected
 
 if TYPE_CHECKING:
     from truezero import models
-
-MOST = 10  # lines of a list
 
 
 class RerunChoice(StrEnum):

@@ -14,6 +14,8 @@ import typer
 import truezero  # its Client and ServiceError are loaded where they are first used
 from truezero.printable import visible_lines
 
+MOST = 10  # lines of a list, unless all are asked for
+
 Url = Annotated[
     str | None,
     typer.Option("--url", help="Address of the service.", envvar="TRUEZERO_URL", show_envvar=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from rich.live import Live
 from rich.table import Table
 
 from truezero import models
+from truezero.cli import call_output
+from truezero.cli.options import MOST
 from truezero.printable import visible
 from truezero.sdk.endpoints import Event
 
@@ -53,9 +56,15 @@ def _reason(verdict: models.Verdict) -> str:
     return "" if reached else f"({verdict.rule})"
 
 
-def print_verdict(verdict: models.Verdict, calls: Sequence[models.Exchange]) -> None:
-    """Print one rollout: verdict, attributes and calls."""
-    console = Console()
+def print_verdict(
+    verdict: models.Verdict, calls: Sequence[models.Exchange], *, everything: bool = False
+) -> None:
+    """Print one rollout: verdict, attributes and calls.
+
+    Arguments:
+        everything: print every call, not only the evidence and the calls around it.
+    """
+    console = call_output.console()
     console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}")
     facts = {
         "rule": verdict.rule,
@@ -80,8 +89,7 @@ def print_verdict(verdict: models.Verdict, calls: Sequence[models.Exchange]) -> 
         console.print(f"[{style}]{found.level}[/{style}]{line}", soft_wrap=True, highlight=False)
     for role, each in verdict.roles.items():
         console.print(f"role {_role_line(role, each)}", soft_wrap=True, highlight=False)
-    if calls:
-        console.print(_calls_table(calls, _marks(verdict)))
+    call_output.print_calls(console, calls, call_output.marks_of(verdict), everything=everything)
 
 
 def finding_line(found: models.ValidityFinding) -> str:
@@ -113,38 +121,10 @@ def _unseen(verdict: models.Verdict) -> str | None:
     return ", ".join(missing) or None
 
 
-def _marks(verdict: models.Verdict) -> dict[str, list[str]]:
-    """Return what each call is shown for, by its id: evidence, and checks with a finding."""
-    proof = [] if verdict.health == "undecided" else verdict.evidence
-    marks = {call: ["evidence"] for call in proof}
-    for found in verdict.validity:
-        for call in found.evidence:
-            marks.setdefault(call, []).append(found.check)
-    return marks
-
-
 def _tokens(verdict: models.Verdict) -> str | None:
     if verdict.total_tokens is None:
         return None
     return f"{verdict.input_tokens} in, {verdict.output_tokens} out"
-
-
-def _calls_table(calls: Sequence[models.Exchange], marks: Mapping[str, Sequence[str]]) -> Table:
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("call", "status", "ending", "model", "tokens", "seconds", "cause", ""):
-        table.add_column(column)
-    for call in calls:
-        table.add_row(
-            escape(call.id[-8:]),
-            str(call.status or "–"),
-            escape(call.ending or "in flight"),
-            escape(call.model or "–"),
-            f"{_count(call.input_total)} / {_count(call.output_total)}",
-            "–" if call.duration_s is None else f"{call.duration_s:.2f}",
-            escape(" ".join(filter(None, (call.subcategory, call.error_code)))),
-            escape(", ".join(marks.get(call.id, ()))),
-        )
-    return table
 
 
 def _count(count: int | None) -> str:
@@ -167,16 +147,25 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
 
 
 def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
-    """Print a batch: scores, causes of failure and rollouts to run again."""
-    console = Console(soft_wrap=True)
+    """Print a batch: scores, causes of failure and rollouts to run again; ten of each at most."""
+    console = call_output.console(soft_wrap=True)
     console.print(batch_table(summary, breaker))
-    for found in summary.validity_across or ():
+    across, name = summary.validity_across or [], shlex.quote(summary.batch)
+    for found in across[:MOST]:
         style = LEVEL_STYLE[found.level]
         told = escape(f" across rollouts: {found.sentence} ({found.check})")
         console.print(f"[{style}]{found.level}[/{style}]{told}", highlight=False)
-    for item in summary.retry:
+    _print_more(console, len(across), f"truezero batch --json {name}")
+    for item in summary.retry[:MOST]:
         wait = "" if item.after_s is None else f" after {item.after_s:g} s"
         console.print(f"run again: {escape(item.rollout_id)}{wait} ({escape(item.reason)})")
+    _print_more(console, summary.retry_total or len(summary.retry), f"truezero rerun {name}")
+
+
+def _print_more(console: Console, count: int, command: str) -> None:
+    """Say how many lines of a list were left out, and what lists them."""
+    if count > MOST:
+        console.print(f"[dim]and {count - MOST:,} more: {escape(command)}[/dim]", highlight=False)
 
 
 def print_groups(groups: Sequence[models.Group]) -> None:
@@ -193,7 +182,7 @@ def print_groups(groups: Sequence[models.Group]) -> None:
             str(group.resample or "–"),
             _state(group),
         )
-    Console().print(table)
+    call_output.console().print(table)
 
 
 def _state(group: models.Group) -> str:
@@ -209,7 +198,10 @@ def batch_table(summary: models.BatchSummary, breaker: models.Breaker) -> Render
         if value:
             grid.add_row(f"[dim]{name}[/dim]", value)
     parts: list[RenderableType] = [f"[bold]{escape(summary.batch)}[/bold]", grid]
-    parts += [f"[red]{escape(_lane_line(lane))}[/red]" for lane in _stopped(breaker)]
+    stopped = _stopped(breaker)
+    parts += [f"[red]{escape(_lane_line(lane))}[/red]" for lane in stopped[:MOST]]
+    if len(stopped) > MOST:
+        parts.append(f"[dim]and {len(stopped) - MOST} more breakers[/dim]")
     return Group(*parts)
 
 
@@ -228,7 +220,9 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "cost": _with(
             _dollars(summary.cost_usd), _without(summary, summary.cost_known_calls, "a price")
         ),
-        "rerun although scored": ", ".join(map(escape, summary.retried_after_score)),
+        "rerun although scored": _first(
+            summary.retried_after_score, summary.retried_after_score_total
+        ),
     }
 
 
@@ -243,7 +237,16 @@ def _lane_line(lane: models.BreakerLane) -> str:
 
 def _counts(counts: Mapping[str, int], styles: Mapping[str, str]) -> str:
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{count} {_styled(name, styles)}" for name, count in ordered)
+    told = [f"{count} {_styled(name, styles)}" for name, count in ordered[:MOST]]
+    return ", ".join([*told, *_others(len(ordered))])
+
+
+def _first(names: Sequence[str], total: int | None) -> str:
+    return ", ".join([*map(escape, names[:MOST]), *_others(total or len(names))])
+
+
+def _others(count: int) -> list[str]:
+    return [f"and {count - MOST:,} more (--json)"] if count > MOST else []
 
 
 def _styled(name: str, styles: Mapping[str, str]) -> str:
@@ -287,9 +290,11 @@ def _score(score: float | None) -> str:
 
 def print_check(check: models.Check) -> None:
     """Print whether a batch is a valid measurement, and each objection on a line."""
-    console = Console(soft_wrap=True, highlight=False)
+    console = call_output.console(soft_wrap=True, highlight=False)
     for line in check.lines:
         console.print(escape(line))
+    if (total := check.lines_total or 0) > len(check.lines):
+        console.print(f"[dim]and {total - len(check.lines):,} more rollouts[/dim]")
     if check.exclusion_p is not None:
         console.print(_exclusions(check.exclusion_p, check.exclusion_fisher_p))
     result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"

@@ -30,6 +30,9 @@ def verdict(
     policy: Annotated[
         str | None, typer.Option(help="evidence or seed; the verdict is not stored.")
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print every call, not only the evidence and 3 around.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print a rollout's verdict and the calls that prove it."""
@@ -37,11 +40,11 @@ def verdict(
 
     with connected(url, token) as client:
         judgement = client.verdict(rollout, settled=wait, policy=policy)
-        calls = client.exchanges(rollout)
+        calls = [] if as_json else client.exchanges(rollout)
     if as_json:
         typer.echo(json.dumps(judgement.model_dump(), indent=2))
     else:
-        output.print_verdict(judgement, calls)
+        output.print_verdict(judgement, calls, everything=everything)
 
 
 def run(
@@ -93,9 +96,11 @@ def run(
         id=rollout_id,
         model=model,
     )
+    # The record has what is said on the way; a reader of JSON is to find nothing else.
+    say = _unsaid if as_json else runner.say
     try:
-        with runner.service(url, token, runner.say) as client:
-            report = runner.run(job, client, runner.say)
+        with runner.service(url, token, say) as client:
+            report = runner.run(job, client, say)
     except (truezero.ServiceError, EmbeddedStartError) as error:
         fail(str(error), 1)
     if as_json:
@@ -104,6 +109,10 @@ def run(
         for line in report_lines(report):
             runner.say(line)
     raise typer.Exit(report.exit_code)
+
+
+def _unsaid(_line: str) -> None:
+    """Stand in for what prints a line, where only a record is printed."""
 
 
 def report_lines(report: Report) -> list[str]:

@@ -109,6 +109,48 @@ def test_a_batch_counts_what_was_found_and_what_its_sums_stand_on(
     assert "beside health" not in printed
 
 
+LONG = {
+    **EMPTY,
+    "batch": "last night",
+    "fingerprint": {f"openai/gpt-5:cause-{n:02}": 1 for n in range(14)},
+    "retried_after_score": [f"again-{n:02}" for n in range(100)], "retried_after_score_total": 120,
+    "retry": [{"rollout_id": f"r-{n:02}", "task": "t", "attempt": 0, "eligible": True,
+               "reason": "transient", "after_s": None} for n in range(30)],
+    "retry_total": 1250,
+    "validity_across": [{"check": "model_substituted", "level": "suspect", "rollouts": 1, "of": 4,
+                         "examples": ["d"], "sentence": f"way {n}"} for n in range(11)],
+}  # fmt: skip
+LANE = {
+    "lane": "openai/gpt-5/k", "phase": "open", "fingerprint": "auth:401", "streak": 5,
+    "tripped_by": [], "opened_at": 1.0, "retry_at": None, "threshold": 5, "canary": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", ["60", "100", None])
+def test_lists_of_a_batch_have_ten_lines_and_say_how_to_get_the_rest(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: str | None
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if width is not None:
+        monkeypatch.setenv("COLUMNS", width)
+    lanes = models.Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": [LANE] * 12})
+    output.print_batch(models.BatchSummary.model_validate(LONG), lanes)
+    lines = capsys.readouterr().out.splitlines()
+    whole = " ".join(" ".join(lines).split())
+    for each, count in (
+        ("run again: r-", 10), ("again-", 10), ("cause-", 10), ("across rollouts: way", 10),
+        ("breaker open on", 10),
+    ):  # fmt: skip
+        assert whole.count(each) == count, each
+    assert "and 1,240 more: truezero rerun 'last night'" in lines
+    assert "and 1 more: truezero batch --json 'last night'" in lines
+    assert "and 2 more breakers" in lines
+    assert "and 4 more (--json)" in whole
+    assert "and 110 more (--json)" in whole
+    table = lines[: next(n for n, line in enumerate(lines) if line.startswith("breaker"))]
+    assert max(map(len, table)) <= int(width or 10_000)
+
+
 def test_an_event_names_what_was_found() -> None:
     data = {"rollout_id": "r", "health": "healthy", "validity": "suspect",
             "validity_checks": ["starved"]}  # fmt: skip
@@ -129,6 +171,8 @@ def test_markup_in_an_error_is_text() -> None:
 def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_check(models.Check(batch="b[1]", valid=False, lines=["t: [no] model"]))
     assert capsys.readouterr().out == "t: [no] model\nb[1]: not a valid measurement\n"
+    output.print_check(models.Check(batch="b", valid=False, lines=["one"], lines_total=1201))
+    assert capsys.readouterr().out == "one\nand 1,200 more rollouts\nb: not a valid measurement\n"
     tested = models.Check(batch="b", valid=True, lines=[], exclusion_p=0.4, exclusion_fisher_p=1e-4)
     output.print_check(tested)
     assert capsys.readouterr().out == (

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
 
 from tests.fakes.provider import closed_port
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
+from truezero.cli import app
 from truezero.cli.rollouts import report_lines
+from truezero.runner import run as runner
 from truezero.runner.run import ProcessResult, Report
 
 
@@ -89,3 +96,25 @@ def test_a_run_tells_its_verdict_and_what_was_found() -> None:
     assert report_lines(past)[2:] == ["no call came: check its login"]
     skipped = Report(rollout_id="a/b", agent="codex", ended=ended, skipped="skipped: open")
     assert report_lines(skipped) == ["a/b: skipped: open"]
+
+
+def test_a_run_as_json_is_its_record_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = ProcessResult(agent_code=0, doomed=False)
+    done = Report(rollout_id="a/b", agent="codex", ended=ended, bypasses=("a login of its own",))
+
+    def run(_job: runner.Job, _client: object, say: Callable[[str], None]) -> Report:
+        say("codex may go past the proxy: a login of its own")
+        return done
+
+    @contextmanager
+    def service(_url: object, _token: object, say: Callable[[str], None]) -> Iterator[None]:
+        say("starting a temporary one")
+        yield
+
+    monkeypatch.setattr(runner, "run", run)
+    monkeypatch.setattr(runner, "service", service)
+    said = CliRunner().invoke(app, ["run", "--json", "--", "codex"])
+    assert (said.exit_code, said.stdout) == (done.exit_code, "")
+    assert json.loads(said.stderr) == runner.record(done)
+    assert json.loads(said.stderr)["bypasses"] == ["a login of its own"]
+    assert "past the proxy" in CliRunner().invoke(app, ["run", "--", "codex"]).stderr
