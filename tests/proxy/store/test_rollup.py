@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from classifier import verdict_codec
 from classifier.batches import summarize
@@ -23,16 +24,18 @@ from proxy.store import rollup, units
 from proxy.store.admin import archive, recount
 from proxy.store.admin.prune import prune
 from proxy.store.database import Database
-from proxy.store.derived import DERIVED, unjudged
+from proxy.store.derived import DERIVED, call_usage, unjudged
 from proxy.store.tables import exchanges, metadata, open_calls, rollouts, verdicts
 from proxy.store.types import CommitBatch, Gap, Registration, as_json
 from proxy.store.verdicts import LastChange
 from tests.proxy.store.records import BARE, FULL
+from tests.proxy.store.test_verdicts import verdict as verdict_row
 
 DAY = 86_400.0
 BATCHES = (None, "b", "c")
 NAMES = tuple(f"r{n}" for n in range(7))
 SERVINGS = (None, '[["openai","m","m",null,null]]', '[["openai","m","n",null,null]]')
+PATIENCE_S = 60.0
 REWARDS = (None, 0.0, 0.1, 1.0, 1 / 3)
 
 
@@ -215,6 +218,52 @@ def test_it_is_what_a_recount_gives_after_any_history(history: History, data: An
         step = data.draw(st.sampled_from(STEPS))
         step(history, data.draw)
         _check(history.database, step.__name__)
+
+
+def test_writers_at_once_leave_it_right(database_url: str) -> None:
+    """Each as a process of its own: what they add to is the same few rows."""
+    Database(database_url).prepare()
+    failed: list[BaseException] = []
+
+    def work(worker: int) -> None:
+        own = Database(database_url)
+        try:
+            for number in range(4):
+                for name in ("r0", "r1", f"w{worker}"):
+                    placed = Registration(id=name, batch="b", task="t", repeat=int(name[1:]))
+                    own.rollouts.register(placed, now=float(number))
+                calls = [
+                    replace(FULL, id=f"{worker}-{number}-{name}", rollout_id=name)
+                    for name in ("r0", "r1", f"w{worker}", f"alone{worker}")
+                ]
+                own.calls.write(CommitBatch(recorded=calls, late=number % 2 == 1), worker="w")
+                for name, final in (("r0", False), ("r1", number == 3), (f"w{worker}", True)):
+                    loaded = own.rollouts.load(name)
+                    assert loaded is not None
+                    own.verdicts.store(
+                        verdict_row(name, provisional=not final, reward=worker / 7),
+                        known=LastChange(loaded[0]["change"]),
+                    )
+                own.rollouts.report(f"w{worker}", "{}", now=9.0)
+                own.closings.closed(f"w{worker}", now=9.0, gaps=0)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            own.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert failed == []
+    database = Database(database_url)
+    _check(database, "all at once")
+    found = database.batches.summed("b")
+    assert found is not None and found.counts["rollouts"] == 6
+    counted = database.read(lambda c: c.scalar(select(func.sum(call_usage.c.calls))))
+    assert counted == 4 * 4 * 4
+    database.close()
 
 
 def _begin_anew(of: History) -> None:
