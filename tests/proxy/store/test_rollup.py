@@ -80,8 +80,9 @@ def call(of: History, draw: Any) -> None:
             cost_usd=draw(st.sampled_from((None, 0.1, 1e-7, 3.0))),
             input_total=draw(st.sampled_from((None, 7, 40_000, 10**12))),
         )
-        began = 100 * DAY + number * 45 + draw(st.sampled_from((0.0, 0.0, 0.25)))
-        timing = Timing(started_at=began, duration_s=draw(st.sampled_from((None, 0.1, 1 / 3))))
+        timing = Timing(
+            started_at=100 * DAY + number * 45, duration_s=draw(st.sampled_from((None, 0.1, 1 / 3)))
+        )
         recorded.append(
             replace(like, id=f"{name}-{number}", rollout_id=name, usage=usage, timing=timing)
         )
