@@ -115,24 +115,6 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
 
 
-def problems(summary: Mapping[str, Any]) -> str:
-    """Format what keeps a batch from being a valid measurement, by kind."""
-    found = summary["diagnostics"]
-    counts = (
-        (found.get("api_error_info", 0), "provider failure", None),
-        (found.get("suspected_api_error_info", 0), "suspected failure", None),
-        (found.get("validity_info", 0), "spoilt measurement", None),
-        (found.get("unscoreable_info", 0), "doubtful score", None),
-        (found.get("own_failure_info", 0), "failure of an agent's own", "failures of agents' own"),
-        (found.get("undecided_info", 0), "undecided", "undecided"),
-        (found.get("not_judged_info", 0) - summary["skipped"], "not judged", "not judged"),
-        (summary["skipped"], "skipped", "skipped"),
-        (summary["pending"], "running", "running"),
-        (len(summary["retried_after_score"]), "cherry-picked retry", "cherry-picked retries"),
-    )
-    return " · ".join(plural(count, one, many) for count, one, many in counts if count > 0)
-
-
 # --- verdicts ----------------------------------------------------------------------------------
 
 RULES: Mapping[str, str] = {

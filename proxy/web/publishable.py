@@ -48,8 +48,9 @@ def answer(summary: Mapping[str, Any], reruns: Mapping[str, Any]) -> Publishable
 
 
 def _head(summary: Mapping[str, Any]) -> str:
-    share = format.percent(summary["coverage"])
-    measured = f"{summary['scored']:,} of {summary['total']:,} measured ({share} coverage)"
+    scored, total = summary["scored"], summary["total"]
+    share = format.percent(scored / total if total else None)
+    measured = f"{scored:,} of {total:,} measured ({share})"
     if summary["valid"]:
         return f"{measured}, and no retry was cherry-picked"
     worst, best = summary["score_worst"], summary["score_best"]

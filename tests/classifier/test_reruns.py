@@ -53,6 +53,7 @@ def only(found: Reruns) -> tuple[Rerun, str, RerunItem]:
         ("", {}, Rerun.FIX_FIRST, "suspected:zero_signal"),
         ("200 lost", {}, Rerun.UNDECIDED, "calls_lost"),
         ("200", {"rewards": None}, Rerun.UNMEASURED, "no_reward"),
+        ("200 409", {}, Rerun.UNMEASURED, "not_known"),
         ("", {"status": "setup_failed", "prompts_executed": 0, "rewards": None},
          Rerun.UNMEASURED, "not_judged"),
         ("200*9", {"termination_reason": "max_steps", "policy": Policy(max_steps="exclude")},

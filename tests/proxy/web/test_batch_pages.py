@@ -107,11 +107,11 @@ def test_what_cannot_be_compared_is_said(service: Service) -> None:
 def test_the_first_screen_answers_whether_it_can_be_published(service: Service) -> None:
     play(service, "won", reward=1.0, task="won")
     said = words(page(service, "/ui/batches/b"))
-    assert "Publishable: 1 of 1 measured (100% coverage), and no retry was cherry-picked." in said
+    assert "Publishable: 1 of 1 measured (100%), and no retry was cherry-picked." in said
     play(service, "down", DOWN, task="down")
     play(service, "dead", DEAD, task="dead")
     html = page(service, "/ui/batches/b")
-    assert "Not publishable yet: 1 of 3 measured (33.3% coverage); the score over" in words(html)
+    assert "Not publishable yet: 1 of 3 measured (33.3%); the score over" in words(html)
     for kind, text in (
         ("transient", "<b>1</b> provider failure that can be run again now"),
         ("fix_first", "<b>1</b> failed for a cause that has to be fixed first"),

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from classifier.diagnostics import kinds
 from classifier.rules import RULES
 from classifier.verdicts import PROVOKED_SUSPECTED, UNCORROBORATED, Health
 from classifier.warnings import WARNINGS
@@ -187,28 +186,3 @@ def test_a_stored_value_is_written_as_json_has_it() -> None:
 def test_every_rule_and_health_has_words() -> None:
     for health in Health:
         assert format.sentence({**VERDICT, "health": health.value}, None)
-
-
-def test_what_keeps_a_batch_from_being_valid_is_counted_by_kind() -> None:
-    found = (
-        ("api_error_info", 41), ("suspected_api_error_info", 1), ("validity_info", 2),
-        ("unscoreable_info", 1), ("own_failure_info", 3), ("undecided_info", 1),
-        ("not_judged_info", 11),
-    )  # fmt: skip
-    summary = {
-        "diagnostics": dict(found), "skipped": 11, "pending": 4,
-        "retried_after_score": ["t1", "t2"],
-    }  # fmt: skip
-    assert format.problems(summary) == (
-        "41 provider failures · 1 suspected failure · 2 spoilt measurements · 1 doubtful score · "
-        "3 failures of agents' own · 1 undecided · 11 skipped · 4 running · "
-        "2 cherry-picked retries"
-    )
-    alone = {**summary, "diagnostics": {"not_judged_info": 2}, "skipped": 0, "pending": 0}
-    assert format.problems(alone) == "2 not judged · 2 cherry-picked retries"
-
-
-def test_every_diagnostic_has_words_on_a_batchs_page() -> None:
-    calm = {"skipped": 0, "pending": 0, "retried_after_score": []}
-    for kind in kinds():
-        assert format.problems({**calm, "diagnostics": {kind.field: 3}}), kind.field

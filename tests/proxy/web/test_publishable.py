@@ -21,7 +21,7 @@ def reruns(**counts: int) -> dict[str, Any]:
 def test_a_valid_batch_is_publishable() -> None:
     told = answer(VALID, reruns())
     assert (told.yes, told.reasons) == (True, ())
-    assert told.head == "40 of 40 measured (100% coverage), and no retry was cherry-picked"
+    assert told.head == "40 of 40 measured (100%), and no retry was cherry-picked"
 
 
 def test_each_reason_has_its_count_and_leads_to_its_list() -> None:
@@ -33,7 +33,7 @@ def test_each_reason_has_its_count_and_leads_to_its_list() -> None:
     told = answer(spoilt, {**reruns(transient=1, fix_first=7, unmeasured=5), "running": 3})
     assert told.yes is False
     measured, _, bounds = told.head.partition("; ")
-    assert measured == "27 of 40 measured (67.5% coverage)"
+    assert measured == "27 of 40 measured (67.5%)"
     assert bounds == "the score over all of them lies between 0.300 and 0.625"
     assert [(reason.times, reason.link) for reason in told.reasons] == [
         (3, "?tab=rollouts"), (7, "?tab=again#fix_first"), (1, "?tab=again#transient"),
