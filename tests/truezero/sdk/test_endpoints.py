@@ -112,3 +112,36 @@ def test_a_refused_connection_differs_from_a_silent_one(error: Exception, code: 
 def test_a_body_that_is_no_problem_is_no_truezero_service() -> None:
     error = endpoints.refused(502, b"<html>", URL)
     assert (str(error), error.status) == (f"{URL} is not a truezero service (HTTP 502)", 502)
+
+
+def test_a_comparison_is_asked_for_page_by_page() -> None:
+    side = {
+        "batch": "a", "total": 1, "scoreable": 1, "scored": 1, "coverage": 1.0,
+        "score_effective": 1.0, "score_ci": None,
+    }  # fmt: skip
+    score = {"score": 1.0, "measured": 1, "repeats": 1, "rollout_ids": ["r"]}
+
+    def page(task: str, following: str | None) -> dict[str, object]:
+        change = {"task": task, "change": "unchanged", "difference": 0.0, "a": score, "b": score}
+        unknown = dict.fromkeys(("score_a", "score_b", "difference", "difference_ci"))
+        return {
+            "a": side, "b": side, "compared": 1, **unknown, "counts": {"unchanged": 2},
+            "without_task": 0, "tasks": [change], "next": following,
+        }  # fmt: skip
+
+    story = endpoints.compare("x/y", "b")
+    asked = next(story)
+    assert isinstance(asked, Request)
+    assert (asked.path, asked.params) == ("/compare", {"a": "x/y", "b": "b", "limit": 10_000})
+    further = story.send(asked.read(page("t1", "t1")))
+    assert isinstance(further, Request)
+    assert further.params == {**asked.params, "after": "t1"}
+    with pytest.raises(StopIteration) as ended:
+        story.send(further.read(page("t2", None)))
+    assert [each.task for each in ended.value.value.tasks] == ["t1", "t2"]
+
+
+def test_usage_and_reruns_are_asked_for_by_batch() -> None:
+    assert first(endpoints.rerun("a/b")).path == "/batches/a%2Fb/rerun"
+    usage = first(endpoints.usage("b", by=("role", "task")))
+    assert (usage.path, usage.params) == ("/batches/b/usage", {"by": "role,task"})
