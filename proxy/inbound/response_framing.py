@@ -34,23 +34,23 @@ class ResponseFraming:
         Raises:
             RuntimeError: a header holds a line break.
         """
-        named = dict(headers)
-        lines = [*map(b": ".join, headers)]
-        self.chunked = named.get(TRANSFER_ENCODING, b"").lower() == b"chunked"
-        if CONTENT_LENGTH in named and not self.chunked:
-            self._left = int(named[CONTENT_LENGTH])
+        named, more = dict(headers), b""
+        length = named.get(CONTENT_LENGTH)
+        if TRANSFER_ENCODING in named:
+            self.chunked = named[TRANSFER_ENCODING].lower() == b"chunked"
+        if length is not None and not self.chunked:
+            self._left = int(length)
         elif not (self.chunked or self.bodiless or status in _NO_BODY):
             self.chunked = True
-            lines.append(b"transfer-encoding: chunked")
-        if b"close" in named.get(CONNECTION, b"").lower():
+            more = b"transfer-encoding: chunked\r\n"
+        if CONNECTION in named and b"close" in named[CONNECTION].lower():
             self.keep_alive = False
         elif not self.keep_alive:
-            lines.append(b"connection: close")
-        lines += (b"", b"")
-        head = b"\r\n".join(lines)
-        if not head.count(b"\n") == head.count(b"\r") == len(lines) - 1:
+            more += b"connection: close\r\n"
+        lines = b"\r\n".join([*map(b": ".join, headers), more])
+        if not lines.count(b"\n") == lines.count(b"\r") == len(headers) + more.count(b"\n"):
             raise RuntimeError("a header holds a line break")
-        return STATUS_LINE[status] + head
+        return b"%b%b\r\n" % (STATUS_LINE[status], lines)
 
     def part(self, body: bytes, more_body: bool) -> bytes:
         """Frame a part of the body.

@@ -62,7 +62,10 @@ class Calls:
 
     def _write(self, batch: CommitBatch, worker: str) -> None:
         recorded = {exchange.id: exchange for exchange in batch.recorded}  # the last one stands
-        begun = {each.id: each for each in batch.opened if each.id not in recorded}
+        begun: dict[str, Exchange] = {}
+        if batch.opened:
+            begun = {each.id: each for each in batch.opened if each.id not in recorded}
+        closed = recorded.keys() & self._open_ids if self._open_ids else ()
         new = self._unknown((*recorded.values(), *begun.values()), batch.gaps)
         if batch.late and recorded:  # before they are written: what fails then is tried again
             with self._connections.writing() as connection:
@@ -70,20 +73,18 @@ class Calls:
         self._connections.commits.commit(
             Commit(
                 rollouts=[*new.items()],
-                gaps=[
-                    (rollout, gap.since, gap.count)
-                    for rollout, gap in batch.gaps.items()
-                    if rollout != UNATTRIBUTED
-                ],
-                opened=[open_row(exchange, worker) for exchange in begun.values()],
+                gaps=_gap_rows(batch.gaps) if batch.gaps else (),
+                opened=[open_row(each, worker) for each in begun.values()] if begun else (),
                 recorded=list(map(exchange_row, recorded.values())),
                 events=[exchange_failed(each) for each in recorded.values() if each.cause],
-                closed=[(exchange_id,) for exchange_id in recorded.keys() & self._open_ids],
+                closed=[(exchange_id,) for exchange_id in closed],
             )
         )
         self._known.update(new)
-        self._open_ids -= recorded.keys()
-        self._open_ids.update(begun)
+        if closed:
+            self._open_ids.difference_update(closed)
+        if begun:
+            self._open_ids.update(begun)
 
     def _unknown(self, calls: Iterable[Exchange], gaps: Mapping[str, Gap]) -> dict[str, float]:
         """Return rollouts this process has not yet written, and when they were first seen."""
@@ -170,6 +171,12 @@ class Calls:
             ended = connection.execute(query.order_by(exchanges.c.id).limit(limit)).all()
             open_ = [row for row in _open_rows(connection, rollout_id) if row["id"] > after]
         return sorted(_merged(ended, open_), key=lambda e: e.id)[:limit]
+
+
+def _gap_rows(gaps: Mapping[str, Gap]) -> list[tuple[str, float, int]]:
+    return [
+        (rollout, gap.since, gap.count) for rollout, gap in gaps.items() if rollout != UNATTRIBUTED
+    ]
 
 
 def calls_of(connection: Connection, rollout_id: str) -> tuple[Exchange, ...]:
