@@ -13,7 +13,7 @@ from proxy.inbound.request_cycle import RequestCycle, RequestHead
 from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.http1.connection import Connection
-from proxy.outbound.transport import UpstreamRequest
+from proxy.outbound.transport import NO_TIMEOUTS, UpstreamRequest
 from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.http import Relay
 from tests.fakes.relaying import Book, make_context
@@ -89,22 +89,27 @@ class HeldBook(Book):
             self.opening.pop(0)()
 
 
-class Lines(Http1Transport):
-    """A transport whose connections are given: idle ones, then those that connecting yields."""
+class Lines:
+    """A transport whose connections are given: idle ones, and what connecting yields.
+
+    ``opens``: the connection that is waited for. ``origin``: what has the connections.
+    """
 
     def __init__(self, *idle: Connection) -> None:
-        super().__init__()
-        self.idle = list(idle)
         self.opens: asyncio.Future[Connection] | None = None
+        self.transport = Http1Transport()
+        self.transport._connector = self  # type: ignore[assignment]
+        some = UpstreamRequest("GET", "http://provider", b"/", [], b"", NO_TIMEOUTS)
+        self.origin: Any = self.transport.prepare(some)[1]
+        for each in idle:
+            self.add(each)
 
-    def prepare(self, request: UpstreamRequest) -> Any:
-        message, _ = super().prepare(request)
-        return message, self
+    def add(self, connection: Connection) -> None:
+        """Make a connection idle."""
+        self.origin.pool.keep(connection)
 
-    def take(self) -> Connection | None:
-        return self.idle.pop() if self.idle else None
-
-    async def connect(self, *_: Any) -> Connection:
+    async def open(self, *_: Any) -> Connection:
+        """Connect, as a `Connector` does."""
         self.opens = asyncio.get_running_loop().create_future()
         return await self.opens
 
@@ -195,7 +200,7 @@ def plainly(
     lines = Lines(*[provider] * idle)
     book = HeldBook()
     context = make_context(
-        "http://provider", book, transport=rules.pop("transport", lines),
+        "http://provider", book, transport=rules.pop("transport", lines.transport),
         limits=limits or CallLimits(), **rules,
     )  # fmt: skip
     to_agent, answered = Line(), list[bool]()

@@ -149,12 +149,12 @@ HEADS: tuple[dict[str, Any], ...] = (
 
 async def test_what_a_connection_knows_of_its_last_head_changes_no_call() -> None:
     lines, book = Lines(), HeldBook()
-    relay = Relay(make_context("http://provider", book, transport=lines))
+    relay = Relay(make_context("http://provider", book, transport=lines.transport))
 
     def becomes(take: TakePlain | None, how: dict[str, Any]) -> tuple[bytes, Exchange]:
         """A request at the provider, and on record."""
         provider, line, _ = connection()
-        lines.idle.append(provider)
+        lines.add(provider)
         flow = FlowControl(Line(), asyncio.get_running_loop())
         assert take is not None
         assert take(request_of(flow, [], **how), set())
@@ -170,7 +170,9 @@ async def test_what_a_connection_knows_of_its_last_head_changes_no_call() -> Non
 
 async def test_usage_may_be_asked_for_behind_a_body_that_is_too_long_for_it() -> None:
     lines = Lines(connection()[0])
-    relay = Relay(make_context("http://provider", HeldBook(), transport=lines, **ASKS_USAGE))
+    relay = Relay(
+        make_context("http://provider", HeldBook(), transport=lines.transport, **ASKS_USAGE)
+    )
     take, flow = relay.plain_calls(), FlowControl(Line(), asyncio.get_running_loop())
     assert take is not None
     assert take(request_of(flow, [], b"x" * (usage_injection.BODY_LIMIT + 1)), set())

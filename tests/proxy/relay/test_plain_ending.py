@@ -31,6 +31,7 @@ async def test_a_rollout_that_ends_lets_an_answer_that_is_being_recorded_through
     assert call.only.ending is Ending.COMPLETE
 
 
+@pytest.mark.reaches_in
 async def test_an_error_of_our_own_is_a_lost_call(caplog: pytest.LogCaptureFixture) -> None:
     call = streaming(plainly(STREAMED))
 
@@ -44,6 +45,7 @@ async def test_an_error_of_our_own_is_a_lost_call(caplog: pytest.LogCaptureFixtu
     assert "secret" not in caplog.text
 
 
+@pytest.mark.reaches_in
 async def test_a_body_that_breaks_its_length_is_cut_behind_its_record() -> None:
     call = streaming(plainly(STREAMED))
 
