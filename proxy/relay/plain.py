@@ -8,6 +8,7 @@ agent sends the same one: then it is the length of the body that differs.
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +33,9 @@ from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.usage_request import with_usage
 
-# Without either, a body has no key ``stream``, so that no usage is to be asked for.
-_STREAM, _ESCAPE = b"stream", b"\\u"
+_STREAM = b'"stream"'
+_TRUE = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*true")
+_LETTERS = b"\\u006", b"\\u007"  # how JSON may write those of the key
 
 
 @dataclass(slots=True)
@@ -173,7 +175,7 @@ class PlainConnection:
             target, access = plan.target, context.access
             if (
                 (access is not None and access.concerns(target) and not access.known_open(target))
-                or (plan.may_ask and (_STREAM in body or _ESCAPE in body) and with_usage(body))
+                or (plan.may_ask and may_stream(body) and with_usage(body))
             ):  # fmt: skip
                 return False
             call = Call(  # by position: a third of the time
@@ -204,6 +206,16 @@ def plain_calls(context: RelayContext, operator_access: OperatorAccess) -> Plain
     if timed or context.admits is not None or not isinstance(transport, Http1Transport):
         return None
     return PlainCalls(context, transport, operator_access)
+
+
+def may_stream(body: bytes) -> bool:
+    """Whether a body may ask for a stream: False only where no parser would find that it does."""
+    at = body.find(_STREAM)
+    while at >= 0:
+        if _TRUE.match(body, at + len(_STREAM)):
+            return True
+        at = body.find(_STREAM, at + 1)
+    return any(letters in body for letters in _LETTERS)
 
 
 def _around_length(
