@@ -17,7 +17,7 @@ from proxy.capture.response_head import NO_HEAD, ResponseHead
 from proxy.capture.silence import SilenceLimits
 from proxy.routing import headers as dress
 from proxy.wire.body import ReadResult
-from proxy.wire.dialect import Headers, Reading
+from proxy.wire.dialect import Headers, Payload, Reading
 from proxy.wire.provider_error import stated_type
 from proxy.wire.response import ReadLimits, ResponseReader
 from proxy.wire.retry_after import retry_after
@@ -78,9 +78,9 @@ class CallObserver:
         self._skim: Callable[[bytes], object] | None = None
         self._unreadable: str | None = None
 
-    def on_request_body(self, chunk: bytes) -> None:
-        """Take a piece of the request body, as it was sent."""
-        self._request.body.feed(chunk)
+    def on_request_body(self, chunk: bytes, parsed: Payload | None = None) -> None:
+        """Take a piece of the request body, as it was sent; a whole one may be parsed already."""
+        self._request.body.feed(chunk, parsed)
 
     def asked_to_stream(self) -> bool:
         """Whether the request body, as far as it came, asks for a stream."""

@@ -193,8 +193,10 @@ class Recorder:
         return writes, stopping
 
     def _release(self, writes: PendingWrites) -> None:
+        """Call who waited; nothing of their calls, such as a request's body, is held on to here."""
+        waiting, writes.waiting = writes.waiting, []
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(_wake, writes.waiting)
+            self._loop.call_soon_threadsafe(_wake, waiting)
 
 
 def _wake(waiting: list[Durable]) -> None:

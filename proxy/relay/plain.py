@@ -8,9 +8,10 @@ agent sends the same one: then it is the length of the body that differs.
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import dataclass
 from typing import Any
+
+import orjson
 
 from classifier.records import KeySource
 from proxy.capture import usage_injection
@@ -31,11 +32,8 @@ from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Target
+from proxy.wire.dialect import Payload
 from proxy.wire.usage_request import with_usage
-
-_STREAM = b'"stream"'
-_TRUE = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*true")
-_LETTERS = b"\\u006", b"\\u007"  # how JSON may write those of the key
 
 
 @dataclass(slots=True)
@@ -173,10 +171,10 @@ class PlainConnection:
                     return False
                 self._plan = plan
             target, access = plan.target, context.access
-            if (
-                (access is not None and access.concerns(target) and not access.known_open(target))
-                or (plan.may_ask and may_stream(body) and with_usage(body))
-            ):  # fmt: skip
+            if access is not None and access.concerns(target) and not access.known_open(target):
+                return False
+            parsed = _parsed(body) if plan.may_ask else None
+            if parsed is not None and parsed.get("stream") is True and with_usage(body):
                 return False
             call = Call(  # by position: a third of the time
                 context.new_id(), target.rollout_id, target.upstream.name, head.method,
@@ -191,7 +189,7 @@ class PlainConnection:
             context.live.enter(target.rollout_id, plain)
         except (errors.UpstreamError, Refusal):
             return False
-        plain.begin(body)
+        plain.begin(body, parsed)
         return True
 
 
@@ -208,14 +206,15 @@ def plain_calls(context: RelayContext, operator_access: OperatorAccess) -> Plain
     return PlainCalls(context, transport, operator_access)
 
 
-def may_stream(body: bytes) -> bool:
-    """Whether a body may ask for a stream: False only where no parser would find that it does."""
-    at = body.find(_STREAM)
-    while at >= 0:
-        if _TRUE.match(body, at + len(_STREAM)):
-            return True
-        at = body.find(_STREAM, at + 1)
-    return any(letters in body for letters in _LETTERS)
+def _parsed(body: bytes) -> Payload | None:
+    """Return a body's JSON object; None where it is none, or too long for usage to be asked for."""
+    if len(body) > usage_injection.BODY_LIMIT:
+        return None
+    try:
+        payload = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return payload if isinstance(payload, dict) else None
 
 
 def _around_length(

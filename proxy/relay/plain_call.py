@@ -16,6 +16,7 @@ from proxy.relay.failures import failed, strange_status
 from proxy.relay.plain_ending import PlainEnding
 from proxy.relay.progress import RelayState
 from proxy.routing import headers as dress
+from proxy.wire.dialect import Payload
 
 
 class PlainCall(PlainEnding):
@@ -25,11 +26,12 @@ class PlainCall(PlainEnding):
     _observed = 0  # bytes of the part that comes next that were observed already
     _drain_to = 0  # bytes of the response, where it is read on without its agent
 
-    def begin(self, body: bytes) -> None:
-        """Send the request; ``body`` is its agent's."""
+    def begin(self, body: bytes, parsed: Payload | None) -> None:
+        """Send the request; ``body`` is its agent's, which may be parsed already."""
         context, progress = self._context, self._progress
         if body:
-            progress.observer.on_request_body(body)
+            progress.observer.on_request_body(body, parsed)
+            progress.observer.asked_to_stream()  # as it is read before any other call's
         self._tasks.add(self)
         self._agent.watch(self._on_left)
         context.recorder.begin(self._call.id, progress.observer.opened, self._on_opened)

@@ -51,14 +51,20 @@ class RequestReader:
         self.selected: Selected = ()
         self.size = 0
 
-    def feed(self, chunk: bytes) -> None:
-        """Take a piece of the body as it was sent."""
+    def feed(self, chunk: bytes, parsed: Payload | None = None) -> None:
+        """Take a piece of the body as it was sent.
+
+        Arguments:
+            parsed: a whole body's object, where it is not encoded and somebody has parsed it.
+        """
         self.size += len(chunk)
         if self._pieces is not None:
             self._fields = None  # a response may begin before its request's end
             self._pieces.append(chunk)
             if self.size > self._limit:
                 self._pieces = None
+            elif parsed is not None:
+                self._fields = self._of_object(parsed, chunk)
 
     def discard(self) -> None:
         """Free the body; the fields that were read stay."""
@@ -105,8 +111,9 @@ class RequestReader:
             payload = orjson.loads(body)
         except orjson.JSONDecodeError:
             return UNKNOWN
-        if not isinstance(payload, dict):
-            return UNKNOWN
+        return self._of_object(payload, body) if isinstance(payload, dict) else UNKNOWN
+
+    def _of_object(self, payload: Payload, body: bytes) -> RequestFields:
         self.ambiguous = False
         if body.count(MODEL) != 1 or ESCAPE in body or not UNUSUAL.isdisjoint(payload):
             self.ambiguous = writes_model_twice(body, payload)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,3 +47,20 @@ def test_only_the_request_s_own_keys_count_not_those_of_an_earlier_tool_call() -
 @given(st.binary(max_size=100))
 def test_what_is_no_json_object_is_unknown(body: bytes) -> None:
     assert read_fields(b"[" + body) == read_fields(b"") == (None, None, None)
+
+
+def test_a_body_that_is_parsed_already_is_read_as_any_other() -> None:
+    for body in (
+        b'{"model":"a","stream":true,"tools":[{"name":"f"}]}',
+        b'{"model":"a","model":"b"} ',
+        b'{"model":"a","service_tier":"flex"}',
+    ):
+        by_itself, told = RequestReader((), 1000), RequestReader((), 1000)
+        by_itself.feed(body)
+        told.feed(body, orjson.loads(body))
+        assert told.fields() == by_itself.fields()
+        for what in ("ambiguous", "selected", "size"):
+            assert getattr(told, what) == getattr(by_itself, what)
+    over = RequestReader((), 5)
+    over.feed(b'{"model":"a"}', {"model": "a"})
+    assert over.fields() == (None, None, None)
