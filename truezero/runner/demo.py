@@ -9,6 +9,7 @@ import json
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from rich.table import Table
 
 from truezero import models
 from truezero.cli import output
+from truezero.cli.progress import progress
 from truezero.runner import embedded
 from truezero.runner.demo_provider import DemoProvider
 from truezero.sdk.client import Client
@@ -84,7 +86,10 @@ def run(*, keep: Path | None = None, as_json: bool = False) -> None:
         database = keep.absolute() if keep else Path(folder) / "demo.db"
         upstreams = {f"TRUEZERO_UPSTREAM_{name}": provider.url for name in _DIALECTS}
         home = Path(folder)
-        with embedded.service(database, home, upstreams, cwd=home) as url:
+        with ExitStack() as running:
+            with progress("starting a proxy"):
+                proxy = embedded.service(database, home, upstreams, cwd=home)
+                url = running.enter_context(proxy)
             console.print(f"proxy at {url}, provider at {provider.url}")
             runs = _play(url, console)
     if as_json:

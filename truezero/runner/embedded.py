@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-_START_S = 20.0
+_START_S = 120.0  # a start that fails ends by itself; a busy machine takes its time
 _POLL_S = 0.02
 _LISTENS = re.compile(r"listening on (http://\S+)")
 _LOG = "service.log"
