@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html as entities
 import re
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -128,6 +129,18 @@ def test_a_failed_role_shows_its_calls(service: Service) -> None:
     assert '<a href="#call-2">2</a>' in html
 
 
+def test_whose_failure_it_was_and_what_came_late_are_said(service: Service) -> None:
+    play(service, "dead", DEAD)
+    assert "Whose failure? the operator's" in words(page(service, "/ui/rollouts/dead"))
+    play(service, "fine")
+    late = replace(WHOLE, id="late", rollout_id="fine", timing=Timing(started_at=time.time() + 60))
+    with closing(Database(service.database)) as database:
+        database.calls.write(CommitBatch(recorded=[late]), worker="gone")
+    shown = words(page(service, "/ui/rollouts/fine"))
+    assert "Whose failure?" not in shown
+    assert "1, 1 more after the rollout had ended" in shown
+
+
 def test_sums_say_of_how_many_calls_they_are(service: Service) -> None:
     play(service, "uncounted", answers.whole({"choices": [{"message": {"content": "so"}}]}))
     shown = words(page(service, "/ui/rollouts/uncounted"))
@@ -162,6 +175,11 @@ def test_a_rollout_leads_to_those_beside_it_in_its_list(service: Service) -> Non
     html = page(service, "/ui/rollouts/r3", subcategory="auth", show="failed")
     assert 'href="?subcategory=auth#calls"' in html, "which calls are listed is apart from it"
     assert 'href="/ui/rollouts?subcategory=auth"' in html
+    failed = page(service, "/ui/batches/b?tab=rollouts&subcategory=auth")
+    assert 'href="/ui/rollouts/r3?batch=b&amp;subcategory=auth"' in failed
+    assert beside("/ui/rollouts/r3", "?batch=b&subcategory=auth") == {
+        "next": "/ui/rollouts/r0?batch=b&amp;subcategory=auth",
+    }
     link = re.search(r'href="(/ui/rollouts/r0[^"]*)"', page(service, "/ui/rollouts", text="r0"))
     assert link is not None
     assert link[1] == "/ui/rollouts/r0?text=r0"
