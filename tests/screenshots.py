@@ -40,8 +40,8 @@ SHOTS: Mapping[str, Shot] = {
     "batches": Shot("/", 560),
     "batch": Shot("/ui/batches/swe-verified-gpt-5", 980),
     "batch-dark": Shot("/ui/batches/terminal-bench-sonnet", 980, "dark"),
-    "rollout": Shot("/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0", 1130),
-    "upstreams": Shot("/ui/upstreams?window=86400", 420),
+    "rollout": Shot("/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0", 1230),
+    "upstreams": Shot("/ui/upstreams?window=86400", 880),
 }
 
 

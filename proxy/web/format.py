@@ -233,7 +233,7 @@ def _excluded(verdict: Mapping[str, Any]) -> str:
 _PROVED: Mapping[str, str] = {
     "all_failed": "No call of this agent succeeded",
     "main_model_failed": "The model under test never responded",
-    "interrupted": "The provider failed before the agent finished",
+    "interrupted": "The last calls failed before the agent finished",
 }
 _FAILING: Mapping[str, str] = {
     "all_failed": "No call of this agent has succeeded yet",

@@ -186,3 +186,10 @@ def test_a_stored_value_is_written_as_json_has_it() -> None:
 def test_every_rule_and_health_has_words() -> None:
     for health in Health:
         assert format.sentence({**VERDICT, "health": health.value}, None)
+
+
+def test_an_interruption_is_not_said_to_be_the_providers_where_it_may_be_a_dead_key() -> None:
+    cut = {"health": "api_error", "rule": "interrupted", "subcategory": "auth", "error": "x: y"}
+    sentence = format.sentence({**VERDICT, **cut}, None)
+    assert "provider" not in sentence
+    assert sentence.startswith("The last calls failed before the agent finished (auth: y)")

@@ -235,7 +235,8 @@ def test_a_rollout_that_never_called_has_a_page(service: Service) -> None:
 
 def test_names_with_slashes_have_pages(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "a/b c", "batch": "x/y"})
-    assert 'href="/ui/rollouts/a%2Fb%20c"' in page(service, "/ui/batches/x%2Fy", tab="rollouts")
+    listed_there = page(service, "/ui/batches/x%2Fy", tab="rollouts")
+    assert 'href="/ui/rollouts/a%2Fb%20c?batch=x%2Fy' in listed_there
     assert '<h1 class="id">a/b c</h1>' in page(service, "/ui/rollouts/a%2Fb%20c")
 
 
