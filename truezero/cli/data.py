@@ -110,7 +110,7 @@ def recount(url: str, *, verify_only: bool) -> bool:
     from proxy.store.admin import recount as recount_module  # noqa: PLC0415
     from proxy.store.database import Database  # noqa: PLC0415
 
-    with _readable_errors(), _progress() as show:
+    with _readable_errors(), progress("comparing sums") as show:
         database = Database(url)
         try:
             database.prepare()
