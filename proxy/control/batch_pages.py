@@ -48,11 +48,11 @@ class BatchPages:
     async def earlier(self, batches: Sequence[str]) -> dict[str, list[tuple[str, float | None]]]:
         """Return by batch the earlier ones of its series (`series_of`), oldest first.
 
-        Each with its mean reward over what was measured, None where nothing was.
+        Each with its score over what was measured, None where nothing was.
         """
         earlier = _earlier(await self.names(), batches)
         names = sorted({name for names in earlier.values() for name in names})
-        means = await self._queries.read(batch_history.mean_rewards, names) if names else {}
+        means = await self._queries.read(batch_history.mean_scores, names) if names else {}
         return {
             batch: [(name, means.get(name)) for name in names] for batch, names in earlier.items()
         }

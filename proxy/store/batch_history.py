@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
-from proxy.store.tables import verdicts
+from classifier.rollup import score_in
+from proxy.store.derived import batches
 
 
-def mean_rewards(connection: Connection, batches: Sequence[str]) -> dict[str, float]:
-    """Return the mean reward over what was measured of each batch that measured anything."""
-    query = (
-        select(verdicts.c.batch, func.avg(verdicts.c.reward))
-        .where(verdicts.c.batch.in_(batches), verdicts.c.scoreable == "yes")
-        .group_by(verdicts.c.batch)
+def mean_scores(connection: Connection, names: Sequence[str]) -> dict[str, float]:
+    """Return the score over what was measured of each batch that is summed up and has one."""
+    query = select(batches.c.batch, batches.c.counts).where(
+        batches.c.batch.in_(names), batches.c.counts.is_not(None)
     )
-    return {batch: mean for batch, mean in connection.execute(query) if mean is not None}
+    found = {name: score_in(Counter(json.loads(text))) for name, text in connection.execute(query)}
+    return {name: score for name, score in found.items() if score is not None}
