@@ -133,7 +133,7 @@ def wheel_of(python: str, source: Path, place: Path, out: Path) -> str:
     locks = (str(ROOT / "requirements.lock"), str(place / "compiler.lock"))
     environment(python, compiler, *locks, "--bare")
     before = set(out.iterdir())
-    library, release = platform.libc_ver(python)
+    library, _, release = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     tag = f"manylinux_{release.replace('.', '_')}_{platform.machine()}"
     options = {"--build-option": ["--plat-name", tag]} if library == "glibc" else {}
     copy = place / "source"
