@@ -19,7 +19,7 @@ from proxy.store.derived import batch_notes, batch_servings, batch_shapes, batch
 from proxy.store.tables import rollouts, verdicts
 
 LINES = 100  # of a check
-RETRIES = 200  # rollouts to run again
+RETRIES = 100  # rollouts to run again
 _COUNTED = 10  # slots named in one line
 _SERVINGS = 1000  # ways of being served that are compared, the most frequent ones
 _SLOT_KINDS = (NoteKind.PROBLEM, NoteKind.PICKED)

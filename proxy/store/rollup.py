@@ -108,15 +108,15 @@ def _add_change(
     if before is None or after is None:
         mark(connection, [batch])
         return
-    old, new = part_of(before), part_of(after)
-    if old == new:
+    if before == after:
         return
+    old, new = part_of(before), part_of(after)
     known = connection.execute(select(batches).where(batches.c.batch == batch)).one_or_none()
     began = [attempt.at for attempt in after]
     if known is not None:
         began += (known.first_at, known.last_at)
     span = {"first_at": min(began), "last_at": max(began)}
-    if known is not None and known.counts is None:
+    if known is not None and (known.counts is None or old == new):
         _write(connection, batch, version=known.version + 1, **span)
         return
     counts, tasks = difference(old, new)

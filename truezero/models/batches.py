@@ -118,7 +118,7 @@ class BatchSummary(Exclusions):
     )
     retried_after_score_total: int | None = Field(default=None, description="of them in all")
     valid: bool = Field(description="whether the batch is a valid measurement")
-    retry: list[RetryItem] = Field(description="the first 200 rollouts to run again")
+    retry: list[RetryItem] = Field(description="the first 100 rollouts to run again")
     retry_total: int | None = Field(default=None, description="of them in all")
 
 

@@ -117,6 +117,7 @@ def test_a_version_grows_with_each_change_and_says_what_waits(database: Database
     for work in (
         lambda: database.verdicts.store(verdict(provisional=True)),
         lambda: database.verdicts.store(verdict(health="healthy", scoreable="yes")),
+        lambda: database.verdicts.store(verdict(health="healthy", scoreable="yes", lane="other")),
         lambda: database.change(rollup.mark, ["b"]),
         lambda: database.batches.count("b"),
     ):
