@@ -427,6 +427,7 @@ def test_pages_stand_behind_the_token(browser: Browser, reader: Opener, tmp_path
         expect(page).to_have_url(f"{guarded.url}/")
         expect(page.locator("#live")).to_have_text("live")
         page.get_by_role("button", name="Sign out").click()
+        expect(page).to_have_url(f"{guarded.url}/ui/sign-in")  # the link loads no other page
         tab.opens(link)
         expect(page.get_by_role("alert")).to_have_text(WRONG)
         assert "#" not in page.url, "a link that was used stays in no history"

@@ -2,10 +2,16 @@
 // Without this script, paste what is behind the # into the field.
 (() => {
   "use strict";
-  const secret = location.hash.slice(1);
   const field = document.getElementById("token");
-  if (!secret || !field || document.getElementById("wrong")) return;
-  history.replaceState(null, "", location.pathname + location.search);
-  field.value = secret;
-  field.form.requestSubmit();
+
+  function use() {
+    const secret = location.hash.slice(1);
+    if (!secret || !field) return;
+    history.replaceState(null, "", location.pathname + location.search);
+    field.value = secret;
+    field.form.requestSubmit();
+  }
+
+  if (!document.getElementById("wrong")) use();
+  addEventListener("hashchange", use);  // a link that is opened on this very page loads nothing
 })();
