@@ -16,10 +16,10 @@ RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 PYTEST := $(abspath $(BIN))/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 INTEGRATIONS := $(VENV)/integrations
-PEERS := $(VENV)/peers
+PEERS ?= $(VENV)/peers
 HOT_TESTS := $(addprefix tests/proxy/,capture inbound outbound recording/test_recorder.py relay \
 	routing telemetry/test_metrics.py wire)
-COMPILED := $(VENV)/compiled
+COMPILED ?= $(VENV)/compiled
 LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
@@ -84,7 +84,8 @@ sbom: $(READY) ## what the image installs, as CycloneDX, into sbom.cdx.json
 bench: $(READY) ## what the relay costs, beside nginx and what `make peers` put there; needs a C compiler
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
-peers: $(PEERS)/litellm/.ready $(PEERS)/portkey/.ready ## LiteLLM's proxy and Portkey's gateway, for make bench
+GATEWAYS := nginx envoy caddy traefik ferrogw rolter vllm-router sglang-router tensorzero litellm
+peers: $(foreach name,$(GATEWAYS),$(PEERS)/$(name)/.ready) $(PEERS)/portkey/.ready ## the gateways that make bench puts beside us
 
 rl: $(READY) ## what masked groups are worth to a policy, into docs/guides/rl.svg
 	$(BIN)/python -m benchmarks.rl
@@ -170,14 +171,15 @@ $(SITE)/.ready: requirements-docs.lock
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# Gateways to measure beside us, each where nothing else sees it.
-$(PEERS)/litellm/.ready: benchmarks/tools/litellm.txt | $(READY)
+# Gateways to measure beside us, each where nothing else sees it. One that cannot be had here is
+# told, and a row of the board says why it is empty.
+$(PEERS)/%/.ready: benchmarks/tools/%.txt
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
-	@touch $@
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@ || \
+		echo "$* cannot be installed here"
 
-$(PEERS)/portkey/.ready: benchmarks/tools/package.json | $(READY)
+$(PEERS)/portkey/.ready: benchmarks/tools/package.json
 	mkdir -p $(@D)
 	cp $< $(@D)
-	npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --silent
-	@touch $@
+	@npm install --prefix $(@D) --no-audit --no-fund --no-package-lock --silent && touch $@ || \
+		echo "portkey cannot be installed here"

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import hour, machine, subjects
-from benchmarks.load import Bench, Memory, cpu_s, memory_mb, number, points
+from benchmarks.load import MODEL, Bench, Memory, cpu_s, memory_mb, number, points
 from benchmarks.rows import Numbers
 from benchmarks.subjects import Stage, Subject
+
+SHORT_STREAM = "mock-4-0"
 
 
 def cpu_per_exchange(bench: Bench, subject: Subject) -> Numbers:
@@ -47,12 +49,39 @@ def cpu_per_chunk(bench: Bench, subject: Subject) -> Numbers:
     That is 10,000 chunks/s over 100 streams, but for those that could not.
     """
     idle = _idle_cpu_per_s(subject)
-    chunks, at_once = int(bench.seconds * 100), str(subject.pace.streams)
-    streams = ("-s", "-m", f"mock-{chunks}-10", "-c", at_once, "-n", at_once, "-R", "200")
+    at_once = str(subject.pace.streams)
+    streams = ("-s", "-m", _chunked(bench.seconds), "-c", at_once, "-n", at_once, "-R", "200")
     before = cpu_s(subject)
     counted = bench.ask(subject, *streams, "-d", "1")
     spent = cpu_s(subject) - before - idle * number(counted["seconds"])
     return {"cpu_us": spent / number(counted["chunks"]) * 1e6}
+
+
+def _chunked(seconds: float) -> str:
+    return f"mock-{int(seconds * 100)}-10"
+
+
+def models(seconds: float) -> tuple[str, ...]:
+    """Return the models that the board's figures ask for, in rounds of so many seconds."""
+    return (MODEL, SHORT_STREAM, _chunked(seconds))
+
+
+def one_at_a_time(bench: Bench, subject: Subject) -> Numbers:
+    """µs to the last byte of an answer, and to the first of a stream, one call at a time.
+
+    As onthebench.ai defines what a gateway adds: its p99 at a concurrency of 1, less that of the
+    provider asked directly; for a stream to the first content, which the provider sends with the
+    head.
+    """
+    share = bench.seconds * subject.pace.share / 2
+    bench.ask(subject, "-c", "1", "-d", "0.2")
+    whole = points(bench.ask(subject, "-c", "1", "-d", f"{share:g}"), "whole")
+    streams = ("-s", "-m", SHORT_STREAM, "-c", "1", "-d", f"{share:g}")
+    first = points(bench.ask(subject, *streams), "first_byte")
+    return {
+        "p50_us": whole["p50"], "p99_us": whole["p99"],
+        "stream_p50_us": first["p50"], "stream_p99_us": first["p99"],
+    }  # fmt: skip
 
 
 def first_byte(bench: Bench, subject: Subject) -> Numbers:
@@ -168,7 +197,7 @@ class Figure:
 
     ``direct``: the provider is asked without a proxy too. ``fresh``: each measurement has a
     process of its own, since memory that was once taken is seldom given back. ``slow``: those
-    that take milliseconds a call are measured too, at their own pace.
+    that take milliseconds a call are measured too, at their own pace. ``board``: every gateway is.
     """
 
     name: str
@@ -176,13 +205,19 @@ class Figure:
     direct: bool = False
     fresh: bool = False
     slow: bool = True
+    board: bool = False
     rounds: int | None = None  # at most, where a round takes long
 
 
 FIGURES: Mapping[str, Figure] = {
-    "exchange": Figure(name="CPU of a 1.5 kB exchange", measure=cpu_per_exchange),
-    "large": Figure(name="CPU of a 100 kB request", measure=cpu_per_large_request, rounds=3),
-    "chunk": Figure(name="CPU of an SSE chunk", measure=cpu_per_chunk),
+    "exchange": Figure(name="CPU of a 1.5 kB exchange", measure=cpu_per_exchange, board=True),
+    "added": Figure(
+        name="one call at a time", measure=one_at_a_time, direct=True, board=True, rounds=3
+    ),
+    "large": Figure(
+        name="CPU of a 100 kB request", measure=cpu_per_large_request, board=True, rounds=3
+    ),
+    "chunk": Figure(name="CPU of an SSE chunk", measure=cpu_per_chunk, board=True),
     "first_byte": Figure(name="first byte at 200 req/s", measure=first_byte, direct=True, rounds=3),
     "streams": Figure(
         name="1,000 streams", measure=thousand_streams, fresh=True, slow=False, rounds=3

@@ -9,12 +9,15 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks import machine
 from benchmarks.subjects import Stage, Subject
+
+MODEL = "mock-100-10"  # that the generator asks for if nobody says otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +43,23 @@ class Bench:
 
     def count(self, subject: Subject, *options: str) -> dict[str, object]:
         """Put load on a subject; what the generator counted, failures among it."""
+        if subject.model_prefix:
+            options = (*options, "-m", subject.model_prefix + _model(options))
         headers = [word for header in subject.headers for word in ("-H", header)]
         where = ("-p", str(subject.port), "-P", subject.path, *headers)
         done = subprocess.run(
-            [*machine.pinned(self.load_core), str(self.load), *where, *options],
+            [*machine.pinned(self.load_core), *subject.enter, str(self.load), *where, *options],
             capture_output=True,
             check=True,
         )
         counted: dict[str, object] = json.loads(done.stdout)
         return counted
+
+
+def _model(options: Sequence[str]) -> str:
+    """Return the model that load asks for, by its last word on that."""
+    said = [word for before, word in pairwise(options) if before == "-m"]
+    return said[-1] if said else MODEL
 
 
 class Memory:

@@ -60,18 +60,33 @@ def pinned(core: int | None) -> list[str]:
     return [] if core is None else ["taskset", "--cpu-list", str(core)]
 
 
-def wait_for_port(port: int, process: subprocess.Popen[bytes], timeout_s: float = 30) -> None:
-    """Return once something listens.
+def wait_for_port(
+    port: int, process: subprocess.Popen[bytes], timeout_s: float = 30, *, apart: bool = False
+) -> None:
+    """Return once something listens; in the process's own network if it is ``apart``.
 
     Raises:
         RuntimeError: the process ended first, or nothing listened in time.
     """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
+        with contextlib.suppress(OSError):
+            if not apart:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            if _listens(process.pid, port):
+                return
         time.sleep(0.01)
     raise RuntimeError(f"{process.args!r} does not listen on {port}")
+
+
+def _listens(pid: int, port: int) -> bool:
+    """Whether something does on that port in the network of a process: see proc(5)."""
+    if Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+        return False
+    tables = (Path(f"/proc/{pid}/net/{kind}").read_text() for kind in ("tcp", "tcp6"))
+    sockets = (line.split() for table in tables for line in table.splitlines()[1:])
+    return any(each[1].endswith(f":{port:04X}") and each[3] == "0A" for each in sockets)
 
 
 def family(pid: int) -> list[int]:
@@ -135,6 +150,7 @@ def description(python: Path | None = None) -> dict[str, object]:
         "kernel": platform.release(),
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
+        "hyperthreads": hyperthreads(),
         "open_files": open_files(),
     }
 
@@ -177,6 +193,19 @@ def keep_to(core: int | None) -> None:
     """Move this process to one core, so that it disturbs no other."""
     if core is not None:
         os.sched_setaffinity(0, {core})
+
+
+def hyperthreads() -> str:
+    """Say which of the processors that may be used are one core's, as the kernel has it."""
+    cores = set()
+    for each in sorted(os.sched_getaffinity(0)):
+        with contextlib.suppress(OSError):
+            listed = f"/sys/devices/system/cpu/cpu{each}/topology/thread_siblings_list"
+            cores.add(Path(listed).read_text().strip())
+    if not cores:
+        return "unknown"
+    shared = sorted(core for core in cores if not core.isdigit())
+    return f"processors {' and '.join(shared)} share a core" if shared else "none"
 
 
 def _processor() -> str:

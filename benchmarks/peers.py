@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import machine
-from benchmarks.subjects import Pace, Stage, Stand, Subject, clean_env
+from benchmarks import gateways, machine
+from benchmarks.subjects import HOME, Pace, Stage, Stand, Subject, clean_env, nginx_binary
 
-HOME = Path(os.environ.get("PEERS", Path(__file__).parent.parent / ".venv" / "peers"))
 LITELLM = HOME / "litellm" / "bin" / "litellm"
 PORTKEY = HOME / "portkey" / "node_modules" / "@portkey-ai" / "gateway"
 GENTLE = Pace(connections=8, share=0.5, warm_s=3, streams=5, per_s=20)
@@ -87,13 +85,19 @@ def _origin(stage: Stage) -> str:
 
 def versions() -> dict[str, str]:
     """Return the installed peers by name."""
-    known = {"nginx": _nginx(), "litellm": _litellm(), "portkey": _portkey()}
+    known = {
+        "nginx": _nginx(),
+        **gateways.versions(),
+        "litellm": _litellm(),
+        "portkey": _portkey(),
+    }
     return {name: version for name, version in known.items() if version}
 
 
 def _nginx() -> str | None:
-    binary = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
-    if binary is None:
+    try:
+        binary = nginx_binary()
+    except FileNotFoundError:
         return None
     said = subprocess.run([binary, "-v"], capture_output=True, check=True).stderr.decode()
     return said.strip().rpartition("/")[2]
@@ -118,8 +122,9 @@ def _portkey() -> str | None:
 
 STANDS: dict[str, Stand] = {"litellm": litellm, "portkey": portkey}
 HINTS = {
-    "nginx": "Debian: apt-get install nginx",
+    "nginx": "make peers, or Debian: apt-get install nginx",
     "compiled": "make compiled",
+    **{name: one.hint for name, one in gateways.GATEWAYS.items()},
     "litellm": "make peers",
-    "portkey": "make peers",
+    "portkey": "make peers, with node and npm",
 }

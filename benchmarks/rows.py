@@ -16,6 +16,11 @@ Rounds = dict[str, list[Round]]  # figure → rounds
 OURS = ("truezero", "compiled")
 SUBJECTS = (*OURS, "nginx", "litellm", "portkey", "direct")
 GATEWAYS = ("nginx", "litellm", "portkey")
+# Who else stands beside us, in one run, and in this order where nothing was measured.
+BOARD = (
+    "nginx", "haproxy", "envoy", "caddy", "traefik", "vllm-router", "sglang-router", "rolter",
+    "tensorzero", "ferrogw", "portkey", "litellm",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +85,14 @@ ROWS = (
         against=GATEWAYS, goals=(_times(5), _LITELLM),
     ),
     Row(figure="exchange", number="per_s", label="exchanges/s on one core", against=GATEWAYS),
+    Row(
+        figure="added", number="p99_us", label="µs to the last byte p99, one at a time",
+        against=("direct",), how="+",
+    ),
+    Row(
+        figure="added", number="stream_p99_us", label="µs to a stream's first byte p99, alike",
+        against=("direct",), how="+",
+    ),
     Row(
         figure="large", number="cpu_us", label="µs CPU per 100 kB request",
         against=GATEWAYS, goals=(_times(2.5),),
@@ -156,6 +169,13 @@ def summary(
         for one in OURS
     )
     return {"medians": medians, "compared": compared, "compiled": compiled, "how": how}
+
+
+def beside(
+    rounds: Sequence[Round], number: str, one: str, peer: str, how: str = "×"
+) -> float | None:
+    """Return the median of one subject's comparisons with another inside the rounds."""
+    return _median(_compared(each, one, number, peer, how) for each in rounds)
 
 
 def _compared(measured: Round, one: str, number: str, peer: str, how: str) -> float | None:

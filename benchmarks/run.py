@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import json
 import random
-import shutil
 import subprocess
 import sys
 import time
@@ -17,18 +16,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import machine, peers, subjects
-from benchmarks.figures import FIGURES, OWN_FIGURES, Figure
+from benchmarks import gateways, machine, peers, preflight, subjects
+from benchmarks.figures import FIGURES, OWN_FIGURES, Figure, models
 from benchmarks.load import Bench
-from benchmarks.rows import OURS, ROWS, SUBJECTS, Numbers, Round, Rounds, summarised, summary, value
+from benchmarks.rows import (
+    BOARD,
+    OURS,
+    ROWS,
+    SUBJECTS,
+    Numbers,
+    Round,
+    Rounds,
+    summarised,
+    summary,
+    value,
+)
 from benchmarks.subjects import Stage, Stand, Subject
 
 __all__ = ["Round", "Rounds", "save", "say", "summary"]
 
 HERE = Path(__file__).parent
-STANDS: Mapping[str, Stand] = {**subjects.STANDS, **peers.STANDS}
+STANDS: Mapping[str, Stand] = {**subjects.STANDS, **gateways.STANDS, **peers.STANDS}
 SLOW_ROUNDS = 2  # of those that take seconds for what others do in one
 VERDICTS = 1_000_000  # exchanges in the database of which verdicts are asked
+OTHERS = [*gateways.STANDS, *peers.STANDS]
 NAMES = [*FIGURES, *OWN_FIGURES, "verdicts"]
 
 
@@ -40,11 +51,11 @@ def build_tools() -> Path:
     """Compile the provider and the load generator where they are older than their source.
 
     Raises:
-        SystemExit: there is no C compiler.
+        FileNotFoundError: there is no C compiler.
     """
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    compiler = preflight.compiler()
     if compiler is None:
-        raise SystemExit("make bench needs a C compiler (Debian: apt-get install gcc libc6-dev)")
+        raise FileNotFoundError("a C compiler")
     folder, common = HERE / "bin", HERE / "tools" / "common.h"
     folder.mkdir(exist_ok=True)
     for name in ("provider", "load"):
@@ -67,6 +78,7 @@ class Run:
     others_percent: float  # of the machine's CPU, taken by other programs before the run
     rounds: Rounds = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)  # who does not run, and why
     file: Path | None = None
 
     def keep(self, name: str, rounds: Sequence[Round]) -> None:
@@ -75,6 +87,7 @@ class Run:
             "machine": self.about,
             "others_percent": self.others_percent,
             "problems": self.problems,
+            "absent": self.absent,
             "figures": summarised(self.rounds),
             "rounds": self.rounds,
         }
@@ -90,7 +103,8 @@ def measure(
 ) -> list[Round]:
     """So many rounds of a figure, subjects in random order within a round."""
     direct = Subject(name="direct", port=bench.stage.provider_port)
-    asked = [*everyone, direct] if figure.direct else [*everyone]
+    asked = [one for one in everyone if figure.board or one.name not in gateways.STANDS]
+    asked += [direct] if figure.direct else []
     return [
         one_round(run, bench, asked, figure, f"round {n + 1} of {rounds}") for n in range(rounds)
     ]
@@ -124,16 +138,22 @@ def _measured(bench: Bench, figure: Figure, subject: Subject) -> Numbers:
 def table(rounds: Rounds) -> dict[str, dict[str, object]]:
     """Print a row for each number that was measured; return them all."""
     rows = summarised(rounds)
-    print(f"\n{'':34}" + "".join(f"{name:>10}" for name in SUBJECTS) + "   compared")
+    seen = {name for figure in rounds.values() for each in figure for name in each}
+    names = [name for name in dict.fromkeys((*SUBJECTS, *BOARD)) if name in seen]
+    print(f"\n{'':38}" + "".join(f"{name:>{_wide(name)}}" for name in names) + "   compared")
     for row in ROWS:
         if found := rows.get(row.key):
-            print(f"{row.label:34}{_cells(found)}   {_compared(found)}")
+            print(f"{row.label:38}{_cells(found, names)}   {_compared(found)}")
     return rows
 
 
-def _cells(found: Mapping[str, object]) -> str:
-    known = (value(found, "medians", name) for name in SUBJECTS)
-    return "".join(f"{'' if v is None else f'{v:,.2f}':>10}" for v in known)
+def _wide(name: str) -> int:
+    return max(12, len(name) + 2)
+
+
+def _cells(found: Mapping[str, object], names: Sequence[str]) -> str:
+    known = ((name, value(found, "medians", name)) for name in names)
+    return "".join(f"{'' if v is None else f'{v:,.2f}':>{_wide(name)}}" for name, v in known)
 
 
 def _compared(found: Mapping[str, object]) -> str:
@@ -146,17 +166,19 @@ def _compared(found: Mapping[str, object]) -> str:
 
 
 @contextlib.contextmanager
-def standing(stage: Stage, names: Sequence[str]) -> Iterator[list[Subject]]:
-    """Start those that are installed; say which are not."""
+def standing(run: Run, stage: Stage, names: Sequence[str]) -> Iterator[list[Subject]]:
+    """Start those that run here; say, and keep, why another does not."""
     with contextlib.ExitStack() as stack:
         everyone = []
         for name in names:
             try:
                 everyone.append(stack.enter_context(STANDS[name](stage)))
             except FileNotFoundError:
-                say(f"{name} is not installed: no ratios to it ({peers.HINTS[name]})")
+                run.absent[name] = f"not installed ({peers.HINTS.get(name, 'make peers')})"
             except RuntimeError as problem:
-                say(f"{name} does not start: {problem}")
+                run.absent[name] = f"does not start: {' '.join(str(problem).split())[-200:]}"
+            if name in run.absent:
+                say(f"no figures of {name}: {run.absent[name]}")
         yield everyone
 
 
@@ -179,7 +201,7 @@ def options() -> argparse.Namespace:
         "--verdicts", type=int, nargs="*", default=[VERDICTS], help="exchanges in their databases"
     )
     parser.add_argument("--only", nargs="*", choices=NAMES, default=NAMES)
-    parser.add_argument("--without", nargs="*", choices=["compiled", *peers.STANDS], default=[])
+    parser.add_argument("--without", nargs="*", choices=["compiled", "nginx", *OTHERS], default=[])
     parser.add_argument("--python", type=Path, help="interpreter that serves truezero")
     return parser.parse_args()
 
@@ -188,6 +210,10 @@ def main() -> None:
     """Measure, print, save."""
     asked = options()
     machine.raise_open_files()
+    quick = [name for name in (*subjects.STANDS, *gateways.STANDS) if name not in asked.without]
+    slow = [name for name in peers.STANDS if name not in asked.without]
+    loaded = any(name in FIGURES for name in asked.only)
+    preflight.check([*quick, *slow] if loaded else [], say)
     tools = build_tools()
     about = {**machine.description(asked.python), "peers": peers.versions()}
     run = Run(about=about, others_percent=machine.busy_percent())
@@ -199,15 +225,20 @@ def main() -> None:
         machine.wait_for_port(port, provider)
         bench = Bench(
             load=tools / "load",
-            stage=Stage(provider_port=port, core=proxy_core, python=asked.python),
+            stage=Stage(
+                provider_port=port,
+                core=proxy_core,
+                load_core=load_core,
+                tools=tools,
+                models=models(asked.seconds),
+                python=asked.python,
+            ),
             seconds=asked.seconds,
             load_core=load_core,
             exchanges=asked.exchanges,
         )
-        slow = [name for name in peers.STANDS if name not in asked.without]
-        fast = [name for name in subjects.STANDS if name not in asked.without]
-        beside_nginx(run, bench, asked.only, asked.rounds, fast)
-        beside_the_slow(run, bench, asked.only, slow, [one for one in OURS if one in fast])
+        beside_nginx(run, bench, asked.only, asked.rounds, quick)
+        beside_the_slow(run, bench, asked.only, slow, [one for one in OURS if one in quick])
         alone(run, bench, asked.only, asked.rounds)
         if "verdicts" in asked.only:
             verdicts(run, bench.stage, asked.verdicts)
@@ -219,7 +250,7 @@ def beside_nginx(
     run: Run, bench: Bench, names: Sequence[str], rounds: int, fast: Sequence[str]
 ) -> None:
     figures = {name: figure for name, figure in FIGURES.items() if name in names}
-    with standing(bench.stage, fast if figures else []) as everyone:
+    with standing(run, bench.stage, fast if figures else []) as everyone:
         for name, figure in figures.items():
             run.keep(
                 name, measure(run, bench, everyone, figure, min(rounds, figure.rounds or rounds))
@@ -232,8 +263,8 @@ def beside_the_slow(
     """LiteLLM and Portkey in rounds of their own, so that they disturb none of the others."""
     figures = {name: figure for name, figure in FIGURES.items() if name in names and figure.slow}
     with (
-        standing(bench.stage, slow if figures else []) as there,
-        standing(bench.stage, own if there else []) as ours,
+        standing(run, bench.stage, slow if figures else []) as there,
+        standing(run, bench.stage, own if there else []) as ours,
     ):
         for name, figure in figures.items() if ours else ():
             run.keep(name, measure(run, bench, [*ours, *there], figure, SLOW_ROUNDS))

