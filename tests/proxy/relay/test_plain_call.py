@@ -259,7 +259,7 @@ async def test_an_agent_that_leaves_while_its_last_event_is_recorded_has_had_it(
     call = streaming(plainly(STREAMED, limits=DRAINED))
     call.says(framed(DONE))
     call.agent.leave()
-    assert call.to_provider.aborted
+    assert (call.to_provider.aborted, call.over) == (True, False)
     call.book.commit()
     assert (call.only.ending, call.over) == (Ending.COMPLETE, True)
 
