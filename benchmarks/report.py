@@ -2,8 +2,9 @@
 
     python -m benchmarks.report [RESULTS.json ...]
 
-Of several files the last one that has a figure tells it; without one the page is written anew
-from docs/measurements/benchmarks.json. It measures nothing and knows no number of its own.
+Of several files, of one machine, the last one that has a figure tells it; other machines' figures
+stay. Without a file the page is written anew from docs/measurements/benchmarks.json. It measures
+nothing and knows no number of its own.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.board import board
 from benchmarks.picture import Panel, picture
 from benchmarks.rows import (
-    GATEWAYS,
+    BOARD,
     OURS,
     ROWS,
     SUBJECTS,
@@ -38,6 +40,9 @@ NAMES = {
     "compiled": "truezero, compiled",
     "litellm": "LiteLLM",
     "portkey": "Portkey",
+    "caddy": "Caddy",
+    "traefik": "Traefik",
+    "haproxy": "HAProxy",
     "direct": "no proxy",
 }
 
@@ -65,6 +70,9 @@ _HOW = """## How it was measured
   answer. The others record nothing: nginx relays unbuffered with connections kept; LiteLLM's
   proxy has no database, no key, no retries and logs errors only; Portkey's gateway is told by
   headers where to go. None has an access log.
+- The other gateways have one worker or one thread each, keep their connections, retry nothing
+  and check nobody's health; ferrogw, which listens on all addresses, runs in a network namespace
+  with a provider of its own.
 - LiteLLM and Portkey take milliseconds a call and would only queue: they are asked over 8
   connections in place of 32, by 5 streams in place of 100, and at 20 requests/s in place of 200.
   They have rounds of their own with truezero at its full load.
@@ -89,6 +97,18 @@ class Results:
     rounds: Rounds
     problems: Sequence[str] = ()
     others_percent: float = 0.0
+    absent: Mapping[str, str] = field(default_factory=dict)  # who does not run there, and why
+
+    @property
+    def where(self) -> tuple[object, ...]:
+        """What makes it another machine, or another interpreter, than others."""
+        return tuple(self.machine.get(fact) for fact in ("processor", "python", "python_build"))
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        versions = self.machine.get("peers", {})
+        assert isinstance(versions, Mapping)
+        return versions
 
     @property
     def rows(self) -> dict[str, dict[str, object]]:
@@ -107,18 +127,81 @@ def read(files: Sequence[Path]) -> Results:
         if each["machine"] != found[0]["machine"]:
             raise SystemExit(f"not of one machine: {found[0]['machine']} and {each['machine']}")
         rounds |= each["rounds"]
-    problems = [problem for each in found for problem in each.get("problems", ())]
-    busy = max(each.get("others_percent", 0.0) for each in found)
-    machine = found[0]["machine"]
-    return Results(machine=machine, rounds=rounds, problems=problems, others_percent=busy)
+    return Results(
+        machine=found[0]["machine"],
+        rounds=rounds,
+        problems=[problem for each in found for problem in each.get("problems", ())],
+        others_percent=max(each.get("others_percent", 0.0) for each in found),
+        absent={name: why for each in found for name, why in each.get("absent", {}).items()},
+    )
 
 
-def page(results: Results) -> str:
-    """Return the page, in Markdown."""
-    parts = [_HEAD, *_warning(results), _goals(results), _numbers(results), _HOW, _machine(results)]
+def published(data: Path = DATA) -> list[Results]:
+    """Return what the page tells: of the machine that was measured last, and of the others."""
+    told = json.loads(data.read_text())["machines"]
+    return [
+        Results(
+            machine=each["machine"],
+            rounds=each["rounds"],
+            problems=each["problems"],
+            others_percent=each["others_percent"],
+            absent=each["absent"],
+        )
+        for each in told
+    ]
+
+
+def page(results: Results, others: Sequence[Results] = ()) -> str:
+    """Return the page, in Markdown: a machine's figures, how they were taken, other machines'."""
+    parts = [_HEAD, _machines([results, *others]), *_figures(results), _HOW, _machine(results)]
+    for other in others:
+        title = f"# On another machine: {other.machine.get('processor')}"
+        parts += [title, *_figures(other), _machine(other)]
+    return "\n".join(part.rstrip() + "\n" for part in parts if part)
+
+
+def _figures(results: Results) -> list[str]:
+    board_of = board(results.rounds, results.absent, results.versions, NAMES, shown)
+    parts = [*_warning(results), _goals(results), board_of, _numbers(results)]
     if results.problems:
         parts.append("## What failed\n\n" + "\n".join(f"- {each}" for each in results.problems))
-    return "\n".join(part.rstrip() + "\n" for part in parts)
+    return parts
+
+
+# What tells machines apart most, as comparisons inside a round.
+_ACROSS = (
+    ("exchange.cpu_us", "nginx"), ("large.cpu_us", "nginx"), ("chunk.cpu_us", "nginx"),
+    ("first_byte.p50_ms", "direct"),
+)  # fmt: skip
+
+
+def _machines(everywhere: Sequence[Results]) -> str:
+    """Return a row for each machine; nothing if there is but one."""
+    if len(everywhere) < 2:
+        return ""
+    rows = {row.key: row for row in ROWS}
+    head = [rows[key].label for key, _ in _ACROSS]
+    lines = [
+        "## On which machines",
+        "",
+        f"| | {' | '.join(head)} |",
+        "|---" * (len(head) + 1) + "|",
+    ]
+    for results in everywhere:
+        for one in OURS:
+            cells = [
+                _compared(rows[key], peer, _beside(results.rows.get(key), one, peer))
+                for key, peer in _ACROSS
+            ]
+            where = f"{results.machine.get('processor')}, {results.machine.get('python')}"
+            lines.append(f"| {where}, {NAMES.get(one, one)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _beside(found: Mapping[str, object] | None, one: str, peer: str) -> float | None:
+    if found is None:
+        return None
+    return value(found, "compared" if one == "truezero" else one, peer)
 
 
 def _warning(results: Results) -> list[str]:
@@ -192,8 +275,6 @@ def _machine(results: Results) -> str:
     assert isinstance(peers, Mapping)
     lines = [f"- {name.replace('_', ' ')}: {said}" for name, said in about.items()]
     lines += [f"- {NAMES.get(name, name)}: {version}" for name, version in peers.items()]
-    missing = [NAMES.get(name, name) for name in GATEWAYS if name not in peers]
-    lines += [f"- not installed: {', '.join(missing)}"] if missing else []
     return "## On what\n\n" + "\n".join(lines)
 
 
@@ -210,30 +291,37 @@ def drawing(results: Results) -> str:
 
 def _bars(results: Results, key: str) -> dict[str, float]:
     found = results.rows.get(key)
-    known = {name: value(found, "medians", name) for name in SUBJECTS} if found else {}
+    known = {name: value(found, "medians", name) for name in (*SUBJECTS, *BOARD)} if found else {}
     positive = {name: number for name, number in known.items() if number is not None and number > 0}
     least_first = sorted(positive.items(), key=lambda bar: bar[1])
     return {NAMES.get(name, name): number for name, number in least_first}
 
 
 def write(results: Results) -> None:
-    """Write the page, its picture, and the numbers behind both."""
-    data = {
+    """Write the page, its picture, and the numbers behind both; other machines' are kept."""
+    others = [each for each in published() if each.where != results.where]
+    data = {"machines": [_data(each) for each in (results, *others)]}
+    DATA.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(page(results, others))
+    PICTURE.write_text(drawing(results))
+
+
+def _data(results: Results) -> dict[str, object]:
+    return {
         "machine": results.machine,
         "problems": list(results.problems),
         "others_percent": results.others_percent,
+        "absent": dict(results.absent),
         "figures": results.rows,
         "rounds": results.rounds,
     }
-    DATA.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(results))
-    PICTURE.write_text(drawing(results))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
-    parser.add_argument("results", type=Path, nargs="*", default=[DATA])
-    write(read(parser.parse_args().results))
+    parser.add_argument("results", type=Path, nargs="*")
+    files = parser.parse_args().results
+    write(read(files) if files else published()[0])
     sys.stderr.write(f"written to {PAGE}\n")
 
 

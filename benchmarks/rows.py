@@ -163,12 +163,17 @@ def summary(
 ) -> dict[str, object]:
     """Medians of one number for each subject, and of its comparisons inside the rounds."""
     names = {name: None for each in rounds for name in each}
-    medians = {name: _median(r.get(name, {}).get(number) for r in rounds) for name in names}
+    medians = {name: median_of(rounds, number, name) for name in names}
     compared, compiled = (
         {peer: _median(_compared(r, one, number, peer, how) for r in rounds) for peer in against}
         for one in OURS
     )
     return {"medians": medians, "compared": compared, "compiled": compiled, "how": how}
+
+
+def median_of(rounds: Sequence[Round], number: str, name: str) -> float | None:
+    """Return the median of a subject's number over the rounds that have one."""
+    return _median(each.get(name, {}).get(number) for each in rounds)
 
 
 def beside(

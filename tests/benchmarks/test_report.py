@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from benchmarks.picture import Panel, picture
-from benchmarks.report import DATA, PAGE, PICTURE, Results, drawing, page, read
+from benchmarks.report import PAGE, PICTURE, Results, drawing, page, published, read
 from benchmarks.rows import ROWS, Rounds
 
 MACHINE = {"python": "CPython 3.11.2", "cores": 2, "peers": {"nginx": "1.22.1"}}
@@ -37,8 +37,9 @@ def line(label: str, goal: str = "") -> str:
 
 
 def test_the_page_in_docs_is_made_of_the_numbers_beside_it() -> None:
-    assert PAGE.read_text() == page(read([DATA])), "run python -m benchmarks.report"
-    assert PICTURE.read_text() == drawing(read([DATA])), "run python -m benchmarks.report"
+    latest, *others = published()
+    assert PAGE.read_text() == page(latest, others), "run python -m benchmarks.report"
+    assert PICTURE.read_text() == drawing(latest), "run python -m benchmarks.report"
 
 
 def test_a_goal_that_was_reached_says_so() -> None:
@@ -77,7 +78,36 @@ def test_an_unknown_number_is_no_zero() -> None:
 def test_the_page_names_versions_and_who_was_not_there() -> None:
     said = page(results())
     assert "- nginx: 1.22.1\n" in said
-    assert "- not installed: LiteLLM, Portkey\n" in said
+    assert "| LiteLLM |  | 7,200 | 360 | 120 | 134 |" in said
+    assert "| Portkey | not run: nobody asked for it in this run |" in said
+
+
+def test_who_could_not_be_run_is_a_row_that_says_why() -> None:
+    said = page(results(absent={"ferrogw": "does not start: no | here"}))
+    assert "| ferrogw | not run: does not start: no / here |" in said
+
+
+def test_the_board_has_the_least_cpu_first_and_what_is_added_at_the_p99() -> None:
+    added: Rounds = {
+        "added": [{"envoy": {"p50_us": 90.0, "p99_us": 200.0}, "direct": {"p99_us": 60.0}}]
+    }
+    quick = ROUNDS["exchange"][0] | {"envoy": {"cpu_us": 30.0}}
+    said = page(results(ROUNDS | added | {"exchange": [quick]})).splitlines()
+    rows = [
+        line for line in said if line.startswith(("| nginx | 1", "| envoy |", "| truezero |  |"))
+    ]
+    assert [row.split(" ")[1] for row in rows] == ["nginx", "envoy", "truezero"]
+    assert rows[1] == "| envoy |  | 30 | 1.5 | 0.5 | – | – | – | – | 140 | – |"
+
+
+def test_other_machines_keep_their_figures_below() -> None:
+    other = Results(machine={"processor": "Z80", "python": "3.12"}, rounds={
+        "exchange": [{"truezero": {"cpu_us": 70.0}, "nginx": {"cpu_us": 10.0}}],
+    })  # fmt: skip
+    said = page(results(), [other])
+    assert said.index("# On another machine: Z80") > said.index("| 3 × nginx |")
+    assert "| Z80, 3.12, truezero | 7 × nginx | – | – | – |" in said
+    assert results().where != other.where
 
 
 def test_what_failed_stands_on_the_page() -> None:
