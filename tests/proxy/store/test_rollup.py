@@ -209,7 +209,8 @@ def history(database: Database, tmp_path: Path) -> Iterator[History]:
 
 
 @settings(
-    max_examples=15,
+    max_examples=(settings.default or settings()).max_examples
+    // 3,  # each is dozens of transactions
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(data=st.data())
