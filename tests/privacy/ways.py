@@ -42,7 +42,7 @@ _FURTHER: Final = (
     "/generate", "/api/embed", "/v2/rerank", "/v1/rerank", "/v1/embeddings",
     "/v1/images/generations", "/v1/audio/speech", "/v1/videos", "/v1/messages/batches",
     "/v1/batches", "/v1/files", "/v1/ocr", "/v1/models/veo:predict", "/model/m/async-invoke",
-    "/v1/responses/resp_1/cancel",
+    "/v1/responses/resp_1/cancel", "/generate_stream",
 )  # fmt: skip
 PATHS: Final = tuple(dict.fromkeys((*(s.path for s in SAMPLES), *POSTS, *_FURTHER)))
 SOCKETS: Final = ("/v1/responses", "/v1/realtime")

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from truezero.cli.options import AsJson, Token, Url, connected
-from truezero.sdk.endpoints import RolloutFilters
 
 _MOST = 50  # rows of a table, unless more are asked for
 _MOST_BATCHES = 20
@@ -58,6 +57,8 @@ def rollouts(
     A table has 50 of them unless --limit says otherwise; --csv and --json print all.
     """
     given = locals()
+    from truezero.sdk.endpoints import RolloutFilters  # noqa: PLC0415  loads httpx
+
     asked: dict[str, Any] = {
         name: given[name] for name in RolloutFilters.__annotations__ if given[name] is not None
     }

@@ -6,9 +6,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from truezero.models.base import Health, PrintableText, Subcategory
+from truezero.models.base import Health, PrintableText, StrictRequest, Subcategory
 from truezero.models.validity import Validity
 
 RewardKind = Literal["zero", "nonzero", "null", "missing"]
@@ -51,13 +51,11 @@ _Moment = Annotated[
 ]
 
 
-class ListParameters(BaseModel):
+class ListParameters(StrictRequest):
     """What a list of rollouts is asked for.
 
     A filter that is given several times takes any of its values; different ones must all apply.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     batch: list[_Exact] = Field(
         default_factory=list, description=f"`{NO_BATCH}`: rollouts without one"

@@ -127,7 +127,9 @@ def test_a_check_passes_where_all_is_measured(url: str) -> None:
     assert (done.returncode, done.stdout) == (0, "clean: valid\n")
     as_json = truezero("check", "clean", "--json", url=url)
     untested = dict.fromkeys(("exclusion_bias", "exclusion_p", "exclusion_fisher_p"))
-    clean: dict[str, object] = {"batch": "clean", "valid": True, "lines": [], **untested}
+    clean: dict[str, object] = {
+        "batch": "clean", "valid": True, "lines": [], "lines_total": 0, **untested,
+    }  # fmt: skip
     assert json.loads(as_json.stdout) == clean
 
 
