@@ -41,9 +41,9 @@ class ResponseInFlight:
     ended = False
     sent = False
     uploader: asyncio.Task[object] | None = None
-    connection: ConnectionLike | None = None
 
     def __init__(self, message: SerializedRequest) -> None:
+        self.connection: ConnectionLike | None = None  # a default of the class is lost by mypyc
         self.message: SerializedRequest | None = message
         self.bodiless = message.wants_no_body
         self.headers: Pairs = []
