@@ -33,6 +33,7 @@ from proxy.routing.rollout_keys import Keyring
 from proxy.server.closer import RolloutCloser
 from proxy.server.heartbeat import Heartbeat
 from proxy.server.startup import garbage_collection
+from proxy.server.webhook import webhook
 from proxy.settings import Settings
 from proxy.store import dashboard
 from proxy.store.database import Database
@@ -52,6 +53,7 @@ from proxy.wiring import (
 )
 
 if TYPE_CHECKING:
+    from proxy.control.alerts import AlertWatch
     from proxy.control_plane import ControlPlane
 
 log = logging.getLogger("truezero")
@@ -72,7 +74,7 @@ class Application:
         observers: Sequence[FlushObserver] = (),
     ) -> None:
         self.connection_limits = connection_limits(settings)  # for the server's connections
-        self._worker = worker = new_id()
+        worker = new_id()
         self._database = database = Database(settings.database_url)
         spills = spill_place(database, settings)
         self._recorder = Recorder(database.calls, worker=worker, spill=open_spill(spills, worker))
@@ -123,7 +125,10 @@ class Application:
             self._recorder.add_observer(observer)
         if self._traces is not None:
             self._recorder.add_observer(self._traces.observe)
-        self._control_plane = LazyControlPlane(lambda: self._build_control_plane(settings, keyring))
+        self._control_plane = LazyControlPlane(
+            lambda: self._build_control_plane(settings, keyring, worker)
+        )
+        self._webhook = webhook(settings, database, self._alert_watch)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass agents' calls and WebSockets to the relays, all else to the control plane."""
@@ -166,7 +171,9 @@ class Application:
         if self._traces is not None:
             self._traces.judged(verdict)
 
-    def _build_control_plane(self, settings: Settings, keyring: Keyring) -> ControlPlane:
+    def _build_control_plane(
+        self, settings: Settings, keyring: Keyring, worker: str
+    ) -> ControlPlane:
         # Imported here: FastAPI and the rest are half of a start, and no agent's call needs them.
         from proxy import control_plane  # noqa: PLC0415
 
@@ -179,11 +186,14 @@ class Application:
             metrics=self._metrics,
             new_id=new_id,
             changed=self._access.changed,
-            worker=self._worker,
+            worker=worker,
             close_here=self._closer.close,
             judged=self._judged,
         )
         return control_plane.build(settings, parts)
+
+    async def _alert_watch(self) -> AlertWatch:
+        return (await self._control_plane.ready()).services.alerts
 
     async def _admits(self, rollout_id: str) -> None:
         await (await self._control_plane.ready()).services.rollouts.require_registered(rollout_id)
@@ -200,12 +210,14 @@ class Application:
         self._recorder.start()
         await asyncio.to_thread(self._closer.begin)
         await asyncio.to_thread(self._heartbeat.beat)
-        work = (
+        work = [
             self._heartbeat.run(),
             self._closer.run(),
             loop_lag.run(self._metrics),
             self._control_plane.prepare(),
-        )
+        ]
+        if self._webhook is not None:
+            work.append(self._webhook.run())
         tasks = [asyncio.create_task(each) for each in work]
         with garbage_collection():
             try:
@@ -220,7 +232,7 @@ class Application:
         await self._recorder.stop()
         self._metrics.sample()
         with contextlib.suppress(StoreError):
-            await asyncio.to_thread(self._database.workers.retire, self._worker)
+            await asyncio.to_thread(self._heartbeat.retire)
         if self._traces is not None:
             await asyncio.to_thread(self._traces.close)
         self._database.close()

@@ -76,6 +76,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         leaving=LEAVING.is_set,
         refused=parts.metrics.refused_calls,
         judged=parts.judged,
+        address=settings.dashboard_url or settings.public_url,
     )
     limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)
     version, address = metadata.version("truezero"), _address(settings)

@@ -32,6 +32,7 @@ from proxy.settings_sources import (
     merged_tables,
     named_file,
 )
+from proxy.webhook_settings import WebhookSettings
 
 # Settings of the last release that are accepted for one more, and what to do instead.
 _DEPRECATED: Mapping[str, str] = {
@@ -40,7 +41,7 @@ _DEPRECATED: Mapping[str, str] = {
 }
 
 
-class Settings(PolicySettings):
+class Settings(PolicySettings, WebhookSettings):
     """The service's settings: flags override the environment, which overrides `truezero.toml`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

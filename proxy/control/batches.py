@@ -125,6 +125,16 @@ class BatchService:
         state = await self._state(batch)
         return state.to_dict(batch), state.check_to_dict(batch)
 
+    async def objections(self, batch: str) -> int:
+        """Count why a batch is no valid measurement, beside rollouts that have not ended.
+
+        Raises:
+            Refusal: 404 for a batch without rollouts.
+        """
+        state = await self._state(batch)
+        biased = sum(each.significant for each in state.summary.exclusion.comparisons)
+        return biased + max(0, state.counts["lines"] - state.counts["pending"])
+
     async def breaker(self, batch: str) -> dict[str, Any]:
         """Return a batch's breakers, one per lane."""
         now = self._wall()

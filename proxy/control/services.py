@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from classifier.policy import Policy
 from classifier.verdicts import Verdict
+from proxy.control.alerts import AlertWatch
 from proxy.control.batch_list import BatchList
 from proxy.control.batch_pages import BatchPages
 from proxy.control.batches import BatchService
@@ -75,6 +76,7 @@ class ControlServices:
     dashboard: Dashboard
     pages: PageServices
     readiness: Readiness
+    alerts: AlertWatch
 
 
 async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
@@ -99,6 +101,7 @@ def compose(
     leaving: Callable[[], bool] = lambda: False,
     refused: Callable[[], Mapping[str, int]] = dict,
     judged: Callable[[Verdict], object] = lambda _verdict: None,
+    address: str | None = None,
 ) -> ControlServices:
     """Compose the services of one process.
 
@@ -114,6 +117,7 @@ def compose(
         leaving: whether the process is about to end, and streams with it.
         refused: counts agents' requests that were refused since the service started, by code.
         judged: called with each final verdict once, in one of all processes.
+        address: base URL of the pages, for links in alerts.
     """
     queries = Queries(database)
     loader = RolloutLoader(database, recorder, wall, agents=policy.agents)
@@ -137,6 +141,7 @@ def compose(
     batches = BatchService(
         queries=queries, database=database, judge=judge, policy=policy, wall=wall
     )
+    upstream_service = UpstreamService(queries=queries, upstreams=upstreams, wall=wall)
     listing = Listing(queries=queries, judge=judge)
     return ControlServices(
         registrar=registrar,
@@ -165,8 +170,12 @@ def compose(
         pages=PageServices(
             rollout=RolloutPages(queries=queries, judge=judge, prices=prices),
             causes=CauseService(queries=queries, deployment=database.deployment, wall=wall),
-            upstreams=UpstreamService(queries=queries, upstreams=upstreams, wall=wall),
+            upstreams=upstream_service,
             finder=Finder(queries=queries),
         ),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
+        alerts=AlertWatch(
+            queries=queries, database=database, batches=batches, upstreams=upstream_service,
+            address=address, wall=wall,
+        ),
     )  # fmt: skip

@@ -60,6 +60,14 @@ class Heartbeat:
         except Exception as error:  # of any kind: a process that stops beating is taken for dead
             log.warning("heartbeat failed: %s", type(error).__name__)
 
+    def retire(self) -> None:
+        """Remove the row, as the process stops.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        self._database.workers.retire(self._worker)
+
     def _recover(self) -> None:
         """Write what dead processes left in their spill files."""
         for spill in left_behind(self._spill_place) if self._spill_place else ():

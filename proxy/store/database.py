@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from proxy.store import migrations, sqlite
+from proxy.store.alerts import Alerts
 from proxy.store.batches import Batches
 from proxy.store.breakers import Breakers
 from proxy.store.calls import Calls
@@ -44,7 +45,7 @@ class Database:
     """One database, shared by every worker and replica.
 
     Its contents are attributes: ``calls``, ``rollouts``, ``closings``, ``verdicts``, ``batches``,
-    ``groups``, ``breakers``, ``events``, ``workers`` and ``deployment``.
+    ``groups``, ``breakers``, ``events``, ``alerts``, ``workers`` and ``deployment``.
 
     Arguments:
         url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
@@ -69,6 +70,7 @@ class Database:
         self.events = EventLog(connections)
         self.workers = Workers(connections)
         self.deployment = Deployment(connections)
+        self.alerts = Alerts(connections)
 
     @property
     def url(self) -> str:

@@ -15,6 +15,7 @@ class Lock(Enum):
     PARTITIONS = "months"  # the value is part of the key: older services take it too
     BREAKERS = "breakers"  # of one batch: read, decided and written
     VERDICT = "verdict"  # of one rollout
+    ALERTS = "alerts"  # read, decided and written
     EVENTS = "events"  # numbered in the order in which they become visible
 
     def key(self, of: str = "") -> int:

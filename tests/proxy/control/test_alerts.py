@@ -1,0 +1,105 @@
+"""What an operator is told of: open breakers, unpublishable batches, failing upstreams."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from proxy.control.alerts import BATCH, BREAKER, UPSTREAM, AlertWatch, Watched
+from proxy.store.alerts import Condition
+from proxy.store.database import Database
+from proxy.store.types import CommitBatch
+from tests.proxy.api.test_routes import Service
+from tests.proxy.control.test_batches import DEAD, play
+from tests.proxy.control.test_upstream_service import ANSWERED
+from tests.proxy.store.records import FULL
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="3", DASHBOARD_URL="https://truezero.example/base/")
+
+
+def watch(service: Service) -> AlertWatch:
+    assert service.app is not None
+    return service.app.control_plane().services.alerts
+
+
+def told(seen: Watched) -> dict[str, Condition]:
+    found = {each.kind: each for each in seen.conditions}
+    assert len(found) == len(seen.conditions)
+    return found
+
+
+async def test_a_batch_is_unpublishable_once_a_rollout_is_no_measurement(service: Service) -> None:
+    play(service, "won", reward=1.0)
+    service.http.post("/rollouts", json={"id": "running", "batch": "b"})
+    seen = await watch(service).look()
+    assert seen.conditions == (), "what has not ended is no objection"
+    assert seen.watched == {BREAKER, UPSTREAM, f"{BATCH}:b"}
+    play(service, "dead", DEAD)
+    found = told(await watch(service).look())
+    assert found.keys() == {BATCH}
+    assert (found[BATCH].subject, found[BATCH].data) == (
+        "b",
+        {"batch": "b", "objections": 1, "url": "https://truezero.example/base/ui/batches/b"},
+    )
+
+
+async def test_an_open_breaker_names_its_lane_cause_and_rollouts(service: Service) -> None:
+    for name in ("one", "two", "three"):
+        play(service, name, DEAD)
+    found = told(await watch(service).look())
+    data = found[BREAKER].data
+    assert (data["batch"], data["fingerprint"], data["streak"]) == ("b", "auth:401", 3)
+    assert data["tripped_by"] == ["one", "two", "three"]
+    assert found[BREAKER].subject == f"b/{data['lane']}"
+    assert found[BATCH].data["objections"] == 3
+    assert "sk-" not in json.dumps([each.data for each in found.values()])
+    service.http.post("/batches/b/breaker/reset")
+    after = told(await watch(service).look())
+    assert BREAKER in after, "one probe is let in: it is not closed"
+
+
+async def test_an_upstream_fails_once_most_calls_have_for_two_minutes(service: Service) -> None:
+    now = time.time() // 60 * 60 + 30
+    seconds_ago = [30, 90, 150, 210]
+
+    def write(failing: bool) -> None:
+        like = FULL if failing else ANSWERED
+        calls = [
+            replace(
+                like,
+                id=f"{failing:d}{number}{copy}",
+                timing=replace(FULL.timing, started_at=now - ago),
+            )
+            for number, ago in enumerate(seconds_ago)
+            for copy in range(3 - failing)
+        ]
+        with closing(Database(service.database)) as database:
+            database.calls.write(CommitBatch(recorded=calls), worker="gone")
+
+    looking = watch(service)
+    looking._wall = looking._upstreams._wall = lambda: now
+    write(failing=True)
+    (found,) = [each for each in (await looking.look()).conditions if each.kind == UPSTREAM]
+    assert (found.subject, found.at) == (FULL.upstream, (now - 210) // 60 * 60)
+    assert found.data["error_rate"] == 1.0
+    assert found.data["calls"] == 8
+    assert found.data["url"] == "https://truezero.example/base/ui/upstreams"
+    looking._wall = looking._upstreams._wall = lambda: now - 120
+    write(failing=False)
+    looking._wall = looking._upstreams._wall = lambda: now
+    assert UPSTREAM not in told(await looking.look())
+
+
+async def test_without_an_address_there_are_no_links(service: Service) -> None:
+    play(service, "dead", DEAD)
+    looking = watch(service)
+    looking._address = None
+    assert "url" not in told(await looking.look())[BATCH].data
