@@ -395,6 +395,22 @@ def test_panels_have_names_sources_and_places_of_their_own() -> None:
             assert panel["description"]
 
 
+def test_the_dashboard_links_to_pages_that_the_service_has(services: Services) -> None:
+    found = dashboard()
+    links = [
+        *found["links"],
+        *(link for panel in found["panels"] for link in panel.get("links", ())),
+    ]
+    assert len(links) > 10
+    (base,) = (each for each in found["templating"]["list"] if each["name"] == "truezero")
+    assert base["query"] == "http://127.0.0.1:8383", "where compose serves it"
+    service = services()
+    for path in {link["url"].removeprefix("${truezero}") for link in links}:
+        assert path.startswith("/"), path
+        assert service.http.get(path).status_code == 200, path
+    assert service.http.get("/ui/rollouts?by=nothing").status_code == 422, "a filter is checked"
+
+
 def test_causes_have_the_colours_they_have_on_the_pages() -> None:
     css = (ROOT / "proxy/web/static/page.css").read_text("utf-8")
     pages = {name: re.search(rf"--{name.replace('_', '-')}: (#\w+)", css) for name in Subcategory}
