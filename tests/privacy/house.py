@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
 import httpx
 from websockets.exceptions import WebSocketException
@@ -220,16 +220,22 @@ class House:
             yield path.format(rollout_id=rollout["id"], batch=BATCH) + query
 
     def pages(self) -> Iterator[tuple[str, bytes]]:
-        """Every page that a link of another one leads to."""
-        seen, waiting = {"/"}, ["/", "/ui/live"]
+        """Every page that a link leads to; of a page's own views one for each set of parameters."""
+        seen, views, waiting = {"/"}, set[tuple[str, ...]](), ["/", "/ui/live"]
         while waiting:
             path = waiting.pop()
             page = self._got(path)
             yield f"page {path}", page
-            links = {found.decode() for found in re.findall(rb'href="(/[^"#]*)"', page)}
-            new = {link.replace("&amp;", "&") for link in links} - seen
-            seen |= new
-            waiting += sorted(new)
+            for found in re.findall(rb'href="([/?][^"#]*)', page):
+                link = urljoin(path, found.decode().replace("&amp;", "&"))
+                parts = urlsplit(link)
+                kind = re.sub(r"/r\d+$", "", parts.path)
+                view = (kind, *sorted({name for name, _ in parse_qsl(parts.query)}))
+                if link in seen or (found.startswith(b"?") and view in views):
+                    continue
+                seen.add(link)
+                views.add(view)
+                waiting.append(link)
 
     def _got(self, path: str) -> bytes:
         if not path.partition("?")[0].endswith(_ENDLESS):

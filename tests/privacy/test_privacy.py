@@ -229,7 +229,7 @@ def test_a_model_s_name_is_found_wherever_calls_are_kept_or_shown(left: Left) ->
     }
     assert {
         "file journeys.db", "file log", "rows", "GET /rollouts/{rollout_id}/exchanges",
-        "GET /rollouts/export", "page /ui/call", "command export", "file export.jsonl",
+        "GET /rollouts/export", "page /ui/rollouts/*", "command export", "file export.jsonl",
         "spill journeys.db.*.spill", "spans",
     } <= looked  # fmt: skip
 
