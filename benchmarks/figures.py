@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import hour, machine, subjects
+from benchmarks import hour, instructions, machine, subjects
 from benchmarks.load import MODEL, Bench, Memory, cpu_s, memory_mb, number, points
-from benchmarks.rows import Numbers
+from benchmarks.rows import Numbers, Round
 from benchmarks.subjects import Stage, Subject
 
 SHORT_STREAM = "mock-4-0"
@@ -236,15 +236,23 @@ FIGURES: Mapping[str, Figure] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFigure:
-    """A figure of truezero alone."""
+    """A figure of truezero alone, or of those that it starts by itself."""
 
     name: str
-    measure: Callable[[Bench], Numbers]
+    measure: Callable[[Bench], Round]
     rounds: int | None = None
 
 
+def _own(measure: Callable[[Bench], Numbers]) -> Callable[[Bench], Round]:
+    return lambda bench: {"truezero": measure(bench)}
+
+
 OWN_FIGURES: Mapping[str, OwnFigure] = {
-    "imports": OwnFigure(name="imports", measure=imports),
-    "cold_start": OwnFigure(name="cold start", measure=cold_start, rounds=3),
-    "hour": OwnFigure(name="an hour's exchanges", measure=hour.measure, rounds=1),
+    "counts": OwnFigure(name="opcodes and calls", measure=_own(instructions.counts), rounds=1),
+    "instructions": OwnFigure(
+        name="processor instructions", measure=instructions.instructions, rounds=1
+    ),
+    "imports": OwnFigure(name="imports", measure=_own(imports)),
+    "cold_start": OwnFigure(name="cold start", measure=_own(cold_start), rounds=3),
+    "hour": OwnFigure(name="an hour's exchanges", measure=_own(hour.measure), rounds=1),
 }

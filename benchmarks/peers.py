@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from benchmarks import gateways, machine
@@ -39,8 +40,8 @@ _LITELLM_ENV = {
 
 
 @contextlib.contextmanager
-def litellm(stage: Stage) -> Iterator[Subject]:
-    """LiteLLM's proxy with one worker.
+def litellm(stage: Stage, *, native: bool = False) -> Iterator[Subject]:
+    """LiteLLM's proxy with one worker, with the part of it that is Rust or without.
 
     Raises:
         FileNotFoundError: it is not installed.
@@ -53,10 +54,11 @@ def litellm(stage: Stage) -> Iterator[Subject]:
         config.write_text(_LITELLM.format(provider=_origin(stage)))
         where = ["--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
         command: list[str | Path] = [LITELLM, "--config", config, *where, "--telemetry", "False"]
-        env = clean_env() | _LITELLM_ENV
+        env = clean_env() | _LITELLM_ENV | {"LITELLM_RUST": "true" if native else "false"}
         with machine.running(command, core=stage.core, env=env, cwd=Path(home)) as process:
             machine.wait_for_port(port, process, timeout_s=120)
-            yield Subject(name="litellm", port=port, pace=GENTLE, pid=process.pid)
+            name = "litellm-rust" if native else "litellm"
+            yield Subject(name=name, port=port, pace=GENTLE, pid=process.pid)
 
 
 @contextlib.contextmanager
@@ -89,6 +91,7 @@ def versions() -> dict[str, str]:
         "nginx": _nginx(),
         **gateways.versions(),
         "litellm": _litellm(),
+        "litellm-rust": _litellm(),
         "portkey": _portkey(),
     }
     return {name: version for name, version in known.items() if version}
@@ -120,11 +123,16 @@ def _portkey() -> str | None:
     return str(json.loads(about.read_text())["version"]) if about.exists() else None
 
 
-STANDS: dict[str, Stand] = {"litellm": litellm, "portkey": portkey}
+STANDS: dict[str, Stand] = {
+    "litellm": litellm,
+    "litellm-rust": partial(litellm, native=True),
+    "portkey": portkey,
+}
 HINTS = {
     "nginx": "make peers, or Debian: apt-get install nginx",
     "compiled": "make compiled",
     **{name: one.hint for name, one in gateways.GATEWAYS.items()},
     "litellm": "make peers",
+    "litellm-rust": "make peers",
     "portkey": "make peers, with node and npm",
 }

@@ -39,6 +39,7 @@ BUSY_PERCENT = 10
 NAMES = {
     "compiled": "truezero, compiled",
     "litellm": "LiteLLM",
+    "litellm-rust": "LiteLLM, native part on",
     "portkey": "Portkey",
     "caddy": "Caddy",
     "traefik": "Traefik",
@@ -49,7 +50,9 @@ NAMES = {
 _HEAD = """# What the relay costs
 
 Measured by `make bench`, written by `python -m benchmarks.report`; the numbers with every round are
-in [benchmarks.json](benchmarks.json). Take your own: `make peers compiled bench`.
+in [benchmarks.json](benchmarks.json). Take your own: `make peers compiled bench`, which says first what it
+lacks; the board alone, in five minutes:
+`make bench ARGS='--rounds 2 --seconds 1 --only exchange added chunk counts'`.
 
 ![CPU time of an exchange and of a chunk, beside other proxies](benchmarks.svg)
 """
@@ -73,6 +76,9 @@ _HOW = """## How it was measured
 - The other gateways have one worker or one thread each, keep their connections, retry nothing
   and check nobody's health; ferrogw, which listens on all addresses, runs in a network namespace
   with a provider of its own.
+- LiteLLM runs with its native part off and on (`LITELLM_RUST`).
+- Instructions are counted by callgrind, from one process that serves; opcodes and Python calls by
+  `python -m benchmarks.counts`. They are the same on a busy machine.
 - LiteLLM and Portkey take milliseconds a call and would only queue: they are asked over 8
   connections in place of 32, by 5 streams in place of 100, and at 20 requests/s in place of 200.
   They have rounds of their own with truezero at its full load.

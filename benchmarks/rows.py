@@ -19,7 +19,7 @@ GATEWAYS = ("nginx", "litellm", "portkey")
 # Who else stands beside us, in one run, and in this order where nothing was measured.
 BOARD = (
     "nginx", "haproxy", "envoy", "caddy", "traefik", "vllm-router", "sglang-router", "rolter",
-    "tensorzero", "ferrogw", "portkey", "litellm",
+    "tensorzero", "ferrogw", "portkey", "litellm", "litellm-rust",
 )  # fmt: skip
 
 
@@ -109,6 +109,16 @@ ROWS = (
         figure="first_byte", number="p99_ms", label="ms to first byte p99",
         against=("direct",), how="+", goals=(_more(1.5),),
     ),
+    Row(
+        figure="instructions", number="exchange", label="instructions of an exchange",
+        against=("nginx",),
+    ),
+    Row(figure="counts", number="exchange_opcodes", label="opcodes of an exchange"),
+    Row(figure="counts", number="exchange_calls", label="Python calls of an exchange"),
+    Row(figure="counts", number="chunk_opcodes", label="opcodes of a chunk"),
+    Row(figure="counts", number="chunk_calls", label="Python calls of a chunk"),
+    Row(figure="counts", number="large_opcodes", label="opcodes of a 100 kB request"),
+    Row(figure="counts", number="large_calls", label="Python calls of a 100 kB request"),
     *_streams("streams", "1,000"),
     *_streams("streams_5000", "5,000"),
     *_streams("streams_9000", "9,000"),

@@ -274,12 +274,13 @@ def alone(run: Run, bench: Bench, names: Sequence[str], rounds: int) -> None:
     for name, figure in OWN_FIGURES.items():
         for n in range(min(rounds, figure.rounds or rounds) if name in names else 0):
             try:
-                numbers = figure.measure(bench)
+                found = figure.measure(bench)
             except RuntimeError as problem:
                 run.fails(f"{figure.name}: {problem}")
                 continue
-            say(f"  {figure.name}, round {n + 1}: {_listed(numbers)}")
-            run.keep(name, [{"truezero": numbers}])
+            for one, numbers in found.items():
+                say(f"  {figure.name}, round {n + 1}: {one}: {_listed(numbers)}")
+            run.keep(name, [found])
 
 
 def verdicts(run: Run, stage: Stage, sizes: Sequence[int]) -> None:

@@ -55,6 +55,8 @@ class Stage:
     load_core: int | None = None  # of the provider too
     tools: Path | None = None  # the folder of the provider's program and the generator's
     models: tuple[str, ...] = ()
+    under: tuple[str, ...] = ()  # a command that truezero and nginx are run by, such as valgrind
+    patience_s: float = 30  # until one listens
     python: Path | None = None  # None: the one this runs in
 
 
@@ -98,10 +100,19 @@ def nginx(stage: Stage) -> Iterator[Subject]:
     with tempfile.TemporaryDirectory() as home:
         config = Path(home, "nginx.conf")
         config.write_text(_NGINX.format(home=home, provider=stage.provider_port, port=port))
-        command = [str(binary), "-c", str(config), "-p", home, "-e", f"{home}/error.log"]
+        command = [
+            *stage.under,
+            str(binary),
+            "-c",
+            str(config),
+            "-p",
+            home,
+            "-e",
+            f"{home}/error.log",
+        ]
         _let_workers_in(home)
         with machine.running(command, core=stage.core) as process:
-            machine.wait_for_port(port, process)
+            machine.wait_for_port(port, process, stage.patience_s)
             yield Subject(name="nginx", port=port, pid=process.pid)
 
 
@@ -148,21 +159,21 @@ def _serving(name: str, stage: Stage, code: Path) -> Iterator[Subject]:
     port = machine.free_port()
     with tempfile.TemporaryDirectory() as home, Path(home, "log").open("wb") as log:
         serve = machine.running(
-            serve_command(port, stage.python),
+            [*stage.under, *serve_command(port, stage.python)],
             core=stage.core,
             log=log,
             env=serve_env(stage, Path(home), code),
             cwd=Path(home),
         )
         with serve as process:
-            machine.wait_for_port(port, process)
-            _wait_until_ready(port)
+            machine.wait_for_port(port, process, stage.patience_s)
+            _wait_until_ready(port, stage.patience_s)
             yield Subject(name=name, port=port, path=f"/r/bench/openai{CHAT}", pid=process.pid)
 
 
-def _wait_until_ready(port: int) -> None:
+def _wait_until_ready(port: int, patience_s: float) -> None:
     """Agents are served before the control plane is there, which takes memory too."""
-    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=patience_s) as answer:
         answer.read()
 
 
