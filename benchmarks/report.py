@@ -50,8 +50,8 @@ NAMES = {
 _HEAD = """# What the relay costs
 
 Measured by `make bench`, written by `python -m benchmarks.report`; the numbers with every round are
-in [benchmarks.json](benchmarks.json). Take your own: `make peers compiled bench`, which says first what it
-lacks; the board alone, in five minutes:
+in [benchmarks.json](benchmarks.json). Take your own: `make peers compiled bench`, which says first
+what it lacks; the board alone, in five minutes:
 `make bench ARGS='--rounds 2 --seconds 1 --only exchange added chunk counts'`.
 
 ![CPU time of an exchange and of a chunk, beside other proxies](benchmarks.svg)
