@@ -63,7 +63,7 @@ def _chunked(seconds: float) -> str:
 
 def models(seconds: float) -> tuple[str, ...]:
     """Return the models that the board's figures ask for, in rounds of so many seconds."""
-    return (MODEL, SHORT_STREAM, _chunked(seconds))
+    return tuple(dict.fromkeys((MODEL, SHORT_STREAM, _chunked(seconds))))
 
 
 def one_at_a_time(bench: Bench, subject: Subject) -> Numbers:

@@ -47,6 +47,10 @@ def test_the_board_compares_what_every_figure_of_it_can_ask() -> None:
     }  # fmt: skip
 
 
+def test_a_model_that_two_figures_ask_for_is_named_once() -> None:
+    assert models(1) == ("mock-100-10", "mock-4-0")  # a TOML file bears no key twice
+
+
 def test_one_that_is_not_there_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateways, "HOME", tmp_path)
     monkeypatch.setattr("shutil.which", lambda _: None)
