@@ -1,8 +1,7 @@
 """What no machine changes: opcodes and Python calls, and processor instructions by callgrind.
 
 Instructions are those of the process that serves, counted by callgrind over so many exchanges one
-after another: what one takes that is only warmed up is taken off. So a ratio to nginx is one of
-work, and the same on each processor; caches and branch prediction have no part in it.
+after another, once it is warmed up. Caches and branch prediction have no part in it.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from pathlib import Path
 
 from benchmarks import subjects
 from benchmarks.load import Bench
-from benchmarks.rows import Numbers, Round
+from benchmarks.rows import OURS, Numbers, Round
+from benchmarks.subjects import Subject
 
-COUNTED = ("truezero", "compiled", "nginx")
 _PATIENCE_S = 180  # under valgrind all takes some fifty times as long
 _MANY = 200
 _ONE_BY_ONE = ("-c", "1", "-d", str(_PATIENCE_S))
@@ -42,7 +41,7 @@ def counts(bench: Bench) -> Numbers:
 
 
 def instructions(bench: Bench) -> Round:
-    """Return the instructions of an exchange, for who is installed.
+    """Return the instructions of an exchange, of truezero and its compiled copy.
 
     Raises:
         RuntimeError: there is no valgrind, or it counted nothing.
@@ -50,28 +49,31 @@ def instructions(bench: Bench) -> Round:
     if shutil.which("valgrind") is None:
         raise RuntimeError("valgrind is not installed (Debian: apt-get install valgrind)")
     found: Round = {}
-    for name in COUNTED:
-        with contextlib.suppress(FileNotFoundError):
-            base = _total(bench, name)
-            found[name] = {
-                "exchange": (_total(bench, name, *_EXCHANGES) - base) / _MANY,
-            }
+    for name in OURS:
+        with contextlib.suppress(FileNotFoundError), tempfile.TemporaryDirectory() as folder:
+            under = ("valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p")
+            stage = dataclasses.replace(bench.stage, under=under, patience_s=_PATIENCE_S)
+            with subjects.STANDS[name](stage) as subject:
+                bench.ask(subject, *_WARM)
+                dumped(subject, Path(folder))
+                bench.ask(subject, *_EXCHANGES)
+                found[name] = {"exchange": dumped(subject, Path(folder)) / _MANY}
     return found
 
 
-def _total(bench: Bench, name: str, *options: str) -> int:
-    """Return the instructions from start to end, of a process warmed up and then asked so."""
-    with tempfile.TemporaryDirectory() as folder:
-        under = ("valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p")
-        stage = dataclasses.replace(bench.stage, under=under, patience_s=_PATIENCE_S)
-        with subjects.STANDS[name](stage) as subject:
-            bench.ask(subject, *_WARM)
-            if options:
-                bench.ask(subject, *options)
-        totals = [_TOTALS.search(file.read_text()) for file in Path(folder).iterdir()]
-    if not any(totals):
-        raise RuntimeError(f"{name}: valgrind counted nothing")
-    return sum(int(found[1]) for found in totals if found)
+def dumped(subject: Subject, folder: Path) -> int:
+    """Return the instructions since the last dump.
+
+    Raises:
+        RuntimeError: callgrind wrote none.
+    """
+    before = set(folder.iterdir())
+    command = ["callgrind_control", "--dump", str(subject.pid)]
+    subprocess.run(command, capture_output=True, check=True)
+    for file in set(folder.iterdir()) - before:
+        if (total := _TOTALS.search(file.read_text())) and int(total[1]):
+            return int(total[1])
+    raise RuntimeError(f"{subject.name}: callgrind counted nothing")
 
 
 _TOTALS = re.compile(r"^totals: (\d+)", re.MULTILINE)

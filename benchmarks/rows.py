@@ -109,10 +109,7 @@ ROWS = (
         figure="first_byte", number="p99_ms", label="ms to first byte p99",
         against=("direct",), how="+", goals=(_more(1.5),),
     ),
-    Row(
-        figure="instructions", number="exchange", label="instructions of an exchange",
-        against=("nginx",),
-    ),
+    Row(figure="instructions", number="exchange", label="instructions of an exchange"),
     Row(figure="counts", number="exchange_opcodes", label="opcodes of an exchange"),
     Row(figure="counts", number="exchange_calls", label="Python calls of an exchange"),
     Row(figure="counts", number="chunk_opcodes", label="opcodes of a chunk"),
