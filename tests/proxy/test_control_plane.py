@@ -28,7 +28,7 @@ def test_agents_are_sent_to_the_public_url_else_where_the_runner_asked(
 def test_rest_keys_metrics_pages_and_documentation_are_one_application(services: Services) -> None:
     service: Service = services()
     for path in ("/rollouts", "/metrics", "/", "/docs", "/help", "/openapi.json", "/healthz"):
-        assert service.http.get(path).status_code == 200, path
+        assert service.http.get(path, follow_redirects=True).status_code == 200, path
     assert service.http.post("/key/generate", json={}).status_code == 200
 
 
