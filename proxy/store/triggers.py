@@ -4,7 +4,7 @@ They see every write, whoever makes it: the recorder's commits and their repetit
 imports, copies and deletions. The two databases differ in when a trigger runs: SQLite's for each
 row, PostgreSQL's once for all rows of a statement.
 
-These are as migration 0012 makes them. One that changes them drops and makes them anew.
+These are as migration 0011 makes them. One that changes them drops and makes them anew.
 """
 
 from __future__ import annotations

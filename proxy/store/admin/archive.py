@@ -207,7 +207,7 @@ def _add(connection: Connection, chunk: Sequence[Group], result: ImportResult) -
 
 
 def _fill_in(connection: Connection, judged: Sequence[str]) -> None:
-    """Say of verdicts when their rollouts began; archives of before schema 0010 do not."""
+    """Say of verdicts when their rollouts began; archives of before schema 0009 do not."""
     began = select(rollouts.c.created_at).where(rollouts.c.id == verdicts.c.rollout_id)
     unsaid = verdicts.c.rollout_id.in_(judged), verdicts.c.began_at.is_(None)
     connection.execute(update(verdicts).where(*unsaid).values(began_at=began.scalar_subquery()))

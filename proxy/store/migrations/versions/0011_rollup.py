@@ -13,8 +13,8 @@ from alembic import op
 
 from proxy.store import triggers
 
-revision = "0012"
-down_revision = "0011"
+revision = "0011"
+down_revision = "0010"
 
 _USAGE_KEYS = {"model": 200, "upstream": 64, "role": 40, "cause": 20, "basis": 8}
 _USAGE_COUNTS = (

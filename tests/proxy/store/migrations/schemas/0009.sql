@@ -1,0 +1,287 @@
+BEGIN TRANSACTION;
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL, 
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+INSERT INTO "alembic_version" VALUES('0009');
+CREATE TABLE breakers (
+	batch VARCHAR(200) NOT NULL, 
+	lane VARCHAR(300) NOT NULL, 
+	state TEXT NOT NULL, 
+	PRIMARY KEY (batch, lane)
+)
+ WITHOUT ROWID
+
+;
+INSERT INTO "breakers" VALUES('b1','openai/gpt-5/key-0','{"batch":"b1","canary":null,"fingerprint":"auth:401","lane":"openai/gpt-5/key-0","opened_at":1700000000.123456,"phase":"open","retry_at":null,"streak":2,"threshold":2,"tripped_by":["a","\u00e9"]}');
+CREATE TABLE closings (
+	rollout_id VARCHAR(200) NOT NULL, 
+	number INTEGER NOT NULL, 
+	at FLOAT NOT NULL, 
+	PRIMARY KEY (rollout_id)
+)
+ WITHOUT ROWID
+
+;
+INSERT INTO "closings" VALUES('',1,9.9);
+INSERT INTO "closings" VALUES('a ',2,9.9);
+INSERT INTO "closings" VALUES('é',4,77.7);
+INSERT INTO "closings" VALUES('～',3,9.9);
+CREATE TABLE events (
+	id INTEGER NOT NULL, 
+	kind VARCHAR(24) NOT NULL, 
+	rollout_id VARCHAR(200), 
+	batch VARCHAR(200), 
+	at FLOAT NOT NULL, 
+	data TEXT NOT NULL, 
+	PRIMARY KEY (id)
+);
+INSERT INTO "events" VALUES(1,'exchange_failed','',NULL,1700000001.3,'{"exchange":"e12a7e051731cf1dbeefa214","status":429,"subcategory":"quota","transient":false}');
+INSERT INTO "events" VALUES(2,'verdict_given','','b0',1.70000000012345600132e+09,'{"fingerprint":null,"health":"healthy","scoreable":"no","subcategory":null,"validity":null,"validity_checks":[]}');
+INSERT INTO "events" VALUES(3,'exchange_failed','A/b',NULL,1.70000000144285702704e+09,'{"exchange":"6234790a9f76fb615ec94a2a","status":429,"subcategory":"quota","transient":false}');
+INSERT INTO "events" VALUES(4,'verdict_given','A/b','b1',1.70000000012345600132e+09,'{"fingerprint":"auth:401","health":"api_error","scoreable":"no","subcategory":"auth","validity":null,"validity_checks":[]}');
+INSERT INTO "events" VALUES(5,'breaker_opened','A/b','b1',1.70000000012345600132e+09,'{"fingerprint":"auth:401","lane":"openai/gpt-5/key-0","streak":2,"tripped_by":["a","\u00e9"]}');
+INSERT INTO "events" VALUES(6,'exchange_failed','a',NULL,1.70000000158571434026e+09,'{"exchange":"042a5f2e7634c4c80a75691b","status":429,"subcategory":"quota","transient":false}');
+INSERT INTO "events" VALUES(7,'exchange_failed','a ',NULL,1.70000000172857141495e+09,'{"exchange":"4817e1d874b50ee02b37fe6e","status":429,"subcategory":"quota","transient":false}');
+INSERT INTO "events" VALUES(8,'exchange_failed','a''"
+',NULL,1.70000000187142848964e+09,'{"exchange":"7e9ceb54201166df193259a3","status":429,"subcategory":"quota","transient":false}');
+INSERT INTO "events" VALUES(9,'verdict_given','a''"
+','b1',1.70000000012345600132e+09,'{"fingerprint":null,"health":"healthy","scoreable":"no","subcategory":null,"validity":null,"validity_checks":[]}');
+INSERT INTO "events" VALUES(10,'exchange_failed','é',NULL,1.70000000201428556447e+09,'{"exchange":"2f47fff6109d3883bb50182f","status":429,"subcategory":"quota","transient":false}');
+INSERT INTO "events" VALUES(11,'verdict_given','é','b2',1.70000000012345600132e+09,'{"fingerprint":"auth:401","health":"api_error","scoreable":"no","subcategory":"auth","validity":null,"validity_checks":[]}');
+INSERT INTO "events" VALUES(12,'breaker_opened','é','b2',1.70000000012345600132e+09,'{"fingerprint":"auth:401","lane":"openai/gpt-5/key-0","streak":2,"tripped_by":["a","\u00e9"]}');
+INSERT INTO "events" VALUES(13,'exchange_failed','～',NULL,1.70000000215714287756e+09,'{"exchange":"59ff971e884438fff880983e","status":429,"subcategory":"quota","transient":false}');
+INSERT INTO "events" VALUES(14,'exchange_failed','😀',NULL,1700000002.3,'{"exchange":"e18ef4823d43d5da61cf5920","status":429,"subcategory":"quota","transient":false}');
+CREATE TABLE exchanges (
+	rollout_id VARCHAR(200) NOT NULL, 
+	id VARCHAR(32) NOT NULL, 
+	started_at FLOAT NOT NULL, 
+	kind VARCHAR(16) NOT NULL, 
+	method VARCHAR(16) NOT NULL, 
+	role VARCHAR(40) NOT NULL, 
+	upstream VARCHAR(64) NOT NULL, 
+	api VARCHAR(64) NOT NULL, 
+	model VARCHAR(200), 
+	answered_model VARCHAR(200), 
+	status INTEGER, 
+	ending VARCHAR(20), 
+	streamed BOOLEAN, 
+	first_byte_s FLOAT, 
+	first_token_s FLOAT, 
+	duration_s FLOAT, 
+	input_tokens INTEGER, 
+	output_tokens INTEGER, 
+	cached_input_tokens INTEGER, 
+	cache_write_tokens INTEGER, 
+	reasoning_tokens INTEGER, 
+	total_tokens INTEGER, 
+	input_total INTEGER, 
+	output_total INTEGER, 
+	usage_source VARCHAR(16) NOT NULL, 
+	cost_usd FLOAT, 
+	finish_reason VARCHAR(64), 
+	tool_calls INTEGER, 
+	output_seen BOOLEAN, 
+	has_tools BOOLEAN, 
+	subcategory VARCHAR(20), 
+	reason VARCHAR(40), 
+	transient BOOLEAN, 
+	rule VARCHAR(64), 
+	error_code VARCHAR(64), 
+	retry_after_s FLOAT, 
+	provider_request_id VARCHAR(128), 
+	request_bytes INTEGER NOT NULL, 
+	response_bytes INTEGER NOT NULL, 
+	request_digest VARCHAR(32), 
+	sdk_retry INTEGER, 
+	attribution_source VARCHAR(20) NOT NULL, 
+	key_digest VARCHAR(16), 
+	injected BOOLEAN NOT NULL, 
+	deaf VARCHAR(64), 
+	content_seen BOOLEAN, 
+	response_digest VARCHAR(32), 
+	pending BOOLEAN, 
+	selector_digest VARCHAR(32), 
+	key_source VARCHAR(16), 
+	model_ambiguous BOOLEAN, 
+	held BOOLEAN, 
+	output_limit INTEGER, 
+	prompt_words INTEGER, 
+	continues VARCHAR(32), 
+	begun_elsewhere BOOLEAN, 
+	written_call BOOLEAN, 
+	fallback BOOLEAN, 
+	served_by VARCHAR(64), 
+	system_fingerprint VARCHAR(64), 
+	PRIMARY KEY (rollout_id, id)
+)
+ WITHOUT ROWID
+
+;
+INSERT INTO "exchanges" VALUES('','e12a7e051731cf1dbeefa214',1700000001.0,'inference','POST','agent','openai','openai.chat','gpt-5','gpt-5-x',429,'complete',1,NULL,NULL,3.00000000000000044408e-01,1000000000,2,3,4,5,6,7,8,'provider',4.94065645841247e-324,'stop',0,0,1,'quota','plan',0,'openai.quota','insufficient_quota',2.5,'req_1',10,20,'ab',1,'header','key-00000000',1,'line too long',0,'cd',1,'ef','override',1,1,4096,700,'x0',0,1,0,'DeepInfra','fp_1');
+INSERT INTO "exchanges" VALUES('','eef2eae2699d81c58d176a9a',1700000002.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,3.00000000000000044408e-01,1000000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',4.94065645841247e-324,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('','f00d9ca07f97df0310dc4cf0',1001.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('A/b','6234790a9f76fb615ec94a2a',1.70000000114285707477e+09,'inference','POST','agent','openai','openai.chat','gpt-5','gpt-5-x',429,'complete',1,NULL,NULL,3.00000000000000044408e-01,1000000000,2,3,4,5,6,7,8,'provider',4.94065645841247e-324,'stop',0,0,1,'quota','plan',0,'openai.quota','insufficient_quota',2.5,'req_1',10,20,'ab',1,'header','key-00000000',1,'line too long',0,'cd',1,'ef','override',1,1,4096,700,'x0',0,1,0,'DeepInfra','fp_1');
+INSERT INTO "exchanges" VALUES('A/b','b375c6e1e366769c663df680',1001.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('A/b','e502725b171623b3d473eecb',1.70000000214285707476e+09,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,3.00000000000000044408e-01,1000000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',4.94065645841247e-324,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('a','042a5f2e7634c4c80a75691b',1.70000000128571438786e+09,'inference','POST','agent','openai','openai.chat','gpt-5','gpt-5-x',429,'complete',1,NULL,NULL,3.00000000000000044408e-01,1000000000,2,3,4,5,6,7,8,'provider',4.94065645841247e-324,'stop',0,0,1,'quota','plan',0,'openai.quota','insufficient_quota',2.5,'req_1',10,20,'ab',1,'header','key-00000000',1,'line too long',0,'cd',1,'ef','override',1,1,4096,700,'x0',0,1,0,'DeepInfra','fp_1');
+INSERT INTO "exchanges" VALUES('a','cde7347338c922ea3bc542b1',1.7000000022857143879e+09,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,3.00000000000000044408e-01,1000000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',4.94065645841247e-324,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('a','e7fc2e46e57ddc98fa831fc3',1001.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('a ','4817e1d874b50ee02b37fe6e',1.70000000142857146268e+09,'inference','POST','agent','openai','openai.chat','gpt-5','gpt-5-x',429,'complete',1,NULL,NULL,3.00000000000000044408e-01,1000000000,2,3,4,5,6,7,8,'provider',4.94065645841247e-324,'stop',0,0,1,'quota','plan',0,'openai.quota','insufficient_quota',2.5,'req_1',10,20,'ab',1,'header','key-00000000',1,'line too long',0,'cd',1,'ef','override',1,1,4096,700,'x0',0,1,0,'DeepInfra','fp_1');
+INSERT INTO "exchanges" VALUES('a ','66c876fbdc3251ac1372525c',1001.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('a ','ce2ea58b978d83f50e6a6b36',1.70000000242857146268e+09,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,3.00000000000000044408e-01,1000000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',4.94065645841247e-324,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('a''"
+','248b492c138ef60c92330d9d',1001.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('a''"
+','7e9ceb54201166df193259a3',1.70000000157142853738e+09,'inference','POST','agent','openai','openai.chat','gpt-5','gpt-5-x',429,'complete',1,NULL,NULL,3.00000000000000044408e-01,1000000000,2,3,4,5,6,7,8,'provider',4.94065645841247e-324,'stop',0,0,1,'quota','plan',0,'openai.quota','insufficient_quota',2.5,'req_1',10,20,'ab',1,'header','key-00000000',1,'line too long',0,'cd',1,'ef','override',1,1,4096,700,'x0',0,1,0,'DeepInfra','fp_1');
+INSERT INTO "exchanges" VALUES('a''"
+','ab04f40339e8db1aa73b33ed',1.70000000257142853737e+09,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,3.00000000000000044408e-01,1000000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',4.94065645841247e-324,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('é','23009eb937b64c24819e2c3e',1.70000000271428561206e+09,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,3.00000000000000044408e-01,1000000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',4.94065645841247e-324,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('é','2f47fff6109d3883bb50182f',1.70000000171428561207e+09,'inference','POST','agent','openai','openai.chat','gpt-5','gpt-5-x',429,'complete',1,NULL,NULL,3.00000000000000044408e-01,1000000000,2,3,4,5,6,7,8,'provider',4.94065645841247e-324,'stop',0,0,1,'quota','plan',0,'openai.quota','insufficient_quota',2.5,'req_1',10,20,'ab',1,'header','key-00000000',1,'line too long',0,'cd',1,'ef','override',1,1,4096,700,'x0',0,1,0,'DeepInfra','fp_1');
+INSERT INTO "exchanges" VALUES('é','574b6d688f722532115ccd04',1001.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('～','47c11da18c9171d2c867a865',1001.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('～','59ff971e884438fff880983e',1.70000000185714292529e+09,'inference','POST','agent','openai','openai.chat','gpt-5','gpt-5-x',429,'complete',1,NULL,NULL,3.00000000000000044408e-01,1000000000,2,3,4,5,6,7,8,'provider',4.94065645841247e-324,'stop',0,0,1,'quota','plan',0,'openai.quota','insufficient_quota',2.5,'req_1',10,20,'ab',1,'header','key-00000000',1,'line too long',0,'cd',1,'ef','override',1,1,4096,700,'x0',0,1,0,'DeepInfra','fp_1');
+INSERT INTO "exchanges" VALUES('～','f36cdf0760b319e4dc16b050',1.70000000285714292528e+09,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,3.00000000000000044408e-01,1000000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',4.94065645841247e-324,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('😀','e18ef4823d43d5da61cf5920',1700000002.0,'inference','POST','agent','openai','openai.chat','gpt-5','gpt-5-x',429,'complete',1,NULL,NULL,3.00000000000000044408e-01,1000000000,2,3,4,5,6,7,8,'provider',4.94065645841247e-324,'stop',0,0,1,'quota','plan',0,'openai.quota','insufficient_quota',2.5,'req_1',10,20,'ab',1,'header','key-00000000',1,'line too long',0,'cd',1,'ef','override',1,1,4096,700,'x0',0,1,0,'DeepInfra','fp_1');
+INSERT INTO "exchanges" VALUES('😀','e7f9fd178202ee4b6e0e12dc',1700000003.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,3.00000000000000044408e-01,1000000000,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',4.94065645841247e-324,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "exchanges" VALUES('😀','e9c407f3adc443b951d2fdc1',1001.0,'inference','POST','agent','u','opaque',NULL,NULL,NULL,'left_by_agent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'absent',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,0,0,NULL,NULL,'path',NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+CREATE TABLE open_calls (
+	id VARCHAR(32) NOT NULL, 
+	rollout_id VARCHAR(200) NOT NULL, 
+	worker VARCHAR(32) NOT NULL, 
+	started_at FLOAT NOT NULL, 
+	kind VARCHAR(16) NOT NULL, 
+	method VARCHAR(16) NOT NULL, 
+	role VARCHAR(40) NOT NULL, 
+	upstream VARCHAR(64) NOT NULL, 
+	api VARCHAR(64) NOT NULL, 
+	model VARCHAR(200), 
+	attribution_source VARCHAR(20) NOT NULL, 
+	key_digest VARCHAR(16), 
+	PRIMARY KEY (id)
+)
+ WITHOUT ROWID
+
+;
+INSERT INTO "open_calls" VALUES('flying','a','w',1001.0,'inference','POST','agent','u','opaque','m','path',NULL);
+CREATE TABLE rollouts (
+	id VARCHAR(200) NOT NULL, 
+	batch VARCHAR(200), 
+	task VARCHAR(200), 
+	attempt INTEGER, 
+	model VARCHAR(200), 
+	upstream VARCHAR(64), 
+	usage_channel VARCHAR(8) DEFAULT 'proxy' NOT NULL, 
+	metadata TEXT, 
+	registered BOOLEAN DEFAULT '0' NOT NULL, 
+	created_at FLOAT NOT NULL, 
+	gaps INTEGER DEFAULT '0' NOT NULL, 
+	skipped TEXT, 
+	outcome TEXT, 
+	outcome_at FLOAT, 
+	revoked_at FLOAT, 
+	fault TEXT, 
+	fault_calls INTEGER DEFAULT '0' NOT NULL, 
+	fallbacks TEXT, 
+	closed_at FLOAT, 
+	closed_calls INTEGER, 
+	agents VARCHAR(16), 
+	validity VARCHAR(16), 
+	max_steps VARCHAR(16), 
+	repeat INTEGER, 
+	repeats INTEGER, 
+	PRIMARY KEY (id)
+);
+INSERT INTO "rollouts" VALUES('',NULL,NULL,NULL,NULL,NULL,'proxy',NULL,0,1700000002.0,0,NULL,'{"rewards":{"reward":0.1},"status":"success"}',9.9,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "rollouts" VALUES('A/b','b1','t',1,'gpt-5','openai','proxy','{"z": 1, "a":"\u00e9"}',1,1.70000000214285707476e+09,0,NULL,NULL,NULL,NULL,'{"kind":"auth"}',0,'gpt-5-mini
+o5',NULL,NULL,NULL,NULL,NULL,1,NULL);
+INSERT INTO "rollouts" VALUES('a',NULL,NULL,NULL,NULL,NULL,'proxy',NULL,0,1.7000000022857143879e+09,2,NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "rollouts" VALUES('a ','b0','t',3,'gpt-5','openai','proxy','{"z": 1, "a":"\u00e9"}',1,1.70000000242857146268e+09,0,NULL,'{"rewards":{"reward":0.1},"status":"success"}',9.9,NULL,'{"kind":"auth"}',0,'gpt-5-mini
+o5',NULL,NULL,NULL,NULL,NULL,3,NULL);
+INSERT INTO "rollouts" VALUES('a''"
+',NULL,NULL,NULL,NULL,NULL,'proxy',NULL,0,1.70000000257142853737e+09,0,NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "rollouts" VALUES('é','b2','t',5,'gpt-5','openai','proxy','{"z": 1, "a":"\u00e9"}',1,1.70000000271428561206e+09,0,NULL,NULL,NULL,77.7,'{"kind":"auth"}',0,'gpt-5-mini
+o5',NULL,NULL,NULL,NULL,NULL,0,NULL);
+INSERT INTO "rollouts" VALUES('～',NULL,NULL,NULL,NULL,NULL,'proxy',NULL,0,1.70000000285714292528e+09,0,NULL,'{"rewards":{"reward":0.1},"status":"success"}',9.9,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "rollouts" VALUES('😀','b1','t',7,'gpt-5','openai','proxy','{"z": 1, "a":"\u00e9"}',1,1700000003.0,0,NULL,NULL,NULL,NULL,'{"kind":"auth"}',0,'gpt-5-mini
+o5',NULL,NULL,NULL,NULL,NULL,2,NULL);
+CREATE TABLE server (
+	name VARCHAR(40) NOT NULL, 
+	value VARCHAR(200) NOT NULL, 
+	PRIMARY KEY (name)
+);
+INSERT INTO "server" VALUES('created','6372656174656400000000000000000000000000000000000000000000000000');
+INSERT INTO "server" VALUES('salt','73616C7400000000000000000000000000000000000000000000000000000000');
+INSERT INTO "server" VALUES('keyring','6B657972696E6700000000000000000000000000000000000000000000000000');
+INSERT INTO "server" VALUES('closing','4');
+CREATE TABLE verdicts (
+	rollout_id VARCHAR(200) NOT NULL, 
+	batch VARCHAR(200), 
+	health VARCHAR(24) NOT NULL, 
+	subcategory VARCHAR(20), 
+	fingerprint VARCHAR(80), 
+	cause VARCHAR(200), 
+	lane VARCHAR(300), 
+	provisional BOOLEAN NOT NULL, 
+	scoreable VARCHAR(8) NOT NULL, 
+	reward FLOAT, 
+	input_tokens INTEGER, 
+	output_tokens INTEGER, 
+	total_tokens INTEGER, 
+	cost_usd FLOAT, 
+	price_table VARCHAR(40), 
+	given_at FLOAT NOT NULL, 
+	calls INTEGER DEFAULT '0' NOT NULL, 
+	verdict TEXT NOT NULL, 
+	result TEXT, 
+	attributed_to VARCHAR(16), 
+	neighbours TEXT, 
+	validity TEXT, 
+	unattributed_calls INTEGER, 
+	summed_calls INTEGER, 
+	tokens_known_calls INTEGER, 
+	cost_known_calls INTEGER, 
+	servings TEXT, 
+	began_at FLOAT, 
+	PRIMARY KEY (rollout_id)
+);
+INSERT INTO "verdicts" VALUES('','b0','healthy',NULL,NULL,NULL,NULL,0,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":""}',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,1700000002.0);
+INSERT INTO "verdicts" VALUES('A/b','b1','api_error','auth','auth:401',NULL,NULL,0,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"A/b"}','{}',NULL,NULL,NULL,1,NULL,NULL,NULL,NULL,1.70000000214285707476e+09);
+INSERT INTO "verdicts" VALUES('a','b2','api_error','auth','auth:401',NULL,NULL,1,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"a"}','{}',NULL,NULL,NULL,2,NULL,NULL,NULL,NULL,1.7000000022857143879e+09);
+INSERT INTO "verdicts" VALUES('a''"
+','b1','healthy',NULL,NULL,NULL,NULL,0,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"a''\"\n"}',NULL,NULL,NULL,NULL,4,NULL,NULL,NULL,NULL,1.70000000257142853737e+09);
+INSERT INTO "verdicts" VALUES('é','b2','api_error','auth','auth:401',NULL,NULL,0,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"\u00e9"}','{}',NULL,NULL,NULL,5,NULL,NULL,NULL,NULL,1.70000000271428561206e+09);
+INSERT INTO "verdicts" VALUES('～','b0','api_error','auth','auth:401',NULL,NULL,1,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"\uff5e"}','{}',NULL,NULL,NULL,6,NULL,NULL,NULL,NULL,1.70000000285714292528e+09);
+CREATE TABLE workers (
+	id VARCHAR(32) NOT NULL, 
+	host VARCHAR(200) NOT NULL, 
+	pid INTEGER NOT NULL, 
+	seen_at FLOAT NOT NULL, 
+	closed_up_to INTEGER, 
+	still_closing TEXT, 
+	PRIMARY KEY (id)
+);
+INSERT INTO "workers" VALUES('w','here',1,5000.25,NULL,NULL);
+CREATE INDEX rollouts_task ON rollouts (task, created_at, id);
+CREATE INDEX rollouts_batch ON rollouts (batch, created_at, id);
+CREATE INDEX rollouts_drilled ON rollouts (id) WHERE fault IS NOT NULL;
+CREATE INDEX rollouts_group ON rollouts (batch, task, created_at, id);
+CREATE INDEX rollouts_created ON rollouts (created_at, id);
+CREATE INDEX exchanges_started ON exchanges (started_at);
+CREATE INDEX open_calls_rollout ON open_calls (rollout_id);
+CREATE INDEX open_calls_worker ON open_calls (worker);
+CREATE INDEX closings_number ON closings (number);
+CREATE INDEX verdicts_total_tokens ON verdicts (total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
+CREATE INDEX verdicts_cost_usd ON verdicts (cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
+CREATE INDEX verdicts_subcategory ON verdicts (subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
+CREATE INDEX verdicts_batch_reward ON verdicts (batch, reward, began_at, rollout_id) WHERE reward IS NOT NULL;
+CREATE INDEX verdicts_reward ON verdicts (reward, began_at, rollout_id) WHERE reward IS NOT NULL;
+CREATE INDEX verdicts_health ON verdicts (health, began_at, rollout_id);
+CREATE INDEX verdicts_fingerprint ON verdicts (fingerprint, began_at, rollout_id);
+CREATE INDEX verdicts_batch_total_tokens ON verdicts (batch, total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
+CREATE INDEX verdicts_batch_cost_usd ON verdicts (batch, cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
+CREATE INDEX verdicts_batch_fingerprint ON verdicts (batch, fingerprint, began_at, rollout_id) WHERE fingerprint IS NOT NULL;
+CREATE INDEX verdicts_batch_subcategory ON verdicts (batch, subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
+CREATE INDEX verdicts_batch_health ON verdicts (batch, health, began_at, rollout_id);
+CREATE INDEX events_at ON events (at);
+COMMIT;
