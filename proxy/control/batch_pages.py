@@ -14,6 +14,7 @@ from proxy.control.queries import Queries, unknown_batch
 from proxy.control.series import series_of
 from proxy.store import batch_history
 from proxy.store import dashboard as page_queries
+from proxy.store.batch_list import newest
 from proxy.store.database import Database
 
 TASKS = 100  # on one page
@@ -59,8 +60,7 @@ class BatchPages:
 
     async def names(self) -> list[str]:
         """List the newest batches' names."""
-        newest = await self._queries.read(page_queries.batches, offset=0, limit=_NEWEST)
-        return [row["batch"] for row in newest.rows]
+        return [row["batch"] for row in await self._queries.read(newest, limit=_NEWEST)]
 
     async def older_first(self, one: str, other: str) -> tuple[str, str]:
         """Return two batches, the one that began first before the other.

@@ -10,9 +10,8 @@ from sqlalchemy import Connection, Select, case, func, or_, select, tuple_
 
 from classifier.batches import Entry
 from classifier.reruns import RerunEntry
-from proxy.store.tables import ENTRY_COLUMNS, JOINED, rollouts, verdicts
+from proxy.store.tables import ENTRY_COLUMNS, JOINED, OLDEST_FIRST, rollouts, verdicts
 
-_OLDEST_FIRST = (rollouts.c.created_at, rollouts.c.id)
 _UNSCORED = or_(
     verdicts.c.rollout_id.is_(None),
     verdicts.c.provisional.is_(True),
@@ -28,7 +27,7 @@ _COUNTING = (
 def entries(connection: Connection, batch: str) -> list[Entry]:
     """List every rollout of a batch as it counts, oldest first; tokens and causes are left out."""
     query = select(*_COUNTING).select_from(JOINED).where(rollouts.c.batch == batch)
-    return [_counting(row) for row in connection.execute(query.order_by(*_OLDEST_FIRST))]
+    return [_counting(row) for row in connection.execute(query.order_by(*OLDEST_FIRST))]
 
 
 def _counting(row: Sequence[Any]) -> Entry:
@@ -67,7 +66,7 @@ def to_rerun(connection: Connection, batch: str) -> list[RerunEntry]:
         .select_from(JOINED)
         .where(rollouts.c.batch == batch)
         .where(or_(*wanted))
-        .order_by(*_OLDEST_FIRST)
+        .order_by(*OLDEST_FIRST)
     )
     return [_attempt(row, incomplete) for row in connection.execute(query)]
 

@@ -18,15 +18,18 @@ class BatchPlace(NamedTuple):
 
 
 def newest(
-    connection: Connection, *, after: BatchPlace | None = None, limit: int
+    connection: Connection, *, after: BatchPlace | None = None, offset: int = 0, limit: int
 ) -> Sequence[RowMapping]:
     """List batches with when their first and last rollout began, the newest first.
 
     Arguments:
         after: the place of the batch before the page.
+        offset: how many more to pass over.
     """
     query = select(batches.c.batch, batches.c.first_at, batches.c.last_at)
     if after is not None:
         query = query.where(tuple_(batches.c.last_at, batches.c.batch) < after)
-    query = query.order_by(batches.c.last_at.desc(), batches.c.batch.desc()).limit(limit)
+    query = (
+        query.order_by(batches.c.last_at.desc(), batches.c.batch.desc()).offset(offset).limit(limit)
+    )
     return connection.execute(query).mappings().all()

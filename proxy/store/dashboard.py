@@ -23,6 +23,7 @@ from sqlalchemy import (
 from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
 from classifier.records import UNATTRIBUTED
+from proxy.store.batch_list import newest
 from proxy.store.breakers import decode_state
 from proxy.store.derived import batches as summed
 from proxy.store.derived import call_usage
@@ -45,10 +46,7 @@ class CountedPage:
 
 def batches(connection: Connection, *, offset: int, limit: int) -> CountedPage:
     """List batches with their first and last time, the newest first."""
-    each = summed.c
-    query = select(each.batch, each.first_at, each.last_at)
-    query = query.order_by(each.last_at.desc(), each.batch.desc())
-    rows = _rows(connection, query.offset(offset).limit(limit))
+    rows = [dict(row) for row in newest(connection, offset=offset, limit=limit)]
     return CountedPage(rows, connection.scalar(select(func.count()).select_from(summed)) or 0)
 
 

@@ -12,9 +12,8 @@ from classifier.batches import Entry
 from classifier.groups import Member, group
 from proxy.store.connections import Connections
 from proxy.store.events import group_settled
-from proxy.store.tables import ENTRY_COLUMNS, JOINED, rollouts, verdicts
+from proxy.store.tables import ENTRY_COLUMNS, JOINED, OLDEST_FIRST, rollouts, verdicts
 
-_OLDEST_FIRST = (rollouts.c.created_at, rollouts.c.id)
 _ASIDE = (
     rollouts.c.repeats,
     rollouts.c.skipped,
@@ -70,7 +69,7 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
         select(*ENTRY_COLUMNS, *_ASIDE)
         .select_from(JOINED)
         .where(rollouts.c.batch == batch, rollouts.c.task.in_(tasks))
-        .order_by(rollouts.c.task, *_OLDEST_FIRST)
+        .order_by(rollouts.c.task, *OLDEST_FIRST)
     )
     found: dict[str, list[Member]] = {}
     unjudged: list[str] = []

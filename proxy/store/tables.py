@@ -274,6 +274,7 @@ events = Table(
 
 # Rollouts with the verdicts they have.
 JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
+OLDEST_FIRST = (rollouts.c.created_at, rollouts.c.id)
 # Under the names that `classifier.batches.Entry` has, in its order.
 ENTRY_COLUMNS = (
     rollouts.c.id,
