@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from typing import Any
 
+from proxy.control import cursors
 from proxy.control.batches import BatchService
 from proxy.control.queries import Queries
 from proxy.routing.errors import Refusal
@@ -51,18 +50,14 @@ class BatchList:
 
 
 def _cursor(row: Row) -> str:
-    place = json.dumps([row["last_at"], row["batch"]])
-    return base64.urlsafe_b64encode(place.encode()).decode()
+    return cursors.encode([row["last_at"], row["batch"]])
 
 
 def _place(cursor: str | None) -> BatchPlace | None:
     if cursor is None:
         return None
     try:
-        last_at, batch = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        place = BatchPlace(float(last_at), batch)
+        last_at, batch = cursors.decode(cursor)
+        return BatchPlace(float(last_at), cursors.name(batch))
     except (ValueError, TypeError, OverflowError):
-        place = BatchPlace(0.0, "\x00")
-    if not isinstance(place.batch, str) or "\x00" in place.batch:
-        raise Refusal(422, "invalid", "after: not a valid page cursor")
-    return place
+        raise cursors.invalid() from None

@@ -16,6 +16,7 @@ from classifier.rollup import Counts, Shapes, declared_in, exclusion_in, summary
 from classifier.validity.across import Alike, BatchFinding, Way, compare_ways
 from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
+from proxy.control.kept import Kept
 from proxy.control.queries import Queries, unknown_batch
 from proxy.routing.errors import Refusal
 from proxy.store.batches import ServedAlike
@@ -98,7 +99,7 @@ class BatchService:
         self._judge = judge
         self._policy = policy
         self._wall = wall
-        self._exclusions: dict[str, tuple[Mapping[str, int], Shapes, Exclusion]] = {}
+        self._exclusions = Kept[str, tuple[Mapping[str, int], Shapes], Exclusion](_TESTED)
 
     async def summary(self, batch: str) -> dict[str, Any]:
         """Sum up a batch: counts, tokens, cost, scores, and rollouts to run again.
@@ -185,14 +186,11 @@ class BatchService:
         if not counts["excluded"]:
             return exclusion_in(counts, {})
         zeros = {name: count for name, count in counts.items() if name.startswith("zeros:")}
-        known = self._exclusions.get(batch)
-        if known is not None and known[:2] == (zeros, shapes):
-            return known[2]
-        found = exclusion_in(counts, shapes)
-        if len(self._exclusions) >= _TESTED:
-            self._exclusions.pop(next(iter(self._exclusions)), None)
-        self._exclusions[batch] = (zeros, shapes, found)
-        return found
+        known = self._exclusions.of(batch, (zeros, shapes))
+        if known is None:
+            known = exclusion_in(counts, shapes)
+            self._exclusions.keep(batch, (zeros, shapes), known)
+        return known
 
 
 def _compared(served: Sequence[ServedAlike], declared: Sequence[str]) -> list[BatchFinding]:

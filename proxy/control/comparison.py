@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from classifier.batches import Entry, Scores, scores, slots
 from classifier.comparison import BatchComparison, TaskChange, compare_batches
+from proxy.control import cursors
 from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
+from proxy.control.kept import Kept
 from proxy.control.queries import Queries
-from proxy.routing.errors import Refusal
 from proxy.store import attempts
 from proxy.store.batches import BatchVersion
 
@@ -27,19 +28,15 @@ class ComparedBatches(NamedTuple):
     comparison: BatchComparison
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    versions: tuple[BatchVersion, BatchVersion]
-    compared: ComparedBatches
-
-
 class ComparisonService:
     """Compares batches, once for each state that they are in."""
 
     def __init__(self, *, queries: Queries, judge: Judge) -> None:
         self._queries = queries
         self._judge = judge
-        self._kept: dict[tuple[str, str], _Kept] = {}
+        self._kept = Kept[tuple[str, str], tuple[BatchVersion, BatchVersion], ComparedBatches](
+            _CACHED
+        )
 
     async def compare(self, a: str, b: str) -> ComparedBatches:
         """Compare batch ``b`` with batch ``a``.
@@ -51,15 +48,13 @@ class ComparisonService:
             await up_to_date(self._queries, self._judge, a),
             await up_to_date(self._queries, self._judge, b),
         )
-        kept = self._kept.get((a, b))
-        if kept is not None and kept.versions == versions:
-            return kept.compared
+        kept = self._kept.of((a, b), versions)
+        if kept is not None:
+            return kept
         first = await self._queries.read(attempts.entries, a)
         second = await self._queries.read(attempts.entries, b)
         compared = await self._queries.run(_compared, first, second)
-        if len(self._kept) >= _CACHED:
-            self._kept.pop(next(iter(self._kept)))
-        self._kept[a, b] = _Kept(versions, compared)
+        self._kept.keep((a, b), versions, compared)
         return compared
 
     async def page(
@@ -122,7 +117,7 @@ def _place(tasks: Sequence[TaskChange], after: str | None) -> int:
     for place, each in enumerate(tasks, 1):
         if each.task == after:
             return place
-    raise Refusal(422, "invalid", "after: not a valid page cursor")
+    raise cursors.invalid()
 
 
 def _of_batch(name: str, found: Scores) -> dict[str, Any]:

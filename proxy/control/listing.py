@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement
 
+from proxy.control import cursors
 from proxy.control.judge import Judge
 from proxy.control.queries import PAGE, Queries
 from proxy.routing.errors import Refusal
@@ -214,7 +213,7 @@ def cursor_of(query: RolloutQuery, row: Facts) -> str:
     parts: list[Any] = [place.created_at, place.id]
     if query.sort != "created_at":
         parts += [query.sort, place.value]
-    return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode()
+    return cursors.encode(parts)
 
 
 def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
@@ -226,19 +225,13 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
     if cursor is None:
         return None
     try:
-        created_at, name, *order = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        created_at, name, *order = cursors.decode(cursor)
         sort, value = order or ("created_at", None)
         known = value if value is None or isinstance(value, str) else float(value)
-        place = Position(float(created_at), _text(name), known)
+        place = Position(float(created_at), cursors.name(name), known)
     except (ValueError, TypeError, OverflowError):
-        raise Refusal(422, "invalid", "after: not a valid page cursor") from None
+        raise cursors.invalid() from None
     expected = str if sort == "task" else float
     if sort != query.sort or not (known is None or isinstance(known, expected)):
         raise Refusal(422, "invalid", f"after: not a cursor of a list by {query.sort}")
     return place
-
-
-def _text(name: Any) -> str:
-    if not isinstance(name, str) or "\x00" in name:
-        raise ValueError("not the id of a rollout")
-    return name

@@ -9,6 +9,7 @@ from classifier.policy import Policy
 from classifier.reruns import Rerun, RerunGroup, Reruns, reruns
 from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
+from proxy.control.kept import Kept
 from proxy.control.queries import Queries
 from proxy.store import attempts
 from proxy.store.batches import BatchVersion
@@ -27,7 +28,7 @@ class RerunService:
         self._queries = queries
         self._judge = judge
         self._policy = policy
-        self._kept: dict[str, tuple[BatchVersion, dict[str, Any]]] = {}
+        self._kept = Kept[str, BatchVersion, dict[str, Any]](_CACHED)
 
     async def of_batch(self, batch: str) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}/rerun`.
@@ -36,14 +37,12 @@ class RerunService:
             Refusal: 404 for a batch without rollouts.
         """
         version = await up_to_date(self._queries, self._judge, batch)
-        kept = self._kept.get(batch)
-        if kept is not None and kept[0] == version:
-            return kept[1]
+        kept = self._kept.of(batch, version)
+        if kept is not None:
+            return kept
         found = await self._queries.read(attempts.to_rerun, batch)
         made = await self._queries.run(lambda: _encoded(batch, reruns(found, self._policy)))
-        if len(self._kept) >= _CACHED:
-            self._kept.pop(next(iter(self._kept)))
-        self._kept[batch] = (version, made)
+        self._kept.keep(batch, version, made)
         return made
 
 
