@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from proxy.control.batches import BatchService
 from proxy.control.judge import Judge
+from proxy.control.kept import Kept
 from proxy.control.listing import Listing
 from proxy.control.queries import Queries
 from proxy.control.threads import run_in_thread
@@ -97,7 +98,7 @@ class Dashboard:
         self._wall = wall
         self._leaving = leaving
         self._refused = refused
-        self._timelines: dict[str, tuple[tuple[Any, ...], int, Timeline | None]] = {}
+        self._timelines = Kept[str, tuple[Any, ...], Timeline](_CACHED)
 
     def now(self) -> float:
         """Return the seconds since the epoch."""
@@ -158,14 +159,12 @@ class Dashboard:
 
     async def timeline(self, batch: str, *, bars: int = 60) -> Timeline | None:
         """Return a batch's calls over time in about ``bars`` steps; None if none has ended."""
-        pulse = await self._pulse(batch, None)
-        cached = self._timelines.get(batch)
-        if cached is not None and cached[:2] == (pulse, bars):
-            return cached[2]
-        timeline = await self._read_timeline(batch, bars)
-        if len(self._timelines) >= _CACHED:
-            self._timelines.pop(next(iter(self._timelines)))
-        self._timelines[batch] = (pulse, bars, timeline)
+        state = (await self._pulse(batch, None), bars)
+        timeline = self._timelines.of(batch, state)
+        if timeline is None:
+            timeline = await self._read_timeline(batch, bars)
+            if timeline is not None:
+                self._timelines.keep(batch, state, timeline)
         return timeline
 
     async def _read_timeline(self, batch: str, bars: int) -> Timeline | None:
