@@ -15,6 +15,7 @@ from classifier.verdicts import Verdict
 from proxy.api import bulk, keys, lists, openapi, problems, reports, routes, upstreams
 from proxy.api import metrics as metrics_module
 from proxy.api.auth import ControlAuth
+from proxy.clock import epoch_s
 from proxy.control.loader import RecorderState
 from proxy.control.services import ControlServices, compose
 from proxy.control.threads import run_in_thread
@@ -69,7 +70,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         proof_required=settings.admin_token is not None,
         registration_required=settings.require_registration,
         new_id=parts.new_id,
-        wall=time.time,
+        wall=epoch_s,
         changed=parts.changed,
         worker=parts.worker,
         close_here=parts.close_here,

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from proxy.api.auth import ControlAuth
 from proxy.api.sessions import Sessions
 from proxy.capture.silence import SilenceLimits
+from proxy.clock import epoch_s
 from proxy.inbound.connections import ConnectionLimits
 from proxy.outbound.credentials import signers
 from proxy.outbound.transport import UpstreamTransport
@@ -90,7 +91,7 @@ def rollout_access(database: Database) -> Access:
         look_up=look_up,
         count=count,
         answered=answered,
-        wall=time.time,
+        wall=epoch_s,
         clock=time.monotonic,
     )
 
@@ -158,7 +159,7 @@ def relay_context(
         ),
         salt=salt,
         new_id=new_id,
-        wall=_EPOCH,
+        wall=epoch_s,
         clock=time.monotonic,
         limits=call_limits(settings),
         admits=admits if settings.require_registration else None,
@@ -200,33 +201,6 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
     )
 
 
-_SET_S = 0.001  # seconds; less apart are two clocks that were read one after the other
-
-
-class OrderedClock:
-    """Seconds since the epoch that go on as a monotonic clock does, and never back.
-
-    What began later is later: verdicts go by the order of calls, and a clock that is set back
-    would turn it. One that is set forward is followed.
-    """
-
-    __slots__ = ("_ahead", "_monotonic", "_wall")
-
-    def __init__(self, wall: Callable[[], float], monotonic: Callable[[], float]) -> None:
-        self._wall = wall
-        self._monotonic = monotonic
-        self._ahead = wall() - monotonic()
-
-    def __call__(self) -> float:
-        """Return the time now."""
-        since = self._monotonic()
-        ahead = self._wall() - since
-        if ahead > self._ahead + _SET_S:
-            self._ahead = ahead
-        return since + self._ahead
-
-
-_EPOCH = OrderedClock(time.time, time.monotonic)
 _newest_us = 0  # of the ids, in microseconds since the epoch
 
 

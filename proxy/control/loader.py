@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
@@ -12,6 +11,7 @@ from classifier import codec
 from classifier.logical_calls import ended_at
 from classifier.policy import TRUSTED
 from classifier.records import Ending, Exchange, ExecutionStatus, Outcome, RolloutRecord
+from proxy.clock import epoch_s
 from proxy.control.neighbourhood import with_neighbours
 from proxy.control.queries import unknown_rollout
 from proxy.control.unattributed import with_unattributed
@@ -70,7 +70,7 @@ class RolloutLoader:
         self,
         database: Database,
         recorder: RecorderState,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float] = epoch_s,
         *,
         agents: str = TRUSTED,
     ) -> None:

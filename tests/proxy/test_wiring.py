@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from proxy.relay.admission import AccessUnknownError
 from proxy.settings import load
 from proxy.store.database import Database
 from proxy.wiring import (
-    OrderedClock,
     call_limits,
     control_auth,
     local_names,
@@ -30,20 +28,6 @@ def test_ids_sort_by_time() -> None:
     assert len(set(ids)) == 1000
     assert {len(each) for each in ids} == {24}
     assert [each[:13] for each in ids] == sorted(each[:13] for each in ids)
-
-
-def test_a_clock_that_is_set_turns_no_order() -> None:
-    """Back by an hour, forward by two, back again: as a machine's clock that is corrected."""
-    hour, wall, monotonic = 3600.0, 1e9, 50.0
-    clock = OrderedClock(lambda: wall, lambda: monotonic)
-    read = [clock()]
-    for jump in (0.0, -hour, 0.0, 2 * hour, 0.0, -hour, 0.0):
-        monotonic += 1.0
-        wall += 1.0 + jump
-        read.append(clock())
-    passed = [later - earlier for earlier, later in pairwise(read)]
-    assert passed == pytest.approx([1.0, 1.0, 1.0, 1.0 + hour, 1.0, 1.0, 1.0])
-    assert read[0] == pytest.approx(1e9)
 
 
 @pytest.mark.parametrize(("drains", "seconds"), [(True, 60.0), (False, 0.0)])
