@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -27,6 +28,7 @@ from tests.cluster import TOKEN, Cluster, running
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Pause, Provider, Request, Step
+from tests.journeys.service import Service
 
 TURNS = 6  # calls of a rollout
 RETRIES = 2  # as OpenAI's and Anthropic's SDKs do by default, with their pauses
@@ -258,10 +260,21 @@ class Faults:
             self._took("a service rolls: until it has let its calls end", time.monotonic() - began)
             service.start()
             self._took("a service rolls: until it is back", time.monotonic() - began)
-        self._cluster.wait_until_ready()
+            self._wait_until_asked(service)
+
+    def _wait_until_asked(self, service: Service) -> None:
+        """Return once nginx has passed the service a call: it leaves out what it found away."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not re.search(r"^truezero_exchanges_total\S* [1-9]", _metrics(service), re.M):
+            assert time.monotonic() < deadline, "nginx passes no call to a service that is back"
+            time.sleep(0.05)
 
     def _took(self, what: str, seconds: float) -> None:
         self._seen.took_s.setdefault(what, []).append(seconds)
+
+
+def _metrics(service: Service) -> str:
+    return service.http.get("/metrics").text
 
 
 async def _under_load(cluster: Cluster, pace: Pace) -> Seen:
