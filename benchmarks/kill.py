@@ -32,6 +32,7 @@ from tests.postgres import Server, binaries
 
 _BURIED_S = 15.0  # three heartbeats
 AGENTS = 24
+CUT = 3  # calls at least that a kill cuts, of which one may end in the same moment
 CALL = "x-call"  # names the call to the provider, so that both sides can be compared
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "stream": True}
 
@@ -60,8 +61,14 @@ class Call:
     """One call of an agent in a rollout of its own, as far as the agent saw it."""
 
     rollout: str
+    base: str  # the service that was asked
     status: int | None = None  # known: the agent has the head
     finished: bool = False  # the agent has the last byte
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the agent waits for the rest of an answer."""
+        return self.status is not None and not self.finished
 
 
 @dataclass(slots=True)
@@ -93,7 +100,7 @@ async def agent(
 ) -> None:
     """Call after call, each in a rollout of its own, until nobody answers or all is over."""
     while not over.is_set():
-        call = Call(next(names))
+        call = Call(next(names), base)
         calls.append(call)
         url = f"{base}/r/{call.rollout}/openai/v1/chat/completions"
         try:
@@ -124,6 +131,9 @@ async def load_until_killed(
         while not any(call.finished for call in calls):  # noqa: ASYNC110  by any of them
             await asyncio.sleep(0.01)
         await asyncio.sleep(after_s)
+        ends = {service.url for service in doomed}
+        while sum(call.under_way and call.base in ends for call in calls) < CUT:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
         for service in doomed:
             kill(service)
         over.set()
