@@ -9,31 +9,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from classifier.batches import (
-    Check,
     Entry,
-    NamedSlots,
-    ScoredBatch,
-    Scores,
     Slot,
-    check_of,
     counted_with,
     problems,
     repeat_of,
     scored_before,
     slots,
 )
-from classifier.diagnostics import kinds
-from classifier.exclusion import Exclusion, TaskMean, Zeros, exclusion_of
-from classifier.intervals import Cluster, interval_of
-from classifier.pass_at import PassAt, Passed, pass_at_of
-from classifier.totals import EXACT
-from classifier.validity.across import BatchFinding
 
 UNIT = 2**80  # the whole number that stands for 1 in sums of scores and US dollars
 
@@ -114,6 +103,9 @@ class Shape(NamedTuple):
     lanes: tuple[str, ...] = ()
 
 
+Shapes: TypeAlias = Mapping[Shape, int]
+
+
 @dataclass(slots=True, kw_only=True)
 class Part:
     """What some units add to their batch: counts, notes, tasks, and ids by how they were served.
@@ -153,9 +145,6 @@ def whole(value: float | None) -> int | None:
         return None
     numerator, denominator = value.as_integer_ratio()
     return (2 * numerator * UNIT + denominator) // (2 * denominator)
-
-
-# --- sums of rollouts -------------------------------------------------------------------------
 
 
 def part_of(attempts: Sequence[Addend]) -> Part:
@@ -266,140 +255,3 @@ def sample_of(entry: Entry) -> tuple[str, int | None] | None:
     if entry.task is None or (entry.repeat is None and entry.attempt is None):
         return None
     return entry.task, entry.repeat
-
-
-# --- a batch's summary from its sums ----------------------------------------------------------
-
-
-Shapes: TypeAlias = Mapping[Shape, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """The first of what a summary names: lines of its check, picked slots, slots that count."""
-
-    lines: Sequence[str] = ()
-    picked: Sequence[str] = ()
-    counted: Mapping[str, NamedSlots] = field(default_factory=dict)
-
-
-def summary_of(
-    counts: Counts,
-    shapes: Shapes,
-    named: Named,
-    found: Exclusion,
-    across: Sequence[BatchFinding] = (),
-) -> ScoredBatch:
-    """Summarise a batch from its sums, as `batches.summarize` does from its entries."""
-    diagnosed = {
-        kind: counts[name] for kind in kinds() if counts[name := f"diagnostic:{kind.field}"]
-    }
-    check: Check = check_of(named.lines, named.counted, found, across, total=counts["lines"])
-    return ScoredBatch(
-        scores=scores_of(counts, shapes, named.picked),
-        check=check,
-        exclusion=found,
-        summaries=tuple(kind.summary(count) for kind, count in diagnosed.items()),
-        health=_tally(counts, "health"),
-        subcategory=_tally(counts, "subcategory"),
-        fingerprint=_tally(counts, "fingerprint"),
-        input_tokens=_sum(counts, "input_tokens"),
-        output_tokens=_sum(counts, "output_tokens"),
-        total_tokens=_sum(counts, "total_tokens"),
-        cost_usd=_cost(counts),
-        pending=counts["pending"],
-        diagnostics={kind.field: count for kind, count in diagnosed.items()},
-        validity=_tally(counts, "level"),
-        validity_checks=_tally(counts, "check"),
-        calls=_sum(counts, "summed_calls"),
-        tokens_known_calls=_sum(counts, "tokens_known_calls"),
-        cost_known_calls=_sum(counts, "cost_known_calls"),
-        across=tuple(across),
-    )
-
-
-def scores_of(counts: Counts, shapes: Shapes, picked: Iterable[str] = ()) -> Scores:
-    """Return the scores of a batch, as `batches.scores` computes them from its slots."""
-    total, scored, score = counts["slots"], counts["scored"], counts["score:scored"]
-    binary = not counts["other_scores"]
-    clusters = [
-        Cluster(shape.kept, shape.score / UNIT, tasks)
-        for shape, tasks in shapes.items()
-        if shape.kept
-    ]
-    return Scores(
-        total=total,
-        scoreable=counts["scoreable"],
-        scored=scored,
-        coverage=counts["scoreable"] / total if total else None,
-        score_all=_mean(score, total),
-        score_effective=_mean(score, scored),
-        score_worst=_mean(score, total),
-        score_best=_mean(score + (total - scored) * UNIT, total),
-        score_first=_mean(counts["score:first"], counts["first"]),
-        score_retried=_mean(counts["score:filled"], counts["filled"]),
-        retried=counts["retried"],
-        retried_after_score=tuple(picked),
-        score_ci=interval_of(clusters, binary=binary, bounded=not counts["beyond"]),
-        pass_at=_pass_at(shapes) if binary else None,
-    )
-
-
-def _pass_at(shapes: Shapes) -> tuple[PassAt, ...] | None:
-    return pass_at_of(
-        Passed(shape.repeats, shape.kept, shape.score // UNIT, tasks)
-        for shape, tasks in shapes.items()
-    )
-
-
-def exclusion_in(counts: Counts, shapes: Shapes) -> Exclusion:
-    """Test the exclusions of a batch, as `batches.exclusions` does from its slots."""
-    tasks = [
-        task
-        for shape, count in shapes.items()
-        if shape.repeats > 1 and shape.kept
-        for task in [TaskMean(_mean_of(shape), frozenset(lane or None for lane in shape.lanes))]
-        * count
-    ]
-    zeros = Zeros(*(counts[f"zeros:{name}"] for name in Zeros._fields))
-    return exclusion_of(tasks if counts["excluded"] else [], zeros)
-
-
-def _mean_of(shape: Shape) -> float:
-    return shape.score / (shape.kept * UNIT)
-
-
-def score_in(counts: Counts) -> float | None:
-    """Return the mean over what was measured; None where nothing was."""
-    return _mean(counts["score:scored"], counts["scored"])
-
-
-def declared_in(counts: Counts) -> list[str]:
-    """Return the models that registrations name beside the one under test."""
-    texts = (name for key in counts if (name := _named(key, "declared")) is not None)
-    return [model for text in texts for model in text.splitlines()]
-
-
-def _mean(score: int, count: int) -> float | None:
-    return score / (count * UNIT) if count else None
-
-
-def _sum(counts: Counts, name: str) -> int | None:
-    total = counts[f"sum:{name}"]
-    return total if counts[f"known:{name}"] and total <= EXACT else None
-
-
-def _cost(counts: Counts) -> float | None:
-    total = counts["sum:cost_usd"]
-    return total / UNIT if counts["known:cost_usd"] and total <= EXACT * UNIT else None
-
-
-def _tally(counts: Counts, kind: str) -> dict[str, int]:
-    """Return counts of one kind, the most frequent first, then by name."""
-    found = [(name, n) for key, n in counts.items() if (name := _named(key, kind)) is not None]
-    return dict(sorted(found, key=lambda item: (-item[1], item[0])))
-
-
-def _named(key: str, kind: str) -> str | None:
-    before, _, name = key.partition(":")
-    return name if before == kind and name else None

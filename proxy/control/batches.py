@@ -9,10 +9,11 @@ from typing import Any
 import orjson
 
 from classifier import breakers
+from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.batches import ScoredBatch
 from classifier.exclusion import Exclusion
 from classifier.policy import Policy
-from classifier.rollup import Counts, Shapes, declared_in, exclusion_in, summary_of
+from classifier.rollup import Counts, Shapes
 from classifier.validity.across import Alike, BatchFinding, Way, compare_ways
 from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge

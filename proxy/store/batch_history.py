@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, select
 
-from classifier.rollup import score_in
+from classifier.batch_summary import score_in
 from proxy.store.derived import batches
 
 

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier.batches import Entry, scores, slots, summarize
+from classifier.batches import Entry
 from classifier.rollup import (
     UNIT,
     Addend,
-    Named,
     Note,
     NoteKind,
     Part,
     Shape,
     TaskSums,
     add,
-    declared_in,
     difference,
-    exclusion_in,
     part_of,
     sample_of,
-    scores_of,
-    summary_of,
     whole,
 )
 
@@ -53,17 +47,6 @@ ENTRIES = st.lists(
 ).map(
     lambda found: [each._replace(rollout_id=f"r{n}") for n, each in enumerate(found)]
 )  # fmt: skip
-
-
-@given(entries=ENTRIES)
-def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
-    part = part_of([Addend(each, float(n)) for n, each in enumerate(entries)])
-    found, expected = scores_of(part.counts, shapes(part)), scores(slots(entries))
-    for name in ("total", "scoreable", "scored", "coverage", "score_all", "score_effective",
-                 "score_worst", "score_best", "score_first", "score_retried", "retried",
-                 "score_ci"):  # fmt: skip
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-12), name
-    assert found.pass_at == expected.pass_at
 
 
 @given(entries=ENTRIES, data=st.data())
@@ -117,18 +100,3 @@ def test_the_failure_without_a_later_attempt_is_to_be_run_again() -> None:
     assert retried(first) == ["a"]
     assert retried(first, second) == ["b"]
     assert retried(first, second, waiting) == [], "registered, though nobody has judged it"
-
-
-def test_a_summary_is_that_of_the_entries() -> None:
-    entries = [
-        entry("a", reward=1.0, subcategory="auth", input_tokens=3, summed_calls=2, cost_usd=0.5),
-        entry("b", validity=" suspect stalled ", input_tokens=None, provisional=True),
-    ]
-    part = part_of([Addend(each, float(n), fallbacks="m\nn") for n, each in enumerate(entries)])
-    found = summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
-    expected = summarize(entries)
-    for name in ("health", "subcategory", "fingerprint", "input_tokens", "total_tokens", "calls",
-                 "cost_usd", "pending", "validity", "validity_checks", "exclusion"):  # fmt: skip
-        assert getattr(found, name) == getattr(expected, name), name
-    assert (found.check.valid, found.check.total) == (False, 1), "the line of b, not read here"
-    assert declared_in(part.counts) == ["m", "n"]

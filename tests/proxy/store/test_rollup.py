@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from classifier import verdict_codec
+from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.batches import summarize
 from classifier.breakers import Admission
 from classifier.records import Ending, Timing
-from classifier.rollup import declared_in, exclusion_in, summary_of
 from classifier.totals import sum_known
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from proxy.store import rollup, units
