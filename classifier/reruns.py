@@ -5,10 +5,12 @@ Only the attempt that counts for a repeat is listed: one that a later attempt su
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from classifier.batches import Entry, Slot, slots
 from classifier.policy import EVIDENCE, Policy
@@ -26,6 +28,12 @@ class Rerun(StrEnum):
     UNMEASURED = "unmeasured"  # the provider did not fail, and there is no score
 
 
+_BY_HEALTH = {
+    Health.SUSPECTED_API_ERROR: Rerun.FIX_FIRST,
+    Health.UNDECIDED: Rerun.UNDECIDED,
+    Health.NOT_JUDGED: Rerun.UNMEASURED,
+    Health.HEALTHY: Rerun.UNMEASURED,
+}
 # What to fix, by the cause of a failure; the sentence starts where a cause's name ends.
 FIXES: Mapping[str, str] = {
     Subcategory.AUTH: "replace the API key, or give it access to the model",
@@ -51,6 +59,58 @@ _NOT_MEASURED = {
 _SPOILT = "the model was reached, and what came was not what was to be measured"
 _SKIPPED = "fix the cause and reset the breaker, then register again"
 _UNDECIDED = "the record has gaps: look at the service's log, then run it again"
+
+
+class Tried(Protocol):
+    """One attempt, as far as it decides what is to be done about its repeat."""
+
+    @property
+    def entry(self) -> Entry:
+        """What it adds to its batch; no health: not judged yet."""
+
+    @property
+    def skipped(self) -> object:
+        """Whether it was not admitted."""
+
+    @property
+    def transient(self) -> bool | None:
+        """Whether its failure passes."""
+
+    @property
+    def cause(self) -> str | None:
+        """The finer cause of its failure."""
+
+
+class Standing(NamedTuple):
+    """How a repeat without a score stands, whatever the policy; no ``kind``: it runs.
+
+    A transient failure came ``repeated`` times in a row with one cause.
+    """
+
+    kind: Rerun | None
+    repeated: int = 0
+
+    def under(self, policy: Policy) -> Rerun | None:
+        """Return what is to be done about it; None while it runs."""
+        if self.kind is Rerun.TRANSIENT and 0 < policy.repetition <= self.repeated:
+            return Rerun.FIX_FIRST
+        return self.kind
+
+
+def standing(tried: Sequence[Tried]) -> Standing:
+    """Return how a repeat stands by its attempts, the oldest first, none of which has a score."""
+    last = tried[-1]
+    health = last.entry.health
+    if last.skipped:
+        return Standing(Rerun.SKIPPED)
+    if health is None or last.entry.provisional:
+        return Standing(None)
+    if health != Health.API_ERROR:
+        return Standing(_BY_HEALTH[Health(health)])
+    if not last.transient:
+        return Standing(Rerun.FIX_FIRST)
+    earlier = [attempt.cause for attempt in tried[:-1] if attempt.cause is not None]
+    return Standing(Rerun.TRANSIENT, repetitions(last.cause, earlier))
 
 
 class RerunEntry(NamedTuple):
@@ -121,13 +181,13 @@ def reruns(attempts: Iterable[RerunEntry], policy: Policy = EVIDENCE) -> Reruns:
         if slot.counted.score is not None:
             continue
         tried = [by_id[entry.rollout_id] for entry in slot.attempts]
-        judged = _judged(tried, policy)
-        if judged is None:
+        kind = standing(tried).under(policy)
+        if kind is None:
             running += 1
         else:
-            kind, cause, fix = judged
-            found[kind].setdefault((cause, fix), []).append(_item(slot, tried[-1]))
-    never = tuple(_never_started(batch, by_id))
+            why = _why(tried[-1], kind)
+            found[kind].setdefault(why, []).append(_item(slot, tried[-1]))
+    never = tuple(_never_started(by_id))
     if never:
         found[Rerun.UNMEASURED]["never_started", _NOT_MEASURED["never_started"]] = list(never)
     return Reruns(running=running, kinds={kind: _groups(each) for kind, each in found.items()})
@@ -155,49 +215,37 @@ def _item(slot: Slot, last: RerunEntry) -> RerunItem:
     )
 
 
-def _judged(tried: Sequence[RerunEntry], policy: Policy) -> tuple[Rerun, str, str | None] | None:
-    """Return kind, cause and fix of a slot's last attempt; None while it runs."""
-    last = tried[-1]
+def _why(last: RerunEntry, kind: Rerun) -> tuple[str, str | None]:
+    """Return cause and fix of a slot's last attempt."""
     entry = last.entry
-    if last.skipped is not None:
-        return Rerun.SKIPPED, _opened_by(last.skipped), _SKIPPED
-    if entry.health is None or entry.provisional:
-        return None
-    match Health(entry.health):
-        case Health.API_ERROR:
-            return _failed(tried, policy)
-        case Health.SUSPECTED_API_ERROR:
-            rule = last.rule or ""
-            return Rerun.FIX_FIRST, entry.fingerprint or rule, _LOOK.get(rule, "look at the calls")
-        case Health.UNDECIDED:
+    match kind, entry.health:
+        case Rerun.SKIPPED, _:
+            return _opened_by(last.skipped or ""), _SKIPPED
+        case Rerun.UNDECIDED, _:
             missing = (name for name in last.warnings if name.startswith("calls_"))
-            return Rerun.UNDECIDED, next(missing, "no_call_seen"), _UNDECIDED
-        case Health.NOT_JUDGED:
-            return Rerun.UNMEASURED, "not_judged", _NOT_MEASURED["not_judged"]
-        case Health.HEALTHY:
+            return next(missing, "no_call_seen"), _UNDECIDED
+        case Rerun.UNMEASURED, Health.HEALTHY:
             return _left_out(last)
-
-
-def _failed(tried: Sequence[RerunEntry], policy: Policy) -> tuple[Rerun, str, str | None]:
-    last = tried[-1]
-    entry = last.entry
+        case Rerun.UNMEASURED, _:
+            return "not_judged", _NOT_MEASURED["not_judged"]
+        case Rerun.FIX_FIRST, Health.SUSPECTED_API_ERROR:
+            rule = last.rule or ""
+            return entry.fingerprint or rule, _LOOK.get(rule, "look at the calls")
     cause = entry.fingerprint or entry.subcategory or entry.health or ""
-    earlier = [attempt.cause for attempt in tried[:-1] if attempt.cause is not None]
-    deterministic = 0 < policy.repetition <= repetitions(last.cause, earlier)
-    if last.transient and not deterministic:
-        return Rerun.TRANSIENT, cause, None
+    if kind is Rerun.TRANSIENT:
+        return cause, None
     fix = FIXES.get(entry.subcategory or "", "look at the calls")
-    return Rerun.FIX_FIRST, f"{cause} on {entry.lane}" if entry.lane else cause, fix
+    return f"{cause} on {entry.lane}" if entry.lane else cause, fix
 
 
-def _left_out(last: RerunEntry) -> tuple[Rerun, str, str | None]:
-    """Return why a rollout that reached its model has no score."""
+def _left_out(last: RerunEntry) -> tuple[str, str]:
+    """Return why a rollout that reached its model has no score, and what to do first."""
     if last.entry.scoreable == "unknown":
-        return Rerun.UNMEASURED, "not_known", _NOT_MEASURED["not_known"]
+        return "not_known", _NOT_MEASURED["not_known"]
     if last.entry.scoreable == "yes":
-        return Rerun.UNMEASURED, "no_reward", _NOT_MEASURED["no_reward"]
+        return "no_reward", _NOT_MEASURED["no_reward"]
     cause = next(iter(last.excluded_by), "not_known")
-    return Rerun.UNMEASURED, cause, _NOT_MEASURED.get(cause, _SPOILT)
+    return cause, _NOT_MEASURED.get(cause, _SPOILT)
 
 
 def _opened_by(skipped: str) -> str:
@@ -205,8 +253,8 @@ def _opened_by(skipped: str) -> str:
     return skipped.partition(" open on ")[2].partition(" ")[0] or "breaker"
 
 
-def _never_started(batch: Sequence[Slot], by_id: Mapping[str, RerunEntry]) -> Iterable[RerunItem]:
-    """Yield the repeats that a task was registered to have and does not."""
+def _never_started(by_id: Mapping[str, RerunEntry]) -> Iterable[RerunItem]:
+    """Yield as many repeats as a task lacks of those it was registered to have."""
     wanted: dict[str, int] = {}
     seen: dict[str, set[int]] = {}
     for attempt in by_id.values():
@@ -215,5 +263,36 @@ def _never_started(batch: Sequence[Slot], by_id: Mapping[str, RerunEntry]) -> It
             wanted[task] = max(wanted.get(task, 0), attempt.wanted)
             seen.setdefault(task, set()).add(repeat)
     for task, count in wanted.items():
-        for repeat in sorted(set(range(count)) - seen[task]):
+        free = (repeat for repeat in range(count) if repeat not in seen[task])
+        for repeat in islice(free, max(0, count - len(seen[task]))):
             yield RerunItem(task=task, repeat=repeat, rollout_id=None, attempt=0)
+
+
+# --- counts of them ----------------------------------------------------------------------------
+
+_STANDING = "standing"
+NEVER_STARTED = "never_started"
+
+
+def count_of(found: Standing) -> str:
+    """Return the name of the count, among those of a batch, that a repeat is in."""
+    return f"{_STANDING}:{found.kind or ''}:{found.repeated}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerunCounts:
+    """How many repeats `reruns` lists of each kind, and how many are under way."""
+
+    running: int
+    kinds: Mapping[Rerun, int]
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int], policy: Policy = EVIDENCE) -> RerunCounts:
+        """Read them from what a batch adds up to."""
+        kinds: Counter[Rerun | None] = Counter({Rerun.UNMEASURED: counts.get(NEVER_STARTED, 0)})
+        for name, count in counts.items():
+            if name.startswith(_STANDING):
+                _, kind, repeated = name.split(":")
+                found = Standing(Rerun(kind) if kind else None, int(repeated))
+                kinds[found.under(policy)] += count
+        return cls(running=kinds[None], kinds={kind: kinds[kind] for kind in Rerun})

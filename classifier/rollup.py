@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -23,6 +23,7 @@ from classifier.batches import (
     scored_before,
     slots,
 )
+from classifier.reruns import NEVER_STARTED, count_of, standing
 
 UNIT = 2**80  # the whole number that stands for 1 in sums of scores and US dollars
 
@@ -61,7 +62,8 @@ class Addend(NamedTuple):
 
     ``at`` is when it began, ``skipped`` whether it was not admitted, ``retry`` whether its verdict
     advises to run it again, ``servings`` how it was served, ``fallbacks`` the models its
-    registration names beside the first. An entry without health is not judged.
+    registration names beside the first, ``wanted`` how many repeats of its task it was registered
+    for. ``transient`` and ``cause`` are its failure's. An entry without health is not judged.
     """
 
     entry: Entry
@@ -70,16 +72,24 @@ class Addend(NamedTuple):
     retry: bool = False
     servings: str | None = None
     fallbacks: str | None = None
+    wanted: int | None = None
+    transient: bool | None = None
+    cause: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class TaskSums:
-    """The repeats of one task: how many, how many are kept, the sum of those, lanes of others."""
+    """The repeats of one task: how many, how many are kept, the sum of those, lanes of others.
+
+    Of these what is judged is counted; ``wanted`` counts all repeats by how many of the task they
+    were registered for.
+    """
 
     repeats: int = 0
     kept: int = 0
     score: int = 0
     lanes: Counter[str] = field(default_factory=Counter)
+    wanted: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: TaskSums, times: int = 1) -> None:
         """Add another's numbers, or subtract them."""
@@ -87,6 +97,12 @@ class TaskSums:
         self.kept += times * other.kept
         self.score += times * other.score
         add(self.lanes, other.lanes, times)
+        add(self.wanted, other.wanted, times)
+
+    @property
+    def lacking(self) -> int:
+        """How many repeats it was registered for and does not have."""
+        return max(0, max(map(int, self.wanted), default=0) - self.wanted.total())
 
     @property
     def shape(self) -> Shape:
@@ -151,6 +167,8 @@ def part_of(attempts: Sequence[Addend]) -> Part:
     """Sum up whole units, given the oldest rollouts first."""
     part = Part()
     judged = [each for each in attempts if each.entry.health is not None]
+    _add_wanted(part, attempts)
+    _add_standing(part, attempts)
     part.counts["rollouts"] = len(attempts)
     part.counts["skipped"] = sum(each.skipped for each in attempts)
     part.counts.update(f"declared:{each.fallbacks}" for each in attempts if each.fallbacks)
@@ -164,6 +182,25 @@ def part_of(attempts: Sequence[Addend]) -> Part:
     part.notes.update(retries)
     part.counts = Counter({name: count for name, count in part.counts.items() if count})
     return part
+
+
+def _add_wanted(part: Part, attempts: Sequence[Addend]) -> None:
+    wanted: dict[tuple[str, int], int] = {}
+    for each in attempts:
+        task, repeat = each.entry.task, each.entry.repeat
+        if task is not None and repeat is not None and each.wanted is not None:
+            wanted[task, repeat] = max(wanted.get((task, repeat), 0), each.wanted)
+    for (task, _repeat), count in wanted.items():
+        part.tasks.setdefault(task, TaskSums()).wanted[str(count)] += 1
+
+
+def _add_standing(part: Part, attempts: Sequence[Addend]) -> None:
+    """Count the slots without a score by what is to be done about them."""
+    by_id = {each.entry.rollout_id: each for each in attempts}
+    for slot in slots(each.entry for each in attempts):
+        if slot.counted.score is None:
+            found = standing([by_id[entry.rollout_id] for entry in slot.attempts])
+            part.counts[count_of(found)] += 1
 
 
 def _add_judged(part: Part, attempt: Addend) -> None:
@@ -236,6 +273,12 @@ def _add_repeat(part: Part, slot: Slot) -> None:
     part.counts["excluded"] += repeat.excluded
     if repeat.known is not None:
         part.counts[f"zeros:{_ZEROS[repeat.excluded, repeat.known == 0]}"] += 1
+
+
+def lacking_in(tasks: Iterable[TaskSums]) -> Counts:
+    """Count the repeats that these tasks were registered for and do not have."""
+    counts = Counter({NEVER_STARTED: sum(task.lacking for task in tasks)})
+    return +counts
 
 
 def _to_retry(attempts: Sequence[Addend]) -> Iterator[Note]:

@@ -13,6 +13,7 @@ from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.batches import ScoredBatch
 from classifier.exclusion import Exclusion
 from classifier.policy import Policy
+from classifier.reruns import RerunCounts
 from classifier.rollup import Counts, Shapes
 from classifier.validity.across import Alike, BatchFinding, Way, compare_ways
 from proxy.control.batch_state import up_to_date
@@ -118,14 +119,18 @@ class BatchService:
         """
         return (await self._state(batch)).check_to_dict(batch)
 
-    async def summary_and_check(self, batch: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the `summary` and the `check` of one state of a batch.
+    async def overview(self, batch: str) -> dict[str, Any]:
+        """Return `summary`, `check` and `reruns` (`RerunCounts`) of one state of a batch.
 
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
         state = await self._state(batch)
-        return state.to_dict(batch), state.check_to_dict(batch)
+        return {
+            "summary": state.to_dict(batch),
+            "check": state.check_to_dict(batch),
+            "reruns": RerunCounts.of(state.counts, self._policy),
+        }
 
     async def objections(self, batch: str) -> int:
         """Count why a batch is no valid measurement, beside rollouts that have not ended.

@@ -144,15 +144,13 @@ class Dashboard:
         return await self._queries.read(page_queries.in_flight, batch)
 
     async def batch(self, batch: str) -> Facts:
-        """Return a batch's summary, check, breakers and calls in flight.
+        """Return a batch's summary, check, what to run again, breakers and calls in flight.
 
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        summary, check = await self._batches.summary_and_check(batch)
         return {
-            "summary": summary,
-            "check": check,
+            **await self._batches.overview(batch),
             "lanes": (await self._batches.breaker(batch))["lanes"],
             "in_flight": await self.in_flight(batch),
         }

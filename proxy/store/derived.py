@@ -80,6 +80,7 @@ batch_tasks = Table(
     Column("kept", COUNT, nullable=False),
     Column("score", Text, nullable=False),  # of those kept: a whole number, `rollup.UNIT` is 1
     Column("lanes", Text, nullable=False),  # JSON: repeats excluded, by lane
+    Column("wanted", Text, nullable=False),  # JSON: repeats by how many were wanted
     sqlite_with_rowid=False,
 )
 

@@ -18,13 +18,12 @@ from sqlalchemy import Connection, and_, delete, func, insert, select, update
 
 from classifier.rollup import (
     Addend,
-    Counts,
     Part,
     Shape,
     Shapes,
-    TaskSums,
     add,
     difference,
+    lacking_in,
     part_of,
 )
 from proxy.store import triggers, units
@@ -40,6 +39,7 @@ from proxy.store.derived import (
 from proxy.store.locks import Lock, hold
 from proxy.store.statements import insert_into
 from proxy.store.tables import rollouts, verdicts
+from proxy.store.task_sums import as_text, change_tasks, task_row
 from proxy.store.units import PLACE, Unit, attempts_of
 
 _FOLLOWED = "rollouts, exchanges, open_calls, verdicts"
@@ -120,15 +120,17 @@ def _add_change(
         _write(connection, batch, version=known.version + 1, **span)
         return
     counts, tasks = difference(old, new)
+    changed = change_tasks(connection, batch, tasks)
     total = Counter(json.loads(known.counts)) if known is not None else Counter[str]()
     add(total, counts)
-    values = {**span, "counts": _as_text(total)}
+    add(total, changed.lacking)
+    values = {**span, "counts": as_text(total)}
     if known is None:
         connection.execute(insert(batches).values(batch=batch, version=1, **values))
     else:
         _write(connection, batch, version=known.version + 1, **values)
     _change_notes(connection, batch, old, new)
-    shapes = Counter(_change_tasks(connection, batch, tasks))
+    shapes = changed.shapes
     add(shapes, new.single)
     add(shapes, old.single, -1)
     _change_shapes(connection, batch, shapes)
@@ -142,10 +144,6 @@ def _write(connection: Connection, batch: str, **values: Any) -> None:
     connection.execute(update(batches).where(batches.c.batch == batch).values(**values))
 
 
-def _as_text(counts: Counts) -> str:
-    return json.dumps(counts, separators=(",", ":"), sort_keys=True)
-
-
 def _change_notes(connection: Connection, batch: str, old: Part, new: Part) -> None:
     for note in old.notes - new.notes:
         same = (batch_notes.c[name] == value for name, value in note._asdict().items())
@@ -153,42 +151,6 @@ def _change_notes(connection: Connection, batch: str, old: Part, new: Part) -> N
     added = [{"batch": batch, **note._asdict()} for note in new.notes - old.notes]
     if added:
         connection.execute(insert(batch_notes), added)
-
-
-def _change_tasks(connection: Connection, batch: str, tasks: Mapping[str, TaskSums]) -> Shapes:
-    """Add to tasks; returns what that changes in the numbers of tasks alike."""
-    shapes: Counter[Shape] = Counter()
-    for task, sums in tasks.items():
-        same = and_(batch_tasks.c.batch == batch, batch_tasks.c.task == task)
-        row = connection.execute(select(batch_tasks).where(same)).one_or_none()
-        total = TaskSums()
-        if row is not None:
-            lanes = Counter(json.loads(row.lanes))
-            total = TaskSums(repeats=row.repeats, kept=row.kept, score=int(row.score), lanes=lanes)
-            add(shapes, {total.shape: -1})
-        total.add(sums)
-        values = _task_row(batch, task, total)
-        if not total.repeats:
-            connection.execute(delete(batch_tasks).where(same))
-            continue
-        add(shapes, {total.shape: 1})
-        connection.execute(
-            insert(batch_tasks).values(**values)
-            if row is None
-            else update(batch_tasks).where(same).values(**values)
-        )
-    return shapes
-
-
-def _task_row(batch: str, task: str, sums: TaskSums) -> dict[str, Any]:
-    return {
-        "batch": batch,
-        "task": task,
-        "repeats": sums.repeats,
-        "kept": sums.kept,
-        "score": str(sums.score),
-        "lanes": _as_text(sums.lanes),
-    }
 
 
 def _change_shapes(connection: Connection, batch: str, shapes: Shapes) -> None:
@@ -254,12 +216,14 @@ def _digest(text: str) -> str:
 
 def recounted(connection: Connection, batch: str) -> Part:
     """Sum up a batch from its rows."""
-    return part_of(units.all_of(connection, batch))
+    part = part_of(units.all_of(connection, batch))
+    add(part.counts, lacking_in(part.tasks.values()))
+    return part
 
 
 def shapes_of(part: Part) -> Counter[Shape]:
     """Return the numbers of tasks alike in a whole batch."""
-    return part.single + Counter(sums.shape for sums in part.tasks.values())
+    return part.single + Counter(sums.shape for sums in part.tasks.values() if sums.repeats)
 
 
 def count(connection: Connection, batch: str) -> None:
@@ -272,14 +236,14 @@ def count(connection: Connection, batch: str) -> None:
     shapes = shapes_of(part)
     rows = (
         (batch_notes, [{"batch": batch, **note._asdict()} for note in part.notes]),
-        (batch_tasks, [_task_row(batch, *item) for item in part.tasks.items()]),
+        (batch_tasks, [task_row(batch, *item) for item in part.tasks.items()]),
         (batch_shapes, [_shape_row(batch, *item) for item in shapes.items()]),
         (batch_servings, [_served_row(batch, t, len(ids), ids) for t, ids in part.served.items()]),
     )
     for table, several in rows:
         if several:
             connection.execute(insert(table), several)
-    _write(connection, batch, counts=_as_text(part.counts))
+    _write(connection, batch, counts=as_text(part.counts))
 
 
 def lock(connection: Connection, named: Iterable[str]) -> None:

@@ -93,6 +93,8 @@ def _rows_of(batch: str) -> Select[Any]:
         rollouts.c.skipped,
         verdicts.c.servings,
         rollouts.c.fallbacks,
+        rollouts.c.repeats,
+        case((verdicts.c.health != "healthy", verdicts.c.cause)),
     )
     # As the driver gives them: of a flag it is only asked whether it is set.
     query = cast(
@@ -107,22 +109,36 @@ def _rows_of(batch: str) -> Select[Any]:
 
 
 def _attempt(row: Sequence[Any]) -> Addend:
-    *columns, verdict, outcome, at, skipped, servings, fallbacks = row
-    diagnostics, retry = told_by(verdict) if verdict else ((), None)
+    *columns, verdict, outcome, at, skipped, servings, fallbacks, wanted, cause = row
+    diagnostics, retry, transient = told_by(verdict) if verdict else _SILENT
     entry = Entry._make((*columns, diagnostics))
     if outcome:
         entry = entry._replace(reward=_reported(outcome))
     eligible = bool(retry and retry.get("eligible"))
-    return Addend(entry, at, skipped is not None, eligible, servings, fallbacks)
+    return Addend(
+        entry, at, skipped is not None, eligible, servings, fallbacks, wanted, transient, cause
+    )
 
 
-def told_by(verdict: str) -> tuple[tuple[Diagnostic, ...], dict[str, Any] | None]:
-    """Return the diagnostics and the advice of a verdict (JSON text); none of an unreadable one."""
+class Told(NamedTuple):
+    """What a verdict says beyond its columns."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    retry: dict[str, Any] | None
+    transient: bool | None
+
+
+_SILENT = Told((), None, None)
+
+
+def told_by(verdict: str) -> Told:
+    """Read a verdict (JSON text); nothing is told by an unreadable one."""
     try:
         record = orjson.loads(verdict)
-        return diagnose(verdict_codec.decode_verdict(record)), record["retry"]
+        known = verdict_codec.decode_verdict(record)
+        return Told(diagnose(known), record["retry"], known.transient)
     except (ValueError, KeyError, TypeError):  # an archive may hold any
-        return (), None
+        return _SILENT
 
 
 def _reported(outcome: str) -> float | None:

@@ -131,7 +131,7 @@ def _batch(routes: APIRouter, context: PageContext) -> None:
         data = await context.dashboard.batch(batch)
         match shown:
             case Tab.OVERVIEW:
-                more = await _overview(context, batch, data["summary"])
+                more = await _overview(context, batch, data)
             case Tab.ROLLOUTS:
                 more = await _rollouts(context, batch, request.query_params.multi_items())
             case Tab.TASKS:
@@ -161,12 +161,11 @@ def _batch(routes: APIRouter, context: PageContext) -> None:
         return redirect(render.path_of("batches", batch) + "?tab=breakers")
 
 
-async def _overview(context: PageContext, batch: str, summary: Mapping[str, Any]) -> dict[str, Any]:
+async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -> dict[str, Any]:
     timeline = await context.dashboard.timeline(batch)
-    reruns = await context.services.reports.reruns.of_batch(batch)
     return {
         "chart": timeline and charts.chart(timeline),
-        "answer": publishable.answer(summary, reruns),
+        "answer": publishable.answer(data["summary"], data["reruns"]),
     }
 
 

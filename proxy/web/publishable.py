@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from classifier.reruns import Rerun, RerunCounts
 from proxy.web import format
 
 
@@ -27,18 +28,18 @@ class Publishable:
 
 
 _OF_RERUNS = {
-    "fix_first": ("failed for a cause that has to be fixed first",
+    Rerun.FIX_FIRST: ("failed for a cause that has to be fixed first",
                   "failed for causes that have to be fixed first"),
-    "transient": ("provider failure that can be run again now",
+    Rerun.TRANSIENT: ("provider failure that can be run again now",
                   "provider failures that can be run again now"),
-    "skipped": ("skipped by an open breaker",) * 2,
-    "undecided": ("undecided: evidence is missing",) * 2,
-    "unmeasured": ("has no valid score, though no provider failed",
+    Rerun.SKIPPED: ("skipped by an open breaker",) * 2,
+    Rerun.UNDECIDED: ("undecided: evidence is missing",) * 2,
+    Rerun.UNMEASURED: ("has no valid score, though no provider failed",
                    "have no valid score, though no provider failed"),
 }  # fmt: skip
 
 
-def answer(summary: Mapping[str, Any], reruns: Mapping[str, Any]) -> Publishable:
+def answer(summary: Mapping[str, Any], reruns: RerunCounts) -> Publishable:
     """Answer for a batch, by its summary and by what it has to run again."""
     return Publishable(
         yes=summary["valid"],
@@ -59,11 +60,11 @@ def _head(summary: Mapping[str, Any]) -> str:
     return f"{measured}; the score over all of them lies between {worst:.3f} and {best:.3f}"
 
 
-def _reasons(summary: Mapping[str, Any], reruns: Mapping[str, Any]) -> list[Reason]:
-    running = reruns["running"]
+def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
+    running = reruns.running
     found = [Reason(running, "still running", "?tab=rollouts")] if running else []
     for name, (one, many) in _OF_RERUNS.items():
-        if count := reruns[name]["count"]:
+        if count := reruns.kinds[name]:
             found.append(Reason(count, one if count == 1 else many, f"?tab=again#{name}"))
     if picked := summary["retried_after_score_total"]:
         text = "run again although already scored: the first score counts"

@@ -9,7 +9,18 @@ import pytest
 from classifier import judge, result
 from classifier.batches import Entry
 from classifier.policy import Policy
-from classifier.reruns import FIXES, Rerun, RerunEntry, RerunItem, Reruns, reruns
+from classifier.reruns import (
+    FIXES,
+    NEVER_STARTED,
+    Rerun,
+    RerunCounts,
+    RerunEntry,
+    RerunItem,
+    Reruns,
+    Standing,
+    count_of,
+    reruns,
+)
 from classifier.retries import with_advice
 from classifier.verdicts import Subcategory
 from tests.builders import rollout
@@ -132,3 +143,25 @@ def test_causes_come_the_most_frequent_first_and_each_says_what_to_fix() -> None
 
 def test_the_providers_wait_is_told_where_it_is_known() -> None:
     assert only(reruns([attempt("503")._replace(after_s=7.0)]))[2].after_s == 7.0
+
+
+def test_counts_follow_the_policy_that_they_are_read_with() -> None:
+    counts = {
+        count_of(Standing(None)): 4, count_of(Standing(Rerun.SKIPPED)): 5, NEVER_STARTED: 6,
+        **{count_of(Standing(Rerun.TRANSIENT, times)): 1 for times in range(5)},
+        "health:healthy": 9,
+    }  # fmt: skip
+    for repetition, passing in ((0, 5), (3, 3), (1, 1)):
+        told = RerunCounts.of(counts, Policy(repetition=repetition))
+        assert told.running == 4
+        assert told.kinds == {
+            Rerun.TRANSIENT: passing, Rerun.FIX_FIRST: 5 - passing, Rerun.SKIPPED: 5,
+            Rerun.UNDECIDED: 0, Rerun.UNMEASURED: 6,
+        }  # fmt: skip
+
+
+def test_a_task_lacks_no_more_repeats_than_it_has_too_few() -> None:
+    tried = [attempt("200", repeat=repeat, wanted=4) for repeat in (1, 2, 3)]
+    others = [attempt("200", task="u", repeat=repeat, wanted=4) for repeat in (2, 8)]
+    (group,) = reruns([*tried, *others]).kinds[Rerun.UNMEASURED]
+    assert [(item.task, item.repeat) for item in group.items] == [("t", 0), ("u", 0), ("u", 1)]

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select, text
 
-from classifier.rollup import Note, NoteKind, Part, Shape, TaskSums
+from classifier.rollup import Note, NoteKind, Part, Shape
 from proxy.store import rollup, triggers
 from proxy.store.database import Database
 from proxy.store.derived import batch_notes, batch_servings, batch_shapes, batch_tasks, batches
 from proxy.store.tables import rollouts
+from proxy.store.task_sums import task_sums
 
 _KEYS = ("batch", *triggers.KEYS)
 
@@ -96,15 +97,7 @@ def _kept(connection: Connection, batch: str, counts: str) -> Part:
                 notes.where(batch_notes.c.batch == batch)
             )
         },
-        tasks={
-            row.task: TaskSums(
-                repeats=row.repeats,
-                kept=row.kept,
-                score=int(row.score),
-                lanes=Counter(json.loads(row.lanes)),
-            )
-            for row in tasks
-        },
+        tasks={row.task: task_sums(row) for row in tasks},
     )
 
 

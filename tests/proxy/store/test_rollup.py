@@ -17,10 +17,13 @@ from classifier import verdict_codec
 from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.batches import summarize
 from classifier.breakers import Admission
+from classifier.policy import Policy
 from classifier.records import Ending, Timing
+from classifier.reruns import Rerun, RerunCounts, reruns
+from classifier.rollup import Counts
 from classifier.totals import sum_known
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
-from proxy.store import rollup, units
+from proxy.store import attempts, rollup, units
 from proxy.store.admin import archive, recount
 from proxy.store.admin.prune import prune
 from proxy.store.database import Database
@@ -36,6 +39,10 @@ BATCHES = (None, "b", "c")
 NAMES = tuple(f"r{n}" for n in range(7))
 SERVINGS = (None, '[["openai","m","m",null,null]]', '[["openai","m","n",null,null]]')
 PATIENCE_S = 60.0
+HEALTHS = (
+    Health.HEALTHY, Health.HEALTHY, Health.HEALTHY, Health.API_ERROR, Health.API_ERROR,
+    Health.SUSPECTED_API_ERROR, Health.UNDECIDED, Health.NOT_JUDGED,
+)  # fmt: skip
 REWARDS = (None, 0.0, 0.1, 1.0, 1 / 3)
 
 
@@ -60,6 +67,7 @@ def register(of: History, draw: Any) -> None:
         batch=draw(st.sampled_from(BATCHES)),
         task=draw(st.sampled_from((None, "t", "u"))),
         repeat=draw(st.sampled_from((None, 0, 1))),
+        repeats=draw(st.sampled_from((None, 2, 4))),
         attempt=draw(st.sampled_from((None, 0, 1))),
         fallbacks=draw(st.sampled_from((None, "m\nn"))),
     )
@@ -121,8 +129,9 @@ def judged(of: History, draw: Any) -> None:
     if loaded is None:
         return
     row = loaded[0]
-    health = draw(st.sampled_from((Health.HEALTHY, Health.HEALTHY, Health.API_ERROR)))
-    failed = health is Health.API_ERROR
+    health = draw(st.sampled_from(HEALTHS))
+    failed = health is not Health.HEALTHY
+    cause = draw(st.sampled_from((None, "v1:quota", "v1:quota", "v1:other"))) if failed else None
     verdict = Verdict(
         rollout_id=name,
         batch=row["batch"],
@@ -131,6 +140,8 @@ def judged(of: History, draw: Any) -> None:
         policy="evidence",
         subcategory=Subcategory.QUOTA if failed else None,
         fingerprint="quota:429" if failed else None,
+        cause=cause,
+        transient=draw(st.booleans()) if failed else None,
         lane=draw(st.sampled_from(("openai/m/key-1", "openai/n/key-1"))),
         scoreable="no" if failed else draw(st.sampled_from(("yes", "yes", "unknown"))),
         provisional=draw(st.booleans()),
@@ -143,7 +154,7 @@ def judged(of: History, draw: Any) -> None:
         | {
             "rollout_id": name, "batch": verdict.batch, "health": health.value,
             "subcategory": verdict.subcategory and verdict.subcategory.value,
-            "fingerprint": verdict.fingerprint, "lane": verdict.lane,
+            "fingerprint": verdict.fingerprint, "lane": verdict.lane, "cause": cause,
             "provisional": verdict.provisional, "scoreable": verdict.scoreable,
             "reward": None if failed else draw(st.sampled_from(REWARDS)),
             "input_tokens": tokens, "cost_usd": cost, "given_at": of.tick(), "calls": ended,
@@ -299,14 +310,14 @@ def _check_summary(database: Database, batch: str) -> None:
     if batch in marked:
         return
     summed = database.batches.summed(batch)
-    attempts = database.read(units.all_of, batch)
+    addends = database.read(units.all_of, batch)
     if summed is None:
-        assert attempts == []
+        assert addends == []
         return
     counts = summed.counts
-    assert counts["rollouts"] == len(attempts)
+    assert counts["rollouts"] == len(addends)
     got = summary_of(counts, summed.shapes, summed.named, exclusion_in(counts, summed.shapes))
-    entries = [each.entry for each in attempts if each.entry.health is not None]
+    entries = [each.entry for each in addends if each.entry.health is not None]
     expected = summarize(entries)
     assert got.check == expected.check
     assert got.exclusion == expected.exclusion
@@ -319,3 +330,13 @@ def _check_summary(database: Database, batch: str) -> None:
         assert value == (pytest.approx(other, abs=1e-12) if isinstance(other, float) else other)
     assert len(summed.retry) == counts["retry"]
     assert set(declared_in(counts)) <= {"m", "n"}
+    _check_reruns(database, batch, counts)
+
+
+def _check_reruns(database: Database, batch: str, counts: Counts) -> None:
+    """Compare with the lists of what to run again, made of the rows."""
+    for policy in (Policy(repetition=2), Policy(repetition=0)):
+        listed = reruns(database.read(attempts.to_rerun, batch), policy)
+        assert RerunCounts.of(counts, policy) == RerunCounts(
+            running=listed.running, kinds={kind: len(listed.items(kind)) for kind in Rerun}
+        )

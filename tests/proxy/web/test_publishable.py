@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from classifier.reruns import Rerun, RerunCounts
 from proxy.web.publishable import Reason, answer
 from tests.truezero.models.test_batches import EMPTY, LATER
-from tests.truezero.models.test_reports import EMPTY as NO_RERUNS
 
 VALID: dict[str, Any] = {
     **EMPTY, **LATER, "valid": True, "total": 40, "scored": 40, "coverage": 1.0,
@@ -14,8 +14,8 @@ VALID: dict[str, Any] = {
 }  # fmt: skip
 
 
-def reruns(**counts: int) -> dict[str, Any]:
-    return {**NO_RERUNS, **{name: {"count": count} for name, count in counts.items()}}
+def reruns(running: int = 0, **counts: int) -> RerunCounts:
+    return RerunCounts(running=running, kinds={kind: counts.get(kind, 0) for kind in Rerun})
 
 
 def test_a_valid_batch_is_publishable() -> None:
@@ -30,7 +30,7 @@ def test_each_reason_has_its_count_and_leads_to_its_list() -> None:
         "score_best": 0.625, "retried_after_score_total": 1, "exclusion_bias": True,
         "exclusion_p": 0.0031, "diagnostics": {"own_failure_info": 2},
     }  # fmt: skip
-    told = answer(spoilt, {**reruns(transient=1, fix_first=7, unmeasured=5), "running": 3})
+    told = answer(spoilt, reruns(3, transient=1, fix_first=7, unmeasured=5))
     assert told.yes is False
     measured, _, bounds = told.head.partition("; ")
     assert measured == "27 of 40 measured (67.5%)"

@@ -66,6 +66,7 @@ def upgrade() -> None:
     table(
         "batch_tasks", 2, key(*batch), key("task", text(200)), key("repeats", count),
         key("kept", count), key("score", sa.Text()), key("lanes", sa.Text()),
+        key("wanted", sa.Text()),
     )  # fmt: skip
     table(
         "batch_shapes", 2, key(*batch), key("digest", text(32)), key("repeats", count),

@@ -50,13 +50,14 @@ CREATE TABLE batch_tasks (
 	kept INTEGER NOT NULL, 
 	score TEXT NOT NULL, 
 	lanes TEXT NOT NULL, 
+	wanted TEXT NOT NULL, 
 	PRIMARY KEY (batch, task)
 )
  WITHOUT ROWID
 
 ;
-INSERT INTO "batch_tasks" VALUES('b1','t',1,0,'0','{"":1}');
-INSERT INTO "batch_tasks" VALUES('b2','t',1,0,'0','{}');
+INSERT INTO "batch_tasks" VALUES('b1','t',1,0,'0','{"":1}','{}');
+INSERT INTO "batch_tasks" VALUES('b2','t',1,0,'0','{}','{}');
 CREATE TABLE batches (
 	batch VARCHAR(200) NOT NULL, 
 	first_at FLOAT NOT NULL, 
@@ -68,9 +69,9 @@ CREATE TABLE batches (
  WITHOUT ROWID
 
 ;
-INSERT INTO "batches" VALUES('b0',1.70000000242857146268e+09,1.70000000242857146268e+09,1,'{"declared:gpt-5-mini\no5":1,"rollouts":1}');
-INSERT INTO "batches" VALUES('b1',1.70000000214285707476e+09,1700000003.0,3,'{"declared:gpt-5-mini\no5":2,"excluded":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"rollouts":2,"slots":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304,"zeros:excluded_other":1}');
-INSERT INTO "batches" VALUES('b2',1.70000000271428561206e+09,1.70000000271428561206e+09,2,'{"declared:gpt-5-mini\no5":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"lines":1,"pending":1,"rollouts":1,"slots":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304}');
+INSERT INTO "batches" VALUES('b0',1.70000000242857146268e+09,1.70000000242857146268e+09,1,'{"declared:gpt-5-mini\no5":1,"rollouts":1,"standing::0":1}');
+INSERT INTO "batches" VALUES('b1',1.70000000214285707476e+09,1700000003.0,3,'{"declared:gpt-5-mini\no5":2,"excluded":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"rollouts":2,"slots":1,"standing::0":1,"standing:fix_first:0":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304,"zeros:excluded_other":1}');
+INSERT INTO "batches" VALUES('b2',1.70000000271428561206e+09,1.70000000271428561206e+09,2,'{"declared:gpt-5-mini\no5":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"lines":1,"pending":1,"rollouts":1,"slots":1,"standing::0":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304}');
 CREATE TABLE breakers (
 	batch VARCHAR(200) NOT NULL, 
 	lane VARCHAR(300) NOT NULL, 
@@ -327,10 +328,10 @@ CREATE TABLE unjudged (
  WITHOUT ROWID
 
 ;
-INSERT INTO "unjudged" VALUES('a',NULL,-8667299443899765170);
-INSERT INTO "unjudged" VALUES('a ','b0',-9218963880563463363);
-INSERT INTO "unjudged" VALUES('～',NULL,-6932516330491374100);
-INSERT INTO "unjudged" VALUES('😀','b1',2407547419087457093);
+INSERT INTO "unjudged" VALUES('a',NULL,661034425859315326);
+INSERT INTO "unjudged" VALUES('a ','b0',-5513169601451608386);
+INSERT INTO "unjudged" VALUES('～',NULL,6477805474205817948);
+INSERT INTO "unjudged" VALUES('😀','b1',6349527829907218447);
 CREATE TABLE verdicts (
 	rollout_id VARCHAR(200) NOT NULL, 
 	batch VARCHAR(200), 
@@ -379,28 +380,28 @@ CREATE TABLE workers (
 	PRIMARY KEY (id)
 );
 INSERT INTO "workers" VALUES('w','here',1,5000.25,NULL,NULL);
+CREATE INDEX rollouts_task ON rollouts (task, created_at, id);
 CREATE INDEX rollouts_group ON rollouts (batch, task, created_at, id);
-CREATE INDEX rollouts_repeat ON rollouts (batch, task, repeat);
 CREATE INDEX rollouts_batch ON rollouts (batch, created_at, id);
+CREATE INDEX rollouts_repeat ON rollouts (batch, task, repeat);
 CREATE INDEX rollouts_created ON rollouts (created_at, id);
 CREATE INDEX rollouts_drilled ON rollouts (id) WHERE fault IS NOT NULL;
-CREATE INDEX rollouts_task ON rollouts (task, created_at, id);
 CREATE INDEX exchanges_started ON exchanges (started_at);
-CREATE INDEX open_calls_rollout ON open_calls (rollout_id);
 CREATE INDEX open_calls_worker ON open_calls (worker);
+CREATE INDEX open_calls_rollout ON open_calls (rollout_id);
 CREATE INDEX closings_number ON closings (number);
-CREATE INDEX verdicts_fingerprint ON verdicts (fingerprint, began_at, rollout_id);
-CREATE INDEX verdicts_health ON verdicts (health, began_at, rollout_id);
-CREATE INDEX verdicts_batch_total_tokens ON verdicts (batch, total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
-CREATE INDEX verdicts_batch_cost_usd ON verdicts (batch, cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
 CREATE INDEX verdicts_batch_fingerprint ON verdicts (batch, fingerprint, began_at, rollout_id) WHERE fingerprint IS NOT NULL;
+CREATE INDEX verdicts_fingerprint ON verdicts (fingerprint, began_at, rollout_id);
 CREATE INDEX verdicts_batch_subcategory ON verdicts (batch, subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
 CREATE INDEX verdicts_reward ON verdicts (reward, began_at, rollout_id) WHERE reward IS NOT NULL;
-CREATE INDEX verdicts_batch_reward ON verdicts (batch, reward, began_at, rollout_id) WHERE reward IS NOT NULL;
 CREATE INDEX verdicts_batch_health ON verdicts (batch, health, began_at, rollout_id);
+CREATE INDEX verdicts_batch_total_tokens ON verdicts (batch, total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
 CREATE INDEX verdicts_total_tokens ON verdicts (total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
 CREATE INDEX verdicts_cost_usd ON verdicts (cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
+CREATE INDEX verdicts_batch_cost_usd ON verdicts (batch, cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
 CREATE INDEX verdicts_subcategory ON verdicts (subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
+CREATE INDEX verdicts_batch_reward ON verdicts (batch, reward, began_at, rollout_id) WHERE reward IS NOT NULL;
+CREATE INDEX verdicts_health ON verdicts (health, began_at, rollout_id);
 CREATE INDEX events_at ON events (at);
 CREATE INDEX unjudged_batch ON unjudged (batch);
 CREATE INDEX batches_newest ON batches (last_at, batch);
