@@ -19,7 +19,7 @@ from classifier.evidence import (
     unprompted,
 )
 from classifier.findings import Finding, Rule, ids
-from classifier.fingerprints import NETWORK, Lane, cause_name, fingerprint, status_name, suspicion
+from classifier.fingerprints import Lane, cause_name, fingerprint, status_name, suspicion
 from classifier.logical_calls import CallState, LogicalCall
 from classifier.policy import EVIDENCE, Policy
 from classifier.records import Exchange, ExecutionStatus, RolloutRecord, TerminationReason
@@ -173,14 +173,37 @@ def _sentence(facts: Evidence, finding: Finding, top: totals.Dominant) -> str:
     return f"{sentence}, until the task timed out" if timed_out else sentence
 
 
+_NO_ANSWER = "no answer"
+# How a call failed whose status says nothing of it, by its cause's reason.
+_AFTER_SUCCESS = {
+    "truncated": "HTTP {} cut midway",
+    "empty_body": "HTTP {} with an empty body",
+    "html_body": "HTTP {} with a web page as its body",
+    "aborted": "HTTP {} that was aborted",
+    "stalled": "HTTP {} that fell silent",
+    "timeout": "HTTP {} that timed out",
+}
+_IN_BAND = "an error inside HTTP {}"
+
+
 def _statuses(failures: Sequence[Exchange], first: int | None) -> str:
-    """Return ``HTTP 429``, ``HTTP 429 and 500``, ``no answer``; the dominant one first."""
-    names = dict.fromkeys([status_name(first), *(status_name(x.status) for x in failures)])
-    numbers = [name for name in names if name != NETWORK]
-    parts = [f"HTTP {' and '.join(numbers)}"] if numbers else []
-    parts += ["no answer"] if NETWORK in names else []
-    inside = numbers and all(name < "400" for name in numbers)
-    return ("an error inside " if inside else "") + " or ".join(parts)
+    """Return ``HTTP 429 and 500``, ``HTTP 200 cut midway or no answer``; the dominant one first."""
+    told: dict[str, dict[str, None]] = {}
+    for failed in sorted(failures, key=lambda each: each.status != first):
+        told.setdefault(_way(failed), {})[status_name(failed.status)] = None
+    unanswered = [_NO_ANSWER] if told.pop(_NO_ANSWER, None) else []
+    answered = [way.format(" and ".join(names)) for way, names in told.items()]
+    return " or ".join(answered + unanswered)
+
+
+def _way(failed: Exchange) -> str:
+    """Return how a call failed, with a place for its status."""
+    if failed.status is None:
+        return _NO_ANSWER
+    if failed.status >= 400:
+        return "HTTP {}"
+    reason = None if failed.cause is None else failed.cause.reason
+    return _IN_BAND if reason is None else _AFTER_SUCCESS.get(reason, _IN_BAND)
 
 
 def _provider_wait(failures: Sequence[Exchange]) -> float | None:

@@ -45,6 +45,24 @@ def test_the_sentence_counts_the_calls_that_decided(text: str, sentence: str) ->
     assert judge(rollout(text)).error == sentence
 
 
+@each(
+    "text, way",
+    [
+        ("200+truncated*2", "HTTP 200 cut midway on 2 of 2 calls"),
+        ("200+empty_body", "HTTP 200 with an empty body on 1 of 1 calls"),
+        ("200+html_body", "HTTP 200 with a web page as its body on 1 of 1 calls"),
+        ("200+stalled", "HTTP 200 that fell silent on 1 of 1 calls"),
+        ("stalled", "no answer on 1 of 1 calls"),
+        ("net 200+truncated 503*2", "HTTP 503 or HTTP 200 cut midway or no answer on 4 of 4 calls"),
+        ("200+quota 429+rate_limit*2", "HTTP 429 or an error inside HTTP 200 on 3 of 3 calls"),
+    ],
+)  # fmt: skip
+def test_the_sentence_says_how_a_200_failed(text: str, way: str) -> None:
+    error = judge(rollout(text)).error
+    assert error is not None
+    assert error.partition("]: ")[2] == way
+
+
 def test_a_timeout_that_failures_filled_says_so() -> None:
     verdict = judge(rollout("529*6", status="task_timeout"))
     assert verdict.error == (
