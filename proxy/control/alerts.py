@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from proxy.control.batches import BatchService
+from proxy.control.page_paths import path_of
 from proxy.control.queries import Queries
 from proxy.control.upstream_service import UpstreamService
 from proxy.routing.errors import Refusal
@@ -85,7 +85,7 @@ class AlertWatch:
                     "fingerprint": state.fingerprint,
                     "streak": state.streak,
                     "tripped_by": list(state.tripped_by[:_NAMED]),
-                    **self._link(_batch_page(state.batch)),
+                    **self._link(path_of("batches", state.batch)),
                 },
             )
             for state in states
@@ -120,12 +120,8 @@ class AlertWatch:
             return []  # deleted meanwhile
         if not objections:
             return []
-        data = {"batch": batch, "objections": objections, **self._link(_batch_page(batch))}
+        data = {"batch": batch, "objections": objections, **self._link(path_of("batches", batch))}
         return [Condition(kind=BATCH, subject=batch, at=now, data=data)]
 
     def _link(self, path: str) -> dict[str, Any]:
         return {} if self._address is None else {"url": self._address.rstrip("/") + path}
-
-
-def _batch_page(batch: str) -> str:
-    return f"/ui/batches/{quote(batch, safe='/')}"

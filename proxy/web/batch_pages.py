@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from proxy.control.page_paths import path_of
 from proxy.web import badges, charts, forms, list_form, publishable, render, run_charts
 from proxy.web.context import Name, Number, PageContext, Text, redirect
 from truezero import models
@@ -158,7 +159,7 @@ def _batch(routes: APIRouter, context: PageContext) -> None:
         fields = await forms.fields(request)
         context.check_form(request, fields)
         await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
-        return redirect(render.path_of("batches", batch) + "?tab=breakers")
+        return redirect(path_of("batches", batch) + "?tab=breakers")
 
 
 async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -> dict[str, Any]:

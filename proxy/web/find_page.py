@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from proxy.control.finder import NameMatch
-from proxy.web import list_form, render
+from proxy.control.page_paths import path_of
+from proxy.web import list_form
 from proxy.web.context import PageContext, Text
 
 _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),
@@ -51,4 +52,4 @@ def _jump(named: NameMatch) -> Jump:
         path = "/ui/rollouts?" + urlencode({"fingerprint": named.name})
         return Jump(named.kind, named.name, path)
     folder = "batches" if named.kind == "batch" else "rollouts"
-    return Jump(named.kind, named.name, render.path_of(folder, named.name))
+    return Jump(named.kind, named.name, path_of(folder, named.name))

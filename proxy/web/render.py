@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, get_args
-from urllib.parse import quote
 
 from fastapi import Response
 from fastapi.responses import HTMLResponse
 
+from proxy.control.page_paths import path_of
 from proxy.web import badges, charts, format
 from truezero import models
 
@@ -91,11 +91,6 @@ def docs() -> HTMLResponse:
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Render a template as a page."""
     return HTMLResponse(_templates().get_template(template).render(values), status, dict(HEADERS))
-
-
-def path_of(kind: str, name: str) -> str:
-    """Return the path of one batch's or rollout's page."""
-    return f"/ui/{kind}/{quote(name, safe='')}"
 
 
 def _asset(name: str) -> str:

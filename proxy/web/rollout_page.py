@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from proxy.control.call_list import Fold, Show
+from proxy.control.page_paths import path_of
 from proxy.control.rollout_view import RolloutDetail
 from proxy.web import badges, format, list_form, render, reported, waterfall
 from proxy.web.context import Name, Number, PageContext, Text
@@ -45,7 +46,7 @@ class CallsView:
 
     def beside(self, rollout_id: str) -> str:
         """Return the path of another rollout of the same list."""
-        return render.path_of("rollouts", rollout_id) + (
+        return path_of("rollouts", rollout_id) + (
             "?" + urlencode(self.within) if self.within else ""
         )
 

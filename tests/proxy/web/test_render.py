@@ -63,7 +63,3 @@ def test_every_static_file_has_an_address_of_its_content() -> None:
         assert response.body == file.content
         assert re.fullmatch("[0-9a-f]{12}", file.digest)
     assert render.static("nothing.css") is None
-
-
-def test_names_are_quoted_in_paths() -> None:
-    assert render.path_of("rollouts", "a/b c") == "/ui/rollouts/a%2Fb%20c"
