@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.control.batches import BatchService
+from proxy.control.mutes import Mutes, Names
 from proxy.control.page_paths import path_of
 from proxy.control.queries import Queries
 from proxy.control.upstream_service import UpstreamService
@@ -33,7 +34,7 @@ class Watched:
 
 
 class AlertWatch:
-    """Finds what an operator is to be told of.
+    """Finds what an operator is to be told of; of what comes from muted causes alone, nothing.
 
     Arguments:
         address: base URL of the pages, for links; None leaves them out.
@@ -47,6 +48,7 @@ class AlertWatch:
         database: Database,
         batches: BatchService,
         upstreams: UpstreamService,
+        mutes: Mutes,
         address: str | None,
         wall: Callable[[], float],
     ) -> None:
@@ -54,6 +56,7 @@ class AlertWatch:
         self._alerts = database.alerts
         self._batches = batches
         self._upstreams = upstreams
+        self._mutes = mutes
         self._address = address
         self._wall = wall
 
@@ -64,15 +67,16 @@ class AlertWatch:
             Refusal: 503 while the database is unavailable.
         """
         now = self._wall()
-        found = [*await self._breakers(now), *await self._failing(now)]
+        muted = await self._mutes.names()
+        found = [*await self._breakers(now, muted), *await self._failing(now, muted)]
         looked = {BREAKER, UPSTREAM}
         for row in await self._queries.read(newest, limit=_BATCHES):
             if row["last_at"] >= now - _RECENT_S:
                 looked.add(f"{BATCH}:{row['batch']}")
-                found += await self._batch(row["batch"], now)
+                found += await self._batch(row["batch"], now, muted)
         return Watched(conditions=tuple(found), watched=frozenset(looked))
 
-    async def _breakers(self, now: float) -> list[Condition]:
+    async def _breakers(self, now: float, muted: Names) -> list[Condition]:
         states = await self._queries.run(self._alerts.open_breakers, since=now - _RECENT_S, now=now)
         return [
             Condition(
@@ -89,9 +93,10 @@ class AlertWatch:
                 },
             )
             for state in states
+            if not await self._mutes.rollouts(muted, state.tripped_by)
         ]
 
-    async def _failing(self, now: float) -> list[Condition]:
+    async def _failing(self, now: float, muted: Names) -> list[Condition]:
         report = await self._upstreams.report(now - _WINDOW_S)
         return [
             Condition(
@@ -108,17 +113,21 @@ class AlertWatch:
                 },
             )
             for each in report.items
-            if (since := each.stats.failing_since) is not None and since <= now - _FAILING_S
+            if (since := each.stats.failing_since) is not None
+            and since <= now - _FAILING_S
+            and not await self._mutes.calls(muted, each.name, since=since)
         ]
 
-    async def _batch(self, batch: str, now: float) -> list[Condition]:
+    async def _batch(self, batch: str, now: float, muted: Names) -> list[Condition]:
         try:
             objections = await self._batches.objections(batch)
+            if objections:
+                objections -= await self._mutes.slots(muted, batch)
         except Refusal as refusal:
             if refusal.status != 404:
                 raise
             return []  # deleted meanwhile
-        if not objections:
+        if objections <= 0:
             return []
         data = {"batch": batch, "objections": objections, **self._link(path_of("batches", batch))}
         return [Condition(kind=BATCH, subject=batch, at=now, data=data)]

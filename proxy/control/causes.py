@@ -108,10 +108,10 @@ def _summed(
 ) -> list[CauseStats]:
     groups: defaultdict[CauseKey, list[Facts]] = defaultdict(list)
     for row in rows:
-        groups[_key(row)].append(row)
+        groups[key_of(row)].append(row)
     trends: defaultdict[CauseKey, Counter[int]] = defaultdict(Counter)
     for row in over_time:
-        trends[_key(row)][row["step"]] += row["rollouts"]
+        trends[key_of(row)][row["step"]] += row["rollouts"]
     found = [
         _stats(key, group, [trends[key][step] for step in steps], muted)
         for key, group in groups.items()
@@ -139,6 +139,7 @@ def _stats(
     )
 
 
-def _key(row: Facts) -> CauseKey:
+def key_of(row: Facts) -> CauseKey:
+    """Return what a row is about; ``lane`` is as in a verdict, None where there is none."""
     lane = Lane() if row["lane"] is None else Lane.read(row["lane"])
     return CauseKey(row["fingerprint"], row["subcategory"], row["cause"], lane.upstream, lane.model)

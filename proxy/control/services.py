@@ -22,6 +22,7 @@ from proxy.control.groups import GroupService
 from proxy.control.judge import Judge
 from proxy.control.listing import Listing
 from proxy.control.loader import RecorderState, RolloutLoader
+from proxy.control.mutes import Mutes
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.control.readiness import Readiness
@@ -176,6 +177,7 @@ def compose(
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
         alerts=AlertWatch(
             queries=queries, database=database, batches=batches, upstreams=upstream_service,
-            address=address, wall=wall,
+            mutes=Mutes(queries=queries, deployment=database.deployment), address=address,
+            wall=wall,
         ),
     )  # fmt: skip
