@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import truezero
-from truezero.cli.options import AgentCommand, AsJson, Token, Url, connected, fail, server
+from truezero.cli.options import AgentCommand, AsJson, Token, Url, connected, fail
 from truezero.cli.progress import progress
 from truezero.printable import visible_lines
 
@@ -258,7 +258,6 @@ def demo(
 
     Starts a real proxy and a local provider; needs no API key and no network.
     """
-    server()
     from truezero.runner import demo as demonstration  # noqa: PLC0415
     from truezero.runner.embedded import EmbeddedStartError  # noqa: PLC0415
 

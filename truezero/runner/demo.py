@@ -1,6 +1,7 @@
 """`truezero demo`: sample agents, a local provider that fails in known ways, and the verdicts.
 
 Agents, provider and proxy are real and talk over sockets; the table shows the service's answers.
+The agents run side by side, as a harness runs them: most of their time is waiting between retries.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,33 +94,34 @@ def run(*, keep: Path | None = None, as_json: bool = False) -> None:
                 url = running.enter_context(proxy)
             console.print(f"proxy at {url}, provider at {provider.url}")
             runs = _play(url, console)
-    if as_json:
-        sys.stdout.write(json.dumps([_record(run) for run in runs], indent=2) + "\n")
-    else:
-        _print(runs, console)
+            if as_json:
+                sys.stdout.write(json.dumps([_record(run) for run in runs], indent=2) + "\n")
+            else:
+                _print(runs, console)
 
 
 def _play(url: str, console: Console) -> list[Run]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with (
         Client(url) as client,
+        httpx.Client(timeout=30) as http,
+        ThreadPoolExecutor(len(SCENES)) as agents,
         Progress(*columns, console=console, transient=True) as progress,
     ):
         bar = progress.add_task("rollouts", total=len(SCENES))
-        runs = []
-        for scene in SCENES:
-            progress.update(bar, description=f"{scene.name}: {scene.story}")
-            runs.append(_rollout(client, scene))
-            progress.advance(bar)
-    return runs
+        runs = {agents.submit(_rollout, client, http, scene): scene for scene in SCENES}
+        for run in as_completed(runs):
+            scene = runs[run]
+            progress.update(bar, description=f"{scene.name}: {scene.story}", advance=1)
+    return [run.result() for run in runs]
 
 
-def _rollout(client: Client, scene: Scene) -> Run:
+def _rollout(client: Client, http: httpx.Client, scene: Scene) -> Run:
     """Do what a harness does: register, run the agent, verify, report."""
     rollout = client.register(
         id=scene.name, batch=BATCH, task=scene.name, model=scene.model, upstream=scene.dialect
     )
-    answer = agent(scene, rollout.base_urls[scene.dialect])
+    answer = agent(http, scene, rollout.base_urls[scene.dialect])
     reward = 1.0 if scene.expected in answer.lower() else 0.0
     result = client.report(
         rollout.id,
@@ -130,20 +133,19 @@ def _rollout(client: Client, scene: Scene) -> Run:
     return Run(scene, reward, result, client.verdict(rollout.id))
 
 
-def agent(scene: Scene, base_url: str) -> str:
+def agent(http: httpx.Client, scene: Scene, base_url: str) -> str:
     """Run a typical agent: it retries a little, swallows errors and exits normally."""
     if "/" in scene.model:
         return ""  # its own model list does not know the id: it makes no call
     messages: list[dict[str, Any]] = [{"role": "user", "content": scene.task}]
     speak = _openai if scene.dialect == "openai" else _anthropic
-    with httpx.Client(timeout=30) as http:
-        for _ in range(_STEPS):
-            try:
-                call, text = speak(http, base_url, scene, messages)
-            except httpx.HTTPError:
-                return ""
-            if call is None:
-                return text
+    for _ in range(_STEPS):
+        try:
+            call, text = speak(http, base_url, scene, messages)
+        except httpx.HTTPError:
+            return ""
+        if call is None:
+            return text
     return ""
 
 

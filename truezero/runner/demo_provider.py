@@ -10,7 +10,6 @@ import json
 import re
 import threading
 import time
-from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from truezero.models import FaultKind
 
 MODELS = ("demo-large", "demo-small")
+_POLL_S = 0.05  # what shutdown() waits for at most; half a second by default
 _PRODUCT = re.compile(r"(\d+) \* (\d+)")
 
 
@@ -27,34 +27,32 @@ _PRODUCT = re.compile(r"(\d+) \* (\d+)")
 class Account:
     """The account behind a key.
 
-    ``credit``: US dollars left. ``per_window``: calls allowed in ``window_s`` seconds; None is
-    no limit. ``incident``: the provider has an outage in this account's region.
+    ``credit``: US dollars left. ``burst``: calls allowed before one is refused with a wait of
+    ``pause_s`` seconds; None is no limit. It counts calls, not time: a slow machine sees the same.
+    ``incident``: the provider has an outage in this account's region.
     """
 
     credit: float = 100.0
-    per_window: int | None = None
-    window_s: float = 0.6
+    burst: int | None = None
+    pause_s: float = 0.3
     incident: bool = False
-    recent: deque[float] = field(default_factory=deque)
+    admitted: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def wait_s(self, now: float) -> float:
-        """Return the seconds until the next call is allowed; 0 admits this one and counts it."""
-        if self.per_window is None:
-            return 0.0
+    def wait_s(self) -> float | None:
+        """Return the seconds until the next call is allowed; None admits this one and counts it."""
+        if self.burst is None:
+            return None
         with self.lock:
-            while self.recent and now - self.recent[0] > self.window_s:
-                self.recent.popleft()
-            if len(self.recent) >= self.per_window:
-                return self.window_s - (now - self.recent[0])
-            self.recent.append(now)
-        return 0.0
+            refused = self.admitted >= self.burst
+            self.admitted = 0 if refused else self.admitted + 1
+        return self.pause_s if refused else None
 
 
 ACCOUNTS = {
     "sk-demo-funded": Account(),
     "sk-demo-empty": Account(credit=0.0),
-    "sk-demo-busy": Account(per_window=1),
+    "sk-demo-busy": Account(burst=1),
     "sk-demo-outage": Account(incident=True),
 }
 
@@ -65,7 +63,9 @@ class DemoProvider:
     def __enter__(self) -> Self:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_S,), daemon=True
+        )
         self._thread.start()
         return self
 
@@ -95,9 +95,8 @@ def failure(key: str, model: str) -> tuple[FaultKind, float | None] | None:
         return "model_not_found", None
     if account.credit <= 0:
         return "quota", None
-    if wait_s := account.wait_s(time.monotonic()):
-        return "rate_limit", wait_s
-    return None
+    wait_s = account.wait_s()
+    return None if wait_s is None else ("rate_limit", wait_s)
 
 
 class _Handler(BaseHTTPRequestHandler):

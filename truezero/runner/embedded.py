@@ -90,8 +90,8 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
         if match := _LISTENS.search(_text(log)):
             return match[1]
         time.sleep(_POLL_S)
-    last = _text(log).strip().splitlines()
-    raise EmbeddedStartError(f"the proxy did not start: {last[-1] if last else 'no output'}")
+    said = _text(log).strip().splitlines() or ["no output"]
+    raise EmbeddedStartError(f"the proxy did not start: {said[-1].removeprefix('truezero: ')}")
 
 
 def _text(log: Path) -> str:

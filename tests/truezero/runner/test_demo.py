@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from truezero.runner.demo import SCENES, agent
@@ -13,8 +14,8 @@ SOLVED = {"solved": "391", "rate-limited": "391", "honest-zero": "I could not wo
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 def test_an_agent_answers_or_returns_nothing(scene: object) -> None:
     (one,) = (each for each in SCENES if each is scene)
-    with DemoProvider() as provider:
+    with DemoProvider() as provider, httpx.Client() as http:
         base_url = provider.url + ("/v1" if one.dialect == "openai" else "")
-        answer = agent(one, base_url)
+        answer = agent(http, one, base_url)
     assert SOLVED.get(one.name, "") in answer
     assert bool(answer) is (one.name in SOLVED)
