@@ -16,14 +16,15 @@ from classifier import codec
 from classifier.records import Exchange
 from classifier.totals import sum_known
 from proxy.routing.upstreams import BUILT_IN, Upstream
+from proxy.store.triggers import TIERS
 
-# Rates are taken at a size below every tier of every table (the lowest starts at 32,000).
-_SAMPLE = 1000
+_SAMPLE = 1000  # input tokens of which rates are taken, below every tier
+_NEXT = dict(zip((0, *TIERS), (*TIERS, float("inf")), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """US dollars for one token of each kind, valid up to ``tier`` input tokens."""
+    """US dollars for one token of each kind, of calls with no more than ``tier`` input tokens."""
 
     fresh: float
     cache_read: float
@@ -88,19 +89,29 @@ class PriceTable:
         cached: int,
         written: int,
         outputs: int,
+        above: int = 0,
     ) -> float | None:
         """Return the cost of calls of one day (since 1970) by their sums of tokens.
 
-        None without a price. Of several calls, none is to have more input tokens than every
-        tier of every table begins with (`proxy.store.batch_calls.FLAT_TOKENS`).
+        None without a price. Of several calls, each is to have more input tokens than ``above``,
+        a number of `proxy.store.triggers.TIERS` or 0, and no more than the next (see `holds`).
         """
         url = self._url(upstream)
         if url is None or model is None:
             return None
         if calls == 1:
             return _price(url, model, day, inputs, cached, written, outputs)
-        rates = _rates(url, model, day)
+        rates = _rates(url, model, day, above)
         return None if rates is None else rates.charge(inputs, cached, written, outputs)
+
+    def holds(self, upstream: str, model: str | None, day: int, *, above: int) -> bool:
+        """Whether one price holds for all calls with more input tokens than ``above``.
+
+        Up to the next of `proxy.store.triggers.TIERS`.
+        """
+        url = self._url(upstream)
+        rates = _rates(url, model, day, above) if url and model else None
+        return rates is None or rates.tier >= _NEXT[above]
 
     def encode(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
         """Encode exchanges as REST returns them, each with its cost."""
@@ -121,20 +132,25 @@ def _version() -> str:
 
 
 @lru_cache(maxsize=1024)
-def _rates(url: str, model: str, day: int) -> _Rates | None:
-    """Return a model's rates on one day, cached: the library takes 90 µs per price."""
-    one = _SAMPLE
+def _rates(url: str, model: str, day: int, above: int = 0) -> _Rates | None:
+    """Return a model's rates on one day, cached: the library takes 90 µs per price.
+
+    Of calls with more input tokens than ``above``: a tier's price is that of all their tokens.
+    """
+    one = above + 1 if above else _SAMPLE
+    inputs = one if above else 0  # with an output, so that the tier applies
     charges = [
         _charge(url, model, day, one, 0, 0, 0),
         _charge(url, model, day, one, one, 0, 0),
         _charge(url, model, day, one, 0, one, 0),
-        _charge(url, model, day, 0, 0, 0, one),
+        _charge(url, model, day, inputs, 0, 0, one),
     ]
     known = [charge / one for charge in charges if charge is not None]
     if len(known) < len(charges):
         return None
     fresh, read, written, output = known
-    return _Rates(fresh, read, written, output, _lowest_tier(url, model, day))
+    output -= fresh if above else 0.0
+    return _Rates(fresh, read, written, output, _next_tier(url, model, day, above))
 
 
 def _price(
@@ -167,14 +183,15 @@ def _charge(
     return float(price.total_price)
 
 
-def _lowest_tier(url: str, model: str, day: int) -> float:
+def _next_tier(url: str, model: str, day: int, above: int) -> float:
+    """Return the number of input tokens, above a number, from which a price changes."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
     from genai_prices.types import TieredPrices  # noqa: PLC0415
 
     _, priced = get_snapshot().find_provider_model(model, None, None, url)
     prices = vars(priced.get_prices(_noon(day))).values()
     starts = [t.start for price in prices if isinstance(price, TieredPrices) for t in price.tiers]
-    return float(min(starts, default=float("inf")))
+    return float(min((start for start in starts if start > above), default=float("inf")))
 
 
 def _noon(day: int) -> datetime:

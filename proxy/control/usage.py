@@ -10,7 +10,7 @@ from classifier.totals import sum_known
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries, unknown_batch
 from proxy.store import dashboard
-from proxy.store.batch_calls import CallSum, call_sums
+from proxy.store.batch_calls import CallSum, call_sums, usage_sums
 
 DEFAULT = ("model", "upstream", "role")
 
@@ -72,7 +72,9 @@ class UsageService:
         }
 
     async def _read(self, batch: str, by: Sequence[str]) -> list[CallSum]:
-        found = await self._queries.read(call_sums, batch, by)
+        found = [] if "task" in by else await self._queries.read(usage_sums, batch, by)
+        if "task" in by or not await self._queries.run(self._one_price_each, found):
+            found = await self._queries.read(call_sums, batch, by)
         if not found and await self._queries.read(dashboard.span, batch) is None:
             raise unknown_batch(batch)
         return found
@@ -105,6 +107,13 @@ class UsageService:
             seconds=sum_known(each.seconds for each in parts),
         )
 
+    def _one_price_each(self, found: Sequence[CallSum]) -> bool:
+        return all(
+            self._prices.holds(each.upstream, each.model, each.day, above=each.to_price.above)
+            for each in found
+            if each.to_price.calls
+        )
+
     def _cost(self, each: CallSum) -> float | None:
         sums = each.to_price
         return self._prices.of_sums(
@@ -116,6 +125,7 @@ class UsageService:
             cached=sums.cached or 0,
             written=sums.written or 0,
             outputs=sums.outputs or 0,
+            above=sums.above,
         )
 
 

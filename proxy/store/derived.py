@@ -11,8 +11,8 @@ from proxy.store.tables import COUNT, metadata, text_of
 
 # Of `call_usage`: calls with each, and what they add up to.
 USAGE_COUNTS = (
-    "calls", "tokens_known_calls", "input_tokens", "output_tokens", "total_tokens",
-    "cached_input_tokens", "cache_write_tokens", "reasoning_tokens", "cost_known_calls",
+    "calls", "input_known_calls", "output_known_calls", "tokens_known_calls", "input_tokens",
+    "output_tokens", "total_tokens", "cached_input_tokens", "cache_write_tokens",
     "seconds_known_calls",
 )  # fmt: skip
 USAGE_SUMS = ("cost_usd", "seconds")
@@ -28,7 +28,7 @@ call_usage = Table(
     Column("upstream", text_of(64), primary_key=True),
     Column("role", text_of(40), primary_key=True),
     Column("cause", text_of(20), primary_key=True),  # subcategory; empty where it did not fail
-    Column("basis", text_of(8), primary_key=True),  # what its cost stands on: `usage.Basis`
+    Column("basis", text_of(8), primary_key=True),  # what its cost stands on: see `triggers.KEYS`
     Column("slot", Integer, primary_key=True, autoincrement=False),
     *(Column(name, COUNT, nullable=False, server_default="0") for name in USAGE_COUNTS),
     *(Column(name, Float, nullable=False, server_default="0") for name in USAGE_SUMS),

@@ -16,20 +16,28 @@ _MOVED = -1  # the slot of rollouts that change their batch, whoever changes it
 # Sums of these are exact, in whatever order they are added and subtracted.
 _SECOND = 2**24
 _DOLLAR = 2**30
-_TIERS_BEGIN = 32_000  # input tokens: below them no price table has a tier
+# Input tokens above which a price changes in some table of genai-prices, for all of a call's
+# tokens: calls between two of them are priced by their sums. A table that has another is noticed
+# (`PriceTable.holds`), and its calls are priced one by one.
+TIERS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
+UNCOUNTED, UNUSED, STATED, UNKNOWN = "none", "unused", "stated", "unknown"
 # What no call can have is unknown, as it is where a call is read (migration 0005): one that got
 # into the table in some other way must not make a sum overflow, and with it a commit fail.
-_MOST = {"tokens": 1_000_000_000, "cost_usd": 1_000_000, "duration_s": 1_000_000_000}
+MOST_TOKENS, MOST_USD, MOST_S = 1_000_000_000, 1_000_000, 1_000_000_000
 
 
-def _sound(column: str, most: str = "tokens") -> str:
-    return f"(CASE WHEN {{c}}.{column} BETWEEN 0 AND {_MOST[most]} THEN {{c}}.{column} END)"
+def _sound(column: str, most: int = MOST_TOKENS) -> str:
+    return f"(CASE WHEN {{c}}.{column} BETWEEN 0 AND {most} THEN {{c}}.{column} END)"
 
 
-_READ = f"coalesce({_sound('input_total')}, {_sound('input_tokens')})"
-_WRITTEN = f"coalesce({_sound('output_total')}, {_sound('output_tokens')})"
-_TOTAL, _COST = _sound("total_tokens"), _sound("cost_usd", "cost_usd")
-_SECONDS = _sound("duration_s", "duration_s")
+def _known(value: str) -> str:
+    return f"CASE WHEN {value} IS NULL THEN 0 ELSE 1 END"
+
+
+_READ, _WRITTEN = _sound("input_total"), _sound("output_total")
+_TOTAL = f"coalesce({_READ} + {_WRITTEN}, {_sound('total_tokens')})"
+_COST = _sound("cost_usd", MOST_USD)
+_SECONDS = _sound("duration_s", MOST_S)
 
 KEYS: Mapping[str, str] = {
     "minute": "CAST({floor} AS {count})",
@@ -37,22 +45,26 @@ KEYS: Mapping[str, str] = {
     "upstream": "{c}.upstream",
     "role": "{c}.role",
     "cause": "coalesce({c}.subcategory, '')",
-    "basis": f"CASE WHEN {_COST} IS NOT NULL THEN 'stated'"
-    f" WHEN {_READ} IS NULL OR {_WRITTEN} IS NULL THEN 'unknown'"
-    f" WHEN {_READ} > {_TIERS_BEGIN} THEN 'long' ELSE 'counted' END",
+    "basis": "CASE WHEN {c}.ending IS NULL OR {c}.pending IS TRUE"
+    f" OR {{c}}.kind NOT IN ('inference', 'continuation') THEN '{UNCOUNTED}'"
+    " WHEN {c}.subcategory IS NOT NULL AND ({c}.status IS NULL OR {c}.status >= 400)"
+    f" THEN '{UNUSED}'"
+    f" WHEN {_COST} IS NOT NULL THEN '{STATED}'"
+    f" WHEN {_READ} IS NULL OR {_WRITTEN} IS NULL THEN '{UNKNOWN}'"
+    + "".join(f" WHEN {_READ} > {tier} THEN '{tier}'" for tier in reversed(TIERS))
+    + " ELSE '0' END",
 }
 SUMS: Mapping[str, str] = {
     "calls": "1",
-    "tokens_known_calls": f"CASE WHEN ({_READ} IS NOT NULL AND {_WRITTEN} IS NOT NULL)"
-    f" OR {_TOTAL} IS NOT NULL THEN 1 ELSE 0 END",
+    "input_known_calls": _known(_READ),
+    "output_known_calls": _known(_WRITTEN),
+    "tokens_known_calls": _known(_TOTAL),
     "input_tokens": f"coalesce({_READ}, 0)",
     "output_tokens": f"coalesce({_WRITTEN}, 0)",
     "total_tokens": f"coalesce({_TOTAL}, 0)",
     "cached_input_tokens": f"coalesce({_sound('cached_input_tokens')}, 0)",
     "cache_write_tokens": f"coalesce({_sound('cache_write_tokens')}, 0)",
-    "reasoning_tokens": f"coalesce({_sound('reasoning_tokens')}, 0)",
-    "cost_known_calls": f"CASE WHEN {_COST} IS NULL THEN 0 ELSE 1 END",
-    "seconds_known_calls": f"CASE WHEN {_SECONDS} IS NULL THEN 0 ELSE 1 END",
+    "seconds_known_calls": _known(_SECONDS),
     "cost_usd": f"coalesce(round({_COST} * {_DOLLAR}.0) / {_DOLLAR}.0, 0)",
     "seconds": f"coalesce(round({_SECONDS} * {_SECOND}.0) / {_SECOND}.0, 0)",
 }

@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.records import Exchange, Timing, Usage
+from proxy.control import pricing
 from proxy.control.pricing import PriceTable
 from proxy.routing.upstreams import allow_list
+from proxy.store.triggers import TIERS
 
 UPSTREAMS = allow_list({"mine": {"url": "http://127.0.0.1:1"}, "openai": {"url": "http://gw:1"}})
 TABLE = PriceTable(UPSTREAMS)
@@ -131,3 +133,33 @@ def test_calls_of_a_day_cost_together_what_each_costs() -> None:
         assert TABLE.of_sums(upstream, model, day, calls=1, **alone) == large, "a tier of its own"
     for upstream, unknown in (("nowhere", "gpt-5"), ("openai", None), ("openai", "nobody-knows")):
         assert TABLE.of_sums(upstream, unknown, day, calls=2, **together) is None
+
+
+def test_calls_within_one_tier_cost_together_what_each_costs() -> None:
+    day = int(DAY.timestamp() // 86_400)
+    for upstream, model in (("gemini", "gemini-2.5-pro"), ("anthropic", "claude-sonnet-4-5")):
+        sizes = ((200_001, 400, 100, 50), (255_000, 0, 0, 9000))
+        each = [
+            call(
+                upstream, model, input_total=inputs, cached_input_tokens=cached,
+                cache_write_tokens=written, output_total=outputs,
+            )
+            for inputs, cached, written, outputs in sizes
+        ]  # fmt: skip
+        costs = [cost(one) for one in each]
+        names = ("inputs", "cached", "written", "outputs")
+        together = dict(zip(names, map(sum, zip(*sizes, strict=True)), strict=True))
+        assert TABLE.holds(upstream, model, day, above=200_000)
+        summed = TABLE.of_sums(upstream, model, day, calls=2, above=200_000, **together)
+        assert summed == pytest.approx(sum(one or 0 for one in costs)), model
+        lower = TABLE.of_sums(upstream, model, day, calls=2, **together)
+        assert lower is not None and lower < sum(one or 0 for one in costs)
+
+
+def test_a_tier_that_calls_are_not_added_up_by_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    day = int(DAY.timestamp() // 86_400)
+    asked = ("gemini", "gemini-2.5-pro", day)
+    assert all(TABLE.holds(*asked, above=above) for above in (0, *TIERS))
+    monkeypatch.setitem(pricing._NEXT, 199_999, 256_000)  # as if 200,000 were none of them
+    assert not TABLE.holds(*asked, above=199_999)
+    assert TABLE.holds("nowhere", "gpt-5", day, above=0), "what has no price needs none"

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from proxy.control import usage
+from proxy.control.pricing import PriceTable
+from proxy.store.batch_calls import call_sums
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import CHAT, DEAD, play
@@ -49,7 +52,8 @@ def test_sums_are_those_of_the_calls_and_say_what_they_stand_on(service: Service
         assert item["tokens_known_calls"] == len(counts)
         assert item["cost_usd"] == pytest.approx(sum(costs))
         assert item["input_tokens"] == sum(counts)
-        assert item["seconds"] == pytest.approx(sum(call["duration_s"] for call in these))
+        lasted = sum(call["duration_s"] for call in these)
+        assert item["seconds"] == pytest.approx(lasted, abs=1e-6)  # each is kept to 60 ns
     assert (told["sum"]["calls"], told["sum"]["failures"]) == (7, 1)
     assert (told["sum"]["billable_calls"], told["sum"]["cost_known_calls"]) == (6, 4)
 
@@ -75,3 +79,23 @@ def test_a_batch_without_calls_used_nothing_that_is_known(service: Service) -> N
     told = service.get("/batches/b/usage")
     assert (told["items"], told["sum"]["calls"], told["sum"]["cost_usd"]) == ([], 0, None)
     problem(service.http.get("/batches/nobody/usage"), 404, "unknown_batch")
+
+
+def test_calls_are_priced_one_by_one_where_a_price_changes_within_a_sum(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(service)
+    told = service.get("/batches/b/usage")
+    asked: list[Any] = []
+
+    def holds(_self: PriceTable, *args: Any, above: int) -> bool:
+        asked.append((*args, above))
+        return False
+
+    monkeypatch.setattr(PriceTable, "holds", holds)
+    monkeypatch.setattr(usage, "usage_sums", lambda *_: call_sums(*_)[:1])  # would be wrong
+    again = service.get("/batches/b/usage")
+    assert asked
+    for name, value in told["sum"].items():
+        near = isinstance(value, float)
+        assert again["sum"][name] == (pytest.approx(value, abs=1e-6) if near else value), name

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,14 +18,17 @@ from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.batches import summarize
 from classifier.breakers import Admission
 from classifier.policy import Policy
-from classifier.records import Ending, Timing
+from classifier.records import Ending, Kind, Timing
 from classifier.reruns import Rerun, RerunCounts, reruns
 from classifier.rollup import Counts
 from classifier.totals import sum_known
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
+from proxy.control.pricing import PriceTable
+from proxy.control.usage import UsageService
 from proxy.store import attempts, rollup, units
 from proxy.store.admin import archive, recount
 from proxy.store.admin.prune import prune
+from proxy.store.batch_calls import call_sums, usage_sums
 from proxy.store.database import Database
 from proxy.store.derived import DERIVED, call_usage, unjudged
 from proxy.store.tables import exchanges, metadata, open_calls, rollouts, verdicts
@@ -39,6 +42,15 @@ BATCHES = (None, "b", "c")
 NAMES = tuple(f"r{n}" for n in range(7))
 SERVINGS = (None, '[["openai","m","m",null,null]]', '[["openai","m","n",null,null]]')
 PATIENCE_S = 60.0
+USAGE = UsageService(queries=cast(Any, None), prices=PriceTable({}))
+_ENDED = replace(BARE, ending=Ending.COMPLETE)
+_PRICED = replace(
+    FULL, upstream="gemini", model="gemini-2.5-pro", answered_model=None, pending=None, cause=None
+)
+CALLS = (
+    FULL, _ENDED, _PRICED, _PRICED, replace(_PRICED, kind=Kind.OTHER), replace(_PRICED, role="x"),
+    replace(_PRICED, cause=FULL.cause), replace(_PRICED, cause=FULL.cause, status=200),
+)  # fmt: skip
 HEALTHS = (
     Health.HEALTHY, Health.HEALTHY, Health.HEALTHY, Health.API_ERROR, Health.API_ERROR,
     Health.SUSPECTED_API_ERROR, Health.UNDECIDED, Health.NOT_JUDGED,
@@ -82,11 +94,11 @@ def call(of: History, draw: Any) -> None:
     recorded = []
     for _ in range(draw(st.integers(1, 3))):
         name, number = draw(st.sampled_from(NAMES)), draw(st.integers(0, 2))
-        like = draw(st.sampled_from((FULL, replace(BARE, ending=Ending.COMPLETE))))
+        like = draw(st.sampled_from(CALLS))
         usage = replace(
             like.usage,
-            cost_usd=draw(st.sampled_from((None, 0.1, 1e-7, 3.0))),
-            input_total=draw(st.sampled_from((None, 7, 40_000, 10**12))),
+            cost_usd=draw(st.sampled_from((None, None, 0.1, 1e-7, 3.0))),
+            input_total=draw(st.sampled_from((None, 7, 40_000, 200_001, 10**12))),
         )
         timing = Timing(
             started_at=100 * DAY + number * 45, duration_s=draw(st.sampled_from((None, 0.1, 1 / 3)))
@@ -331,6 +343,29 @@ def _check_summary(database: Database, batch: str) -> None:
     assert len(summed.retry) == counts["retry"]
     assert set(declared_in(counts)) <= {"m", "n"}
     _check_reruns(database, batch, counts)
+    _check_usage(database, batch)
+
+
+def _check_usage(database: Database, batch: str) -> None:
+    """Compare what calls add up to with what the calls themselves do."""
+    for by in ((), ("model", "upstream", "role")):
+        kept, counted = (
+            USAGE._summed(batch, by, database.read(sums, batch, by))
+            for sums in (usage_sums, call_sums)
+        )
+        items, others = (
+            {tuple(item[name] for name in by): item for item in told["items"]}
+            for told in (kept, counted)
+        )
+        assert items.keys() == others.keys()
+        pairs = [(kept["sum"], counted["sum"]), *((items[key], others[key]) for key in items)]
+        for item, other in pairs:
+            assert item.keys() == other.keys()
+            for name, value in item.items():
+                if name in ("cost_usd", "seconds"):  # each kept to a part of 2**30 or 2**24
+                    assert value == (other[name] and pytest.approx(other[name], abs=1e-5)), name
+                else:
+                    assert value == other[name], name
 
 
 def _check_reruns(database: Database, batch: str, counts: Counts) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text, update
 
-from classifier.records import Timing
+from classifier.records import Kind, Timing
 from proxy.store import triggers
 from proxy.store.admin import recount
 from proxy.store.database import Database
@@ -40,17 +40,35 @@ def test_a_call_is_counted_by_what_it_has_in_common(database: Database) -> None:
     write(database, FULL, replace(BARE, timing=Timing(started_at=1020.0)))
     found = usage(database, "batch", "minute", "model", "upstream", "role", "cause", "basis")
     assert found.keys() == {
-        ("b", 16, "gpt-5-x", "openai", "agent", "quota", "stated"),
-        ("b", 17, "", "u", "agent", "", "unknown"),
+        ("b", 16, "gpt-5-x", "openai", "agent", "quota", "none"),
+        ("b", 17, "", "u", "agent", "", "none"),
     }
     full, bare = (found[key] for key in sorted(found))
     assert full == {
-        "calls": 1, "tokens_known_calls": 1, "input_tokens": 7, "output_tokens": 8,
-        "total_tokens": 6, "cached_input_tokens": 3, "cache_write_tokens": 4,
-        "reasoning_tokens": 5, "cost_known_calls": 1, "seconds_known_calls": 1, "cost_usd": 0.25,
-        "seconds": 1.5,
+        "calls": 1, "input_known_calls": 1, "output_known_calls": 1, "tokens_known_calls": 1,
+        "input_tokens": 7, "output_tokens": 8, "total_tokens": 15, "cached_input_tokens": 3,
+        "cache_write_tokens": 4, "seconds_known_calls": 1, "cost_usd": 0.25, "seconds": 1.5,
     }  # fmt: skip
     assert {name: value for name, value in bare.items() if value} == {"calls": 1}
+
+
+def test_what_a_cost_stands_on_is_told_apart(database: Database) -> None:
+    """As `usage` counts calls: those that used tokens, and within what one price holds for."""
+    used = replace(FULL, pending=None, cause=None)
+    unpriced = replace(FULL.usage, cost_usd=None)
+    cases = {
+        "none": replace(used, kind=Kind.PROBE),
+        "unused": replace(used, cause=FULL.cause),
+        "stated": replace(used, cause=FULL.cause, status=200),
+        "unknown": replace(used, usage=replace(unpriced, output_total=None)),
+        "0": replace(used, usage=replace(unpriced, input_total=32_000)),
+        "32000": replace(used, usage=replace(unpriced, input_total=32_001)),
+        "524288": replace(used, usage=replace(unpriced, input_total=1_000_000)),
+    }
+    write(database, *(replace(call, id=name) for name, call in cases.items()))
+    assert {key: sums["calls"] for (key,), sums in usage(database, "basis").items()} == (
+        dict.fromkeys(cases, 1)
+    )
 
 
 def test_a_call_that_is_written_again_counts_once_as_it_is_now(database: Database) -> None:

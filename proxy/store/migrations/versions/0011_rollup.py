@@ -18,8 +18,8 @@ down_revision = "0010"
 
 _USAGE_KEYS = {"model": 200, "upstream": 64, "role": 40, "cause": 20, "basis": 8}
 _USAGE_COUNTS = (
-    "calls", "tokens_known_calls", "input_tokens", "output_tokens", "total_tokens",
-    "cached_input_tokens", "cache_write_tokens", "reasoning_tokens", "cost_known_calls",
+    "calls", "input_known_calls", "output_known_calls", "tokens_known_calls", "input_tokens",
+    "output_tokens", "total_tokens", "cached_input_tokens", "cache_write_tokens",
     "seconds_known_calls",
 )  # fmt: skip
 
