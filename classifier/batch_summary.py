@@ -4,15 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from classifier.batches import Check, NamedSlots, ScoredBatch, Scores, check_of
+from classifier.batches import Scores
 from classifier.diagnostics import kinds
-from classifier.exclusion import Exclusion, TaskMean, Zeros, exclusion_of
+from classifier.exclusion import Comparison, Exclusion, TaskMean, Zeros, exclusion_of
 from classifier.intervals import Cluster, interval_of
 from classifier.pass_at import PassAt, Passed, pass_at_of
 from classifier.rollup import UNIT, Counts, Shape, Shapes
 from classifier.totals import EXACT
 from classifier.validity.across import BatchFinding
+from classifier.verdicts import Level
+
+SHOWN = 10  # names in one line
+_UNTESTED = Exclusion()
+
+
+class NamedSlots(NamedTuple):
+    """Some slots: names of the first ones, each with the worst check, and how many there are."""
+
+    first: Sequence[str]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Whether a batch is a valid measurement, and one line for each problem.
+
+    The last lines are of what is suspect and counts all the same: they make nothing invalid.
+    ``total`` lines there are, of which ``lines`` may be the first ones.
+    """
+
+    valid: bool
+    lines: tuple[str, ...]
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredBatch:
+    """The summary of a batch; counts are of rollouts, every attempt included.
+
+    ``diagnostics`` counts them by the result field of what is wrong with them, ``validity`` by
+    the worst level of what was found, ``validity_checks`` by check.
+    Of ``calls`` that used tokens, ``tokens_known_calls`` are in the sums of tokens and
+    ``cost_known_calls`` in the cost. ``across`` is what differs between its rollouts.
+    """
+
+    scores: Scores
+    check: Check
+    summaries: tuple[str, ...]
+    exclusion: Exclusion
+    health: dict[str, int]
+    subcategory: dict[str, int]
+    fingerprint: dict[str, int]
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cost_usd: float | None
+    pending: int = field(default=0)
+    diagnostics: dict[str, int] = field(default_factory=dict)
+    validity: dict[str, int] = field(default_factory=dict)
+    validity_checks: dict[str, int] = field(default_factory=dict)
+    calls: int | None = None
+    tokens_known_calls: int | None = None
+    cost_known_calls: int | None = None
+    across: tuple[BatchFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +87,7 @@ def summary_of(
     found: Exclusion,
     across: Sequence[BatchFinding] = (),
 ) -> ScoredBatch:
-    """Summarise a batch from its sums, as `batches.summarize` does from its entries."""
+    """Summarise a batch from its sums."""
     diagnosed = {
         kind: counts[name] for kind in kinds() if counts[name := f"diagnostic:{kind.field}"]
     }
@@ -94,7 +150,10 @@ def _pass_at(shapes: Shapes) -> tuple[PassAt, ...] | None:
 
 
 def exclusion_in(counts: Counts, shapes: Shapes) -> Exclusion:
-    """Test the exclusions of a batch, as `batches.exclusions` does from its slots."""
+    """Test whether what is left out of the score strikes hard tasks, by `exclusion`.
+
+    Each slot is a repeat of its task; what a later attempt filled is not left out.
+    """
     tasks = [
         task
         for shape, count in shapes.items()
@@ -144,3 +203,54 @@ def _tally(counts: Counts, kind: str) -> dict[str, int]:
 def _named(key: str, kind: str) -> str | None:
     before, _, name = key.partition(":")
     return name if before == kind and name else None
+
+
+# --- its check ---------------------------------------------------------------------------------
+
+
+def check_of(
+    lines: Sequence[str],
+    counted: Mapping[str, NamedSlots],
+    found: Exclusion = _UNTESTED,
+    across: Sequence[BatchFinding] = (),
+    *,
+    total: int | None = None,
+) -> Check:
+    """Return a check of the lines about slots, and what is known of the batch beside them.
+
+    Arguments:
+        counted: slots that count in spite of a finding, by its level.
+        total: how many lines there are about slots, where only the first of them are given.
+    """
+    biased = [_bias(each, found.fisher_p) for each in found.comparisons if each.significant]
+    after = [
+        f"{level}, and counted all the same: {_some(*counted[level])}"
+        for level in (Level.INVALID, Level.SUSPECT)
+        if level in counted
+    ]
+    after += [
+        f"{each.level} across rollouts: {each.sentence} ({each.check})"
+        for each in across
+        if each.level is not Level.INFO
+    ]
+    about = len(lines) if total is None else total
+    return Check(
+        valid=not (biased or about),
+        lines=(*biased, *lines, *after),
+        total=len(biased) + about + len(after),
+    )
+
+
+def _bias(lane: Comparison, fisher_p: float | None) -> str:
+    beside = "" if fisher_p is None else f"; Fisher's p over reported rewards is {fisher_p:.2g}"
+    return (
+        f"exclusions bias the mean: what is kept of the {lane.tasks} tasks with exclusions on "
+        f"{lane.lane or 'an unknown lane'} averages {lane.mean:.3g}, of the {lane.other_tasks} "
+        f"without any {lane.other_mean:.3g} (p = {lane.p:.2g}{beside})"
+    )
+
+
+def _some(names: Sequence[str], total: int, most: int = SHOWN) -> str:
+    """Join names; of many the first ones, and how many there are."""
+    shown = ", ".join(names[:most])
+    return f"{total} rollouts: {shown}, …" if total > most else shown

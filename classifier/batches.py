@@ -1,32 +1,25 @@
-"""Summarise a batch: its scores, its coverage, and a check whether it is a valid measurement.
+"""What counts of a batch: slots of attempts, their scores, and what is wrong with them.
 
 No gap is filled with a guess: an unmeasured slot is left out, or counted at both extremes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
-from operator import attrgetter
 from typing import Any, NamedTuple
 
-from classifier.diagnostics import Diagnostic, kinds
-from classifier.exclusion import Comparison, Exclusion, Repeat, exclusion
+from classifier.diagnostics import Diagnostic
+from classifier.exclusion import Repeat
 from classifier.fingerprints import Lane
 from classifier.intervals import Interval, score_interval
 from classifier.pass_at import PassAt, Tried, pass_at
 from classifier.results import Result
-from classifier.totals import sum_known
-from classifier.validity.across import BatchFinding
-from classifier.verdicts import Level, ValidityFinding
+from classifier.verdicts import ValidityFinding
 
 # Where a runner puts the one number that counts, in order of preference.
 _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
-_UNTESTED = Exclusion()
-SHOWN = 10  # names in one line
 
 
 class Entry(NamedTuple):
@@ -127,50 +120,6 @@ class Scores:
     retried_after_score: tuple[str, ...] = ()
     score_ci: Interval | None = None
     pass_at: tuple[PassAt, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """Whether a batch is a valid measurement, and one line for each problem.
-
-    The last lines are of what is suspect and counts all the same: they make nothing invalid.
-    ``total`` lines there are, of which ``lines`` may be the first ones.
-    """
-
-    valid: bool
-    lines: tuple[str, ...]
-    total: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredBatch:
-    """The summary of a batch; counts are of rollouts, every attempt included.
-
-    ``diagnostics`` counts them by the result field of what is wrong with them, ``validity`` by
-    the worst level of what was found, ``validity_checks`` by check.
-    Of ``calls`` that used tokens, ``tokens_known_calls`` are in the sums of tokens and
-    ``cost_known_calls`` in the cost. ``across`` is what differs between its rollouts.
-    """
-
-    scores: Scores
-    check: Check
-    summaries: tuple[str, ...]
-    exclusion: Exclusion
-    health: dict[str, int]
-    subcategory: dict[str, int]
-    fingerprint: dict[str, int]
-    input_tokens: int | None
-    output_tokens: int | None
-    total_tokens: int | None
-    cost_usd: float | None
-    pending: int = field(default=0)
-    diagnostics: dict[str, int] = field(default_factory=dict)
-    validity: dict[str, int] = field(default_factory=dict)
-    validity_checks: dict[str, int] = field(default_factory=dict)
-    calls: int | None = None
-    tokens_known_calls: int | None = None
-    cost_known_calls: int | None = None
-    across: tuple[BatchFinding, ...] = ()
 
 
 def validity_names(findings: Sequence[ValidityFinding]) -> str | None:
@@ -298,15 +247,6 @@ def scored_before(slot: Slot) -> bool:
     return any(attempt.score is not None for attempt in slot.attempts[:-1])
 
 
-def exclusions(batch: Sequence[Slot]) -> Exclusion:
-    """Test whether what is left out of the score strikes hard tasks, by `exclusion`.
-
-    Each slot is a repeat of its task; what a later attempt filled is not left out.
-    """
-    repeats = (repeat_of(slot) for slot in batch)
-    return exclusion(repeat for repeat in repeats if repeat is not None)
-
-
 def repeat_of(slot: Slot) -> Repeat | None:
     """Return a slot as a repeat of its task; None without one."""
     entry = slot.counted
@@ -327,64 +267,6 @@ def _route(lane: str) -> str:
     return Lane.read(lane).route
 
 
-def check(
-    batch: Sequence[Slot], found: Exclusion = _UNTESTED, across: Sequence[BatchFinding] = ()
-) -> Check:
-    """Check a batch: one line for each slot that is no measurement, suspect or cherry-picked.
-
-    A failed attempt with a successful retry does not count against the batch. ``found`` are
-    its `exclusions`, with a line for each lane on which they bias the mean.
-    """
-    lines = list[str]()
-    for slot in batch:
-        lines += problems(slot.counted, slot.name)
-        if scored_before(slot):
-            lines.append(picked(slot.name))
-    return check_of(lines, _counted_all_the_same(batch), found, across)
-
-
-def check_of(
-    lines: Sequence[str],
-    counted: Mapping[str, NamedSlots],
-    found: Exclusion = _UNTESTED,
-    across: Sequence[BatchFinding] = (),
-    *,
-    total: int | None = None,
-) -> Check:
-    """Return a check of the lines about slots, and what is known of the batch beside them.
-
-    Arguments:
-        counted: slots that count in spite of a finding, by its level.
-        total: how many lines there are about slots, where only the first of them are given.
-    """
-    biased = [_bias(each, found.fisher_p) for each in found.comparisons if each.significant]
-    after = [
-        f"{level}, and counted all the same: {_some(*counted[level])}"
-        for level in (Level.INVALID, Level.SUSPECT)
-        if level in counted
-    ]
-    after += [
-        f"{each.level} across rollouts: {each.sentence} ({each.check})"
-        for each in across
-        if each.level is not Level.INFO
-    ]
-    about = len(lines) if total is None else total
-    return Check(
-        valid=not (biased or about),
-        lines=(*biased, *lines, *after),
-        total=len(biased) + about + len(after),
-    )
-
-
-def _bias(lane: Comparison, fisher_p: float | None) -> str:
-    beside = "" if fisher_p is None else f"; Fisher's p over reported rewards is {fisher_p:.2g}"
-    return (
-        f"exclusions bias the mean: what is kept of the {lane.tasks} tasks with exclusions on "
-        f"{lane.lane or 'an unknown lane'} averages {lane.mean:.3g}, of the {lane.other_tasks} "
-        f"without any {lane.other_mean:.3g} (p = {lane.p:.2g}{beside})"
-    )
-
-
 def problems(entry: Entry, name: str) -> list[str]:
     """Return a line for each thing that is wrong with what counts of a slot."""
     if entry.diagnostics:
@@ -392,22 +274,6 @@ def problems(entry: Entry, name: str) -> list[str]:
     if entry.provisional:
         return [f"{name}: not finished: its runner has not reported, or calls are in flight"]
     return []
-
-
-class NamedSlots(NamedTuple):
-    """Some slots: names of the first ones, each with the worst check, and how many there are."""
-
-    first: Sequence[str]
-    total: int
-
-
-def _counted_all_the_same(batch: Sequence[Slot]) -> dict[str, NamedSlots]:
-    """Return the slots that count in spite of a finding, by its level."""
-    named: dict[str, list[str]] = {}
-    for slot in batch:
-        if (level := counted_with(slot)) is not None:
-            named.setdefault(level, []).append(counted_check(slot.counted))
-    return {level: NamedSlots(names, len(names)) for level, names in named.items()}
 
 
 def counted_with(slot: Slot) -> str | None:
@@ -421,70 +287,6 @@ def counted_check(entry: Entry) -> str:
     return f"{slot_name(entry)} ({(entry.validity or '').split()[1]})"
 
 
-def _some(names: Sequence[str], total: int, most: int = SHOWN) -> str:
-    """Join names; of many the first ones, and how many there are."""
-    shown = ", ".join(names[:most])
-    return f"{total} rollouts: {shown}, …" if total > most else shown
-
-
 def picked(name: str) -> str:
     """Return the line of a slot that was run again although it had a score."""
     return f"{name}: run again although a score was there: only the first one counts"
-
-
-def _tally(names: Iterable[str | None]) -> dict[str, int]:
-    return _tally_of(Counter(names))
-
-
-def _tally_of(counts: Counter[str | None]) -> dict[str, int]:
-    return {name: count for name, count in counts.most_common() if name is not None}
-
-
-def _found(entries: Iterable[str | None]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count rollouts by the worst level of what was found, and by check, most frequent first."""
-    levels: Counter[str | None] = Counter()
-    checks: Counter[str | None] = Counter()
-    for names, count in Counter(entries).items():
-        if names is not None:
-            level, *found = names.split()
-            levels[level] += count
-            checks.update(dict.fromkeys(found, count))
-    return _tally_of(levels), _tally_of(checks)
-
-
-def _diagnosed(diagnostics: Iterable[Diagnostic]) -> dict[type[Diagnostic], int]:
-    counts = Counter(map(type, diagnostics))
-    return {kind: counts[kind] for kind in kinds() if counts[kind]}
-
-
-def summarize(entries: Sequence[Entry], across: Sequence[BatchFinding] = ()) -> ScoredBatch:
-    """Summarise a batch from the entry of every attempt in it, and what differs between them."""
-    batch = slots(entries)
-    found = exclusions(batch)
-
-    def each(name: str) -> Iterable[Any]:
-        return map(attrgetter(name), entries)
-
-    levels, checks = _found(each("validity"))
-    diagnosed = _diagnosed(chain.from_iterable(each("diagnostics")))
-    return ScoredBatch(
-        scores=scores(batch),
-        check=check(batch, found, across),
-        exclusion=found,
-        summaries=tuple(kind.summary(count) for kind, count in diagnosed.items()),
-        health=_tally(each("health")),
-        subcategory=_tally(each("subcategory")),
-        fingerprint=_tally(each("fingerprint")),
-        input_tokens=sum_known(each("input_tokens")),
-        output_tokens=sum_known(each("output_tokens")),
-        total_tokens=sum_known(each("total_tokens")),
-        cost_usd=sum_known(each("cost_usd")),
-        pending=sum(each("provisional")),
-        diagnostics={kind.field: count for kind, count in diagnosed.items()},
-        validity=levels,
-        validity_checks=checks,
-        calls=sum_known(each("summed_calls")),
-        tokens_known_calls=sum_known(each("tokens_known_calls")),
-        cost_known_calls=sum_known(each("cost_known_calls")),
-        across=tuple(across),
-    )

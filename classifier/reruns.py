@@ -61,7 +61,7 @@ _SKIPPED = "fix the cause and reset the breaker, then register again"
 _UNDECIDED = "the record has gaps: look at the service's log, then run it again"
 
 
-class Tried(Protocol):
+class RerunAttempt(Protocol):
     """One attempt, as far as it decides what is to be done about its repeat."""
 
     @property
@@ -97,7 +97,7 @@ class Standing(NamedTuple):
         return self.kind
 
 
-def standing(tried: Sequence[Tried]) -> Standing:
+def standing(tried: Sequence[RerunAttempt]) -> Standing:
     """Return how a repeat stands by its attempts, the oldest first, none of which has a score."""
     last = tried[-1]
     health = last.entry.health

@@ -22,7 +22,7 @@ EXEMPT: Mapping[tuple[str, str], str] = {
     ("fields of a class", "classifier/batches.py::Entry"): "a row of a batch, as it is selected",
     (
         "fields of a class",
-        "classifier/batches.py::ScoredBatch",
+        "classifier/batch_summary.py::ScoredBatch",
     ): "the contract's batch, figure by figure",
     ("fields of a class", "classifier/verdicts.py::Verdict"): "the contract's verdict",
     ("fields of a class", "proxy/wire/dialect.py::Reading"): "one response, fact by fact",

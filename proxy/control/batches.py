@@ -9,8 +9,7 @@ from typing import Any
 import orjson
 
 from classifier import breakers
-from classifier.batch_summary import declared_in, exclusion_in, summary_of
-from classifier.batches import ScoredBatch
+from classifier.batch_summary import ScoredBatch, declared_in, exclusion_in, summary_of
 from classifier.exclusion import Exclusion
 from classifier.policy import Policy
 from classifier.reruns import RerunCounts

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import Connection, func, select
 
-from classifier.batch_summary import Named
-from classifier.batches import NamedSlots, counted_check, picked, problems, slot_name
+from classifier.batch_summary import Named, NamedSlots
+from classifier.batches import counted_check, picked, problems, slot_name
 from classifier.rollup import Counts, Note, NoteKind, Shape, Shapes
 from proxy.store import rollup, units
 from proxy.store.connections import Connections

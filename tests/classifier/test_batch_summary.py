@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 
 from classifier.batch_summary import Named, declared_in, exclusion_in, scores_of, summary_of
-from classifier.batches import Entry, scores, slots, summarize
+from classifier.batches import Entry, scores, slots
 from classifier.rollup import Addend, part_of
+from tests.classifier.entries_summary import summarize
 from tests.classifier.test_rollup import ENTRIES, entry, shapes
 
 

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import Policy, judge, result
-from classifier.batches import Entry, Scores, check, reward_of, scores, slots, summarize
+from classifier.batches import Entry, Scores, reward_of, scores, slots
 from classifier.intervals import wilson
 from tests.builders import rollout
+from tests.classifier.entries_summary import check, summarize
 
 
 def record(text: str, reward: float | None = 0.0, **said: Any) -> Entry:

@@ -10,11 +10,12 @@ import pytest
 
 from classifier import Verdict, judge, result
 from classifier import diagnostics as registry
-from classifier.batches import Entry, summarize
+from classifier.batches import Entry
 from classifier.diagnostics import Diagnostic, check_lines, declare, diagnose, kinds, summaries
 from classifier.records import RolloutRecord
 from classifier.verdict_codec import encode_result
 from tests.builders import rollout
+from tests.classifier.entries_summary import summarize
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from sqlalchemy import func, select
 
 from classifier import verdict_codec
 from classifier.batch_summary import declared_in, exclusion_in, summary_of
-from classifier.batches import summarize
 from classifier.breakers import Admission
 from classifier.policy import Policy
 from classifier.records import Ending, Kind, Timing
@@ -34,6 +33,7 @@ from proxy.store.derived import DERIVED, call_usage, unjudged
 from proxy.store.tables import exchanges, metadata, open_calls, rollouts, verdicts
 from proxy.store.types import CommitBatch, Gap, Registration, as_json
 from proxy.store.verdicts import LastChange
+from tests.classifier.entries_summary import summarize
 from tests.proxy.store.records import BARE, FULL
 from tests.proxy.store.test_verdicts import verdict as verdict_row
 
