@@ -271,10 +271,10 @@ class LazyControlPlane:
             return self._built
 
     async def ready(self) -> ControlPlane:
-        """Wait for the control plane; raises what building it raised."""
+        """Wait for the control plane; raises what building it raised, and the next call retries."""
         if self._built is not None:
             return self._built
-        if self._building is None:
+        if self._building is None or self._building.done():
             self._building = asyncio.create_task(run_in_thread(self.get))
         return await asyncio.shield(self._building)
 
