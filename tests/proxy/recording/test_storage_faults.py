@@ -144,6 +144,7 @@ def durations_of(calls: int, service: Service, rollout: str) -> list[float]:
 def test_agents_are_served_at_once_and_nothing_is_lost(folder: Path, fault: str) -> None:
     database = folder / "t.db"
     with serving(folder) as service:
+        wait_until_ready(service)  # all is imported: in `read_only` nobody may read the modules
         assert service.call("before").status_code == 200
         with FAULTS[fault](database, service):
             took = durations_of(CALLS, service, "during")
