@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import NoReturn
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 
@@ -29,11 +30,22 @@ class RowRejected(StoreError):
 
 
 class UnusableDatabase(StoreError):
-    """A database that this version cannot use: a later one wrote it, or a copy is unfinished."""
+    """A database that this version cannot use.
+
+    A later one wrote it, its encoding is not UTF8, or a copy into it is unfinished.
+    """
 
 
 class BadUrl(StoreError):
     """A database URL cannot be used; the message says why."""
+
+
+def refuse_encoding(encoding: str) -> NoReturn:
+    """Raise ``UnusableDatabase`` for a PostgreSQL database that does not hold every text."""
+    raise UnusableDatabase(
+        f"the database has the encoding {encoding}, which cannot hold every name and message: "
+        "create one with UTF8 (createdb --encoding=UTF8 --template=template0 NAME)"
+    )
 
 
 def reason(error: BaseException) -> str:

@@ -26,7 +26,7 @@ from proxy.store.commit import (
     replaced,
 )
 from proxy.store.connections import Connections
-from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
+from proxy.store.errors import DatabaseUnavailable, RowRejected, reason, refuse_encoding
 from proxy.store.locks import Lock
 from proxy.store.notifications import Notifications
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS, metadata
@@ -93,6 +93,9 @@ def _connect(
 ) -> BoundedConnection:
     defaults = {"connect_timeout": _CONNECT_S, "application_name": "truezero"}
     connection = BoundedConnection.connect(*args, **{**defaults, **named})
+    if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+        connection.close()  # psycopg returns bytes for its text: no query would work
+        refuse_encoding("SQL_ASCII")
     connection.timeout_s = timeout_s
     return connection
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from proxy.store import triggers
 from proxy.store.derived import DERIVED
-from proxy.store.errors import UnusableDatabase
+from proxy.store.errors import UnusableDatabase, refuse_encoding
 from proxy.store.locks import Lock, hold
 from proxy.store.tables import metadata
 
@@ -62,7 +62,8 @@ def upgrade(connection: Connection) -> tuple[str | None, str | None]:
         connection: outside any transaction; committed on return.
 
     Raises:
-        UnusableDatabase: a later version of truezero wrote the database.
+        UnusableDatabase: a later version of truezero wrote the database, or it is new and its
+            encoding is not UTF8.
     """
     with connection.begin():
         hold(connection, Lock.SCHEMA)
@@ -74,6 +75,8 @@ def upgrade(connection: Connection) -> tuple[str | None, str | None]:
             return None, HEAD
         if before is not None:
             refuse_newer(before)
+        elif (encoding := connection.scalar(text("SHOW server_encoding"))) != "UTF8":
+            refuse_encoding(encoding)
         # Imported here, 50 ms: a start on an SQLite file that is new or up to date does without.
         from alembic import command  # noqa: PLC0415
         from alembic.config import Config  # noqa: PLC0415

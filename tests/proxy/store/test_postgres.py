@@ -19,7 +19,7 @@ import pytest
 from classifier.records import Timing
 from proxy.store.commit import EVENTS_CHANNEL
 from proxy.store.database import Database
-from proxy.store.errors import DatabaseUnavailable, RowRejected
+from proxy.store.errors import DatabaseUnavailable, RowRejected, UnusableDatabase
 from proxy.store.locks import Lock
 from proxy.store.types import CommitBatch, Gap
 from tests.postgres import Server, required
@@ -375,6 +375,18 @@ def test_a_database_made_anew_in_its_place_is_prepared(
     database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     assert database.rollouts.load("r1") is not None
     assert database.deployment.secret("salt") == before
+
+
+def test_a_database_of_another_encoding_is_refused_in_words(postgres_server: Server) -> None:
+    for encoding in ("SQL_ASCII", "LATIN1"):
+        name = f"in_{encoding}".lower()
+        kind = f"TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'"
+        with postgres_server.connect() as operator:
+            operator.execute(f"CREATE DATABASE {name} {kind}".encode())
+        database = Database(postgres_server.url(name))
+        with pytest.raises(UnusableDatabase, match=f"encoding {encoding}, .* create one with UTF8"):
+            database.prepare()
+        database.close()
 
 
 def test_replicas_that_start_at_once_make_one_schema(postgres_server: Server) -> None:
