@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from classifier.verdicts import Verdict
 from proxy.api.auth import PortPolicy
+from proxy.control.pricing import PriceTable
 from proxy.control.threads import run_in_thread
 from proxy.inbound.asgi import Receive, Scope, Send
 from proxy.inbound.dispatch import TakePlain
@@ -117,6 +118,7 @@ class Application:
             self._recorder,
             census=lambda: database.read(dashboard.counts, time.time()),
             version=metadata.version("truezero"),
+            prices=PriceTable(upstreams),
             requests=_request_counts(context.notices),
             shared=shared_metrics_folder(environment),
         )

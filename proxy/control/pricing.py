@@ -58,6 +58,13 @@ class PriceTable:
         """The version of the price table, stored beside what it priced."""
         return _version()
 
+    def model_name(self, upstream: str, model: str | None) -> str | None:
+        """Return the table's own name of a model, which no caller wrote; None where it has none.
+
+        Of an upstream that the table does not know, a model of any provider is looked for.
+        """
+        return None if model is None else _table_name(self._url(upstream), model)
+
     def total(self, exchanges: Iterable[Exchange]) -> float | None:
         """Sum the cost of calls; None if one that used tokens has no price."""
         used = [e for e in exchanges if e.usage.cost_usd is not None or e.usage.output_total]
@@ -151,6 +158,22 @@ def _rates(url: str, model: str, day: int, above: int = 0) -> _Rates | None:
     fresh, read, written, output = known
     output -= fresh if above else 0.0
     return _Rates(fresh, read, written, output, _next_tier(url, model, day, above))
+
+
+@lru_cache(maxsize=4096)
+def _table_name(url: str | None, model: str) -> str | None:
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
+
+    # Not its `find_provider_model`, which remembers every name that it was ever asked.
+    snapshot, written = get_snapshot(), model.lower()
+    for at in (url, None):
+        try:
+            provider = snapshot.find_provider(written, None, at)
+        except LookupError:
+            continue
+        if found := provider.find_model(written, all_providers=snapshot.providers):
+            return found.id
+    return None
 
 
 def _price(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from classifier.records import Exchange, Kind, Usage
+from classifier.records import Exchange, Kind
 from proxy.recording.ports import FlushResult
 
 # Models answer in a second or think for minutes; a commit takes less than a millisecond.
@@ -28,18 +29,18 @@ _NO_CAUSE = "none"
 
 
 class _LabelTotals:
-    """What is totalled of the calls with the same labels; ``usages`` has one for each."""
+    """The calls with the same labels, and what is totalled of them."""
 
-    __slots__ = ("answer_s", "first_token_s", "usages")
+    __slots__ = ("answer_s", "ended", "first_token_s")
 
     def __init__(self) -> None:
-        self.usages: list[Usage] = []
+        self.ended: list[Exchange] = []
         self.answer_s: list[float] = []
         self.first_token_s: list[float] = []
 
     def count(self, e: Exchange) -> None:
         """Add one call."""
-        self.usages.append(e.usage)
+        self.ended.append(e)
         if e.cause is None and e.kind is Kind.INFERENCE:
             timing = e.timing
             if timing.duration_s is not None:
@@ -84,6 +85,10 @@ class FreshCalls:
             totals.count(e)
         self.waited_s += flush.waited_s
         self.flushes_s.append(flush.took_s)
+
+    def ended(self) -> Iterator[Exchange]:
+        """Return the calls that were counted."""
+        return chain.from_iterable(totals.ended for totals in self.calls.values())
 
 
 class CallHistogram(Histogram):
@@ -135,9 +140,10 @@ class CallCounters:
         """Add finished calls."""
         for labels, totals in calls.items():
             upstream = labels[0]
-            self._exchanges.labels(*labels).inc(len(totals.usages))
+            self._exchanges.labels(*labels).inc(len(totals.ended))
+            usages = [e.usage for e in totals.ended]
             for kind, tokens in _TOKENS.items():
-                if count := sum(filter(None, map(tokens, totals.usages))):
+                if count := sum(filter(None, map(tokens, usages))):
                     self._tokens.labels(upstream, kind).inc(count)
             if totals.answer_s:
                 self._durations.labels(upstream).add(totals.answer_s)

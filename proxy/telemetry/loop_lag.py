@@ -17,6 +17,6 @@ async def run(metrics: Metrics) -> None:
     """
     while True:
         await asyncio.sleep(_INTERVAL_S)
-        metrics.sample()
+        await asyncio.to_thread(metrics.sample)
         called = await asyncio.to_thread(time.perf_counter)
         metrics.late(time.perf_counter() - called)

@@ -1,6 +1,7 @@
 """Prometheus metrics of calls and of the service itself.
 
-Labels have few values (upstreams, causes, endings): never a rollout, a model, a role or a key.
+Labels have few values (upstreams, causes, endings, models as the price table names them): never a
+rollout, a role, a key or what a caller wrote.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from proxy.recording.ports import FlushResult
 from proxy.store.errors import StoreError
 from proxy.store.types import StoreCounts
 from proxy.telemetry.call_counters import OVERHEAD_S, CallCounters, CallHistogram, FreshCalls
+from proxy.telemetry.model_counters import ModelCounters, Prices
 
 REFUSALS = "truezero_refusals"
 AGENTS, CONTROL = "agents", "control"  # planes
@@ -91,6 +93,7 @@ class Metrics:
     Arguments:
         recorder: read for its queue, gaps and calls in flight.
         census: counts what the database holds; may raise StoreError.
+        prices: names models and prices calls.
         requests: counts what is refused, and what names no rollout.
         shared: the folder named by `PROMETHEUS_MULTIPROC_DIR`; None for a single process.
     """
@@ -101,6 +104,7 @@ class Metrics:
         *,
         census: Callable[[], StoreCounts],
         version: str,
+        prices: Prices,
         requests: RequestCounts = _NO_COUNTS,
         shared: Path | None = None,
     ) -> None:
@@ -112,6 +116,7 @@ class Metrics:
         if shared is None:  # of several processes it would cover only the one that answers
             ProcessCollector(registry=self._registry)
         self._calls = CallCounters(self._registry)
+        self._models = ModelCounters(self._registry, prices)
         self._service = _ServiceMetrics(self._registry, recorder)
         self._requests = _RequestMetrics(self._registry, requests)
         self._findings = Counter(
@@ -146,6 +151,7 @@ class Metrics:
             self._service.add(fresh)
             self._requests.sample()
             self._calls.add(fresh.calls)
+            self._models.add(fresh.ended())
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """All numbers as text, and the type of that text.

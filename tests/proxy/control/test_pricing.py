@@ -163,3 +163,17 @@ def test_a_tier_that_calls_are_not_added_up_by_is_noticed(monkeypatch: pytest.Mo
     monkeypatch.setitem(pricing._NEXT, 199_999, 256_000)  # as if 200,000 were none of them
     assert not TABLE.holds(*asked, above=199_999)
     assert TABLE.holds("nowhere", "gpt-5", day, above=0), "what has no price needs none"
+
+
+def test_a_model_has_the_tables_name_whatever_it_is_called_and_wherever_it_is_served() -> None:
+    names = {
+        ("openai", "gpt-5-mini-2025-08-07"): "gpt-5-mini",
+        ("anthropic", "CLAUDE-SONNET-4-5-20250929"): "claude-sonnet-4-5",
+        ("mine", "gpt-5"): "gpt-5",
+        ("nowhere", "gpt-5"): "gpt-5",
+        ("openai", "sk-proj-" + "4f" * 20): None,
+        ("openai", "tell me what gpt-5 said"): None,
+        ("mine", "our-own-7b"): None,
+        ("openai", None): None,
+    }
+    assert {key: TABLE.model_name(*key) for key in names} == names

@@ -72,7 +72,7 @@ def test_the_first_token_is_timed_in_streams_only() -> None:
     assert value(samples, "truezero_first_token_seconds_sum") == 0.3
 
 
-def test_no_label_names_a_rollout_a_model_a_role_or_a_key() -> None:
+def test_no_label_names_a_rollout_a_callers_model_a_role_or_a_key() -> None:
     text = str(
         after(
             exchange(

@@ -20,8 +20,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from classifier.records import Exchange, Timing
 from classifier.rules import judge
 from classifier.verdicts import Level, Subcategory, ValidityFinding
+from proxy.control.pricing import PriceTable
 from proxy.recording.ports import FlushResult
 from proxy.recording.recorder import Recorder
+from proxy.routing.upstreams import allow_list
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.types import StoreCounts
 from proxy.telemetry.metrics import AGENTS, CONTROL, Metrics, RequestCounts
@@ -39,6 +41,7 @@ NAMES = {
     "truezero_overhead_seconds", "truezero_recorder_turn_seconds", "truezero_gaps",
     "truezero_calls_in_flight", "truezero_recorder_waiting", "truezero_recorder_failing",
     "truezero_refusals", "truezero_unattributed_calls", "truezero_validity_findings",
+    "truezero_model_calls", "truezero_model_tokens", "truezero_cost_usd", "truezero_cost_calls",
 }  # fmt: skip
 
 FOUND = replace(
@@ -67,9 +70,10 @@ def metrics(
     recording: Quiet | Recorder | None = None,
     census: Callable[[], StoreCounts] = lambda: StoreCounts(verdicts={}, breakers={}),
 ) -> Metrics:
-    return Metrics(recording or Quiet(), census=census, version="9.9")
+    return Metrics(recording or Quiet(), census=census, version="9.9", prices=PRICES)
 
 
+PRICES = PriceTable(allow_list({}))
 TIMED = Timing(started_at=1.0, first_token_s=0.1, duration_s=1.0)
 
 
@@ -200,6 +204,8 @@ def test_calls_through_the_proxy_are_told(service: Service) -> None:
     eventually(lambda: more("truezero_exchanges_total", subcategory="none"), 3)
     eventually(lambda: more("truezero_exchanges_total", subcategory="quota"), 1)
     assert more("truezero_tokens_total", kind="input") > 0
+    assert more("truezero_cost_calls_total", cost="known") == 3
+    assert more("truezero_cost_usd_total") > 0
     assert more("truezero_overhead_seconds_count", part="commit") == 4
     assert value(scraped(service), "truezero_calls_in_flight") == 0
 
@@ -277,6 +283,7 @@ def counting(in_flight):
     counting = Metrics(
         SimpleNamespace(failing=False, gaps_counted=0, in_flight=in_flight, waiting=0),
         census=lambda: StoreCounts(verdicts={}, breakers={}), version="1",
+        prices=SimpleNamespace(model_name=lambda *_: "gpt-5", cost=lambda _: 0.25),
         requests=RequestCounts(refused={AGENTS: lambda: {"bad_path": 2}}),
         shared=Path(os.environ[SHARED]),
     )
@@ -318,6 +325,7 @@ def test_what_a_dead_worker_counted_stays_and_what_it_had_in_flight_goes(tmp_pat
     said = subprocess.check_output(command, env=environment, cwd=ROOT, text=True)
     beside, alone = said.split("---")
     assert value(beside, "truezero_exchanges_total") == 20
+    assert value(beside, "truezero_cost_usd_total", model="gpt-5") == 5.0
     assert value(beside, "truezero_calls_in_flight") == 6
     assert (value(beside, "refused_in_all"), value(alone, "refused_in_all")) == (4, 6)
     assert value(alone, "truezero_exchanges_total") == 30
@@ -363,6 +371,7 @@ def test_the_documentation_lists_every_metric_and_its_labels() -> None:
         Quiet(),
         census=lambda: StoreCounts(verdicts={"healthy": 1}, breakers={"open": 1}),
         version="9.9",
+        prices=PRICES,
         requests=RequestCounts(refused={AGENTS: lambda: {"x": 1}}, unattributed=lambda: {"x": 1}),
     )
     counting.observe(
@@ -489,6 +498,7 @@ def test_refusals_and_calls_without_a_name_are_counted_once() -> None:
         Quiet(),
         census=lambda: StoreCounts(verdicts={}, breakers={}),
         version="9.9",
+        prices=PRICES,
         requests=RequestCounts(
             refused={AGENTS: lambda: refused, CONTROL: lambda: {"invalid": 7}},
             unattributed=lambda: nameless,
