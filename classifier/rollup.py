@@ -63,7 +63,8 @@ class Addend(NamedTuple):
     ``at`` is when it began, ``skipped`` whether it was not admitted, ``retry`` whether its verdict
     advises to run it again, ``servings`` how it was served, ``fallbacks`` the models its
     registration names beside the first, ``wanted`` how many repeats of its task it was registered
-    for. ``transient`` and ``cause`` are its failure's. An entry without health is not judged.
+    for. ``transient`` and ``cause`` are its failure's; ``advice`` is its verdict's on running it
+    again, which a summary repeats. An entry without health is not judged.
     """
 
     entry: Entry
@@ -75,6 +76,7 @@ class Addend(NamedTuple):
     wanted: int | None = None
     transient: bool | None = None
     cause: str | None = None
+    advice: Mapping[str, object] | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -20,10 +20,10 @@ from proxy.control.judge import Judge
 from proxy.control.kept import Kept
 from proxy.control.queries import Queries, unknown_batch
 from proxy.routing.errors import Refusal
-from proxy.store.batches import ServedAlike
+from proxy.store.batches import BatchVersion, ServedAlike, outdated
 from proxy.store.database import Database
 
-_TESTED = 32  # batches whose test of exclusions is kept
+_TESTED = 32  # batches whose state and test of exclusions are kept
 _SUMMARY = (
     "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
     "output_tokens", "total_tokens", "cost_usd", "calls", "tokens_known_calls",
@@ -38,16 +38,19 @@ class BatchState:
     counts: Counts
     summary: ScoredBatch
     retry: Sequence[dict[str, Any]]
-    outdated: int
 
-    def to_dict(self, batch: str) -> dict[str, Any]:
-        """Return the response to `GET /batches/{id}`."""
+    def to_dict(self, batch: str, outdated: int) -> dict[str, Any]:
+        """Return the response to `GET /batches/{id}`.
+
+        Arguments:
+            outdated: rollouts that have changed since they were judged.
+        """
         counted = {name: getattr(self.summary, name) for name in _SUMMARY}
         return {
             "batch": batch,
             "rollouts": self.counts["rollouts"],
             "skipped": self.counts["skipped"],
-            "outdated": self.outdated,
+            "outdated": outdated,
             **counted,
             **asdict(self.summary.scores),
             "retried_after_score_total": self.counts["picked"],
@@ -100,6 +103,7 @@ class BatchService:
         self._judge = judge
         self._policy = policy
         self._wall = wall
+        self._states = Kept[str, BatchVersion, BatchState](_TESTED)
         self._exclusions = Kept[str, tuple[Mapping[str, int], Shapes], Exclusion](_TESTED)
 
     async def summary(self, batch: str) -> dict[str, Any]:
@@ -108,7 +112,8 @@ class BatchService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        return (await self._state(batch)).to_dict(batch)
+        state = await self._state(batch)
+        return state.to_dict(batch, await self._queries.read(outdated, batch))
 
     async def check(self, batch: str) -> dict[str, Any]:
         """Return whether a batch is a valid measurement, with one line per problem.
@@ -126,7 +131,7 @@ class BatchService:
         """
         state = await self._state(batch)
         return {
-            "summary": state.to_dict(batch),
+            "summary": state.to_dict(batch, await self._queries.read(outdated, batch)),
             "check": state.check_to_dict(batch),
             "reruns": RerunCounts.of(state.counts, self._policy),
         }
@@ -171,8 +176,13 @@ class BatchService:
 
     async def _state(self, batch: str) -> BatchState:
         """Judge what has changed in a batch, and read what it adds up to."""
-        await up_to_date(self._queries, self._judge, batch)
-        return await self._queries.run(self._read, batch)
+        found = await up_to_date(self._queries, self._judge, batch)
+        version = found._replace(waits=False)  # what waits is in no sum
+        known = self._states.of(batch, version)
+        if known is None:
+            known = await self._queries.run(self._read, batch)
+            self._states.keep(batch, version, known)
+        return known
 
     def _read(self, batch: str) -> BatchState:
         summed = self._database.batches.summed(batch)
@@ -182,9 +192,7 @@ class BatchService:
         found = self._tested(batch, counts, summed.shapes)
         across = _compared(summed.served, declared_in(counts))
         summary = summary_of(counts, summed.shapes, summed.named, found, across)
-        return BatchState(
-            counts=counts, summary=summary, retry=summed.retry, outdated=summed.outdated
-        )
+        return BatchState(counts=counts, summary=summary, retry=summed.retry)
 
     def _tested(self, batch: str, counts: Counts, shapes: Shapes) -> Exclusion:
         """Test exclusions once for each state they are in: it takes up to 0.2 s."""

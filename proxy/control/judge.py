@@ -16,6 +16,7 @@ from classifier.results import result
 from classifier.retries import with_advice
 from classifier.rules import judge
 from classifier.verdicts import Verdict
+from proxy.control.allowance import Allowance
 from proxy.control.loader import LoadedRollout, RecorderState, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
@@ -26,6 +27,7 @@ from proxy.store.types import Row, as_json
 from proxy.store.verdicts import LastChange
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
+_AGAIN_PER_S, _AGAIN = 10.0, 80  # rollouts that run and are judged again, at most
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
 
@@ -62,6 +64,7 @@ class Judge:
         self._policy = policy
         self._wall = wall
         self._judged = judged
+        self._again = Allowance(_AGAIN_PER_S, most=_AGAIN, clock=wall)
 
     async def verdict(
         self,
@@ -102,18 +105,22 @@ class Judge:
         """Judge rollouts without an up-to-date verdict: of a batch, among these, or of all.
 
         Arguments:
-            running: at most so many that run and have been judged before.
+            running: at most so many that run and have been judged before, and fewer where
+                it is asked for so often that all of them would be judged all the time.
 
         Returns:
             Whether there was any.
         """
+        again = None if running is None else min(running, self._again.left)
         stale = await self._queries.run(
             self._database.verdicts.unjudged,
             batch=batch,
             among=among,
             limit=_REFRESH,
-            running=running,
+            running=again,
         )
+        if again is not None:
+            self._again.use(min(again, len(stale)))
         for rollout_id in stale:
             await self.verdict(rollout_id)
         return bool(stale)

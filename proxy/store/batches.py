@@ -39,14 +39,13 @@ class SummedBatch(NamedTuple):
     """A batch as it is summed up, in one snapshot.
 
     ``named`` and ``retry`` have the first of what a summary names; how many there are is in
-    ``counts``. ``outdated`` rollouts have changed since they were judged.
+    ``counts``. All of it is the same as long as the batch has the same version.
     """
 
     counts: Counts
     named: Named
     retry: Sequence[dict[str, Any]]
     shapes: Shapes
-    outdated: int
     served: Sequence[ServedAlike]
 
 
@@ -116,7 +115,6 @@ def _summed(connection: Connection, batch: str, text: str) -> SummedBatch:
         named=_named(connection, batch, counts),
         retry=_retry(connection, batch) if counts["retry"] else (),
         shapes=_shapes(connection, batch),
-        outdated=_outdated(connection, batch),
         served=_served(connection, batch),
     )
 
@@ -196,7 +194,8 @@ def _shapes(connection: Connection, batch: str) -> dict[Shape, int]:
     }
 
 
-def _outdated(connection: Connection, batch: str) -> int:
+def outdated(connection: Connection, batch: str) -> int:
+    """Count the rollouts of a batch that have changed since they were judged."""
     query = select(func.count()).where(unjudged.c.batch == batch)
     return connection.scalar(query) or 0
 

@@ -116,8 +116,9 @@ def _attempt(row: Sequence[Any]) -> Addend:
         entry = entry._replace(reward=_reported(outcome))
     eligible = bool(retry and retry.get("eligible"))
     return Addend(
-        entry, at, skipped is not None, eligible, servings, fallbacks, wanted, transient, cause
-    )
+        entry, at, skipped is not None, eligible, servings, fallbacks, wanted, transient, cause,
+        retry,
+    )  # fmt: skip
 
 
 class Told(NamedTuple):

@@ -9,8 +9,9 @@ import pytest
 from proxy.control.batch_state import up_to_date
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
+from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
-from tests.proxy.control.test_batches import play
+from tests.proxy.control.test_batches import CHAT, play
 
 
 def services_of(service: Service) -> ControlServices:
@@ -37,3 +38,24 @@ async def test_a_batch_that_does_not_exist_is_refused(service: Service) -> None:
     judge = services_of(service).judge
     with pytest.raises(Refusal, match="batch 'nobody' does not exist"):
         await up_to_date(judge._queries, judge, "nobody")
+
+
+async def test_what_runs_is_judged_again_no_more_often_than_time_allows(service: Service) -> None:
+    """However many pages of a batch are open; what ended is always judged."""
+    services = services_of(service)
+    service.http.post("/rollouts", json={"id": "long", "batch": "b"})
+    asked = iter(range(10_000))
+
+    async def judged_again() -> bool:
+        service.provider.plays(answers.chat())
+        service.http.post(f"/r/long/openai{CHAT}", json={"model": "gpt-5", "n": next(asked)})
+        return not (await up_to_date(services.judge._queries, services.judge, "b")).waits
+
+    assert await judged_again()
+    services.judge._again.use(10_000)
+    assert not await judged_again()
+    play(service, "won", reward=1.0)
+    assert service.get("/batches/b")["scored"] == 1, "an outcome does not wait"
+    assert service.get("/batches/b")["outdated"] == 1
+    services.judge._again.use(-20_000)
+    assert await judged_again()
