@@ -76,6 +76,7 @@ _HOT = tuple(
             "flow_control",
             "http",
             "request_cycle",
+            "request_head",
             "request_parser",
             "response_framing",
         ),

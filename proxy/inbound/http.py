@@ -7,9 +7,7 @@ spoken here, and tells calls at once that their agent is gone.
 from __future__ import annotations
 
 import asyncio
-import urllib.parse
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, cast
 
 import httptools
@@ -21,12 +19,12 @@ from uvicorn.server import ServerState
 from proxy.inbound.connections import Waiting, descriptor_of, table_of
 from proxy.inbound.dispatch import Dispatch
 from proxy.inbound.flow_control import FlowControl
-from proxy.inbound.request_cycle import RequestCycle, RequestHead
+from proxy.inbound.request_cycle import RequestCycle
+from proxy.inbound.request_head import RepeatedHead, RequestHead
 from proxy.inbound.request_parser import RequestParser
 from proxy.inbound.response_framing import CONTENT_LENGTH
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
-from proxy.routing.target import CACHED_BYTES
 
 HEAD_LIMIT = 64 * 1024  # bytes of one request's head, or of its trailer, give or take one read
 # Requests that may be pipelined behind one that is not answered; behind them nothing is read, not
@@ -145,22 +143,34 @@ class HttpProtocol(asyncio.Protocol):
 
     # the parser's
 
-    def on_request(
-        self, method: bytes, url: bytes, version: str, headers: Pairs, keep_alive: bool
-    ) -> None:
+    def on_request(self, head: RequestHead, keep_alive: bool) -> None:
         """Take a request's head, and answer it once those before it are answered."""
-        parts = split_target if len(url) < CACHED_BYTES else split_uncached
-        path, raw_path, query = parts(url)
-        expect = dict(headers).get(b"expect")
-        self.quiet = 0
-        cycle = self._reading = RequestCycle(
-            self._flow,
-            RequestHead(method.decode("ascii"), path, raw_path, query, version, headers),
-            self._dispatch.client,
-            self._answered,
-            keep_alive=keep_alive,
-            expects=expect is not None and expect.lower() == b"100-continue",
+        expect = dict(head.headers).get(b"expect")
+        self._take(
+            RequestCycle(
+                self._flow,
+                head,
+                self._dispatch.client,
+                self._answered,
+                keep_alive=keep_alive,
+                expects=expect is not None and expect.lower() == b"100-continue",
+            )
         )
+
+    def on_repeated(self, head: RepeatedHead, body: bytes, more_body: bool) -> None:
+        """Take a request whose head came before, with what came of its body."""
+        cycle = RequestCycle(
+            self._flow, head.head, self._dispatch.client, self._answered,
+            keep_alive=True, expects=False,
+        )  # fmt: skip
+        cycle.repeated, cycle.more_body = head, more_body
+        self._take(cycle)
+        if body:
+            self.on_body(body)
+
+    def _take(self, cycle: RequestCycle) -> None:
+        self.quiet = 0
+        self._reading = cycle
         self._cycles.append(cycle)
         if len(self._cycles) == 1:
             self._dispatch.fresh = cycle
@@ -232,13 +242,3 @@ class HttpProtocol(asyncio.Protocol):
         end.connection_made(self._flow.transport)
         end.data_received(upgrade_request)
         self._flow.transport.set_protocol(end)
-
-
-def split_uncached(url: bytes) -> tuple[str, bytes, bytes]:
-    """Path, decoded and raw, and query of a request's target."""
-    parts: Any = httptools.parse_url(url)  # its types know no URL without a query
-    path = parts.path.decode("ascii")
-    return urllib.parse.unquote(path) if "%" in path else path, parts.path, parts.query or b""
-
-
-split_target = lru_cache(maxsize=1024)(split_uncached)

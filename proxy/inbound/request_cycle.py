@@ -5,29 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from proxy.inbound.agent_response import AgentResponse
 from proxy.inbound.asgi import AGENT_CONNECTION, Application, Message, Scope
 from proxy.inbound.flow_control import FlowControl, wait_for_wake, wake_all
+from proxy.inbound.request_head import RepeatedHead, RequestHead
 from proxy.routing.headers import Pairs
 
 _log = logging.getLogger("uvicorn.error")
-
-
-class RequestHead(NamedTuple):
-    """The head of a request.
-
-    ``path`` is decoded; ``raw_path`` and ``query`` are as received. Names of headers are in lower
-    case.
-    """
-
-    method: str
-    path: str
-    raw_path: bytes
-    query: bytes
-    version: str
-    headers: Pairs
 
 
 class RequestCycle(AgentResponse):
@@ -36,7 +22,7 @@ class RequestCycle(AgentResponse):
     The request's body is kept in the parts it came in. It is the `AgentConnection` of its request.
 
     ``client``: the agent's address and port. ``more_body``: of the request. ``expects``: to be told
-    that the body may be sent (100 Continue).
+    that the body may be sent (100 Continue). ``repeated``: what knew its head again.
 
     Arguments:
         answered: called when the response is complete.
@@ -44,6 +30,7 @@ class RequestCycle(AgentResponse):
     """
 
     more_body = True
+    repeated: RepeatedHead | None = None
     _parts_bytes = 0
     _news = False  # something that `receive` has not returned yet
 

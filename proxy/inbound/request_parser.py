@@ -6,20 +6,26 @@ from typing import Any, Protocol
 
 import httptools
 
+from proxy.inbound.request_head import RepeatedHead, RequestHead, repeated_head, request_head
 from proxy.inbound.response_framing import CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING
 from proxy.routing.headers import Pairs
 
 _FRAMING = frozenset({CONTENT_LENGTH, TRANSFER_ENCODING})
 _ONE_READ = 256 * 1024  # the most bytes that an event loop hands over at once
+# Heads of a connection that are remembered, one after the other. Not the first: many connections
+# have one request. No more: who sends others each time gains nothing.
+_REMEMBERED = range(2, 6)
 
 
 class RequestHandler(Protocol):
     """Takes what a parser finds in an agent's bytes."""
 
-    def on_request(
-        self, method: bytes, url: bytes, version: str, headers: Pairs, keep_alive: bool
-    ) -> None:
+    def on_request(self, head: RequestHead, keep_alive: bool) -> None:
         """Take a request's head; ``keep_alive``: the connection outlives it."""
+        ...
+
+    def on_repeated(self, head: RepeatedHead, body: bytes, more_body: bool) -> None:
+        """Take a request whose head came before, with what came of its body."""
         ...
 
     def on_body(self, body: bytes) -> None:
@@ -34,6 +40,9 @@ class RequestHandler(Protocol):
 class RequestParser:
     """HTTP/1.1 requests out of bytes, through httptools, whose callbacks its methods are.
 
+    A client writes the same head again and again, but for the length of the body: the same bytes
+    at the same place say the same, so that httptools need not read them, nor count that body.
+
     httptools stops where another protocol would begin, before the body. Java's client offers
     HTTP/2 with every first request (RFC 7540 §3.2), which is then a plain one (RFC 9110 §7.8): its
     body must neither be lost nor be read as a request of its own.
@@ -44,8 +53,8 @@ class RequestParser:
     """
 
     __slots__ = (
-        "_handler", "_headers", "_parser", "_resumed", "_takes_websocket", "_upgrades", "_url",
-        "head_bytes",
+        "_between", "_from_head", "_handler", "_headers", "_heads", "_lacking", "_parser",
+        "_repeated", "_resumed", "_takes_websocket", "_upgrades", "_url", "head_bytes",
     )  # fmt: skip
 
     def __init__(self, handler: RequestHandler, *, takes_websocket: bool) -> None:
@@ -56,6 +65,11 @@ class RequestParser:
         self.head_bytes: int | None = None
         self._upgrades = False
         self._resumed = False  # a body is read behind a head that was handed on before
+        self._between = True  # nothing of the next request came
+        self._from_head = b""  # what is being read, where a request begins with it
+        self._heads = 0
+        self._repeated: RepeatedHead | None = None
+        self._lacking = 0  # bytes of the body behind a repeated head
         self._parser: Any = self._new_parser()
 
     def feed(self, data: bytes) -> bool:
@@ -64,15 +78,37 @@ class RequestParser:
         Raises:
             httptools.HttpParserError: they are no HTTP/1.1.
         """
+        if self._between:
+            known = self._repeated
+            if known is not None and (body := known.body_in(data)) is not None:
+                lacking = self._lacking = known.length - len(body)
+                self._between = lacking == 0
+                self._handler.on_repeated(known, body, lacking > 0)
+                return False
+            self._from_head = data
+        elif self._lacking:
+            return self._feed_body(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
+            self._from_head = b""
             if self._wants_websocket():
                 return True
             return self._resume(data[upgrade.args[0] :])
         if self.head_bytes is not None:
             self.head_bytes += len(data)
         return False
+
+    def _feed_body(self, data: bytes) -> bool:
+        """Take what follows a repeated head, and then what follows its body."""
+        body, rest = data[: self._lacking], data[self._lacking :]
+        self._lacking -= len(body)
+        self._handler.on_body(body)
+        if self._lacking:
+            return False
+        self._between = True
+        self._handler.on_request_end()
+        return bool(rest) and self.feed(rest)
 
     def upgrade_request(self) -> bytes:
         """Serialize the head of the WebSocket's upgrade request."""
@@ -87,6 +123,7 @@ class RequestParser:
 
     def on_message_begin(self) -> None:
         """Begin a request."""
+        self._between = False
         if not self._resumed:
             self._url = b""
             self._headers = []
@@ -115,7 +152,9 @@ class RequestParser:
             return
         version = parser.get_http_version()
         keep_alive = version != "1.0" and parser.should_keep_alive()
-        self._handler.on_request(parser.get_method(), self._url, version, headers, keep_alive)
+        head = request_head(parser.get_method(), self._url, version, headers)
+        self._remember(head, keep_alive)
+        self._handler.on_request(head, keep_alive)
 
     def on_chunk_header(self) -> None:
         """Count from here what is no body: the last chunk has none, and a trailer behind it."""
@@ -130,8 +169,15 @@ class RequestParser:
         """Hand on a request's end, unless its body is still to be read."""
         if not self._upgrades:
             self._resumed = False
+            self._between = True
             self.head_bytes = None
             self._handler.on_request_end()
+
+    def _remember(self, head: RequestHead, keep_alive: bool) -> None:
+        data, self._from_head = self._from_head, b""  # no other head begins with it
+        self._heads += 1
+        if data and keep_alive and not self._upgrades and self._heads in _REMEMBERED:
+            self._repeated = repeated_head(head, data)
 
     # upgrades
 

@@ -16,7 +16,8 @@ import orjson
 from classifier.records import KeySource
 from proxy.capture import usage_injection
 from proxy.capture.call import Call, HeadFacts, head_facts
-from proxy.inbound.request_cycle import RequestCycle, RequestHead
+from proxy.inbound.request_cycle import RequestCycle
+from proxy.inbound.request_head import RepeatedHead, RequestHead
 from proxy.inbound.response_framing import CONTENT_LENGTH
 from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport
@@ -56,19 +57,23 @@ class PlannedCall:
     key_digest: str | None
     key_source: KeySource | None
     lines: OriginLines
+    repeated: RepeatedHead | None = None  # what knows such heads again
 
-    def fits(self, head: RequestHead, length: bytes) -> bool:
-        """Whether a head is the same but for the length of its body."""
-        before, headers = self.before, head.headers
+    def fits(self, request: RequestCycle, length: bytes) -> bool:
+        """Whether a request's head is the same but for the length of its body."""
+        before, head = self.before, request.head
         if before is None:
             return False
-        at = len(before)
-        return (
+        at, headers = len(before), head.headers
+        if (
             headers[at : at + 1] == [(CONTENT_LENGTH, length)]
             and headers[:at] == before
             and headers[at + 1 :] == self.after
             and head[:4] == self.line
-        )
+        ):
+            self.repeated = request.repeated
+            return True
+        return False
 
 
 class PlainCalls:
@@ -165,7 +170,9 @@ class PlainConnection:
             return False
         length, plan = b"%d" % size, self._plan
         try:
-            if plan is None or not plan.fits(head, length):
+            if plan is None or not (
+                (plan.repeated is request.repeated is not None) or plan.fits(request, length)
+            ):
                 plan = self._calls.plan(head, body)
                 if plan is None:
                     return False

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from classifier.records import Ending
-from proxy.inbound.http import HEAD_LIMIT
+from proxy.inbound.http import HEAD_LIMIT, HttpProtocol
+from proxy.inbound.request_head import RepeatedHead
+from proxy.relay.http import Relay
 from tests.fakes import answers
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import Book, Relaying, relaying, running
@@ -62,6 +64,60 @@ def test_an_agents_call_that_is_answered_frees_its_connection_for_the_next() -> 
         answer = relay.raw(request + b"\r\n{}" + request + b"\r\n{}" + last)
         assert answer.count(b"HTTP/1.1 200 ") == 3
         assert len(relay.book.wait_for(3)) == 3
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["at once", "head and body apart"])
+@pytest.mark.parametrize("by_tasks", [False, True], ids=["plainly", "by tasks"])
+def test_heads_that_come_again_are_relayed_with_their_own_bodies(
+    apart: bool, by_tasks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by_tasks:
+        monkeypatch.setattr(Relay, "plain_calls", lambda _: None)
+    known: list[int] = []
+    on_repeated = HttpProtocol.on_repeated
+
+    def noting(self: HttpProtocol, head: RepeatedHead, body: bytes, more_body: bool) -> None:
+        known.append(len(body))
+        on_repeated(self, head, body, more_body)
+
+    monkeypatch.setattr(HttpProtocol, "on_repeated", noting)
+    bodies = [b'{"model": "m-%d", "n": "%b"}' % (n, b"x" * n * n) for n in range(7)]
+    head = b"POST " + PATH + b" HTTP/1.1\r\nhost: a\r\nx-kept: 1\r\nContent-Length: %d\r\n\r\n"
+    with Provider(answers.chat()) as provider, relaying(provider.url) as relay:
+        with socket.create_connection(("127.0.0.1", relay.port), 60) as agent:
+            answered = agent.makefile("rb")
+            for body in bodies:
+                agent.sendall(head % len(body) + (b"" if apart else body))
+                if apart:
+                    agent.sendall(body)
+                assert answered.readline().startswith(b"HTTP/1.1 200 ")
+                headers = dict(line.split(b": ", 1) for line in iter(answered.readline, b"\r\n"))
+                answered.read(int(headers[b"content-length"]))
+        assert [request.body for request in provider.requests] == bodies
+        assert {request.header("x-kept") for request in provider.requests} == {"1"}
+        recorded = relay.book.wait_for(len(bodies))
+    assert [each.model for each in recorded] == [f"m-{n}" for n in range(7)]
+    assert len(known) == 5, "all but the first two"
+
+
+def test_heads_that_take_turns_are_each_recorded_as_their_own() -> None:
+    turns = "aaabababbbaabca"
+    body = b'{"model": "m", "messages": []}'
+    with Provider(answers.chat()) as provider, relaying(provider.url) as relay:
+        with socket.create_connection(("127.0.0.1", relay.port), 60) as agent:
+            answered = agent.makefile("rb")
+            for turn in turns:
+                agent.sendall(
+                    b"POST /r/%b/openai/v1/chat/completions HTTP/1.1\r\nhost: a\r\nx-turn: %b\r\n"
+                    b"content-length: %d\r\n\r\n%b"
+                    % (turn.encode(), turn.encode(), len(body), body)
+                )
+                assert answered.readline().startswith(b"HTTP/1.1 200 ")
+                headers = dict(line.split(b": ", 1) for line in iter(answered.readline, b"\r\n"))
+                answered.read(int(headers[b"content-length"]))
+        recorded = relay.book.wait_for(len(turns))
+    assert "".join(each.rollout_id for each in recorded) == turns
+    assert "".join(request.header("x-turn") or "" for request in provider.requests) == turns
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httptools
 import pytest
 
+from proxy.inbound.request_head import RepeatedHead, RequestHead
 from proxy.inbound.request_parser import RequestParser
 from proxy.routing.headers import Pairs
 
@@ -22,13 +23,21 @@ class Requests:
         self.headers: list[Pairs] = []
         self.bodies: list[bytes] = []
         self.ended = 0
+        self.repeated = 0
 
-    def on_request(
-        self, method: bytes, url: bytes, version: str, headers: Pairs, keep_alive: bool
-    ) -> None:
-        self.heads.append((method, url, version, keep_alive))
-        self.headers.append(headers)
+    def on_request(self, head: RequestHead, keep_alive: bool) -> None:
+        url = head.raw_path + b"?" * bool(head.query) + head.query
+        self.heads.append((head.method.encode(), url, head.version, keep_alive))
+        self.headers.append(head.headers)
         self.bodies.append(b"")
+
+    def on_repeated(self, head: RepeatedHead, body: bytes, more_body: bool) -> None:
+        self.on_request(head.head, keep_alive=True)
+        self.repeated += 1
+        if body:
+            self.on_body(body)
+        if not more_body:
+            self.on_request_end()
 
     def on_body(self, body: bytes) -> None:
         self.bodies[-1] += body

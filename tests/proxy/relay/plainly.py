@@ -9,7 +9,8 @@ from typing import Any
 
 from classifier.records import Exchange
 from proxy.inbound.flow_control import FlowControl
-from proxy.inbound.request_cycle import RequestCycle, RequestHead
+from proxy.inbound.request_cycle import RequestCycle
+from proxy.inbound.request_head import RequestHead
 from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.http1.connection import Connection
