@@ -14,7 +14,7 @@ from hashlib import blake2b
 from secrets import randbits
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
 from classifier.rollup import (
     Addend,
@@ -46,6 +46,12 @@ _FOLLOWED = "rollouts, exchanges, open_calls, verdicts"
 EXAMPLES = 10  # ids that are kept of rollouts served alike
 _SUMMED = (batch_notes, batch_tasks, batch_shapes, batch_servings)
 
+
+# Made once: with each change of a rollout they are read twice, and making one takes longer.
+_PLACES = select(*(rollouts.c[name] for name in PLACE)).where(
+    rollouts.c.id.in_(bindparam("ids", expanding=True))
+)
+_BATCH = select(batches).where(batches.c.batch == bindparam("of"))
 
 _Units: TypeAlias = dict[str, set[Unit]]  # by batch
 
@@ -86,9 +92,8 @@ def _places(
     connection: Connection, ids: Collection[str], into: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> list[Mapping[str, Any]]:
     """Return the batches and units that some rollouts are in, and those they may come into."""
-    columns = (rollouts.c[name] for name in PLACE)
-    query = select(*columns).where(rollouts.c.id.in_(ids))
-    places: list[Mapping[str, Any]] = [dict(row) for row in connection.execute(query).mappings()]
+    found = connection.execute(_PLACES, {"ids": list(ids)}).mappings()
+    places: list[Mapping[str, Any]] = [dict(row) for row in found]
     known, nowhere = {place["id"]: place for place in places}, dict.fromkeys(PLACE)
     for name, given in into:
         wanted = {column: value for column, value in given.items() if column in PLACE}
@@ -111,7 +116,7 @@ def _add_change(
     if before == after:
         return
     old, new = part_of(before), part_of(after)
-    known = connection.execute(select(batches).where(batches.c.batch == batch)).one_or_none()
+    known = connection.execute(_BATCH, {"of": batch}).one_or_none()
     began = [attempt.at for attempt in after]
     if known is not None:
         began += (known.first_at, known.last_at)
@@ -141,7 +146,8 @@ def _add_change(
 
 
 def _write(connection: Connection, batch: str, **values: Any) -> None:
-    connection.execute(update(batches).where(batches.c.batch == batch).values(**values))
+    own = update(batches).where(batches.c.batch == bindparam("of"))
+    connection.execute(own, {"of": batch, **values})
 
 
 def _change_notes(connection: Connection, batch: str, old: Part, new: Part) -> None:
@@ -229,7 +235,7 @@ def shapes_of(part: Part) -> Counter[Shape]:
 def count(connection: Connection, batch: str) -> None:
     """Count a batch anew; it is deleted where it has no rollout."""
     mark(connection, [batch])
-    row = connection.execute(select(batches).where(batches.c.batch == batch)).one_or_none()
+    row = connection.execute(_BATCH, {"of": batch}).one_or_none()
     if row is None:
         return
     part = recounted(connection, batch)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple, cast
 
 import orjson
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, or_, select, type_coerce
+from sqlalchemy import Connection, Select, bindparam, case, or_, select, type_coerce
 from sqlalchemy.types import NULLTYPE
 
 from classifier import verdict_codec
@@ -34,16 +35,6 @@ class Unit(NamedTuple):
             return cls(None, None, place["id"])
         return cls(place["task"], place["repeat"])
 
-    @property
-    def condition(self) -> ColumnElement[bool]:
-        """Selects its rollouts within a batch."""
-        if self.rollout_id is not None:
-            return rollouts.c.id == self.rollout_id
-        if self.repeat is not None:
-            return and_(rollouts.c.task == self.task, rollouts.c.repeat == self.repeat)
-        numbered = rollouts.c.attempt.is_not(None)
-        return and_(rollouts.c.task == self.task, rollouts.c.repeat.is_(None), numbered)
-
 
 def attempts_of(
     connection: Connection, batch: str, units: set[Unit], *, most: int = _LARGEST
@@ -51,25 +42,27 @@ def attempts_of(
     """Return the rollouts of some units; None of one with more than ``most``."""
     if len(units) == 1:
         (unit,) = units
-        rows = connection.execute(_rows_of(batch).where(unit.condition).limit(most + 1)).all()
-        return None if len(rows) > most else list(map(_attempt, rows))
+        asked = {"of_batch": batch, "most": most + 1, **unit._asdict()}
+        rows = connection.execute(_unit(unit.rollout_id is not None, unit.repeat is None), asked)
+        read = rows.all()
+        return None if len(read) > most else list(map(_attempt, read))
     tasks = {unit.task for unit in units if unit.rollout_id is None}
     single = {unit.rollout_id for unit in units if unit.rollout_id is not None}
     some = or_(rollouts.c.task.in_(tasks), rollouts.c.id.in_(single))
-    found = map(_attempt, connection.execute(_rows_of(batch).where(some)))
+    found = map(_attempt, connection.execute(_rows().where(some), {"of_batch": batch}))
     return [attempt for attempt in found if _unit_of(attempt.entry) in units]
 
 
 def all_of(connection: Connection, batch: str) -> list[Addend]:
     """Return all rollouts of a batch."""
-    return list(map(_attempt, connection.execute(_rows_of(batch))))
+    return list(map(_attempt, connection.execute(_rows(), {"of_batch": batch})))
 
 
 def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[str, Addend]:
     """Return some rollouts of a batch by their ids."""
     if not ids:
         return {}
-    found = connection.execute(_rows_of(batch).where(rollouts.c.id.in_(ids)))
+    found = connection.execute(_rows().where(rollouts.c.id.in_(ids)), {"of_batch": batch})
     return {attempt.entry.rollout_id: attempt for attempt in map(_attempt, found)}
 
 
@@ -78,7 +71,20 @@ def _unit_of(entry: Entry) -> Unit:
     return Unit.of(place)
 
 
-def _rows_of(batch: str) -> Select[Any]:
+@cache  # it is read twice with each change of a rollout, and takes longer to make than to run
+def _unit(single: bool, unrepeated: bool) -> Select[Any]:
+    """Select the rollouts of one unit of a batch, of the kind that is told."""
+    own = rollouts.c.id == bindparam("rollout_id")
+    if not single:
+        repeat = rollouts.c.repeat == bindparam("repeat")
+        if unrepeated:
+            repeat = rollouts.c.repeat.is_(None) & rollouts.c.attempt.is_not(None)
+        own = (rollouts.c.task == bindparam("task")) & repeat
+    return _rows().where(own).limit(bindparam("most"))
+
+
+@cache
+def _rows() -> Select[Any]:
     """Select the rollouts of a batch with what a summary has to know of them, oldest first."""
     told = or_(
         verdicts.c.health != "healthy",
@@ -103,7 +109,7 @@ def _rows_of(batch: str) -> Select[Any]:
     )
     return (
         query.select_from(JOINED)
-        .where(rollouts.c.batch == batch)
+        .where(rollouts.c.batch == bindparam("of_batch"))
         .order_by(rollouts.c.created_at, rollouts.c.id)
     )
 
