@@ -227,7 +227,7 @@ def _wanted(query: RolloutQuery, walk: _Walk, after: Position | None) -> list[Co
         _filtered(walk, name, values) for name, values in query.filters.items() if name not in begun
     ]
     if query.text:
-        conditions.append(_mentions(walk, query.text))
+        conditions.append(_mentions(walk, query.text, query.filters.get("batch", ())))
     if query.since is not None:
         conditions.append(walk.at >= query.since)
     if query.until is not None:
@@ -284,12 +284,19 @@ def _unknown(walk: _Walk, name: str) -> ColumnElement[bool]:
     return not_(_verdict(walk, verdicts.c[name].is_not(None)))
 
 
-def _mentions(walk: _Walk, text: str) -> ColumnElement[bool]:
+def _mentions(walk: _Walk, text: str, batches: Sequence[Value]) -> ColumnElement[bool]:
+    """Return a condition on names and causes; every rollout is looked at, until a page is full."""
     named, judged = (
         or_(*(column.icontains(text, autoescape=True) for column in columns))
         for columns in _SEARCHED
     )
-    return or_(_rollout(walk, named), _verdict(walk, judged))
+    if walk.judged:
+        return or_(_rollout(walk, named), judged)
+    # Once for all: what has a cause has a fingerprint, by whose index the few that failed are read.
+    failed = select(verdicts.c.rollout_id).where(verdicts.c.fingerprint.is_not(None), judged)
+    if batches:
+        failed = failed.where(_any_of(verdicts.c.batch, batches))
+    return or_(named, walk.id.in_(failed))
 
 
 def _beyond(walk: _Walk, query: RolloutQuery, after: Position) -> ColumnElement[bool]:

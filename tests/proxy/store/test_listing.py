@@ -210,6 +210,16 @@ def test_a_text_is_taken_literally_and_in_any_case(database: Database, listed: l
     assert {row["subcategory"] for row in failed} == {"quota"}
 
 
+def test_a_text_is_looked_for_in_the_verdicts_that_have_a_cause_and_once(
+    many: Database, told: list[tuple[str, Any]]
+) -> None:
+    for filters in ({}, {"batch": ["one"]}):
+        query = RolloutQuery(filters=filters, text="nowhere")
+        plan, *_ = plans(many, query, told, None)
+        assert "verdicts_" in plan and "fingerprint" in plan, plan
+        assert ("CORRELATED" if many.is_sqlite else "(SubPlan") not in plan, plan
+
+
 def test_a_time_is_from_then_on_and_before(database: Database, listed: list[Facts]) -> None:
     for filters in ({}, {"health": ["healthy"]}, {"batch": ["one"]}):
         for sort in ("created_at", "reward"):
