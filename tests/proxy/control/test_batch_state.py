@@ -59,3 +59,16 @@ async def test_what_runs_is_judged_again_no_more_often_than_time_allows(service:
     assert service.get("/batches/b")["outdated"] == 1
     services.judge._again.use(-20_000)
     assert await judged_again()
+
+
+def test_a_batch_is_read_once_for_each_state_that_it_is_in(service: Service) -> None:
+    play(service, "won", reward=1.0)
+    batches = services_of(service).batches
+    for path in ("/batches/b", "/batches/b/check", "/ui/batches/b", "/"):
+        assert service.http.get(path).status_code == 200
+    ((_, before),) = batches._states.values()
+    assert service.get("/batches/b")["scored"] == 1
+    assert batches._states["b"][1] is before
+    play(service, "also", reward=1.0)
+    assert service.get("/batches/b")["scored"] == 2
+    assert batches._states["b"][1] is not before

@@ -17,12 +17,20 @@ from proxy.store.types import Registration, as_json
 from tests.proxy.store.test_verdicts import verdict
 
 
-def play(database: Database, name: str, at: float, *, failed: bool, provisional: bool) -> None:
+def play(
+    database: Database,
+    name: str,
+    at: float,
+    *,
+    failed: bool,
+    provisional: bool,
+    after_s: float = 2.0,
+) -> None:
     database.rollouts.register(Registration(id=name, batch="b", task=f"t-{name}"), now=at)
     judged = Verdict(
         rollout_id=name, batch="b", health=Health.API_ERROR if failed else Health.HEALTHY,
         rule="all_failed", policy="evidence", subcategory=Subcategory.QUOTA if failed else None,
-        retry=Retry(eligible=failed, after_s=2.0, reason="transient"), provisional=provisional,
+        retry=Retry(eligible=failed, after_s=after_s, reason="transient"), provisional=provisional,
     )  # fmt: skip
     database.verdicts.store(
         verdict(
@@ -126,3 +134,16 @@ def test_a_version_grows_with_each_change_and_says_what_waits(database: Database
     numbers = [version.number for version in versions if version is not None]
     assert sorted(set(numbers)) == numbers
     assert [version is not None and version.waits for version in versions][:2] == [True, False]
+
+
+def test_other_advice_is_another_version_though_it_changes_no_sum(database: Database) -> None:
+    told = []
+    for after_s in (2.0, 2.0, 7.0):
+        play(database, "a", 1.0, failed=True, provisional=True, after_s=after_s)
+        summed = database.batches.summed("b")
+        assert summed is not None
+        (again,) = summed.retry
+        told.append((database.read(batches.batch_version, "b"), again["after_s"], summed.counts))
+    assert told[0] == told[1]
+    assert told[2][0] != told[1][0]
+    assert (told[2][1], told[2][2]) == (7.0, told[1][2])
