@@ -51,10 +51,10 @@ LARGE = f"one whose request has {LARGE_BYTES // 1000} kB"
 # Instructions and calls of Python 3.11 that each may cost, about 1 % over what it does: who makes
 # it dearer says so here, who makes it cheaper lowers the bound. Other versions count otherwise.
 BOUNDS = {
-    "a plain exchange": (5_410, 184),
-    LARGE: (6_240, 207),
-    "a stream of 10 chunks": (10_310, 376),
-    "a chunk of a stream": (194, 6),
+    "a plain exchange": (5_110, 160),
+    LARGE: (5_960, 185),
+    "a stream of 10 chunks": (9_860, 333),
+    "a chunk of a stream": (189, 5),
 }
 OTHER_VERSIONS = 1.15  # times a bound
 
@@ -193,6 +193,7 @@ class Service:
             )
         )
         self._loop = SlowedLoop()
+        self._longer = False
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Service:
@@ -222,8 +223,12 @@ class Service:
             self._loop.run_until_complete(self._server.serve(sockets=[self._listener]))
 
     def exchange(self, padding: int = 0) -> None:
-        """One plain call, whose request is so many bytes longer."""
-        self._ask(_request(stream=False, padding=padding))
+        """One plain call, whose request is so many bytes longer, and longer than the last or not.
+
+        For no two requests of an agent have one length.
+        """
+        self._longer = not self._longer
+        self._ask(_request(stream=False, padding=padding + self._longer))
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
         self._say(head % len(_ANSWER) + _ANSWER, _ANSWER[-16:])
 

@@ -38,6 +38,7 @@ class ObserverLimits(ReadLimits):
 _DEFAULT_LIMITS = ObserverLimits()
 _SILENCE = SilenceLimits()
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
+_SUCCESS = frozenset(range(200, 300))
 _NOTHING_READ: ReadResult = (Reading(), False, None)
 
 
@@ -187,7 +188,7 @@ class CallObserver:
         _, complete, flaw = result
         if complete and status is not None and (response.framed or ending not in _BROKEN):
             ending = Ending.COMPLETE
-        success = ending is Ending.COMPLETE and status is not None and 200 <= status < 300
+        success = ending is Ending.COMPLETE and status in _SUCCESS
         if success and flaw is None and response.payloads.error is None:
             return self._exchange(ending, at, result, None)
         # A flaw counts only where status and ending are good.

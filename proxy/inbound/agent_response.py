@@ -14,7 +14,8 @@ _FAILED = b"Internal Server Error"
 class AgentResponse:
     """A response on its way out; nothing here waits for the agent to read.
 
-    ``gone``: the agent is. ``begun``, ``complete``: the response is.
+    ``gone``: the agent is. ``begun``, ``complete``: the response is. ``when_gone``: called once,
+    when the agent is gone; None: nobody watches.
 
     Arguments:
         answered: called when the response is complete.
@@ -24,7 +25,7 @@ class AgentResponse:
     gone = False
     begun = False
     complete = False
-    _when_gone: Callable[[], None] | None = None
+    when_gone: Callable[[], None] | None = None
 
     def __init__(
         self, flow: FlowControl, answered: Callable[[], None], *, bodiless: bool, keep_alive: bool
@@ -107,7 +108,7 @@ class AgentResponse:
 
     def watch(self, when_gone: Callable[[], None] | None) -> None:
         """Call ``when_gone`` once, when the agent is gone; None stops watching."""
-        self._when_gone = when_gone
+        self.when_gone = when_gone
         if when_gone is not None:
             self._flow.go_on()
             if self.gone:
@@ -117,8 +118,8 @@ class AgentResponse:
         """Take that the agent is gone."""
         if not self.gone:
             self.gone = True
-            if self._when_gone is not None:
-                self._when_gone()
+            if self.when_gone is not None:
+                self.when_gone()
 
     def _end(self) -> None:
         self.complete = True

@@ -165,8 +165,8 @@ class HttpProtocol(asyncio.Protocol):
         )  # fmt: skip
         cycle.repeated, cycle.more_body = head, more_body
         self._take(cycle)
-        if body:
-            self.on_body(body)
+        if body and cycle.on_body_part(body) > HIGH_WATER_LIMIT:
+            self._flow.hold()
 
     def _take(self, cycle: RequestCycle) -> None:
         self.quiet = 0

@@ -156,7 +156,7 @@ class RequestCycle(AgentResponse):
 
     def on_body_part(self, part: bytes) -> int:
         """Take a part of the request's body; the bytes that wait to be received."""
-        if self._when_gone is not None:
+        if self.when_gone is not None:
             return 0
         self._parts.append(part)
         self._parts_bytes += len(part)

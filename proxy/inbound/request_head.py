@@ -76,12 +76,13 @@ class RepeatedHead:
 
     def _restate(self, stated: bytes) -> bool:
         """Take another length; False where it is not stated plainly."""
-        if not stated.isdigit() or stated != b"%d" % int(stated):
+        length = int(stated) if stated.isdigit() else -1
+        if b"%d" % length != stated:
             return False
         headers = self.head.headers.copy()  # those of the last request may still be looked at
         headers[self._place] = CONTENT_LENGTH, stated
-        self.head = self.head._replace(headers=headers)
-        self._stated, self.length = stated, int(stated)
+        self.head = RequestHead(*self.head[:5], headers)
+        self._stated, self.length = stated, length
         return True
 
 

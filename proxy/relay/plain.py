@@ -152,10 +152,11 @@ class PlainCalls:
 class PlainConnection:
     """Relays the plain calls of one agent's connection."""
 
-    __slots__ = ("_calls", "_plan")
+    __slots__ = ("_calls", "_loop", "_plan")
 
     def __init__(self, calls: PlainCalls) -> None:
         self._calls = calls
+        self._loop = asyncio.get_running_loop()
         self._plan: PlannedCall | None = None
 
     def take(self, request: RequestCycle, tasks: set[Any]) -> bool:
@@ -191,8 +192,9 @@ class PlainConnection:
             )  # fmt: skip
             sent = plan.head if plan.before is None else plan.head + length + plan.rest
             message = SerializedRequest(sent, body, None, False)
-            loop = asyncio.get_running_loop()
-            plain = PlainCall(context, call, plan.facts, request, tasks, message, plan.lines, loop)
+            plain = PlainCall(
+                context, call, plan.facts, request, tasks, message, plan.lines, self._loop
+            )
             context.live.enter(target.rollout_id, plain)
         except (errors.UpstreamError, Refusal):
             return False

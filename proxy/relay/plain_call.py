@@ -31,7 +31,8 @@ class PlainCall(PlainEnding):
         context, progress = self._context, self._progress
         if body:
             progress.observer.on_request_body(body, parsed)
-            progress.observer.asked_to_stream()  # as it is read before any other call's
+            if parsed is None:
+                progress.observer.asked_to_stream()  # as it is read before any other call's
         self._tasks.add(self)
         self._agent.watch(self._on_left)
         context.recorder.begin(self._call.id, progress.observer.opened, self._on_opened)
@@ -69,24 +70,19 @@ class PlainCall(PlainEnding):
 
     def on_part(self, part: bytes) -> bool:
         """Pass a part on, or hold it: until it is on record, or until there is room."""
-        if not self._observed:  # as nearly all are
-            if self._observe(part):
-                return self._hold_for_record(part)
-            if self._agent.pass_on(part):
-                return True
-        elif self._observed < len(part) and self._observe(part[self._observed :]):
-            return self._hold_for_record(part)
-        self._observed = 0
-        return self._pass_on(part)
-
-    def _observe(self, part: bytes) -> bool:
-        """Observe a part of the body; whether it completes the response."""
+        fresh = part
+        if self._observed:  # the part came before, and was held
+            fresh, self._observed = part[self._observed :], 0
+            if not fresh:
+                return self._pass_on(part)
         progress = self._progress
-        progress.received += len(part)
-        return (
-            progress.observer.on_response_body(part, progress.clock())
+        progress.received += len(fresh)
+        if (
+            progress.observer.on_response_body(fresh, progress.clock())
             or progress.received == self._length
-        )
+        ):
+            return self._hold_for_record(part)
+        return self._agent.pass_on(part) or self._pass_on(part)
 
     def _hold_for_record(self, part: bytes) -> bool:
         self._observed = len(part)

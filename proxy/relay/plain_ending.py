@@ -120,7 +120,7 @@ class PlainEnding(PushedResponse):
 
     def _complete(self) -> None:
         self._ending = True
-        self._agent.watch(None)
+        self._agent.when_gone = None
         self._record(Ending.COMPLETE, self._answer)
 
     def _answer(self) -> None:
@@ -143,7 +143,7 @@ class PlainEnding(PushedResponse):
             return
         self._ending = True
         self._refusal = refusal
-        self._agent.watch(None)
+        self._agent.when_gone = None
         self._agent.when_room(None)
         self.stop()
         self._record(ending, self._refuse)
@@ -166,7 +166,7 @@ class PlainEnding(PushedResponse):
     def _lose(self) -> None:
         """Record the call as one that the service did not bring to its end."""
         self._ending = True
-        self._agent.watch(None)
+        self._agent.when_gone = None
         self._agent.when_room(None)
         self.stop()
         self._record(Ending.LOST, _nothing)

@@ -108,8 +108,10 @@ def _operators_plan(names: tuple[bytes, ...]) -> _Plan:
 
 
 @lru_cache(maxsize=256)
-def _response_plan(names: tuple[bytes, ...]) -> _Plan:
-    return _plan(names, HOP_BY_HOP, _OURS)  # a provider cannot speak for us
+def _response_plan(written: tuple[bytes, ...]) -> tuple[tuple[bytes, ...], _Plan]:
+    """Return the names in lower case, and the plan; a provider cannot speak for us."""
+    names = tuple(map(bytes.lower, written))
+    return names, _plan(names, HOP_BY_HOP, _OURS)
 
 
 def _keys(headers: Sequence[tuple[bytes, bytes]]) -> Iterable[bytes]:
@@ -234,12 +236,10 @@ def with_length(headers: Pairs, length: int) -> Pairs:
 
 def for_agent(headers: Sequence[tuple[bytes, bytes]], exchange_id: str) -> Pairs:
     """Rewrite a provider's response headers for the agent; names come out in lower case."""
-    names = tuple(map(bytes.lower, map(_NAME, headers)))
+    names, plan = _response_plan(tuple(map(_NAME, headers)))
     values = tuple(map(_VALUE, headers))
-    lowered = tuple(zip(names, values, strict=True))
-    plan = _response_plan(names)
-    rewritten = list(compress(lowered, plan.passes))
-    if plan.names_hops and (dropped := _by_connection(lowered)):
+    rewritten = list(compress(zip(names, values), plan.passes))  # noqa: B905  of one length
+    if plan.names_hops and (dropped := _by_connection(tuple(zip(names, values, strict=True)))):
         rewritten = [pair for pair in rewritten if pair[0] not in dropped]
     if plan.unfit or b"".join(values).translate(None, _IN_VALUES):
         rewritten = [pair for pair in rewritten if _is_fit(pair)]

@@ -61,26 +61,30 @@ class Calls:
         self._known = {UNATTRIBUTED}  # which is no rollout, and gets no row
 
     def _write(self, batch: CommitBatch, worker: str) -> None:
-        recorded = {exchange.id: exchange for exchange in batch.recorded}  # the last one stands
+        recorded = batch.recorded
+        ids = {exchange.id for exchange in recorded}
+        if len(ids) < len(recorded):  # the last one stands
+            recorded = list({exchange.id: exchange for exchange in recorded}.values())
         begun: dict[str, Exchange] = {}
         if batch.opened:
-            begun = {each.id: each for each in batch.opened if each.id not in recorded}
-        closed = recorded.keys() & self._open_ids if self._open_ids else ()
-        new = self._unknown((*recorded.values(), *begun.values()), batch.gaps)
+            begun = {each.id: each for each in batch.opened if each.id not in ids}
+        closed = ids & self._open_ids if self._open_ids else ()
+        new = self._unknown((*recorded, *begun.values()) if begun else recorded, batch.gaps)
         if batch.late and recorded:  # before they are written: what fails then is tried again
             with self._connections.writing() as connection:
-                reopen(connection, recorded.values())
+                reopen(connection, recorded)
         self._connections.commits.commit(
             Commit(
                 rollouts=[*new.items()],
                 gaps=_gap_rows(batch.gaps) if batch.gaps else (),
                 opened=[open_row(each, worker) for each in begun.values()] if begun else (),
-                recorded=list(map(exchange_row, recorded.values())),
-                events=[exchange_failed(each) for each in recorded.values() if each.cause],
-                closed=[(exchange_id,) for exchange_id in closed],
+                recorded=list(map(exchange_row, recorded)),
+                events=[exchange_failed(each) for each in recorded if each.cause],
+                closed=[(exchange_id,) for exchange_id in closed] if closed else (),
             )
         )
-        self._known.update(new)
+        if new:
+            self._known.update(new)
         if closed:
             self._open_ids.difference_update(closed)
         if begun:

@@ -141,6 +141,7 @@ class SqliteCommitWriter:
         self._place = place
         self._path = engine.url.database or os.curdir
         self._lent: PoolProxiedConnection | None = None
+        self._connection: sqlite3.Connection | None = None  # the driver's, of the one lent
         self._lock = threading.Lock()
 
     def commit(self, rows: Commit) -> None:
@@ -158,7 +159,7 @@ class SqliteCommitWriter:
             if moved:
                 self._place.check()
             try:
-                self._commit(self._connection(), rows)
+                self._commit(self._connection or self._connect(), rows)
             except _ROW_FAULTS as error:
                 raise RowRejected(reason(error)) from error
             except sqlite3.Error as error:
@@ -169,15 +170,15 @@ class SqliteCommitWriter:
     def close(self) -> None:
         """Close the connection; the next commit opens another."""
         with self._lock:
-            lent, self._lent = self._lent, None
+            lent, self._lent, self._connection = self._lent, None, None
             if lent is not None:
                 lent.invalidate()
         self._engine.dispose()
 
-    def _connection(self) -> sqlite3.Connection:
-        if self._lent is None:
-            self._lent = self._engine.raw_connection()
-        return cast(sqlite3.Connection, self._lent.driver_connection)
+    def _connect(self) -> sqlite3.Connection:
+        self._lent = self._engine.raw_connection()
+        self._connection = cast(sqlite3.Connection, self._lent.driver_connection)
+        return self._connection
 
     @staticmethod
     def _commit(connection: sqlite3.Connection, rows: Commit) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import httptools
 
@@ -94,7 +93,8 @@ class ResponseParser:
 
     def on_headers_complete(self) -> None:
         """Note the head of the response; that of an interim one (1xx) is dropped."""
-        exchange = cast(ResponseInFlight, self._exchange)
+        exchange = self._exchange
+        assert exchange is not None, "httptools reads nothing before `begin`"
         status: int = self._parser.get_status_code()
         if status < 200 and not (status == 101 and self._parser.should_upgrade()):
             exchange.headers.clear()
@@ -109,4 +109,6 @@ class ResponseParser:
 
     def on_message_complete(self) -> None:
         """Note that the response is complete."""
-        self.complete = cast(ResponseInFlight, self._exchange).status is not None
+        exchange = self._exchange
+        assert exchange is not None, "httptools reads nothing before `begin`"
+        self.complete = exchange.status is not None
