@@ -46,7 +46,7 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8383
 HEALTHCHECK --interval=10s --timeout=4s --start-period=15s --retries=3 \
-  CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8383/healthz', timeout=3)"]
+  CMD ["python", "-c", "import os, ssl, urllib.request as u; tls = os.environ.get('TRUEZERO_CERTFILE', 'none') not in ('', 'none'); u.urlopen(f'http{\"s\" * tls}://127.0.0.1:8383/healthz', timeout=3, context=ssl._create_unverified_context() if tls else None)"]
 ENTRYPOINT ["truezero"]
 # Without TRUEZERO_ADMIN_TOKEN the first start makes a token, keeps it in /data and prints a link.
 CMD ["serve", "--host", "0.0.0.0", "--make-token"]

@@ -32,6 +32,7 @@ from proxy.settings_sources import (
     merged_tables,
     named_file,
 )
+from proxy.tls_settings import TlsSettings
 from proxy.webhook_settings import WebhookSettings
 
 # Settings of the last release that are accepted for one more, and what to do instead.
@@ -41,7 +42,7 @@ _DEPRECATED: Mapping[str, str] = {
 }
 
 
-class Settings(PolicySettings, WebhookSettings):
+class Settings(PolicySettings, WebhookSettings, TlsSettings):
     """The service's settings: flags override the environment, which overrides `truezero.toml`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

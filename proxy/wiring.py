@@ -13,6 +13,7 @@ from proxy.api.auth import ControlAuth
 from proxy.api.sessions import Sessions
 from proxy.capture.silence import SilenceLimits
 from proxy.clock import epoch_s
+from proxy.inbound.certificate import Certificate
 from proxy.inbound.connections import ConnectionLimits
 from proxy.outbound.credentials import signers
 from proxy.outbound.transport import UpstreamTransport
@@ -102,6 +103,17 @@ def _away() -> Iterator[None]:
         yield
     except StoreError as error:
         raise AccessUnknownError from error
+
+
+def certificate(settings: Settings) -> Certificate | None:
+    """Return what agents are shown; None where they speak plain HTTP.
+
+    Raises:
+        CertificateError: the files cannot be used.
+    """
+    if settings.certfile is None or settings.keyfile is None:
+        return None
+    return Certificate(settings.certfile, settings.keyfile)
 
 
 def control_auth(settings: Settings, secret: bytes) -> ControlAuth:
@@ -198,6 +210,7 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
         idle_s=settings.idle_timeout_s,
         total=settings.max_connections or None,
         per_address=settings.max_connections_per_address or None,
+        certificate=certificate(settings),
     )
 
 

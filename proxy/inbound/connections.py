@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import Any, Final, Protocol
 
 from proxy.inbound.cause_log import CauseLog, refused_calls
+from proxy.inbound.certificate import Certificate
 from proxy.routing.errors import RETRY_SOON, Refusal, problem
 from proxy.routing.headers import Pairs
 
@@ -52,13 +53,17 @@ class HeldConnection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """Times in seconds, and numbers of connections; None is as many as the descriptors allow."""
+    """Times in seconds, and numbers of connections; None is as many as the descriptors allow.
+
+    ``certificate``: what an agent is shown before it may speak; None where it speaks plain HTTP.
+    """
 
     head_s: float = 30.0
     body_s: float = 60.0
     idle_s: float = 75.0
     total: int | None = None
     per_address: int | None = None
+    certificate: Certificate | None = None
 
 
 class ConnectionTable:

@@ -101,8 +101,9 @@ def invitation(link: str) -> str:
 
 
 def _base(settings: Settings, port: int) -> str:
-    if named := settings.dashboard_url or settings.public_url:
-        return named.rstrip("/")
+    if base := settings.dashboard_url or settings.public_url:
+        return base.rstrip("/")
     host, _ = settings.addresses[-1]
     here = "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host  # noqa: S104  compared
-    return f"http://[{here}]:{port}" if ":" in here else f"http://{here}:{port}"
+    named = f"[{here}]" if ":" in here else here
+    return f"{settings.scheme}://{named}:{port}"

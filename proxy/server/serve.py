@@ -16,7 +16,9 @@ from importlib import metadata
 import uvicorn
 
 from proxy.app import Application
+from proxy.inbound.certificate import CertificateError
 from proxy.inbound.http import HttpProtocol
+from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.relay.http import Relay
 from proxy.server.admin_token import invitation, sign_in_link
@@ -28,13 +30,20 @@ from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
 from proxy.telemetry import multiprocess, traces
 from proxy.telemetry.logs import Log
 from proxy.telemetry.metrics import SHARED
-from proxy.wiring import spill_place
+from proxy.wiring import certificate, spill_place
 
 log = logging.getLogger("truezero")
 
 
 class StartError(Exception):
-    """The service cannot start; one sentence says why."""
+    """The service cannot start; one sentence says why.
+
+    ``exit_code`` is 2 for what is set wrongly, as with settings that cannot be read.
+    """
+
+    def __init__(self, sentence: str, exit_code: int = 1) -> None:
+        super().__init__(sentence)
+        self.exit_code = exit_code
 
 
 def create() -> Application:
@@ -54,9 +63,13 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
             there is none. Otherwise a new token or database has a sign-in link printed.
 
     Raises:
-        StartError: the database is not writable, the port is in use, or the extra that traces
-            need is not installed.
+        StartError: the certificate cannot be used, the database is not writable, the port is in
+            use, or the extra that traces need is not installed.
     """
+    try:
+        certificate(settings)
+    except CertificateError as error:
+        raise StartError(str(error), 2) from None
     forgotten, new = _prepare(settings)
     listeners = [_listen(host, port) for host, port in settings.addresses]
     _raise_descriptor_limit()
@@ -70,7 +83,7 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         "proxy.server.serve:create",
         factory=True,
         loop="uvloop",
-        http=HttpProtocol,
+        http=HttpProtocol if settings.certfile is None else TlsProtocol,
         **websocket_options(settings.body_limit),
         lifespan="on",
         workers=settings.workers,
@@ -82,9 +95,10 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         backlog=4096,
         timeout_graceful_shutdown=int(settings.grace_s),
     )
-    lines.announce(f"truezero listening on {_url(listeners[0])} (version {_version()})")
-    for control in listeners[1:]:
-        lines.announce(f"control plane listening on {_url(control)} only")
+    urls = [_url(settings.scheme, listener) for listener in listeners]
+    lines.announce(f"truezero listening on {urls[0]} (version {_version()})")
+    for control in urls[1:]:
+        lines.announce(f"control plane listening on {control} only")
     if token_made is not None:
         _welcome(lines, settings, listeners[-1], invite=token_made or new)
     try:
@@ -110,9 +124,9 @@ def _welcome(lines: Log, settings: Settings, control: socket.socket, *, invite: 
         lines.announce(invitation(link))
 
 
-def _url(listener: socket.socket) -> str:
+def _url(scheme: str, listener: socket.socket) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _log(settings: Settings) -> Log:

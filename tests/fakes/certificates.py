@@ -1,4 +1,4 @@
-"""Certificates for providers that speak TLS: sound ones, and each way not to be.
+"""Certificates for whoever speaks TLS in a test: sound ones, and each way not to be.
 
 It keeps nothing: keys and certificates are made anew and are gone with their folder.
 """
@@ -34,6 +34,12 @@ class Authority:
 
     def serving(self, host: str, *, days: int = 1) -> ssl.SSLContext:
         """For a server at this IP address; negative ``days``: it expired so long ago."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.issue(host, days=days))
+        return context
+
+    def issue(self, host: str, *, days: int = 1) -> Path:
+        """Make a file of a key and its certificate; its last 30 days end in ``days``."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         made = _certificate(name, key.public_key(), self._key, days=days)
@@ -44,9 +50,7 @@ class Authority:
         whole = self._folder / f"{signed.serial_number}.pem"
         secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         whole.write_bytes(secret + signed.public_bytes(Encoding.PEM))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(whole)
-        return context
+        return whole
 
 
 _SIGNS = x509.KeyUsage(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +17,11 @@ import uvicorn
 
 from classifier.records import Exchange
 from proxy.inbound.asgi import Receive, Scope, Send
+from proxy.inbound.certificate import Certificate
+from proxy.inbound.connections import ConnectionLimits
 from proxy.inbound.dispatch import TakePlain
 from proxy.inbound.http import HttpProtocol
+from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.transport import UpstreamTransport
@@ -49,6 +53,14 @@ BY_TASKS = Protocol(http=HttpProtocol, plainly=False)
 PROTOCOLS = {"ours": OURS, "by tasks": BY_TASKS, "httptools": HTTPTOOLS, "h11": H11}
 
 PROTOCOL = OURS  # what a relay is served by, unless it is given another
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """A certificate for 127.0.0.1, and who trusts it."""
+
+    certificate: Certificate
+    trust: ssl.SSLContext
 
 
 @dataclass
@@ -106,13 +118,23 @@ class Relaying:
     url: str
     port: int
     book: Book
+    trust: ssl.SSLContext | None = None  # where it speaks TLS
+
+    def connect(self, timeout_s: float = 60) -> socket.socket:
+        """Open a connection as an agent does."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout_s)
+        if self.trust is None:
+            return connection
+        return self.trust.wrap_socket(
+            connection, server_hostname="127.0.0.1", suppress_ragged_eofs=False
+        )
 
     def base(self, rollout: str = "r1", upstream: str = "openai") -> str:
         return f"{self.url}/r/{rollout}/{upstream}"
 
     def raw(self, request: bytes, *, timeout_s: float = 60) -> bytes:
         """Send bytes as they are, read until the relay closes the connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout_s) as connection:
+        with self.connect(timeout_s) as connection:
             connection.sendall(request)
             got = b""
             while chunk := connection.recv(65536):
@@ -126,6 +148,7 @@ def relaying(
     *,
     transport: UpstreamTransport | None = None,
     protocol: Protocol | None = None,
+    tls: Tls | None = None,
     **rules: Any,
 ) -> Iterator[Relaying]:
     """Run a relay whose upstreams are one provider, on ``PROTOCOL`` unless another is given.
@@ -136,8 +159,13 @@ def relaying(
     context = make_context(provider, book, transport=transport, **rules)
     protocol = protocol or PROTOCOL
     app = _Until(context, plainly=protocol.plainly)
-    with running(app, context.limits.body_bytes, protocol=protocol) as port:
-        yield Relaying(f"http://127.0.0.1:{port}", port, book)
+    if tls is None:
+        with running(app, context.limits.body_bytes, protocol=protocol) as port:
+            yield Relaying(f"http://127.0.0.1:{port}", port, book)
+        return
+    app.connection_limits = ConnectionLimits(certificate=tls.certificate)
+    with running(app, context.limits.body_bytes, protocol=Protocol(http=TlsProtocol)) as port:
+        yield Relaying(f"https://127.0.0.1:{port}", port, book, tls.trust)
 
 
 def make_context(
@@ -182,6 +210,8 @@ def make_context(
 
 class _Until:
     """Both relays of a context, and its transport's end when the server stops."""
+
+    connection_limits = ConnectionLimits()
 
     def __init__(self, context: RelayContext, *, plainly: bool) -> None:
         self._context, self._sockets = context, WebSocketRelay(context)

@@ -32,6 +32,13 @@ def serve(
     port: Annotated[
         int | None, typer.Option(help="Port to listen on; 0 picks a free one.  [default: 8383]")
     ] = None,
+    certfile: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Speak TLS only, by this certificate and chain (PEM)."),
+    ] = None,
+    keyfile: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The certificate's private key (PEM).")
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Number of worker processes.  [default: 1]")
     ] = None,
@@ -54,6 +61,8 @@ def serve(
         {
             "host": host,
             "port": port,
+            "certfile": certfile,
+            "keyfile": keyfile,
             "workers": workers,
             "database_url": database_url,
             "log_level": log_level,
@@ -68,7 +77,7 @@ def serve(
     try:
         service.serve(settings(), token_made=token_made)
     except service.StartError as error:
-        fail(str(error), 1)
+        fail(str(error), error.exit_code)
 
 
 def token(

@@ -52,6 +52,8 @@ def service(
         "TRUEZERO_PUBLIC_URL": f"http://127.0.0.1:{port}",  # whatever a truezero.toml says
         "TRUEZERO_WORKERS": "1",
         "TRUEZERO_CONTROL_PORT": "0",
+        "TRUEZERO_CERTFILE": "none",  # a certificate would be another address's
+        "TRUEZERO_KEYFILE": "none",
         **settings,
     }
     command = [sys.executable, "-m", "truezero", "serve", "--host", "127.0.0.1", "--port", port]

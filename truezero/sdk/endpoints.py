@@ -417,6 +417,13 @@ class Events:
 def unreachable(url: str, error: Exception) -> ServiceError:
     """Return the error for a request without a response."""
     refused = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    _, untrusted, why = str(error).partition("certificate verify failed: ")
+    if untrusted:  # OpenSSL's words
+        return ServiceError(
+            f"the certificate of {url} is not trusted here ({why}): set SSL_CERT_FILE to a file "
+            "of the authority that signed it, and use a name that it is for",
+            code=UNREACHABLE,
+        )
     return ServiceError(
         f"cannot reach a truezero service at {url} ({type(error).__name__}): "
         "start one with `truezero serve`, or set TRUEZERO_URL",

@@ -1,0 +1,142 @@
+"""The certificate that agents are shown: two files, read at start and again when they change."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+log = logging.getLogger("truezero")
+
+LOOK_S = 10.0  # between looks at the files
+_NOT_YET, _EXPIRED = 9, 10  # verify codes: X509_V_ERR_CERT_NOT_YET_VALID, …_HAS_EXPIRED
+_NO_PAIR = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
+
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class CertificateError(ValueError):
+    """The files cannot be used; one sentence says why, and which setting names the file."""
+
+
+class Certificate:
+    """A certificate chain and its key, in PEM; who renews them overwrites the files.
+
+    A pair that cannot be used is logged, once for each change, and the one before it is kept.
+
+    Arguments:
+        clock: monotonic seconds.
+
+    Raises:
+        CertificateError: the pair cannot be used at the start.
+    """
+
+    def __init__(
+        self, certfile: str, keyfile: str, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._files = certfile, keyfile
+        self._clock = clock
+        self._looked_at = clock()
+        self._stamp = self._now_stamped()
+        self._context = context(certfile, keyfile)
+
+    def context(self) -> ssl.SSLContext:
+        """Return what a handshake that begins now goes by."""
+        now = self._clock()
+        if now - self._looked_at >= LOOK_S:
+            self._looked_at = now
+            stamp = self._now_stamped()
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._renew()
+        return self._context
+
+    def _renew(self) -> None:
+        try:
+            self._context = context(*self._files)
+        except CertificateError as error:
+            log.error("the certificate changed and is not used: %s", error)
+        else:
+            log.warning("the certificate changed and is used from now on")
+
+    def _now_stamped(self) -> _Stamp:
+        try:
+            found = [Path(file).stat() for file in self._files]
+        except OSError:  # being replaced, or gone: reading it says why
+            return ()
+        return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
+
+
+def context(certfile: str, keyfile: str) -> ssl.SSLContext:
+    """Return how agents are spoken to: TLS 1.2 or later, HTTP/1.1 only.
+
+    Raises:
+        CertificateError: a file cannot be read, is of another kind, the two do not belong
+            together, or the certificate is not valid now.
+    """
+    for setting, file in (("certfile", certfile), ("keyfile", keyfile)):
+        try:
+            Path(file).read_bytes()
+        except OSError as error:
+            raise CertificateError(f"{setting}: cannot read {file}: {error.strerror}") from None
+    agent = _agent(certfile)
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.minimum_version = ssl.TLSVersion.TLSv1_2
+    serving.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    serving.set_alpn_protocols(["http/1.1"])
+    _load_pair(serving, certfile, keyfile)
+    _shake_hands(agent, serving, certfile)
+    return serving
+
+
+def _agent(certfile: str) -> ssl.SSLContext:
+    """Return an agent that trusts this certificate alone, whoever signed it."""
+    agent = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    agent.check_hostname = False
+    agent.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        agent.load_verify_locations(certfile)
+    except ssl.SSLError:
+        raise CertificateError(f"certfile: {certfile} holds no certificate in PEM") from None
+    return agent
+
+
+def _load_pair(serving: ssl.SSLContext, certfile: str, keyfile: str) -> None:
+    encrypted = []
+
+    def passphrase() -> str:
+        encrypted.append(keyfile)
+        return ""
+
+    try:
+        serving.load_cert_chain(certfile, keyfile, passphrase)
+    except ssl.SSLError as error:
+        if encrypted:
+            why = f"keyfile: {keyfile} is encrypted; the service asks nobody for a passphrase"
+        elif error.reason in _NO_PAIR:
+            why = f"keyfile: {keyfile} is not the key of {certfile}"
+        elif error.reason is None or error.reason == "PEM_LIB":
+            why = f"keyfile: {keyfile} holds no private key in PEM"
+        else:
+            why = f"certfile: {certfile} cannot be used: {error.reason.lower().replace('_', ' ')}"
+        raise CertificateError(why) from None
+
+
+def _shake_hands(agent: ssl.SSLContext, serving: ssl.SSLContext, certfile: str) -> None:
+    """Have an agent and the service meet in memory; only an agent reads the dates."""
+    to_service, to_agent = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = agent.wrap_bio(to_agent, to_service), serving.wrap_bio(to_service, to_agent, True)
+    try:
+        for _ in range(3):
+            for end in ends:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in (_NOT_YET, _EXPIRED):
+            when = "has expired" if error.verify_code == _EXPIRED else "is not valid yet"
+            raise CertificateError(f"certfile: {certfile} {when}") from None
+    except ssl.SSLError as error:
+        raise CertificateError(f"certfile: {certfile} cannot be used: {error.reason}") from None

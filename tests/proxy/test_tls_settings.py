@@ -1,0 +1,24 @@
+"""A certificate and its key are set together, or neither is."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.settings import load
+from proxy.settings_sources import SettingsError
+
+BOTH = {"TRUEZERO_CERTFILE": "a.pem", "TRUEZERO_KEYFILE": "b.pem"}
+
+
+def test_both_files_are_named_or_neither() -> None:
+    assert load({}, {}).scheme == "http"
+    settings = load({}, BOTH)
+    assert (settings.certfile, settings.keyfile, settings.scheme) == ("a.pem", "b.pem", "https")
+    for name, missing in (("certfile", "keyfile"), ("keyfile", "certfile")):
+        with pytest.raises(SettingsError, match=f"^{name}: requires {missing}$"):
+            load({name: "a.pem"}, {})
+
+
+def test_none_takes_a_files_certificate_away() -> None:
+    settings = load({"certfile": "none", "keyfile": "none"}, BOTH)
+    assert (settings.certfile, settings.keyfile, settings.scheme) == (None, None, "http")
