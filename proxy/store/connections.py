@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from proxy.store.commit import CommitWriter
 from proxy.store.errors import translated
@@ -41,6 +42,27 @@ class Place(Protocol):
     def forget(self) -> None:
         """Take whatever is in its place by the next opening."""
         ...
+
+
+class ClosingPool(QueuePool):
+    """A pool that also closes what is returned to it after it was disposed of.
+
+    QueuePool keeps such a connection open until the garbage collector finds the pool. One that
+    SQLite could only open for reading makes every later one of the process read-only meanwhile:
+    they share what is mapped of the file's WAL index (`unixShmNode` in SQLite's os_unix.c).
+    """
+
+    _disposed = False
+
+    def dispose(self) -> None:
+        """Close what is idle, and from now on what is returned."""
+        self._disposed = True
+        super().dispose()
+
+    def _do_return_conn(self, record: ConnectionPoolEntry) -> None:
+        super()._do_return_conn(record)
+        if self._disposed:
+            super().dispose()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +124,10 @@ class Connections:
             self.place.check()
 
     def let_go(self) -> None:
-        """Close every connection but the listening one; each is opened anew when it is needed."""
+        """Close every connection but the listening one; each is opened anew when it is needed.
+
+        Those that are lent are closed when they are returned.
+        """
         for engine in (self.reader, self.writer, self.patient):
             engine.dispose()
         self.commits.close()

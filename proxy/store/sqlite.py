@@ -13,7 +13,7 @@ from typing import Any, cast
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import PoolProxiedConnection, QueuePool
+from sqlalchemy.pool import PoolProxiedConnection
 
 from proxy.store.commit import (
     ADD_UP,
@@ -23,7 +23,7 @@ from proxy.store.commit import (
     Commit,
     replaced,
 )
-from proxy.store.connections import Connections
+from proxy.store.connections import ClosingPool, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, as_store_error, reason
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
 
@@ -102,7 +102,7 @@ class PlacedFile:
 def _engine(url: URL, begin: str, place: PlacedFile, *, busy_ms: int) -> Engine:
     engine = create_engine(
         url,
-        poolclass=QueuePool,
+        poolclass=ClosingPool,
         connect_args={"check_same_thread": False, "timeout": busy_ms / 1000},
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import event, insert, text
 
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected, StoreError
@@ -41,3 +41,17 @@ def test_what_was_let_go_is_opened_again(database: Database) -> None:
     lent.let_go()
     with lent.reading() as connection, lent.maintaining() as other:
         assert connection.scalar(text("SELECT 1")) == other.scalar(text("SELECT 1")) == 1
+
+
+def test_what_is_lent_while_all_is_let_go_is_closed_when_it_is_returned(
+    database: Database,
+) -> None:
+    lent = database._connections
+    closed: list[object] = []
+    for engine in (lent.reader, lent.writer, lent.patient):
+        event.listen(engine, "close", lambda connection, _record: closed.append(connection))
+    with lent.reading() as connection, lent.maintaining() as other:
+        ours = [each.connection.driver_connection for each in (connection, other)]
+        lent.let_go()
+        assert not any(each is one for each in closed for one in ours)
+    assert all(any(each is one for each in closed) for one in ours)
