@@ -34,6 +34,7 @@ _DIALECTS = ("OPENAI", "ANTHROPIC")
 _STEPS = 4
 _RETRIES = 2
 _PATIENCE_S = 0.1
+_WRITTEN_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -123,14 +124,25 @@ def _rollout(client: Client, http: httpx.Client, scene: Scene) -> Run:
     )
     answer = agent(http, scene, rollout.base_urls[scene.dialect])
     reward = 1.0 if scene.expected in answer.lower() else 0.0
-    result = client.report(
+    client.report(
         rollout.id,
         status="success",
         termination_reason="agent_stop",
         prompts_executed=1,
         rewards={"reward": reward},
     )
-    return Run(scene, reward, result, client.verdict(rollout.id))
+    verdict = _decided(client, rollout.id)
+    return Run(scene, reward, client.result(rollout.id), verdict)
+
+
+def _decided(client: Client, rollout_id: str) -> models.Verdict:
+    """Return a verdict once its calls are written, which a slow disk may delay."""
+    deadline = time.monotonic() + _WRITTEN_S
+    verdict = client.verdict(rollout_id)
+    while verdict.health == "undecided" and time.monotonic() < deadline:
+        time.sleep(_PATIENCE_S)
+        verdict = client.verdict(rollout_id)
+    return verdict
 
 
 def agent(http: httpx.Client, scene: Scene, base_url: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import httpx
 import pytest
 
+from truezero.runner import demo
 from truezero.runner.demo import SCENES, agent
 from truezero.runner.demo_provider import DemoProvider
 
@@ -19,3 +23,15 @@ def test_an_agent_answers_or_returns_nothing(scene: object) -> None:
         answer = agent(http, one, base_url)
     assert SOLVED.get(one.name, "") in answer
     assert bool(answer) is (one.name in SOLVED)
+
+
+def test_a_verdict_is_asked_again_until_its_calls_are_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(demo, "_PATIENCE_S", 0.0)
+    answers = ["undecided", "undecided", "api_error", "healthy"]
+    client = SimpleNamespace(verdict=lambda _: SimpleNamespace(health=answers.pop(0)))
+    assert demo._decided(cast(Any, client), "r1").health == "api_error"
+    monkeypatch.setattr(demo, "_WRITTEN_S", 0.0)
+    answers[:] = ["undecided"]
+    assert demo._decided(cast(Any, client), "r1").health == "undecided", "not for ever"
