@@ -15,7 +15,16 @@ from typing import Any, Literal
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, ViewportSize, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    ViewportSize,
+    expect,
+)
 
 from proxy.app import Application
 from proxy.server.admin_token import sign_in_link
@@ -120,14 +129,23 @@ class Reader:
     complaints: list[str] = field(default_factory=list)
 
     def watch(self) -> Reader:
-        self.page.on("console", lambda told: self._complain(told.type, told.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", self._told)
+        self.page.on("pageerror", self._failed)
         self.page.on("request", self._asked)
         return self
 
-    def _complain(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self.complaints.append(text)
+    def look_away(self) -> None:
+        """Let somebody else read in the tab."""
+        self.page.remove_listener("console", self._told)
+        self.page.remove_listener("pageerror", self._failed)
+        self.page.remove_listener("request", self._asked)
+
+    def _told(self, told: ConsoleMessage) -> None:
+        if told.type in ("error", "warning"):
+            self.complaints.append(told.text)
+
+    def _failed(self, error: Error) -> None:
+        self.complaints.append(str(error))
 
     def _asked(self, request: Request) -> None:
         if not request.url.startswith(self.url + "/"):
@@ -155,19 +173,33 @@ def usual(browser: Browser) -> Iterator[BrowserContext]:
         yield context
 
 
+@pytest.fixture(scope="module")
+def tab(usual: BrowserContext) -> Iterator[Page]:
+    """The tab that most tests read in: a new one is a process that compiles its scripts anew."""
+    with usual.new_page() as page:
+        yield page
+
+
 @pytest.fixture
-def reader(browser: Browser, usual: BrowserContext) -> Iterator[Opener]:
-    """Opens tabs; whatever they complained of fails the test at its end."""
+def reader(browser: Browser, usual: BrowserContext, tab: Page) -> Iterator[Opener]:
+    """Opens tabs, the shared one first; whatever they complained of fails the test at its end."""
     readers: list[Reader] = []
 
     with ExitStack() as ends:
 
-        def opened(url: str, **look: Any) -> Reader:
+        def opened(url: str, *, copies: bool = False, **look: Any) -> Reader:
+            if copies:
+                usual.grant_permissions(["clipboard-read", "clipboard-write"])
             context = ends.enter_context(profile(browser, **look)) if look else usual
-            readers.append(Reader(ends.enter_context(context.new_page()), url).watch())
+            used = bool(look) or any(made.page is tab for made in readers)
+            page = ends.enter_context(context.new_page()) if used else tab
+            readers.append(Reader(page, url).watch())
+            ends.callback(readers[-1].look_away)
             return readers[-1]
 
         yield opened
+        tab.emulate_media(color_scheme="light")
+        usual.clear_permissions()
     left = usual.cookies()
     usual.clear_cookies()
     assert left == []
@@ -259,8 +291,7 @@ def test_two_ticked_batches_are_compared(shown: Shown, reader: Opener) -> None:
 
 
 def test_what_to_run_again_is_found_from_the_first_screen(shown: Shown, reader: Opener) -> None:
-    look = {"permissions": ["clipboard-read", "clipboard-write"]}
-    page = reader(shown.url, **look).opens(BATCH)
+    page = reader(shown.url, copies=True).opens(BATCH)
     page.get_by_role("link", name="skipped by an open breaker").click()
     expect(page).to_have_url(re.compile("tab=again#skipped$"))
     page.locator("section", has=page.locator("#skipped")).get_by_role(
@@ -331,12 +362,11 @@ def test_the_first_call_appears_by_itself(browser: Browser, reader: Opener, tmp_
         empty.calls("my-first-rollout")
         page.get_by_role("link", name="1 rollout without a batch").click()
         expect(page.locator("table.rollouts tbody")).to_contain_text("healthy")
-        page.close()  # the server waits for those who listen
+        page.goto("about:blank")  # the server waits for those who listen
 
 
 def test_a_command_is_copied(shown: Shown, reader: Opener) -> None:
-    look = {"permissions": ["clipboard-read", "clipboard-write"]}
-    page = reader(shown.url, **look).opens("/ui/rollouts/my-first-rollout")
+    page = reader(shown.url, copies=True).opens("/ui/rollouts/my-first-rollout")
     page.get_by_role("button", name="Copy the command").click()
     expect(page.get_by_role("status")).to_have_text("Copied")
     copied = page.evaluate("navigator.clipboard.readText()")
@@ -375,8 +405,7 @@ def test_the_palette_jumps_by_keyboard(shown: Shown, reader: Opener) -> None:
 
 
 def test_a_call_opens_to_all_that_is_stored_of_it(shown: Shown, reader: Opener) -> None:
-    look = {"permissions": ["clipboard-read", "clipboard-write"]}
-    page = reader(shown.url, **look).opens("/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0")
+    page = reader(shown.url, copies=True).opens("/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0")
     page.locator(".calls summary").last.focus()
     page.keyboard.press("Enter")
     drawer = page.locator(".calls .drawer").last
