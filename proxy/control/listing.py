@@ -199,6 +199,8 @@ def query_of(asked: ListParameters) -> RolloutQuery:
         text=asked.text,
         since=asked.since,
         until=asked.until,
+        failed_since=asked.failed_since,
+        failed_until=asked.failed_until,
         sort=asked.sort,
         descending=asked.order == "desc",
     )

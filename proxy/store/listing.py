@@ -20,6 +20,7 @@ from sqlalchemy import (
     not_,
     or_,
     select,
+    true,
     tuple_,
     union_all,
 )
@@ -61,7 +62,8 @@ class RolloutQuery:
 
     ``filters`` are values by name, of which one must apply: ``batch task repeat attempt model
     upstream role health subcategory fingerprint cause validity reward scoreable``. ``since`` and
-    ``until`` are of ``created_at``, in epoch seconds. ``sort`` is ``created_at``, ``task``,
+    ``until`` are of ``created_at``, in epoch seconds; between ``failed_since`` and ``failed_until``
+    a call of them began that failed. ``sort`` is ``created_at``, ``task``,
     ``reward``, ``total_tokens`` or ``cost_usd``; where that is unknown, rollouts come last.
     """
 
@@ -69,6 +71,8 @@ class RolloutQuery:
     text: str | None = None
     since: float | None = None
     until: float | None = None
+    failed_since: float | None = None
+    failed_until: float | None = None
     sort: str = "created_at"
     descending: bool = False
 
@@ -232,6 +236,8 @@ def _wanted(query: RolloutQuery, walk: _Walk, after: Position | None) -> list[Co
         conditions.append(walk.at >= query.since)
     if query.until is not None:
         conditions.append(walk.at < query.until)
+    if (query.failed_since, query.failed_until) != (None, None):
+        conditions.append(_failed(walk, query.failed_since, query.failed_until))
     if walk.known is not None:
         conditions.append(walk.known.is_not(None))
     elif query.sort != "created_at":
@@ -267,6 +273,16 @@ def _verdict(walk: _Walk, condition: ColumnElement[bool]) -> ColumnElement[bool]
 def _called(walk: _Walk, name: str, values: Sequence[Value]) -> ColumnElement[bool]:
     made = exists().where(exchanges.c.rollout_id == walk.id, exchanges.c[name].in_(values))
     return made if name == "role" else or_(_rollout(walk, rollouts.c[name].in_(values)), made)
+
+
+def _failed(walk: _Walk, since: float | None, until: float | None) -> ColumnElement[bool]:
+    began = exchanges.c.started_at
+    return exists().where(
+        exchanges.c.rollout_id == walk.id,
+        exchanges.c.subcategory.is_not(None),
+        began >= since if since is not None else true(),
+        began < until if until is not None else true(),
+    )
 
 
 def _rewarded(walk: _Walk, kind: str) -> ColumnElement[bool]:

@@ -42,6 +42,10 @@ def rollouts(
         str | None, typer.Option(help="Begun then or later: ISO 8601, or seconds since 1970.")
     ] = None,
     until: Annotated[str | None, typer.Option(help="Begun before then.")] = None,
+    failed_since: Annotated[
+        str | None, typer.Option(help="With a failed call begun then or later.")
+    ] = None,
+    failed_until: Annotated[str | None, typer.Option(help="Likewise, begun before then.")] = None,
     sort: Annotated[
         str, typer.Option(help="created_at, task, reward, cost_usd or total_tokens.")
     ] = "created_at",

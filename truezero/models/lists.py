@@ -43,7 +43,7 @@ def _moment(given: Any) -> Any:
 _Exact = Annotated[str, Field(max_length=300), PrintableText]
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Several = Annotated[list[T], BeforeValidator(_each)]
-_Moment = Annotated[
+Moment = Annotated[
     float,
     Field(allow_inf_nan=False),
     BeforeValidator(_moment),
@@ -93,11 +93,15 @@ class ListParameters(StrictRequest):
         description="part of the id, batch, task, model, fingerprint, subcategory or cause, in any "
         "case",
     )
-    since: _Moment | None = Field(
+    since: Moment | None = Field(
         default=None, description="registered or first called then or later"
     )
-    until: _Moment | None = Field(
-        default=None, description="registered or first called before then"
+    until: Moment | None = Field(default=None, description="registered or first called before then")
+    failed_since: Moment | None = Field(
+        default=None, description="a call of it failed that began then or later"
+    )
+    failed_until: Moment | None = Field(
+        default=None, description="likewise, before then; with `failed_since` the same call"
     )
     sort: Sort = Field(
         default="created_at", description="rollouts for which it is unknown come last"

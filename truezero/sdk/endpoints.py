@@ -158,6 +158,8 @@ class RolloutFilters(TypedDict, total=False):
     text: str
     since: float | str
     until: float | str
+    failed_since: float | str
+    failed_until: float | str
     sort: models.Sort
     order: models.Order
 

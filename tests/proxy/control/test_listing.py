@@ -69,7 +69,8 @@ def test_what_is_asked_is_put_to_the_store_as_it_is_stored() -> None:
     assert query == RolloutQuery(
         filters={"batch": [None, "a"], "upstream": ["openai"]}, since=3.0, descending=True
     )
-    others = {"text", "since", "until", "sort", "order", "after", "limit"}
+    times = {"since", "until", "failed_since", "failed_until"}
+    others = {"text", *times, "sort", "order", "after", "limit"}
     assert ListParameters.model_fields.keys() - others == set(listing._FILTERS)
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, insert, text
 
+from classifier.records import Exchange
 from proxy.store import listing
 from proxy.store.database import Database
 from proxy.store.listing import Facts, Position, RolloutQuery
 from proxy.store.tables import exchanges, rollouts, verdicts
+from proxy.store.types import CommitBatch
+from tests.proxy.store.records import FULL
 
 SEEN: dict[str, Any] = {
     "kind": "inference", "method": "POST", "role": "agent", "upstream": "openai", "api": "chat",
@@ -225,6 +229,28 @@ def test_a_time_is_from_then_on_and_before(database: Database, listed: list[Fact
         for sort in ("created_at", "reward"):
             query = RolloutQuery(filters=filters, since=105.0, until=109.0, sort=sort)
             assert [row["id"] for row in paged(database, query, 3)] == expected(listed, query)
+
+
+def test_a_time_of_failures_is_of_one_failed_call(database: Database) -> None:
+    def call(rollout: str, at: float, **facts: Any) -> Exchange:
+        timing = replace(FULL.timing, started_at=at)
+        return replace(FULL, id=f"{rollout}{at}", rollout_id=rollout, timing=timing, **facts)
+
+    calls = [
+        call("early", 10.0), call("both", 10.0), call("both", 30.0), call("late", 30.0),
+        call("fine", 20.0, cause=None),
+    ]  # fmt: skip
+    database.calls.write(CommitBatch(recorded=calls), worker="w")
+
+    def listed(since: float | None = None, until: float | None = None) -> set[str]:
+        query = RolloutQuery(failed_since=since, failed_until=until)
+        return {row["id"] for row in paged(database, query, 9)}
+
+    assert listed() == {"early", "both", "late", "fine"}
+    assert listed(since=30.0) == {"both", "late"}
+    assert listed(until=30.0) == {"early", "both"}
+    assert listed(10.0, 30.0) == {"early", "both"}
+    assert listed(11.0, 30.0) == set(), "one call failed before and another one after"
 
 
 def test_a_row_is_the_rollout_with_its_verdict(database: Database, listed: list[Facts]) -> None:

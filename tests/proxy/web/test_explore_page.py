@@ -112,7 +112,8 @@ def test_a_full_page_of_long_names_is_small(service: Service) -> None:
 
 
 def test_the_page_asks_for_all_that_a_list_takes() -> None:
-    elsewhere = {"text", "since", "until", "sort", "order", "after", "limit", "repeat", "attempt"}
+    times = {"since", "until", "failed_since", "failed_until"}
+    elsewhere = {"text", *times, "sort", "order", "after", "limit", "repeat", "attempt"}
     assert {*WRITTEN, *CHOICES, *elsewhere} == set(models.ListParameters.model_fields)
     assert {*COLUMNS, "id"} == set(models.RolloutItem.model_fields)
     assert set(GROUPS) == set(STORED_GROUPS)
