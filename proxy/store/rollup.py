@@ -78,8 +78,10 @@ def changing(
     if not named:
         yield
         return
+    if connection.dialect.name != "sqlite":  # which has one writer: what was read still is so
+        places = _places(connection, ids, into)
     within: _Units = {}
-    for place in _places(connection, ids, into):
+    for place in places:
         if place["batch"] is not None:
             within.setdefault(place["batch"], set()).add(Unit.of(place))
     before = {batch: attempts_of(connection, batch, of) for batch, of in within.items()}

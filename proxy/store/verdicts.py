@@ -6,7 +6,19 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+)
 
 from proxy.store.breakers import states_of, store_states
 from proxy.store.connections import Connections
@@ -75,24 +87,9 @@ class Verdicts:
         Returns:
             ``verdict`` and ``result`` as JSON text, ``late_calls``: calls that it does not know.
         """
-        ended = select(func.count()).where(exchanges.c.rollout_id == rollout_id).scalar_subquery()
-        known = select(exchanges.c.id).where(
-            exchanges.c.rollout_id == rollout_id, exchanges.c.id == open_calls.c.id
-        )
-        in_flight = (
-            select(func.count())
-            .where(open_calls.c.rollout_id == rollout_id, ~known.exists())
-            .scalar_subquery()
-        )
-        late = (ended + in_flight - verdicts.c.calls).label("late_calls")
-        query = (
-            select(verdicts.c.verdict, verdicts.c.result, late)
-            .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
-            .where(verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False))
-            .where(rollouts.c.outcome_at.is_not(None))
-        )
         with self._connections.reading() as connection:
-            return connection.execute(query).mappings().one_or_none()
+            found = connection.execute(_FINAL, {"name": rollout_id})
+            return found.mappings().one_or_none()
 
     def unjudged(
         self,
@@ -179,6 +176,29 @@ class Verdicts:
         )
         with self._connections.reading() as connection:
             return list(connection.execute(query).mappings())
+
+
+def _final_query() -> Select[Any]:
+    name: BindParameter[str] = bindparam("name")
+    ended = select(func.count()).where(exchanges.c.rollout_id == name).scalar_subquery()
+    known = select(exchanges.c.id).where(
+        exchanges.c.rollout_id == name, exchanges.c.id == open_calls.c.id
+    )
+    in_flight = (
+        select(func.count())
+        .where(open_calls.c.rollout_id == name, ~known.exists())
+        .scalar_subquery()
+    )
+    late = (ended + in_flight - verdicts.c.calls).label("late_calls")
+    return (
+        select(verdicts.c.verdict, verdicts.c.result, late)
+        .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+        .where(verdicts.c.rollout_id == name, verdicts.c.provisional.is_(False))
+        .where(rollouts.c.outcome_at.is_not(None))
+    )
+
+
+_FINAL = _final_query()  # made once: to make it takes longer than to ask it
 
 
 def _store_provisional(connection: Connection, row: Mapping[str, Any]) -> None:
