@@ -20,6 +20,7 @@ from truezero.models.lists import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
 ITEMS = 100  # on a page, unless it is asked for more
+_AGAIN = 32  # running rollouts that are judged again for a page; the others' verdicts are older
 
 _FILTERS = (
     "batch", "task", "repeat", "attempt", "model", "upstream", "role", "health", "subcategory",
@@ -66,7 +67,7 @@ class Listing:
         query, limit = query_of(asked), asked.limit or ITEMS
         after = position_of(asked.after, query)
         if query.by_verdict and not fresh:
-            await self._refresh(query)
+            await self._refresh(query, running=_AGAIN)
             fresh = True
         rows = await self._read(query, after, limit + 1, columns, fresh=fresh)
         more = len(rows) > limit
@@ -79,7 +80,7 @@ class Listing:
             by: one of `proxy.store.grouping.GROUPS`.
         """
         query = query_of(asked)
-        await self._refresh(query)
+        await self._refresh(query, running=_AGAIN)
         return await self._queries.read(grouped, query, by, limit=limit)
 
     async def beside(self, asked: ListParameters, rollout_id: str) -> tuple[str | None, str | None]:
@@ -163,11 +164,16 @@ class Listing:
             rows = await read()
         return rows
 
-    async def _refresh(self, query: RolloutQuery) -> None:
-        """Judge what the list's filters and order depend on: more than it shows."""
+    async def _refresh(self, query: RolloutQuery, *, running: int | None = None) -> None:
+        """Judge what the list's filters and order depend on: more than it shows.
+
+        Arguments:
+            running: as for `Judge.refresh`.
+        """
         batches = query.filters.get("batch", (None,))
         for batch in (None,) if None in batches else batches:
-            await self._judge.refresh(None if batch is None else str(batch))
+            name = None if batch is None else str(batch)
+            await self._judge.refresh(name, running=running)
 
 
 def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:

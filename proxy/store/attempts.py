@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, Select, case, func, or_, select, tuple_
 
 from classifier.batches import Entry
@@ -88,7 +88,7 @@ def _tasks_incomplete(batch: str) -> Select[tuple[str]]:
 def _attempt(row: Sequence[Any], incomplete: Collection[str]) -> RerunEntry:
     *judged, skipped, repeats, cause, text = row
     entry = Entry._make((*judged, ()))
-    verdict = json.loads(text) if text else {}
+    verdict = orjson.loads(text) if text else {}
     return RerunEntry(
         entry=entry,
         transient=verdict.get("transient"),
