@@ -1,6 +1,7 @@
 """What a batch's summary, check and pages cost, in a batch of growing size.
 
     python -m benchmarks.batch_scale [--rollouts 1000 100000] [--calls-each 10] [--calls-per-s 200]
+                                     [--keep FOLDER]
 
 The control plane answers in this process, without network: CPU time of all threads, of the
 answer's rendering as well. Each size is asked while nothing happens and while calls are recorded
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import sqlite3
 import tempfile
 import time
@@ -45,12 +47,14 @@ from proxy.store.types import CommitBatch, Registration, as_json
 REPEATS = 8
 FAILS = 20  # one rollout of so many
 BATCH = "b"
-ASKED = 15
+ASKED = 11
 PATHS = {
     "summary": f"/batches/{BATCH}",
     "check": f"/batches/{BATCH}/check",
     "list page": "/",
     "batch page": f"/ui/batches/{BATCH}",
+    "usage": f"/batches/{BATCH}/usage",
+    "search, nothing found": f"/rollouts?batch={BATCH}&text=nowhere",
 }
 
 
@@ -182,13 +186,16 @@ async def measure(file: Path, calls_per_s: int) -> dict[str, float]:
             own = await _own_cpu(database, calls_per_s)
             async with _recording(database, calls_per_s):
                 for name, path in PATHS.items():
-                    found[f"{name}, calls go on"] = await _cpu_ms(ask(path), besides=own)
+                    spent = await _cpu_ms(ask(path), besides=own, pause_s=1)  # as a page does
+                    found[f"{name}, calls go on"] = spent
         found["loop held"] = await _held_ms(ask(PATHS["batch page"]))
     database.close()
     return found
 
 
-async def _cpu_ms(work: Callable[[], Awaitable[None]], *, besides: float = 0.0) -> float:
+async def _cpu_ms(
+    work: Callable[[], Awaitable[None]], *, besides: float = 0.0, pause_s: float = 0.01
+) -> float:
     """Return the median CPU time of all threads, without ``besides`` (a share of the wall's)."""
     await work()
     spent = []
@@ -197,7 +204,7 @@ async def _cpu_ms(work: Callable[[], Awaitable[None]], *, besides: float = 0.0) 
         await work()
         cpu = time.process_time() - began
         spent.append(cpu - besides * (time.perf_counter() - wall))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(pause_s)
     return median(spent) * 1e3
 
 
@@ -264,26 +271,34 @@ async def _own_cpu(database: Database, calls_per_s: int) -> float:
         return (time.process_time() - began) / (time.perf_counter() - wall)
 
 
+def _fill(file: Path, rollouts: int, calls_each: int) -> None:
+    began = time.perf_counter()
+    fill(file, rollouts, calls_each)
+    say(f"{rollouts:,} rollouts written in {time.perf_counter() - began:.1f} s")
+    began = time.process_time()
+    database = Database(str(file))
+    database.batches.count_marked()
+    database.close()
+    say(f"counted anew in {time.process_time() - began:.1f} CPU s")
+
+
 def main() -> None:
     """Measure each size, and print the figures with their ratio to the first."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rollouts", type=int, nargs="+", default=[1000, 100_000])
     parser.add_argument("--calls-each", type=int, default=10)
     parser.add_argument("--calls-per-s", type=int, default=200)
+    parser.add_argument("--keep", type=Path, help="keep the databases here, to use them again")
     given = parser.parse_args()
     say(str(description()))
     found: dict[int, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for rollouts in given.rollouts:
             file = Path(folder) / f"{rollouts}.db"
-            began = time.perf_counter()
-            fill(file, rollouts, given.calls_each)
-            say(f"{rollouts:,} rollouts written in {time.perf_counter() - began:.1f} s")
-            began = time.process_time()
-            database = Database(str(file))
-            database.batches.count_marked()
-            database.close()
-            say(f"counted anew in {time.process_time() - began:.1f} CPU s")
+            filled = (given.keep or Path(folder)) / f"{rollouts}-filled.db"
+            if not filled.exists():
+                _fill(filled, rollouts, given.calls_each)
+            shutil.copyfile(filled, file)
             found[rollouts] = asyncio.run(measure(file, given.calls_per_s))
     first = found[given.rollouts[0]]
     sizes = "".join(f"{size:>14,}" for size in given.rollouts)

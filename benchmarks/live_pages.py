@@ -1,0 +1,219 @@
+"""What agents notice of pages that are open live, in a large batch in which calls go on.
+
+    python -m benchmarks.live_pages [--rollouts 100000] [--pages 5] [--calls-per-s 200]
+                                    [--seconds 20] [--rounds 3] [--keep FILE]
+
+Agents call at a steady rate through a service of its own; in every other part of a round pages of
+the batch are open, each of which follows the change events and is fetched again as the script of
+the page does it. Printed are the agents' first bytes in both parts and their ratio, and how much
+CPU and memory the service takes. A single absolute figure says little of a shared machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from statistics import median, quantiles
+
+import httpx
+
+from benchmarks import machine, subjects
+from benchmarks.batch_scale import BATCH, fill
+from benchmarks.rollouts import request
+from benchmarks.run import build_tools, say
+from benchmarks.subjects import Stage
+from proxy.store.database import Database
+
+LIVE = 200  # running rollouts that call
+CONNECTIONS = 32
+PAUSE_S = 1.0  # as live.js waits between two fetches, at least, and four times what one took
+PAGE = f"/ui/batches/{BATCH}"
+PATIENCE_S = 120.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """What was seen in one part of a round: first bytes of agents and pages, in seconds."""
+
+    first_bytes_s: list[float] = field(default_factory=list)
+    pages_s: list[float] = field(default_factory=list)
+    cpu: float = 0.0  # cores that the service used
+
+    def row(self, name: str, memory_mb: float) -> str:
+        """A row of the table."""
+        p50, p99 = (1e3 * percentile(self.first_bytes_s, share) for share in (50, 99))
+        page = f"{1e3 * median(self.pages_s):.0f}" if self.pages_s else ""
+        return (
+            f"| {name} | {len(self.first_bytes_s):,} | {p50:.2f} | {p99:.2f} | {len(self.pages_s)}"
+            f" | {page} | {100 * self.cpu:.0f} % | {memory_mb:.0f} |"
+        )
+
+
+HEADER = """\
+| pages open | calls | first byte p50 ms | p99 ms | page fetches | median ms | CPU | MB |
+|---|---:|---:|---:|---:|---:|---:|---:|"""
+
+
+def percentile(values: Sequence[float], share: int) -> float:
+    """Return a percentile of at least two values."""
+    return quantiles(values, n=100, method="inclusive")[share - 1]
+
+
+# --- who asks ------------------------------------------------------------------------------------
+
+
+async def agents(port: int, per_s: int, part: Part) -> None:
+    """Call at a steady rate until cancelled, whatever the answers take."""
+    names = count()
+    each = (_calls(port, per_s, names, n, part) for n in range(CONNECTIONS))
+    await asyncio.gather(*each)
+
+
+async def _calls(port: int, per_s: int, names: Iterator[int], place: int, part: Part) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    every_s = CONNECTIONS / per_s
+    due = time.perf_counter() + every_s * place / CONNECTIONS
+    with contextlib.closing(writer):
+        while True:
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            due += every_s
+            began = time.perf_counter()
+            writer.write(request(f"live{next(names) % LIVE}"))
+            head = await reader.readuntil(b"\r\n\r\n")
+            part.first_bytes_s.append(time.perf_counter() - began)
+            assert head.startswith(b"HTTP/1.1 200"), head
+            length = head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0]
+            await reader.readexactly(int(length))
+
+
+async def page(port: int, part: Part) -> None:
+    """Keep a page open until cancelled: fetch it, and again when something has changed."""
+    changed = asyncio.Event()
+    limits = httpx.Timeout(PATIENCE_S)
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=limits) as http:
+        following = asyncio.create_task(_follow(http, changed))
+        try:
+            while True:
+                began = time.perf_counter()
+                (await http.get(PAGE)).raise_for_status()
+                spent = time.perf_counter() - began
+                part.pages_s.append(spent)
+                await asyncio.sleep(max(PAUSE_S, 4 * spent))
+                changed.clear()
+                await changed.wait()
+        finally:
+            following.cancel()
+
+
+async def _follow(http: httpx.AsyncClient, changed: asyncio.Event) -> None:
+    async with http.stream("GET", "/ui/live", params={"batch": BATCH}) as events:
+        async for line in events.aiter_lines():
+            if line == "event: changed":
+                changed.set()
+
+
+# --- the service ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A service with a batch in which rollouts run."""
+
+    port: int
+    pid: int
+
+    async def part(self, seconds: float, *, per_s: int, pages: int) -> Part:
+        """Have agents call for so long, with so many pages open."""
+        part = Part()
+        cpu, began = machine.cpu_s(self.pid), time.perf_counter()
+        tasks = [asyncio.create_task(agents(self.port, per_s, part))]
+        tasks += [asyncio.create_task(page(self.port, part)) for _ in range(pages)]
+        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()  # raises
+        part.cpu = (machine.cpu_s(self.pid) - cpu) / (time.perf_counter() - began)
+        return part
+
+
+@contextlib.contextmanager
+def running(
+    home: Path, provider: int, rollouts: int, calls_each: int, *, filled: Path
+) -> Iterator[Running]:
+    """Run a service on a batch of so many judged rollouts, and register those that will call.
+
+    Arguments:
+        filled: a database with that batch, which is made where there is none.
+    """
+    stage = Stage(provider_port=provider, patience_s=PATIENCE_S)
+    if not filled.exists():
+        fill(filled, rollouts, calls_each)
+        database = Database(str(filled))
+        database.batches.count_marked()
+        database.close()
+    shutil.copyfile(filled, home / "bench.db")
+    port = machine.free_port()
+    command, env = subjects.serve_command(port), subjects.serve_env(stage, home)
+    with machine.running(command, core=None, env=env, cwd=home) as process:
+        machine.wait_for_port(port, process, PATIENCE_S)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as http:
+            http.get("/readyz").raise_for_status()
+            several = [
+                {"id": f"live{n}", "batch": BATCH, "task": f"live-{n // 8}", "repeat": n % 8}
+                for n in range(LIVE)
+            ]
+            http.post("/rollouts/bulk", json={"rollouts": several}).raise_for_status()
+        yield Running(port=port, pid=process.pid)
+
+
+async def measure(service: Running, given: argparse.Namespace) -> None:
+    """Print each part of each round, and the ratio over all of them."""
+    await service.part(3, per_s=given.calls_per_s, pages=1)  # what the first ones load
+    say(f"{machine.description()}, {machine.busy_percent():.0f} % busy with other work\n\n{HEADER}")
+    seen: dict[int, list[Part]] = {0: [], given.pages: []}
+    for _ in range(given.rounds):
+        for pages, parts in seen.items():
+            found = await service.part(given.seconds, per_s=given.calls_per_s, pages=pages)
+            say(found.row(str(pages), machine.resident_mb(service.pid)))
+            parts.append(found)
+    for share in (50, 99):
+        none, some = (
+            [percentile(p.first_bytes_s, share) for p in parts] for parts in seen.values()
+        )
+        ratios = [b / a for a, b in zip(none, some, strict=True)]
+        say(f"p{share}: {median(ratios):.2f} times idle (median of {given.rounds} rounds)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rollouts", type=int, default=100_000)
+    parser.add_argument("--calls-each", type=int, default=10)
+    parser.add_argument("--pages", type=int, default=5)
+    parser.add_argument("--calls-per-s", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", type=Path, help="keep the filled database here, to use it again")
+    given = parser.parse_args()
+    tools, port = build_tools(), machine.free_port()
+    with (
+        tempfile.TemporaryDirectory() as home,
+        machine.running([tools / "provider", str(port)], core=None) as provider,
+    ):
+        machine.wait_for_port(port, provider)
+        filled = given.keep or Path(home) / "filled.db"
+        with running(Path(home), port, given.rollouts, given.calls_each, filled=filled) as service:
+            asyncio.run(measure(service, given))
+
+
+if __name__ == "__main__":
+    main()
