@@ -50,12 +50,11 @@ class RepeatedHead:
 
     __slots__ = ("_after", "_at", "_before", "_most", "_place", "_stated", "head", "length")
 
-    def __init__(self, head: RequestHead, place: int, written: bytes, stated: slice) -> None:
-        self._before, self._after = written[: stated.start], written[stated.stop :]
-        self._at = stated.start
-        self._most = stated.start + 15 + len(self._after)
+    def __init__(self, head: RequestHead, place: int, written: bytes, at: int, end: int) -> None:
+        self._before, self._stated, self._after = written[:at], written[at:end], written[end:]
+        self._at = at
+        self._most = at + 15 + len(self._after)
         self._place = place  # of the length among the headers
-        self._stated = written[stated]
         self.head = head
         self.length = int(self._stated)
 
@@ -103,7 +102,7 @@ def repeated_head(head: RequestHead, data: bytes) -> RepeatedHead | None:
     # As it is written by all who send it on, so that one length has one way to be stated.
     if found[1] != head.headers[place][1] or found[1] != b"%d" % int(found[1]):
         return None
-    return RepeatedHead(head, place, written, slice(*found.span(1)))
+    return RepeatedHead(head, place, written, found.start(1), found.end(1))
 
 
 def split_uncached(url: bytes) -> tuple[str, bytes, bytes]:
