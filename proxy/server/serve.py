@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import glob
 import logging
@@ -198,7 +199,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(4096)
     except OSError as error:
         listener.close()
-        raise StartError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        hint = "; --port 0 picks a free one" if error.errno == errno.EADDRINUSE else ""
+        said = f"cannot listen on {host}:{port}: {error.strerror or error}{hint}"
+        raise StartError(said) from None
     listener.set_inheritable(True)
     return listener
 
@@ -240,6 +243,8 @@ def _database(settings: Settings) -> Iterator[Database]:
         raise StartError(str(error)) from None
     except StoreError as error:
         where = place(settings.database_url)
-        raise StartError(f"cannot open the database {where!r} for writing: {error}") from None
+        hint = "; its folder must be writable, or --database FILE names another"
+        said = f"cannot open the database {where!r} for writing: {error}"
+        raise StartError(said + (hint if "unable to open" in said else "")) from None
     finally:
         database.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from rich.console import Console
 from rich.table import Table
 
 from truezero import models
+from truezero.cli import call_output
 from truezero.cli.output import HEALTH_STYLE, escape
 
 _MORE = "there are more: --limit N shows more of them"
@@ -70,7 +70,7 @@ def _table(*columns: str) -> Table:
 
 
 def _print(table: Table, shown: int, what: str, *, more: bool) -> None:
-    console = Console(highlight=False)
+    console = call_output.console(highlight=False)
     if shown:
         console.print(table)
     else:

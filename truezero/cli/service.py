@@ -87,6 +87,9 @@ def token(
     make: Annotated[
         bool, typer.Option("--make", help="Make a token if none is set, and keep it.")
     ] = False,
+    port: Annotated[
+        int | None, typer.Option(help="The service's port, for --link.  [default: 8383]")
+    ] = None,
     database_url: DatabaseUrl = None,
     config: Config = None,
 ) -> None:
@@ -95,7 +98,7 @@ def token(
     Run it where the service runs, with its settings: the token is the one that is set, or that
     `truezero serve --make-token` keeps beside the database.
     """
-    set_environment({"database_url": database_url, "config": config})
+    set_environment({"port": port, "database_url": database_url, "config": config})
     service = server()
     _find_token(make=make)
     found = settings()
@@ -117,7 +120,12 @@ def _find_token(*, make: bool) -> bool | None:
     except SettingsError as error:
         fail(str(error), 2)
     except OSError as error:
-        fail(f"cannot make the admin token: {error.filename}: {error.strerror}", 1)
+        folder = Path(error.filename or ".").absolute().parent
+        fail(
+            f"cannot make the admin token in {folder}: {error.strerror}; set TRUEZERO_ADMIN_TOKEN, "
+            "or TRUEZERO_ADMIN_TOKEN_FILE to a file elsewhere",
+            1,
+        )
 
 
 def export(

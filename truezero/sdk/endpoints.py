@@ -441,7 +441,8 @@ def refused(status: int, body: bytes, url: str) -> ServiceError:
         return ServiceError(f"{url} is not a truezero service (HTTP {status})", status=status)
     sentence = problem.detail
     if problem.code == "unauthorized":
-        sentence = f"{url} rejected the token: set TRUEZERO_ADMIN_TOKEN to the service's"
+        told = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
+        sentence = f"{url}: {told}"
     return ServiceError(sentence, status=problem.status, code=problem.code)
 
 

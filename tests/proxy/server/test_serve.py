@@ -28,8 +28,10 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         settings = load({"database_url": str(tmp_path / "t.db"), "port": port}, {})
-        with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:{port}: Address already"):
+        with pytest.raises(StartError) as caught:
             serve(settings)
+    said = f"cannot listen on 127.0.0.1:{port}: Address already in use; --port 0 picks a free one"
+    assert str(caught.value) == said
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,11 @@ def test_a_database_that_cannot_be_used_is_named(url: str, sentence: str) -> Non
         upgrade(load({"database_url": url}, {}))
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_not_writable_is_named_as_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match=r"its folder must be writable, or --database FILE"):
+        upgrade(load({"database_url": str(tmp_path / "absent" / "t.db")}, {}))
 
 
 def test_an_upgrade_returns_the_versions_before_and_after(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_wrong_token_is_one_sentence(tmp_path: Path) -> None:
             done = truezero(*words, url=address, TRUEZERO_ADMIN_TOKEN="other")
             assert (done.returncode, done.stdout) == (1, ""), words
             assert len(done.stderr.splitlines()) == 1, words
-            assert "rejected the token: set TRUEZERO_ADMIN_TOKEN" in done.stderr, words
+            assert "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN" in done.stderr, words
 
 
 # --- export --------------------------------------------------------------------------------

@@ -16,6 +16,16 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "180")
 
 
+def test_a_pipe_gets_each_rollout_in_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    one = models.RolloutItem.model_validate({**BARE, "id": "r" * 200, "batch": "b" * 100})
+    list_output.print_rollouts([one], more=False)
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split()[:2] == ["r" * 200, "b" * 100]
+
+
 def test_a_rollout_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     facts = {
         "id": "r[1]\x1b", "batch": "b", "task": "t", "repeat": 2, "health": "api_error",

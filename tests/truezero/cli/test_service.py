@@ -68,6 +68,11 @@ def test_upgrading_twice_changes_nothing(tmp_path: Path) -> None:
 def test_token_prints_what_is_kept_or_set_and_a_link_once_the_service_was_started(
     tmp_path: Path,
 ) -> None:
+    absent = str(tmp_path / "absent" / "token")
+    failed = truezero("token", "--make", folder=tmp_path, TRUEZERO_ADMIN_TOKEN_FILE=absent)
+    assert failed.stderr.startswith(
+        f"truezero: cannot make the admin token in {tmp_path}/absent: No"
+    )
     none = truezero("token", folder=tmp_path)
     assert (none.returncode, none.stdout) == (1, "")
     assert "--make-token" in none.stderr
@@ -83,4 +88,6 @@ def test_token_prints_what_is_kept_or_set_and_a_link_once_the_service_was_starte
     truezero("db", "upgrade", folder=tmp_path)
     link = truezero("token", "--link", folder=tmp_path).stdout
     assert link.startswith("http://127.0.0.1:8383/ui/sign-in#")
+    elsewhere = truezero("token", "--link", "--port", "8484", folder=tmp_path).stdout
+    assert elsewhere.startswith("http://127.0.0.1:8484/ui/sign-in#")
     assert kept.strip() not in link

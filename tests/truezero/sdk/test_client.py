@@ -271,7 +271,7 @@ def test_a_token_that_is_wrong_is_said_to_be(kind: str) -> None:
         "type": "about:blank", "title": "no", "status": 401, "detail": "no", "code": "unauthorized",
     }  # fmt: skip
     respx.get(f"{URL}/batches/b").respond(401, json=problem)
-    with pytest.raises(ServiceError, match="rejected the token: set TRUEZERO_ADMIN_TOKEN"):
+    with pytest.raises(ServiceError, match="token is wrong or missing: set TRUEZERO_ADMIN_TOKEN"):
         ask(kind, "summary", "b")
 
 
