@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,10 +58,14 @@ class CauseStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CausePage:
-    """All causes, those that struck most rollouts of the window first; a step has ``step_s``."""
+    """All causes, those that struck most rollouts of the window first.
+
+    A step of a trend has ``step_s`` seconds, the first begins at ``start`` (epoch seconds).
+    """
 
     items: Sequence[CauseStats]
     step_s: int
+    start: int
 
 
 class CauseService:
@@ -77,19 +82,26 @@ class CauseService:
         self._deployment = deployment
         self._wall = wall
 
-    async def page(self, window_s: int) -> CausePage:
-        """Return all causes, with their trend over the last ``window_s`` seconds."""
+    async def page(self, since: float, until: float | None = None) -> CausePage:
+        """Return all causes, with their trend from ``since`` on.
+
+        Arguments:
+            since: in epoch seconds, as is ``until``, by default now.
+        """
         now = self._wall()
-        step_s = round_step(window_s / _STEPS)
-        first = int((now - window_s) // step_s) + 1
-        steps = range(first, int(now // step_s) + 1)
+        ended = now if until is None else min(until, now)
+        step_s = round_step((ended - since) / _STEPS)
+        last = int(now // step_s) + 1 if ended == now else math.ceil(ended / step_s)
+        # The last seconds hold no whole step at their begin; a range that was asked for is whole.
+        first = math.ceil(since / step_s) if until is None else int(since // step_s)
+        steps = range(first, max(last, first + 1))
         rows = await self._queries.read(cause_stats.causes)
         over_time = await self._queries.read(
-            cause_stats.causes_over_time, since=first * step_s, step_s=step_s
+            cause_stats.causes_over_time, since=steps.start * step_s, step_s=step_s
         )
         muted = await self._queries.run(self._deployment.muted)
         items = await run_in_thread(_summed, rows, over_time, steps, muted)
-        return CausePage(items=items, step_s=step_s)
+        return CausePage(items=items, step_s=step_s, start=steps.start * step_s)
 
     async def mute(self, name: str) -> None:
         """Mute a cause by its name."""

@@ -69,13 +69,18 @@ class UpstreamService:
         }
         self._wall = wall
 
-    async def report(self, since: float | None = None) -> WindowReport:
+    async def report(
+        self, since: float | None = None, *, until: float | None = None
+    ) -> WindowReport:
         """Report on the calls that began at or after ``since`` (epoch seconds; an hour ago).
 
+        Arguments:
+            until: began before the end of the step that it is in; now by default.
+
         Raises:
-            Refusal: 422 for a time in the future or over 31 days ago.
+            Refusal: 422 for a begin in the future or over 31 days ago, or an end before it.
         """
-        window = _window(since, self._wall())
+        window = _window(since, until, self._wall())
         rows = await self._counted(window.start, window.end, window.step_s)
         recent = []
         if window.step_s > _MINUTE:
@@ -108,12 +113,16 @@ class UpstreamService:
         return [{**row, "at": float(row["step"] * step_s)} for row in rows]
 
 
-def _window(since: float | None, now: float) -> Window:
+def _window(since: float | None, until: float | None, now: float) -> Window:
     began = now - HOUR_S if since is None else since
     if not now - LONGEST_S <= began < now:
         raise Refusal(422, "invalid", "since: not within the last 31 days, in epoch seconds")
-    step_s = round_step((now - began) / _STEPS, at_least=_MINUTE)
-    end = (math.floor(now / step_s) + 1) * step_s
+    if until is not None and until <= began:
+        raise Refusal(422, "invalid", "until: not after since")
+    ended = now if until is None else min(until, now)
+    step_s = round_step((ended - began) / _STEPS, at_least=_MINUTE)
+    # What begins now is within; what begins at an end that was asked for is not.
+    end = (math.floor(now / step_s) + 1 if ended == now else math.ceil(ended / step_s)) * step_s
     fine_from = end - 2 * step_s if step_s > _MINUTE else float(end)
     return Window(
         start=math.floor(began / step_s) * step_s, end=end, step_s=step_s, fine_from=fine_from

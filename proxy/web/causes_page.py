@@ -11,8 +11,9 @@ from fastapi import APIRouter, Query, Request, Response
 
 from proxy.control.causes import CauseStats
 from proxy.routing.errors import Refusal
-from proxy.web import badges, forms, mending
+from proxy.web import badges, forms, mending, time_range
 from proxy.web.context import PageContext, redirect
+from proxy.web.time_range import Bound, TimeRange
 
 WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
 LISTED = 100  # causes on the page
@@ -27,22 +28,28 @@ def add_causes_page(routes: APIRouter, context: PageContext) -> None:
     async def causes(
         request: Request,
         window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = WINDOWS_S[1],
+        since: Bound = None,
+        until: Bound = None,
         muted: bool = False,
     ) -> Response:
-        page = await context.services.pages.causes.page(window)
-        shown = [each for each in page.items if (each.muted_at is not None) == muted]
+        chosen = time_range.read(context.dashboard.now(), window, since, until)
+        page = await context.services.pages.causes.page(chosen.since, chosen.until)
+        # Those of any time are listed, unless a time was chosen.
+        listed = [each for each in page.items if each.recent or chosen.window is not None]
+        shown = [each for each in listed if (each.muted_at is not None) == muted]
         most = max((count for each in shown for count in each.trend), default=0) or 1
         return await context.page(
             "causes.html",
             request,
             "causes",
-            items=[_item(each) for each in shown[:LISTED]],
+            items=[_item(each, chosen) for each in shown[:LISTED]],
             found=len(shown),
-            hidden=len(page.items) - len(shown),
+            hidden=len(listed) - len(shown),
             muted=muted,
             most=most,
             step_s=page.step_s,
-            window=window,
+            start=page.start,
+            chosen=chosen,
             windows=WINDOWS_S,
             most_batches=BATCHES,
             live="",
@@ -67,15 +74,17 @@ def add_causes_page(routes: APIRouter, context: PageContext) -> None:
         return redirect("/ui/causes")
 
 
-def _item(found: CauseStats) -> Mapping[str, Any]:
+def _item(found: CauseStats, chosen: TimeRange) -> Mapping[str, Any]:
     key = found.key
     where = {"upstream": key.upstream, "model": key.model}
     what = {"cause": key.cause} if key.cause else {"fingerprint": key.fingerprint}
+    query = {name: value for name, value in (what | where).items() if value}
     return {
         "stats": found,
         "key": key,
         "badge": badges.of_cause(key.subcategory),
         "code": (key.cause or "").rpartition(":")[2].removeprefix("-"),
         "advice": mending.advice(key.fingerprint, key.subcategory, key.cause),
-        "query": urlencode({name: value for name, value in (what | where).items() if value}),
+        "query": urlencode(query),
+        "within": urlencode({**query, **chosen.named("since", "until")}),
     }

@@ -92,6 +92,11 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
+def local(at: float) -> str:
+    """Format as a ``datetime-local`` field takes it: ``2026-09-21T14:03:21``, in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}"
+
+
 def clock(at: float, step_s: float = 1) -> str:
     """Format as ``14:03``; with seconds for short steps, as a date for long ones."""
     written = datetime.fromtimestamp(at, UTC)

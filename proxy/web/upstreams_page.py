@@ -11,8 +11,9 @@ from fastapi import APIRouter, Query, Request, Response
 from proxy.control.timeline import Timeline, TimelinePoint
 from proxy.control.upstream_service import LONGEST_S
 from proxy.control.upstream_stats import UpstreamStats
-from proxy.web import charts
+from proxy.web import charts, time_range
 from proxy.web.context import PageContext
+from proxy.web.time_range import Bound
 
 WINDOWS_S = (900, 3600, 86_400, 7 * 86_400)
 MODELS, KEYS = 12, 8  # of one upstream on the page
@@ -37,17 +38,20 @@ def add_upstreams_page(routes: APIRouter, context: PageContext) -> None:
 
     @routes.get("/ui/upstreams")
     async def upstreams(
-        request: Request, window: Annotated[int, Query(ge=60, le=LONGEST_S)] = WINDOWS_S[0]
+        request: Request,
+        window: Annotated[int, Query(ge=60, le=LONGEST_S)] = WINDOWS_S[0],
+        since: Bound = None,
+        until: Bound = None,
     ) -> Response:
-        since = context.dashboard.now() - window
-        report = await context.services.pages.upstreams.report(since)
+        chosen = time_range.read(context.dashboard.now(), window, since, until)
+        report = await context.services.pages.upstreams.report(chosen.since, until=chosen.until)
         return await context.page(
             "upstreams.html",
             request,
             "upstreams",
             report=report,
             items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
-            window=window,
+            chosen=chosen,
             windows=WINDOWS_S,
             most_models=MODELS,
             most_keys=KEYS,

@@ -20,6 +20,7 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Error,
+    Locator,
     Page,
     Request,
     ViewportSize,
@@ -264,6 +265,59 @@ def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> N
     assert rows.count() > 0
     assert all("auth" in text for text in rows.all_inner_texts())
     expect(page.locator("#live")).to_be_hidden()
+    page.get_by_role("link", name="Overview").click()
+    page.get_by_text("Choose a time").click()
+    page.get_by_role("button", name="Show rollouts with failed calls").click()
+    expect(page).to_have_url(re.compile("tab=rollouts&failed_since=.+&failed_until="))
+    failed = rows.count()
+    assert 0 < failed < 48
+    page.get_by_role("link", name="Overview").click()
+    page.get_by_text("As a table").click()
+    page.locator("#chart-table tbody th a").last.click()
+    assert 0 < rows.count() < failed, "those of one step"
+
+
+def brush(page: Page, chart: Locator, first: float, last: float) -> None:
+    """Drag over a chart, from and to these shares of its width."""
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * first, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * last, box["y"] + 20)
+    expect(page.locator(".brush")).to_be_visible()
+
+
+def test_a_time_is_brushed_on_a_chart(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/ui/batches/swe-verified-gpt-5")
+    brush(page, page.locator("svg[data-brush]"), 0.4, 0.7)
+    page.keyboard.press("Escape")
+    expect(page.locator(".brush")).to_be_hidden()
+    page.mouse.up()
+    expect(page).to_have_url(re.compile("gpt-5$"))
+    brush(page, page.locator("svg[data-brush]"), 0.7, 0.4)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile("tab=rollouts&failed_since=.+&failed_until="))
+    expect(page.locator("form.filters .tag").first).to_contain_text("failed since")
+    rows = page.locator("table.rollouts tbody tr")
+    assert 0 < rows.count() < 100, "some of all 176"
+    page.goto(f"{shown.url}/ui/causes?window=86400")
+    page.locator(".trend svg").first.dispatch_event(
+        "pointerdown", {"isPrimary": True, "button": 0, "pointerType": "touch", "clientX": 9999}
+    )
+    page.locator("body").dispatch_event("pointerup", {"isPrimary": True, "clientX": 9999})
+    expect(page).to_have_url(re.compile(r"causes\?since=.+&until="))
+    page.goto(f"{shown.url}/ui/upstreams?window=86400")
+    brush(page, page.locator("svg[data-brush]").first, 0.5, 0.99)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"upstreams\?since=.+&until="))
+    assert serious(page) == []
+    page.get_by_text("Choose a time").click()
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("From (UTC)")).to_be_focused()
+    page.get_by_label("From (UTC)").fill("2026-11-01T00:00")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("since=2026-11-01T00%3A00"))
 
 
 def test_a_batch_is_filtered_and_searched(shown: Shown, reader: Opener) -> None:

@@ -30,9 +30,11 @@
     if (part.innerHTML === fresh.innerHTML) return false;
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     const scrolled = [...part.querySelectorAll(".scroll")].map((box) => box.scrollLeft);
+    const typed = [...part.querySelectorAll("input")].map((field) => field.value !== field.defaultValue && field.value);
     const place = focused && [...part.querySelectorAll(focused.tagName)].indexOf(focused);
     part.innerHTML = fresh.innerHTML;
     [...part.querySelectorAll(".scroll")].forEach((box, n) => { box.scrollLeft = scrolled[n] ?? 0; });
+    [...part.querySelectorAll("input")].forEach((field, n) => { if (typed[n]) field.value = typed[n]; });
     if (focused) part.querySelectorAll(focused.tagName)[place]?.focus({ preventScroll: true });
     return true;
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -68,12 +69,23 @@ def test_names_tell_causes_apart() -> None:
 async def test_a_cause_is_muted_in_every_process(service: Service) -> None:
     play(service, "dead", DEAD)
     play(service, "fine")
-    (cause,) = (await of(service).page(3600)).items
+    (cause,) = (await of(service).page(time.time() - 3600)).items
     assert (cause.key.fingerprint, cause.key.model, cause.recent) == ("auth:401", "gpt-5", 1)
     assert (cause.batches, cause.muted_at) == (["b"], None)
     await of(service).mute(cause.key.name)
-    (again,) = (await of(service).page(3600)).items
+    (again,) = (await of(service).page(time.time() - 3600)).items
     assert again.muted_at is not None
     await of(service).unmute(cause.key.name)
-    (again,) = (await of(service).page(3600)).items
+    (again,) = (await of(service).page(time.time() - 3600)).items
     assert again.muted_at is None
+
+
+async def test_a_trend_is_of_the_time_that_was_chosen(service: Service) -> None:
+    play(service, "dead", DEAD)
+    now = time.time() // 3600 * 3600
+    found = await of(service).page(now - 7200, now - 3600)
+    assert (found.start, found.step_s * len(found.items[0].trend)) == (now - 7200, 3600)
+    assert (found.items[0].rollouts, found.items[0].recent) == (1, 0)
+    found = await of(service).page(now, now + 7200)
+    assert found.items[0].recent == 1
+    assert found.start == now

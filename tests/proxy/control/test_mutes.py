@@ -38,7 +38,7 @@ async def test_a_muted_cause_alerts_nobody(service: Service) -> None:
     assert before.keys() == {BATCH, BREAKER, UPSTREAM}
     assert service.app is not None
     causes = service.app.control_plane().services.pages.causes
-    (cause,) = (await causes.page(86_400)).items
+    (cause,) = (await causes.page(time.time() - 86_400)).items
     await causes.mute(cause.key.name)
     assert await alerts(service) == {}
     play(service, "down", DOWN, model="gpt-4o")

@@ -86,6 +86,16 @@ async def test_a_failure_is_dated_to_the_minute_however_long_the_window(service:
         assert item.stats.failed == {"quota": 64}
 
 
+async def test_a_range_holds_what_began_within_it(service: Service) -> None:
+    write(service, *(call(n, ago_s=60.0 * n) for n in range(1, 121)))
+    report = await of(service).report(NOW - 5400, until=NOW - 1800)
+    assert (report.window.start, report.window.end) == (NOW - 5400, NOW - 1800)
+    assert report.calls == 60
+    assert (await of(service).report(NOW - 5400, until=NOW + 99)).calls == 90, "until now"
+    with pytest.raises(Refusal, match="until: not after since"):
+        await of(service).report(NOW - 60, until=NOW - 60)
+
+
 async def test_a_window_is_within_the_last_month(service: Service) -> None:
     for since in (NOW + 1, NOW, NOW - 32 * 86_400):
         with pytest.raises(Refusal, match="since: not within"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html as entities
 import re
+import time
 from collections.abc import Callable
 from contextlib import closing
 
@@ -10,6 +12,7 @@ import pytest
 
 from proxy.store.database import Database
 from proxy.web.causes_page import LISTED
+from proxy.web.format import local
 from tests.proxy.api.test_routes import Service
 from tests.proxy.store.test_verdicts import verdict
 from tests.proxy.web.test_pages import DEAD, LIMITED, page, play, words
@@ -37,6 +40,24 @@ def test_a_cause_says_where_it_strikes_and_what_to_do(service: Service) -> None:
     assert "/ui/rollouts/dead" in struck
     assert "/ui/rollouts/slow" not in struck
     assert 'aria-label="2 rollouts in the last 7 d"' in html
+
+
+def test_a_chosen_time_shows_what_struck_in_it_and_leads_to_those_rollouts(
+    service: Service,
+) -> None:
+    play(service, "dead", DEAD)
+    now = time.time()
+    since, until = local(now - 3600), local(now + 3600)
+    html = page(service, AT, since=since, until=until)
+    assert re.search(r'<table[^>]* data-brush="\?" data-names="since until" data-start="\d+"', html)
+    assert "auth:401" in words(html)
+    link = re.search(r'href="(/ui/rollouts\?[^"]+since=[^"]+)"', html)
+    assert link is not None
+    assert "/ui/rollouts/dead" in page(service, entities.unescape(link[1]))
+    before = words(page(service, AT, since=local(now - 7200), until=since))
+    assert "No failures in this time" in before
+    assert "auth:401" in words(page(service, f"{AT}?since=&until=")), "empty fields ask nothing"
+    page(service, AT, status=422, since="soon")
 
 
 def test_a_muted_cause_is_counted_and_can_be_shown_again(service: Service) -> None:

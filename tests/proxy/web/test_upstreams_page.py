@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from proxy.control.upstream_stats import CallStats, Latencies, UpstreamPoint, UpstreamStats
+from proxy.web.format import local
 from proxy.web.upstreams_page import MODELS, line
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_upstream_service import NOW, call, of, write
@@ -21,7 +23,7 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-def shown(service: Service, monkeypatch: pytest.MonkeyPatch, **query: int) -> str:
+def shown(service: Service, monkeypatch: pytest.MonkeyPatch, **query: Any) -> str:
     of(service)  # its clock stands
     assert service.app is not None
     dashboard = service.app.control_plane().services.dashboard
@@ -41,6 +43,25 @@ def test_a_failing_upstream_says_since_when(
     assert "All 14 calls" in said
     assert "stand on 14 inference calls;" in said
     assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
+
+
+def test_a_chosen_time_shows_the_calls_in_it_and_leads_to_what_failed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(service, *(call(n, ago_s=600 * n, like=FULL) for n in range(1, 9)))
+    since, until = local(NOW - 3600), local(NOW - 1800)
+    html = shown(service, monkeypatch, since=since, until=until)
+    said = words(html)
+    assert "All 3 calls" in said
+    assert "failing since" not in said, "that is not now"
+    steps = {*re.findall(r'data-step="(\d+)" data-steps="(\d+)"', html)}
+    assert [int(step) * int(count) for step, count in steps] == [1800]
+    link = re.search(r'href="(/ui/rollouts\?upstream=[^"]+failed_until=[^"]+)"', html)
+    assert link is not None
+    assert FULL.rollout_id in page(service, link[1].replace("&amp;", "&"))
+    assert "No calls in this time" in words(
+        shown(service, monkeypatch, since=local(NOW - 60), until=local(NOW))
+    )
 
 
 def test_many_models_are_counted_where_they_are_not_listed(
