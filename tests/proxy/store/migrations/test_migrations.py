@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from alembic import command
@@ -44,10 +45,34 @@ def test_each_schema_has_a_database_to_try() -> None:
     assert kept == set(EVER), "run python -m tests.proxy.store.migrations.test_migrations"
 
 
-@pytest.fixture(params=EVER)
-def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Make a database as the version that had this schema left it."""
-    return made(tmp_path / "old.db", str(request.param))
+class Upgraded(NamedTuple):
+    """A database as the version that had a schema left it, and since upgraded."""
+
+    schema: str
+    file: Path
+    prepared: tuple[str | None, str | None]
+    rows: dict[str, Any]  # as they were
+    kept: dict[str, Any]  # the same columns of them, afterwards
+
+
+@pytest.fixture(scope="module", params=EVER)
+def upgraded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Upgraded:
+    """Upgrade a database, once for all that is asked of it."""
+    file = made(tmp_path_factory.mktemp("upgraded") / "old.db", request.param)
+    with closing(sqlite3.connect(file)) as raw:
+        (before,) = raw.execute("SELECT version_num FROM alembic_version").fetchone()
+        columns = {table: columns_of(raw, table) for table in held(file)}
+    rows = held(file)
+    database = Database(str(file))
+    prepared = database.prepare()
+    database.close()
+    return Upgraded(before, file, prepared, rows, held(file, columns))
+
+
+@pytest.fixture
+def old(upgraded: Upgraded, tmp_path: Path) -> Path:
+    """Return a copy of an upgraded database."""
+    return Path(shutil.copy(upgraded.file, tmp_path / "old.db"))
 
 
 def made(file: Path, schema: str) -> Path:
@@ -73,18 +98,13 @@ def columns_of(raw: sqlite3.Connection, table: str) -> list[str]:
     return [f'"{row[1]}"' for row in raw.execute(f"PRAGMA table_info({table})")]
 
 
-def test_an_old_database_keeps_every_row_it_held(old: Path) -> None:
-    with closing(sqlite3.connect(old)) as raw:
-        (before,) = raw.execute("SELECT version_num FROM alembic_version").fetchone()
-        columns = {table: columns_of(raw, table) for table in held(old)}
-    rows = held(old)
-    assert min(len(kept) for kept in rows.values()) > 0, "no table goes untried"
-    assert Database(str(old)).prepare() == (before, HEAD)
-    assert held(old, columns) == rows
+def test_an_old_database_keeps_every_row_it_held(upgraded: Upgraded) -> None:
+    assert min(len(kept) for kept in upgraded.rows.values()) > 0, "no table goes untried"
+    assert upgraded.prepared == (upgraded.schema, HEAD)
+    assert upgraded.kept == upgraded.rows
 
 
 def test_an_old_database_gets_the_tables_that_the_code_declares(old: Path) -> None:
-    Database(str(old)).prepare()
     declared = create_engine("sqlite://")
     metadata.create_all(declared)
     for table in metadata.tables:
@@ -124,7 +144,7 @@ def parts_of(sql: str) -> list[str]:
 
 def test_an_old_database_is_read_and_written_on(old: Path) -> None:
     database = Database(str(old))
-    database.prepare()
+    assert database.prepare() == (HEAD, HEAD)
     for name in NAMES:
         found = database.rollouts.load(name)
         assert found is not None
@@ -136,7 +156,6 @@ def test_an_old_database_is_read_and_written_on(old: Path) -> None:
 
 
 def test_an_old_verdict_learns_when_its_rollout_began(old: Path) -> None:
-    Database(str(old)).prepare()
     known = "SELECT rollout_id, began_at FROM verdicts"
     told = "SELECT id, created_at FROM rollouts WHERE id IN (SELECT rollout_id FROM verdicts)"
     with closing(sqlite3.connect(old)) as raw:
