@@ -28,6 +28,7 @@ from proxy.store.verdicts import LastChange
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _AGAIN_PER_S, _AGAIN = 10.0, 80  # rollouts that run and are judged again, at most
+_NEW = 200  # rollouts that run and were never judged, at a time
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
 
@@ -106,7 +107,8 @@ class Judge:
 
         Arguments:
             running: at most so many that run and have been judged before, and fewer where
-                it is asked for so often that all of them would be judged all the time.
+                it is asked for so often that all of them would be judged all the time; of those
+                that were never judged a part as well.
 
         Returns:
             Whether there was any.
@@ -118,6 +120,7 @@ class Judge:
             among=among,
             limit=_REFRESH,
             running=again,
+            new=None if running is None else _NEW,
         )
         if again is not None:
             self._again.use(min(again, len(stale)))

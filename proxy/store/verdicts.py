@@ -11,7 +11,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    and_,
     bindparam,
     case,
     delete,
@@ -98,19 +97,22 @@ class Verdicts:
         among: Sequence[str] | None = None,
         limit: int,
         running: int | None = None,
+        new: int | None = None,
     ) -> list[str]:
         """List rollouts whose verdict may have changed since they were judged.
 
-        Those without a verdict or with an outcome, the oldest first; then those with a provisional
-        one that have changed since, the one judged longest ago first. Of one batch, among these
-        ids, or of all. What it costs depends on how many those are.
+        Those with an outcome, then those without a verdict, the oldest first; then those with a
+        provisional one that have changed since, the one judged longest ago first. Of one batch,
+        among these ids, or of all. What it costs depends on how many those are.
 
         Arguments:
-            running: at most so many of the latter.
+            running: at most so many of the last.
+            new: at most so many without a verdict.
         """
-        judged = and_(verdicts.c.rollout_id.is_not(None), rollouts.c.outcome_at.is_(None))
+        ended, judged = rollouts.c.outcome_at.is_not(None), verdicts.c.rollout_id.is_not(None)
+        kind = case((ended, 0), (~judged, 1), else_=2)
         query = (
-            select(unjudged.c.rollout_id, judged)
+            select(unjudged.c.rollout_id, kind)
             .join_from(unjudged, rollouts, _SAME_ROLLOUT)
             .outerjoin(verdicts, verdicts.c.rollout_id == unjudged.c.rollout_id)
         )
@@ -118,12 +120,13 @@ class Verdicts:
             query = query.where(unjudged.c.batch == batch)
         if among is not None:
             query = query.where(unjudged.c.rollout_id.in_(among))
-        since = case((judged, verdicts.c.given_at), else_=rollouts.c.created_at)
-        query = query.order_by(judged, since).limit(limit)
+        since = case((kind == 2, verdicts.c.given_at), else_=rollouts.c.created_at)
+        query = query.order_by(kind, since).limit(limit)
+        found: tuple[list[str], ...] = ([], [], [])
         with self._connections.reading() as connection:
-            rows = [(name, bool(again)) for name, again in connection.execute(query)]
-        again = [name for name, judged in rows if judged]
-        return [name for name, judged in rows if not judged] + again[:running]
+            for name, of_kind in connection.execute(query):
+                found[of_kind].append(name)
+        return [*found[0], *found[1][:new], *found[2][:running]]
 
     def earlier_causes(
         self, batch: str | None, task: str, attempt: int, *, repeat: int | None = None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from proxy.control import judge as judging
 from proxy.control.batch_state import up_to_date
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
@@ -72,3 +73,16 @@ def test_a_batch_is_read_once_for_each_state_that_it_is_in(service: Service) -> 
     play(service, "also", reward=1.0)
     assert service.get("/batches/b")["scored"] == 2
     assert batches._states["b"][1] is not before
+
+
+def test_of_what_was_never_judged_a_part_is_and_what_ended_all(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "_NEW", 2)
+    for n in range(5):
+        service.http.post("/rollouts", json={"id": f"r{n}", "batch": "b"})
+    play(service, "won", reward=1.0)
+    for waiting in (3, 1, 0):
+        told = service.get("/batches/b")
+        assert (told["rollouts"], told["outdated"]) == (6, waiting)
+        assert (told["pending"], told["scored"]) == (5 - waiting, 1)

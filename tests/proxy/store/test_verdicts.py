@@ -85,6 +85,12 @@ def test_what_runs_is_judged_again_in_turn_and_as_many_as_asked_for(database: Da
     assert database.verdicts.unjudged(limit=9) == ["done", "new", "b", "c", "a"]
     assert database.verdicts.unjudged(limit=9, running=1) == ["done", "new", "b"]
     assert database.verdicts.unjudged(limit=3) == ["done", "new", "b"]
+    assert database.verdicts.unjudged(limit=9, running=1, new=0) == ["done", "b"]
+    database.rollouts.register(Registration(id="newer", batch="b"), now=11.0)
+    database.rollouts.register(Registration(id="ended", batch="b"), now=12.0)
+    database.rollouts.report("ended", "{}", now=13.0)
+    assert database.verdicts.unjudged(limit=9, running=0) == ["done", "ended", "new", "newer"]
+    assert database.verdicts.unjudged(limit=9, running=0, new=1) == ["done", "ended", "new"]
 
 
 def test_a_verdict_older_than_the_last_change_or_another_verdict_is_not_kept(
