@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
+from proxy.store.database import Database
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
+from tests.proxy.store.test_verdicts import verdict
 from tests.proxy.web.test_pages import BROWSER, DEAD, listed, page, play, words
 
 DOWN = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
+LARGEST = 150_000  # bytes of a page, without pictures
 TABS = ("overview", "rollouts", "tasks", "cost", "breakers", "again")
 UNCOUNTED = answers.whole({"choices": [{"message": {"content": "so"}}]})
 
@@ -169,6 +174,25 @@ def test_tasks_show_each_attempt_at_each_repeat(service: Service) -> None:
 def _tasks_of_the_nameless(service: Service) -> str:
     play(service, "nameless", batch="other")
     return page(service, "/ui/batches/other", tab="tasks")
+
+
+def test_every_tab_of_300_rollouts_is_small(service: Service) -> None:
+    batch = "terminal-bench-nightly-2026-11-22"
+    names = [f"{batch}/fix-the-failing-build-of-package-{n:03d}" for n in range(300)]
+    made = [{"id": name, "batch": batch, "task": name} for name in names]
+    service.http.post("/rollouts/bulk", json={"rollouts": made}).raise_for_status()
+    failed = {
+        "health": "api_error", "subcategory": "auth", "fingerprint": "auth:401",
+        "lane": "anthropic/claude-sonnet-4-5-20250929/key-3f9a", "batch": batch,
+    }  # fmt: skip
+    said = {"error": "api_error [auth, permanent]: HTTP 401 on 4 of 4 calls", "retry": {}}
+    with closing(Database(service.database)) as database:
+        for name in names:
+            row = {**verdict(name), **failed, "verdict": json.dumps(said)}
+            database.verdicts.store(row)
+    sizes = {tab: len(page(service, f"/ui/batches/{batch}?tab={tab}").encode()) for tab in TABS}
+    assert "300 rollouts" in page(service, f"/ui/batches/{batch}")
+    assert {tab: size for tab, size in sizes.items() if size > LARGEST} == {}
 
 
 def test_costs_say_how_many_calls_have_no_price(service: Service) -> None:
