@@ -12,7 +12,6 @@ import itertools
 import random
 import re
 import signal
-import sqlite3
 import sys
 import tempfile
 import time
@@ -24,8 +23,10 @@ from statistics import median, quantiles
 
 import httpx
 import orjson
+from sqlalchemy import Engine, create_engine
 
 from benchmarks import machine
+from benchmarks.kill import postgresql
 from proxy.outbound import errors
 from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.transport import NO_TIMEOUTS, UpstreamRequest, UpstreamResponse
@@ -191,21 +192,32 @@ async def watch(service: Service, provider: Provider, soak: Soak) -> None:
         await asyncio.sleep(1)
 
 
-async def locking(database: Path) -> None:
-    """Somebody else takes the file now and then."""
+async def locking(database: Engine) -> None:
+    """Somebody else takes the file, or the table of calls, now and then."""
+    take = _TAKE[database.dialect.name]
     while True:
         await asyncio.sleep(LOCK_EVERY_S - LOCK_S)
-        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
+        with database.connect().execution_options(isolation_level="AUTOCOMMIT") as other:
+            for statement in take:
+                await asyncio.to_thread(other.exec_driver_sql, statement)
             await asyncio.sleep(LOCK_S)
+            other.exec_driver_sql("ROLLBACK")
 
 
-async def soak_in(service: Service, provider: Provider, per_s: float, seconds: float) -> Soak:
+_TAKE = {
+    "sqlite": ("BEGIN IMMEDIATE",),
+    "postgresql": ("BEGIN", "LOCK TABLE exchanges IN EXCLUSIVE MODE"),
+}
+
+
+async def soak_in(
+    service: Service, database: Engine, provider: Provider, per_s: float, seconds: float
+) -> Soak:
     """Load and disturb a service for so long, and wait until it owes nothing."""
     soak = Soak()
     others = [
         asyncio.create_task(watch(service, provider, soak)),
-        asyncio.create_task(locking(service.database)),
+        asyncio.create_task(locking(database)),
     ]
     await load(service.url, per_s, seconds, soak)
     for task in others:
@@ -224,19 +236,21 @@ def _ready(service: Service) -> dict[str, int]:
     return found
 
 
-def compare(soak: Soak, database: Path) -> Counter[str]:
+def compare(soak: Soak, database: Engine) -> Counter[str]:
     """Return what is wrong with the record, one sentence each."""
     wrong: Counter[str] = Counter()
     seen, strange = set(), 0
-    with contextlib.closing(sqlite3.connect(database)) as connection:
+    with database.connect() as connection:
         columns = "id, rollout_id, status, ending, input_tokens"
-        for row in connection.execute(f"SELECT {columns} FROM exchanges"):
+        for row in connection.exec_driver_sql(f"SELECT {columns} FROM exchanges"):
             seen.add(row[0])
             made = soak.made.get(row[0])
             strange += made is None
             wrong.update(_differences(made, *row[1:]) if made else ())
-        (still_open,) = connection.execute("SELECT count(*) FROM open_calls").fetchone()
-        (sound,) = connection.execute("PRAGMA integrity_check").fetchone()
+        still_open = connection.exec_driver_sql("SELECT count(*) FROM open_calls").scalar_one()
+        sound = "ok"
+        if database.dialect.name == "sqlite":
+            sound = connection.exec_driver_sql("PRAGMA integrity_check").scalar_one()
     wrong["not recorded"] = len(soak.made.keys() - seen)
     wrong["answered without naming an exchange"] = soak.nameless
     wrong.update({f"not answered, {how}": count for how, count in soak.unanswered.items()})
@@ -278,18 +292,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--per-s", type=float, default=300)
+    parser.add_argument("--postgresql", action="store_true", help="on a server of its own")
     options = parser.parse_args()
+    on = postgresql() if options.postgresql else contextlib.nullcontext(None)
     machine.raise_open_files()  # a call takes two here, and two in the service
     with (
         tempfile.TemporaryDirectory() as home,
+        on as url,
         Provider(play) as provider,
-        Service(Path(home), provider.url, LOG_LEVEL="error") as service,
+        Service(
+            Path(home), provider.url, LOG_LEVEL="error", **({"DATABASE_URL": url} if url else {})
+        ) as service,
     ):
-        work = soak_in(service, provider, options.per_s, options.minutes * 60)
+        database = create_engine(url or f"sqlite:///{service.database}")
+        work = soak_in(service, database, provider, options.per_s, options.minutes * 60)
         soak = asyncio.run(work)
         service.send(signal.SIGTERM)
         soak.exit_code = service.wait()
-        wrong = compare(soak, service.database)
+        wrong = compare(soak, database)
+        database.dispose()
     rate = len(soak.made) / (options.minutes * 60)
     print(f"{len(soak.made)} calls in {options.minutes:g} minutes, {rate:.0f} a second")
     print("MB as time went by:", *(f"{mb:.0f}" for mb in tenths(soak.memory_mb)))
