@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import itertools
+import os
 import re
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 _WORD: Final = "Qx9{}7Vk"  # found in any case; what stands around it differs by form
-_ESCAPED: Final = re.compile(rb"(?:%|\\+x|\\+u00)([0-9a-f]{2})", re.IGNORECASE)
+# Without a flag: the search then skips to what may begin it, at a tenth of the time.
+_ESCAPED: Final = re.compile(rb"(?:%|\\+[xX]|\\+[uU]00)([0-9a-fA-F]{2})")
 
 
 class Canary(NamedTuple):
@@ -61,11 +63,16 @@ class Leak(NamedTuple):
 def leaks(places: Iterable[tuple[str, bytes]], words: Iterable[str] = WORDS) -> list[Leak]:
     """Every canary in these places, once each, in the first of ``forms`` that it is found in."""
     sought = [(word, tuple(forms(word))) for word in dict.fromkeys(words)]
+    # How all of them begin is in each form of each: where it is not, no word is looked for.
+    begin = os.path.commonprefix([word for word, _ in sought])  # noqa: RUF071  of letters
+    begins = tuple(forms(begin))
     found: list[Leak] = []
     for place, held in places:
         views = _views(held)
-        for word, ways in sought:
-            found += itertools.islice(_found(place, word, ways, views), 1)
+        likely = [at for at, (_, view, needle) in enumerate(begins) if needle in views[view]]
+        for word, ways in sought if likely else ():
+            some = [ways[at] for at in likely]
+            found += itertools.islice(_found(place, word, some, views), 1)
     return found
 
 

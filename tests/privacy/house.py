@@ -11,11 +11,8 @@ import json
 import os
 import re
 import sqlite3
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -28,6 +25,7 @@ from websockets.exceptions import WebSocketException
 from websockets.sync.client import connect
 
 from proxy.routing.headers import KEY_HEADERS, SIGNATURE_HEADERS
+from tests import forked
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
 from tests.fakes.talker import Talker
@@ -51,21 +49,6 @@ _FURTHER_SECRETS: Final = (
 )  # fmt: skip
 _ENDLESS: Final = ("/events", "/ui/live")
 _WAY: Final = "x-way"
-_COMMANDS: Final = """
-import json, os, sys
-from truezero.cli import main
-for output, *words in json.loads(sys.argv[1]):
-    file = os.open(output, os.O_WRONLY | os.O_CREAT)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    sys.argv = ["truezero", *words]
-    try:
-        main()
-    except SystemExit:
-        pass
-    sys.stdout.flush()
-    sys.stderr.flush()
-"""
 
 
 @dataclass
@@ -260,21 +243,11 @@ class House:
             ["verdict", "r0", "--json"], ["batch", BATCH], ["batch", BATCH, "--json"],
             ["check", BATCH], ["check", BATCH, "--json"], ["classify", str(exported)],
         )  # fmt: skip
-        for words, said in zip(commands, self._said(commands), strict=True):
-            yield f"command {words[0]}", said
-        yield "file export.jsonl", exported.read_bytes()
-
-    def _said(self, commands: Sequence[Sequence[str]]) -> Iterator[bytes]:
-        """What each of these commands writes to either stream, all run by one process."""
         own = {"TRUEZERO_URL": self.service.url, "TRUEZERO_ADMIN_TOKEN": ADMIN}
-        with tempfile.TemporaryDirectory() as folder:
-            outputs = [Path(folder, str(number)) for number in range(len(commands))]
-            told = [[str(out), *words] for out, words in zip(outputs, commands, strict=True)]
-            subprocess.run(
-                [sys.executable, "-c", _COMMANDS, json.dumps(told)],
-                env={**self.environment, **own}, check=True, timeout=300, cwd=ROOT,
-            )  # fmt: skip
-            yield from [output.read_bytes() for output in outputs]
+        for words in commands:
+            done = forked.run_bytes(*words, cwd=ROOT, env={**self.environment, **own})
+            yield f"command {words[0]}", done.stdout + done.stderr
+        yield "file export.jsonl", exported.read_bytes()
 
     # -- trouble ------------------------------------------------------------------------------
 
