@@ -247,6 +247,12 @@ def test_the_documentation_works_within_its_policy(shown: Shown, reader: Opener)
     page = reader(shown.url).opens("/docs")
     expect(page.locator(".opblock").first).to_be_visible()
     page.locator("#operations-rollouts-rollouts_rollouts_get").get_by_role("button").first.click()
+    expect(page.locator(".parameters").first).to_be_visible()
+    expect(page).to_have_url(re.compile("#/rollouts/rollouts_rollouts_get$"))
+    assert serious(page) == []
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator("html.dark-mode")).to_be_visible()
+    assert serious(page, *SCHEMES["dark"]) == []
     page.get_by_role("button", name="Try it out").click()
     page.get_by_placeholder("limit").fill("1")  # it colours all it is answered
     page.get_by_role("button", name="Execute").click()
