@@ -146,23 +146,18 @@ class HttpProtocol(asyncio.Protocol):
     def on_request(self, head: RequestHead, keep_alive: bool) -> None:
         """Take a request's head, and answer it once those before it are answered."""
         expect = dict(head.headers).get(b"expect")
+        expects = expect is not None and expect.lower() == b"100-continue"
+        client, answered = self._dispatch.client, self._answered
         self._take(
-            RequestCycle(
-                self._flow,
-                head,
-                self._dispatch.client,
-                self._answered,
-                keep_alive=keep_alive,
-                expects=expect is not None and expect.lower() == b"100-continue",
-            )
+            RequestCycle(self._flow, head, client, answered, keep_alive=keep_alive, expects=expects)
         )
 
     def on_repeated(self, head: RepeatedHead, body: bytes, more_body: bool) -> None:
         """Take a request whose head came before, with what came of its body."""
+        client, answered = self._dispatch.client, self._answered
         cycle = RequestCycle(
-            self._flow, head.head, self._dispatch.client, self._answered,
-            keep_alive=True, expects=False,
-        )  # fmt: skip
+            self._flow, head.head, client, answered, keep_alive=True, expects=False
+        )
         cycle.repeated, cycle.more_body = head, more_body
         self._take(cycle)
         if body and cycle.on_body_part(body) > HIGH_WATER_LIMIT:
