@@ -17,7 +17,8 @@ def payloads(path: bytes = b"/v1/chat/completions") -> PayloadReader:
 
 def test_every_event_is_worth_parsing_until_content_was_seen() -> None:
     one, text = payloads(), dump(delta(content="more"))
-    seen = Reading(output=True, content=True)
+    seen = Reading()
+    seen.output = seen.content = True
     assert one.is_worth_parsing(Reading(), text)
     assert not one.is_worth_parsing(seen, text)
     assert one.is_worth_parsing(seen, dump(delta("stop")))
@@ -25,7 +26,8 @@ def test_every_event_is_worth_parsing_until_content_was_seen() -> None:
 
 
 def test_behind_reasoning_the_first_text_is_worth_parsing_and_more_reasoning_is_not() -> None:
-    one, thought = payloads(), Reading(output=True)
+    one, thought = payloads(), Reading()
+    thought.output = True
     more = {"content": None, "reasoning_content": 'so "content": "no" follows'}
     assert not one.is_worth_parsing(thought, dump(delta(**more)))
     assert not one.is_worth_parsing(thought, dump(delta(**more | {"content": ""})))

@@ -42,7 +42,8 @@ def test_a_place_that_states_no_count_gives_way_to_the_next(nothing: object) -> 
 
 
 def test_a_count_that_is_not_stated_stays_as_it_was() -> None:
-    reading = Reading(input_tokens=7, output_tokens=8)
+    reading = Reading()
+    reading.input_tokens, reading.output_tokens = 7, 8
     usage.take(reading, usage.OPENAI, {"completion_tokens": 0, "prompt_tokens": None, "else": 9})
     assert (reading.input_tokens, reading.output_tokens, reading.total_tokens) == (7, 0, None)
 
