@@ -52,9 +52,22 @@ _COMMANDS = {"build_py": BuildPy, "sdist": SourceDistribution}
 
 # What every call passes through, but for what stands on other people's classes.
 _HOT = tuple(
-    f"proxy/{room}/{name}.py"
+    "/".join(filter(None, ("proxy", room, f"{name}.py")))
     for room, names in {
-        "wire": ("response", "request", "body", "payloads", "dialect", "usage"),
+        "": ("clock",),
+        "wire": (
+            "body",
+            "conversation",
+            "dialect",
+            "output_limit",
+            "payloads",
+            "prompt_words",
+            "request",
+            "response",
+            "selection",
+            "serving",
+            "usage",
+        ),
         "wire/dialects": ("openai_chat",),
         "wire/framing": ("encoding", "sse"),
         "outbound": ("transport",),
@@ -69,7 +82,15 @@ _HOT = tuple(
             "transport",
         ),
         "routing": ("headers", "limits", "rollout_keys", "target"),
-        "capture": ("call", "exchange", "observer", "response_head", "usage_injection"),
+        "capture": (
+            "call",
+            "conversations",
+            "exchange",
+            "observer",
+            "request_facts",
+            "response_head",
+            "usage_injection",
+        ),
         "inbound": (
             "agent_response",
             "dispatch",
@@ -88,6 +109,7 @@ _HOT = tuple(
             "failures",
             "handshake",
             "http",
+            "live_calls",
             "plain",
             "plain_call",
             "plain_ending",
@@ -98,7 +120,8 @@ _HOT = tuple(
             "websocket_record",
         ),
         "recording": ("backlog", "failover", "pending", "ports", "recorder", "reports"),
-        "store": ("commit", "sqlite", "rows", "tables"),
+        # Not `rows`: of what is not compiled, attributes are read faster by the interpreter.
+        "store": ("calls", "commit", "sqlite", "tables"),
         "telemetry": ("call_counters", "metrics"),
     }.items()
     for name in names
