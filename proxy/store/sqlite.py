@@ -7,10 +7,11 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import PoolProxiedConnection
@@ -106,21 +107,23 @@ def _engine(url: URL, begin: str, place: PlacedFile, *, busy_ms: int) -> Engine:
         connect_args={"check_same_thread": False, "timeout": busy_ms / 1000},
     )
 
-    def before(*_: object) -> None:
-        if place.gone:
-            raise sqlite3.OperationalError("the database file was moved or deleted")
-
-    def after(connection: Any, record: object) -> None:
-        _on_connect(connection, record)
-        place.opened()
-
-    event.listen(engine, "do_connect", before)
-    event.listen(engine, "connect", after)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+    # Not closures: SQLAlchemy refers to a listener weakly, which compiled ones refuse from 3.12 on.
+    event.listen(engine, "do_connect", partial(_refuse_gone, place))
+    event.listen(engine, "connect", partial(_on_connect, place))
+    event.listen(engine, "begin", partial(_begin, begin))
     return engine
 
 
-def _on_connect(connection: Any, _record: object) -> None:
+def _refuse_gone(place: PlacedFile, *_: object) -> None:
+    if place.gone:
+        raise sqlite3.OperationalError("the database file was moved or deleted")
+
+
+def _begin(statement: str, connection: Connection) -> None:
+    connection.exec_driver_sql(statement)
+
+
+def _on_connect(place: PlacedFile, connection: Any, _record: object) -> None:
     # Transactions are begun by the `begin` listener, not by the driver's own guess.
     connection.isolation_level = None
     cursor = connection.cursor()
@@ -128,6 +131,7 @@ def _on_connect(connection: Any, _record: object) -> None:
     # A killed process loses nothing with NORMAL; only a power cut could lose the last commits.
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
+    place.opened()
 
 
 class SqliteCommitWriter:
