@@ -28,6 +28,7 @@ _SETTINGS = (
     "log_min_messages=warning",
 )  # fmt: skip
 _UNSYNCED = ("fsync=off", "full_page_writes=off")  # a machine that stops is no test's subject
+CONNECT_S = 60  # where the service itself would wait 2 s
 _TEMPLATE = "prepared"
 _GROWN_BYTES = 16_000_000  # beyond the template's size, a used database costs more than a new one
 _numbers = itertools.count(1)
@@ -151,8 +152,9 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def url(self, database: str) -> str:
-        """How the service reaches one of its databases."""
-        return f"postgresql+psycopg://postgres@/{database}?host={self._folder}"
+        """How the service reaches one of its databases, however long a busy machine needs."""
+        place = f"postgresql+psycopg://postgres@/{database}?host={self._folder}"
+        return f"{place}&connect_timeout={CONNECT_S}"
 
     def connect(self, database: str = "postgres") -> psycopg.Connection[tuple[Any, ...]]:
         """A connection beside the service: each statement its own transaction, none logged."""

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from tests.proxy.api.test_routes import Service
 
 
-CONNECT_S = 60
-
-
 @dataclass
 class Services:
     """One running service for each set of settings that tests of a module ask for.
@@ -50,9 +47,7 @@ class Services:
         folder = self.folder / str(len(self.running))
         folder.mkdir()
         if server is not None:
-            url = self.ends.enter_context(server.database())
-            # A new connection may take longer on a busy machine than the 2 s that agents wait.
-            settings["DATABASE_URL"] = f"{url}&connect_timeout={CONNECT_S}"
+            settings["DATABASE_URL"] = self.ends.enter_context(server.database())
         self.running[key] = self.ends.enter_context(
             serving(folder, upstreams=upstreams, **settings)
         )

@@ -22,7 +22,7 @@ from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable, RowRejected, UnusableDatabase
 from proxy.store.locks import Lock
 from proxy.store.types import CommitBatch, Gap
-from tests.postgres import Server, required
+from tests.postgres import CONNECT_S, Server, required
 from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.recording.test_storage_faults import durations_of, ready, wait_until_ready
 from tests.proxy.store.records import FULL
@@ -86,7 +86,8 @@ FAULTS: dict[str, Callable[[Server], AbstractContextManager[None]]] = {
 
 @pytest.fixture
 def service(tmp_path: Path, postgres_url: str) -> Iterator[Service]:
-    settings = {"DATABASE_URL": postgres_url, "SPILL_DIR": str(tmp_path / "kept")}
+    as_deployed = postgres_url.replace(f"&connect_timeout={CONNECT_S}", "")
+    settings = {"DATABASE_URL": as_deployed, "SPILL_DIR": str(tmp_path / "kept")}
     with serving(tmp_path, **settings) as running_service:
         yield running_service
 
