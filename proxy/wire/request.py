@@ -10,7 +10,14 @@ import orjson
 
 from proxy.wire.dialect import Payload, model_name, part
 from proxy.wire.framing.encoding import decoder
-from proxy.wire.selection import ESCAPE, MODEL, UNUSUAL, Selected, in_body, writes_model_twice
+from proxy.wire.selection import (
+    UNUSUAL,
+    Selected,
+    find_escape,
+    find_model,
+    in_body,
+    writes_model_twice,
+)
 from proxy.wire.unreadable import Unreadable
 
 # The model, whether the response is to be streamed, and whether tools are offered; None is
@@ -115,7 +122,10 @@ class RequestReader:
 
     def _of_object(self, payload: Payload, body: bytes) -> RequestFields:
         self.ambiguous = False
-        if body.count(MODEL) != 1 or ESCAPE in body or not UNUSUAL.isdisjoint(payload):
+        escaped = b"\\" in body and find_escape(body) is not None
+        model = find_model(body)
+        once = model is not None and find_model(body, model.end()) is None
+        if escaped or not once or not UNUSUAL.isdisjoint(payload):
             self.ambiguous = writes_model_twice(body, payload)
             self.selected = in_body(payload)
         if self._facts is not None:
