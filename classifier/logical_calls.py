@@ -198,7 +198,7 @@ def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
             _continue(responses.get(exchange.response_digest), exchange)
             continue
         digest = exchange.request_digest
-        group = latest.get(digest) if digest and exchange.sdk_retry else None
+        group = latest.get(digest) if digest else None
         if group is not None and _retries(exchange, group[-1]):
             group.append(exchange)
         else:

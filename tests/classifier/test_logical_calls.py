@@ -15,7 +15,7 @@ from classifier.logical_calls import (
     refused,
     with_continuations,
 )
-from classifier.records import Exchange, Timing
+from classifier.records import Exchange, Timing, Usage
 from tests.builders import calls, exchange, rollout
 
 
@@ -66,6 +66,13 @@ def test_reasoning_is_no_content_where_it_is_told_apart() -> None:
         (answer,) = calls(text)
         assert (has_content(answer), proven_empty(answer)) == (content, empty), text
     assert proven_empty(exchange(output_seen=True)) is False  # recorded by the first release
+
+
+def test_what_could_not_be_read_is_empty_only_where_no_token_was_counted() -> None:
+    for tokens, empty in ((0, True), (3, False), (None, False)):
+        unread = exchange(output_seen=None, usage=Usage(output_tokens=tokens))
+        assert has_content(unread) is None
+        assert proven_empty(unread) is empty, tokens
 
 
 def states(text: str, *, settled: bool = False) -> list[CallState]:
