@@ -6,11 +6,11 @@ plainly, at the path of that call, and nothing that the agent hid inside another
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import re
 import socket
-import socketserver
 import threading
 import time
 from collections.abc import Iterator
@@ -99,48 +99,72 @@ def _chunks(rest: bytes) -> tuple[bytes, bytes] | None:
     return None
 
 
-class _Conversation(socketserver.BaseRequestHandler):
-    server: _Listener
-
-    def handle(self) -> None:
-        log = bytearray()
-        self.server.wire.append(log)
-        left = b""
-        with contextlib.suppress(ConnectionError, Misread):
-            while got := self.request.recv(65536):
-                log += got
-                left += got
-                while (found := read(left)) is not None:
-                    left = found[1]
-                    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
-                    self.request.sendall(answer)
+_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+_LAST = b"GET /last HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-class _Listener(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    allow_reuse_address = True
+class _Conversation(asyncio.Protocol):
+    def __init__(self, wire: list[bytearray]) -> None:
+        self._wire = wire
+        self._log = bytearray()
+        self._left = b""
 
-    def __init__(self) -> None:
-        self.wire: list[bytearray] = []
-        super().__init__(("127.0.0.1", 0), _Conversation)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._wire.append(self._log)
+
+    def data_received(self, data: bytes) -> None:
+        if data == _LAST:
+            self._transport.write(_ANSWER)
+            return
+        self._log += data
+        self._left += data
+        try:
+            while (found := read(self._left)) is not None:
+                self._left = found[1]
+                self._transport.write(_ANSWER)
+        except Misread:
+            self._transport.close()
 
 
 class StrictProvider:
-    """A provider that keeps every byte it is sent, by connection."""
+    """A provider that keeps every byte it is sent, by connection.
+
+    One thread takes connections and bytes in the order in which they come.
+    """
 
     def __init__(self) -> None:
-        self._listener = _Listener()
+        self._wire: list[bytearray] = []
         self._read: dict[int, int] = {}  # how many bytes of each connection
-        self.url = f"http://127.0.0.1:{self._listener.server_address[1]}"
-        self._thread = threading.Thread(target=self._listener.serve_forever, daemon=True)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._place = self._listener.getsockname()
+        self.url = f"http://127.0.0.1:{self._place[1]}"
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.shutdown()
-        self._listener.server_close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE_S)
+
+    def _serve(self) -> None:
+        loop = self._loop
+        serving = loop.create_server(lambda: _Conversation(self._wire), sock=self._listener)
+        server = loop.run_until_complete(serving)
+        loop.run_forever()
+        server.close()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+    def _catch_up(self) -> None:
+        """Return once all is read that was sent before: a call that was cut is sent, too."""
+        with socket.create_connection(self._place, PATIENCE_S) as last:
+            last.sendall(_LAST)
+            assert last.recv(len(_ANSWER)), "the provider has gone"
 
     def heard(self) -> list[Heard]:
         """Every request since it was last asked.
@@ -148,8 +172,9 @@ class StrictProvider:
         Raises:
             Misread: the bytes are not requests and nothing else.
         """
+        self._catch_up()
         requests = []
-        for number, log in enumerate(self._listener.wire):
+        for number, log in enumerate(self._wire):
             left = bytes(log[self._read.get(number, 0) :])
             # What is not all there is a call that was cut: no other follows on its connection.
             while left and (found := read(left)) is not None:
