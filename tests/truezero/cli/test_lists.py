@@ -69,7 +69,7 @@ def test_what_the_service_refuses_is_told(url: str) -> None:
 def test_every_filter_is_an_option() -> None:
     said = CliRunner().invoke(app, ["list", "--help"], env={"COLUMNS": "200", "TERM": "dumb"})
     for name in RolloutFilters.__annotations__:
-        assert f"--{name}" in said.stdout
+        assert f"--{name.replace('_', '-')}" in said.stdout
 
 
 def test_batches_are_listed_newest_first(url: str) -> None:
