@@ -25,6 +25,7 @@ from proxy.routing.errors import Refusal
 
 _HANDSHAKE_BYTES: Final = 64 * 1024  # of one handshake, of which a sound one takes 2 kB
 _READ_BYTES: Final = 16 * 1024  # a TLS record holds no more (RFC 8446 §5.1)
+_UNREAD_BYTES: Final = 1024 * 1024  # sent to an agent that reads none of it and asks for new keys
 _HANDSHAKE: Final = 0x16  # the first byte of a record that begins one
 _ASKED_PLAINLY = Refusal(400, "tls_required", "this port speaks TLS only: use https://")
 
@@ -67,6 +68,9 @@ class TlsTransport(asyncio.Transport):
             self._line.close()
             return
         if self._sent.pending:  # an answer to a KeyUpdate
+            if self._line.get_write_buffer_size() > _UNREAD_BYTES:
+                self.abort()
+                return
             self._flush()
         protocol = cast("asyncio.Protocol | None", self._protocol)
         if parts and protocol is not None and not self._over:

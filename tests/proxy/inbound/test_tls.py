@@ -177,6 +177,10 @@ class Line(asyncio.Transport):
     def __init__(self) -> None:
         self.written = b""
         self.aborted = False
+        self.unsent = 0
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
 
     def write(self, data: Any) -> None:
         self.written += data
@@ -271,6 +275,30 @@ def test_nothing_is_written_behind_the_end(tls: Tls) -> None:
     transport.close()
     assert len(line.written) == written > 100_000
     assert line.aborted
+
+
+def test_who_asks_for_new_keys_and_reads_nothing_is_left() -> None:
+    """Each KeyUpdate that asks for one is answered (RFC 8446 §4.6.3), whoever reads that."""
+    for unsent, left in ((0, False), (1 << 20, False), (2 << 20, True)):
+        line, sent = Line(), ssl.MemoryBIO()
+        line.unsent = unsent
+        transport = TlsTransport(line, cast(Any, Rekeyed(sent)), ssl.MemoryBIO(), sent)
+        transport.take(b"a KeyUpdate")
+        assert (line.aborted, bool(line.written)) == (left, not left), unsent
+
+
+class Rekeyed:
+    """OpenSSL's object as it takes a KeyUpdate: Python cannot send one."""
+
+    def __init__(self, sent: ssl.MemoryBIO) -> None:
+        self._sent = sent
+
+    def pending(self) -> int:
+        return 0
+
+    def read(self, _size: int) -> bytes:
+        self._sent.write(b"another")
+        raise ssl.SSLWantReadError
 
 
 def until_closed(agent: socket.socket) -> bytes:
