@@ -16,11 +16,11 @@ from classifier.results import result
 from classifier.retries import with_advice
 from classifier.rules import judge
 from classifier.verdicts import Verdict
-from proxy.control.allowance import Allowance
 from proxy.control.loader import LoadedRollout, RecorderState, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.routing.errors import Refusal
+from proxy.routing.limits import TokenBucket
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 from proxy.store.types import Row, as_json
@@ -65,7 +65,7 @@ class Judge:
         self._policy = policy
         self._wall = wall
         self._judged = judged
-        self._again = Allowance(_AGAIN_PER_S, most=_AGAIN, clock=wall)
+        self._again = TokenBucket(_AGAIN_PER_S, most=_AGAIN, clock=wall)
 
     async def verdict(
         self,
@@ -113,7 +113,7 @@ class Judge:
         Returns:
             Whether there was any.
         """
-        again = None if running is None else min(running, self._again.left)
+        again = None if running is None else min(running, max(0, int(self._again.left)))
         stale = await self._queries.run(
             self._database.verdicts.unjudged,
             batch=batch,
@@ -123,7 +123,7 @@ class Judge:
             new=None if running is None else _NEW,
         )
         if again is not None:
-            self._again.use(min(again, len(stale)))
+            self._again.take(min(again, len(stale)))
         for rollout_id in stale:
             await self.verdict(rollout_id)
         return bool(stale)

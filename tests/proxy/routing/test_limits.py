@@ -18,7 +18,7 @@ from classifier.records import Ending
 from proxy.relay.context import CallLimits
 from proxy.relay.live_calls import LiveCalls
 from proxy.routing.errors import Refusal
-from proxy.routing.limits import RateLimiter
+from proxy.routing.limits import RateLimiter, TokenBucket
 from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Cut, Hang, Provider, Wait, closed_port
 from tests.fakes.relaying import Relaying, relaying
@@ -230,6 +230,18 @@ def test_a_refusal_says_after_how_many_seconds_there_is_room() -> None:
     refused(pace.step)
     clock.now += 1
     pace.step()
+
+
+def test_tokens_are_saved_up_to_a_limit_and_come_back_with_time() -> None:
+    clock = Clock()
+    bucket = TokenBucket(2.0, most=6, clock=clock)
+    assert bucket.left == 6
+    bucket.take(7)
+    assert bucket.left == -1
+    bucket.take(-1)
+    for passed_s, left in ((0.25, 0.5), (0.25, 1), (1.0, 3), (60.0, 6), (-60.0, 6), (1.0, 6)):
+        clock.now += passed_s
+        assert bucket.left == left, passed_s
 
 
 def test_without_a_rate_nothing_is_too_often() -> None:
