@@ -53,12 +53,12 @@ async def test_what_runs_is_judged_again_no_more_often_than_time_allows(service:
         return not (await up_to_date(services.judge._queries, services.judge, "b")).waits
 
     assert await judged_again()
-    services.judge._again.use(10_000)
+    services.judge._again.take(10_000)
     assert not await judged_again()
     play(service, "won", reward=1.0)
     assert service.get("/batches/b")["scored"] == 1, "an outcome does not wait"
     assert service.get("/batches/b")["outdated"] == 1
-    services.judge._again.use(-20_000)
+    services.judge._again.take(-20_000)
     assert await judged_again()
 
 
