@@ -22,6 +22,7 @@ _PLAIN = re.compile(r'<span class="[pw]?">([^<]*)</span>')  # punctuation and bl
 _BLOCK = re.compile(
     r"(</?(?:div|form|header|label|li|main|nav|ol|t[dhr]|tbody|thead|ul)\b[^>]*>)\n"
 )
+_RIGHT = ('<td style="text-align: right;">', "<td class=n>")  # numbers; docs/site.css
 _NAMELESS = ('"md-search" data-md', '"md-search" aria-label="Search" data-md')  # Material's dialog
 _NAMED = re.compile(r'(?:src|href)="([^"#]+)"')
 
@@ -62,14 +63,16 @@ def trim(site: Path) -> None:
         page.write_text(_dense(page.read_text("utf-8")), "utf-8")
     for index in site.glob("search/search_index.json"):
         index.write_text(_words(index.read_text("utf-8")), "utf-8")
+    for figures in site.glob("measurements/*.json"):
+        figures.write_text(_compact(json.loads(figures.read_text("utf-8"))), "utf-8")
     size = sum(each.stat().st_size for each in site.rglob("*") if each.is_file())
     if size > LIMIT_BYTES:
         raise SiteTooLargeError(f"{site} has {size:,} bytes, more than {LIMIT_BYTES:,}")
 
 
 def _dense(page: str) -> str:
-    """Return a page without its template's indentation and marks that have no colour."""
-    parts = _PREFORMATTED.split(page.replace(*_NAMELESS))
+    """Return a page without its template's indentation, long styles and marks without colour."""
+    parts = _PREFORMATTED.split(page.replace(*_NAMELESS).replace(*_RIGHT))
     return "".join(
         _PLAIN.sub(r"\1", part)
         if part.startswith("<pre")
@@ -84,7 +87,11 @@ def _words(index: str) -> str:
     for each in found["docs"]:
         text = re.sub(r"<[^>]+>", " ", _PREFORMATTED.sub(" ", each["text"]))
         each["text"] = " ".join(text.split())
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+    return _compact(found)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _shown(site: Path) -> set[Path]:

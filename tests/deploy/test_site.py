@@ -9,6 +9,8 @@ import pytest
 
 from deploy import site
 
+ROOT = Path(site.__file__).parents[1]
+
 
 def built(folder: Path) -> Path:
     for name, content in {
@@ -60,6 +62,18 @@ def test_the_search_knows_words_and_no_marks(tmp_path: Path) -> None:
     site.trim(tmp_path)
     (found,) = json.loads(index.read_text())["docs"]
     assert found == {"title": "a", "text": "An exchange is &lt;one&gt; call."}
+
+
+def test_figures_and_numbers_take_few_bytes(tmp_path: Path) -> None:
+    figures = built(tmp_path) / "measurements" / "benchmarks.json"
+    figures.parent.mkdir()
+    figures.write_text('{\n  "machines": [\n    1\n  ]\n}\n')
+    page = figures.with_name("benchmarks.html")
+    page.write_text('<tr><td>one</td><td style="text-align: right;">1</td></tr>')
+    site.trim(tmp_path)
+    assert figures.read_text() == '{"machines":[1]}'
+    assert page.read_text() == "<tr><td>one</td><td class=n>1</td></tr>"
+    assert "td.n { text-align: right; }" in (ROOT / "docs" / "site.css").read_text()
 
 
 def test_the_dialog_of_the_search_has_a_name(tmp_path: Path) -> None:
