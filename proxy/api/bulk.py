@@ -15,7 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message
 
 from proxy.api.problems import invalid
-from proxy.api.routes import PROBLEMS, Address
+from proxy.api.routes import PROBLEMS
+from proxy.api.state import Limiter, Services, base_url
 from proxy.control.registrar import Registrar
 from proxy.control.threads import run_in_thread
 from proxy.routing.errors import Refusal, problem
@@ -55,26 +56,20 @@ class BoundedRoute(APIRoute):
         return bounded
 
 
-def router(registrar: Registrar, limiter: RateLimiter, address: Address) -> APIRouter:
-    """Make the route.
+router = APIRouter(route_class=BoundedRoute, responses={**PROBLEMS, **_TOO_LARGE})
 
-    Arguments:
-        limiter: limits how often rollouts are registered; each of them counts.
-        address: the base URL handed to agents.
+
+@router.post("/rollouts/bulk", response_model=models.BulkRegistered, tags=["rollouts"])
+async def register_many(
+    services: Services, limiter: Limiter, request: Request, body: models.BulkRequest
+) -> StreamingResponse:
+    """Register up to 10,000 rollouts, each answered by itself.
+
+    A registration that is refused keeps no other back: its item has the problem that
+    `POST /rollouts` would have answered. Repeating the call is harmless.
     """
-    routes = APIRouter(route_class=BoundedRoute, responses={**PROBLEMS, **_TOO_LARGE})
-
-    @routes.post("/rollouts/bulk", response_model=models.BulkRegistered, tags=["rollouts"])
-    async def register_many(request: Request, body: models.BulkRequest) -> StreamingResponse:
-        """Register up to 10,000 rollouts, each answered by itself.
-
-        A registration that is refused keeps no other back: its item has the problem that
-        `POST /rollouts` would have answered. Repeating the call is harmless.
-        """
-        answers = _answers(registrar, limiter, body.rollouts, address(request))
-        return StreamingResponse(_written(answers), media_type="application/json")
-
-    return routes
+    answers = _answers(services.registrar, limiter, body.rollouts, base_url(request))
+    return StreamingResponse(_written(answers), media_type="application/json")
 
 
 async def _answers(

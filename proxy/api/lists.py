@@ -11,8 +11,8 @@ from fastapi.responses import StreamingResponse
 from proxy.api.answers import json_answer
 from proxy.api.list_formats import COLUMNS, FORMATS, LINES, Format, accepted, encoded, lines
 from proxy.api.routes import PROBLEMS
+from proxy.api.state import Services
 from proxy.control.listing import Listing
-from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
 from truezero import models
 
@@ -28,54 +28,52 @@ _LISTED: dict[int | str, dict[str, Any]] = {
 }
 _EXPORTED: dict[int | str, dict[str, Any]] = {200: {"content": {LINES: _TEXT}, "description": "OK"}}
 
+router = APIRouter(responses=PROBLEMS)
 
-def router(services: ControlServices) -> APIRouter:
-    """Make the routes of lists."""
-    routes = APIRouter(responses=PROBLEMS)
 
-    @routes.get(
-        "/rollouts", response_model=models.RolloutPage, responses=_LISTED, tags=["rollouts"]
-    )
-    async def rollouts(
-        asked: Asked, accept: Annotated[str | None, Header(include_in_schema=False)] = None
-    ) -> Response:
-        """List rollouts with their verdicts, oldest first unless asked otherwise.
+@router.get("/rollouts", response_model=models.RolloutPage, responses=_LISTED, tags=["rollouts"])
+async def rollouts(
+    services: Services,
+    asked: Asked,
+    accept: Annotated[str | None, Header(include_in_schema=False)] = None,
+) -> Response:
+    """List rollouts with their verdicts, oldest first unless asked otherwise.
 
-        A filter takes several values, of which any may apply; different filters are combined. Pass
-        `next` of a page as `after` to get the following one. `Accept` chooses a page of JSON, or
-        all rows as CSV, JSON lines or Parquet.
-        """
-        wanted = accepted(accept)
-        if wanted is not None:
-            return await file_of(services.listing, asked, wanted)
-        return await json_answer(await services.listing.page(asked))
+    A filter takes several values, of which any may apply; different filters are combined. Pass
+    `next` of a page as `after` to get the following one. `Accept` chooses a page of JSON, or
+    all rows as CSV, JSON lines or Parquet.
+    """
+    wanted = accepted(accept)
+    if wanted is not None:
+        return await file_of(services.listing, asked, wanted)
+    return await json_answer(await services.listing.page(asked))
 
-    @routes.get(
-        "/rollouts/export",
-        tags=["rollouts"],
-        response_class=StreamingResponse,
-        responses=_EXPORTED,
-    )
-    async def export(asked: Asked) -> StreamingResponse:
-        """Export rollouts, outcomes and calls as JSON lines.
 
-        Each line has a `record`: `rollout`, `outcome` or `exchange`. `truezero classify` judges
-        them offline. Filters and order are those of `GET /rollouts`.
-        """
-        parts = await services.exporter.export(asked)
-        return StreamingResponse(_as_lines(parts), media_type=LINES)
+@router.get(
+    "/rollouts/export",
+    tags=["rollouts"],
+    response_class=StreamingResponse,
+    responses=_EXPORTED,
+)
+async def export(services: Services, asked: Asked) -> StreamingResponse:
+    """Export rollouts, outcomes and calls as JSON lines.
 
-    @routes.get("/batches", response_model=models.BatchPage, tags=["batches"])
-    async def batches(
-        after: str | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
-    ) -> Response:
-        """List batches, the newest first.
+    Each line has a `record`: `rollout`, `outcome` or `exchange`. `truezero classify` judges
+    them offline. Filters and order are those of `GET /rollouts`.
+    """
+    parts = await services.exporter.export(asked)
+    return StreamingResponse(_as_lines(parts), media_type=LINES)
 
-        Each with its counts, coverage, score with its bounds and interval, and cost.
-        """
-        return await json_answer(await services.reports.listing.page(after=after, limit=limit))
 
-    return routes
+@router.get("/batches", response_model=models.BatchPage, tags=["batches"])
+async def batches(
+    services: Services, after: str | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
+) -> Response:
+    """List batches, the newest first.
+
+    Each with its counts, coverage, score with its bounds and interval, and cost.
+    """
+    return await json_answer(await services.reports.listing.page(after=after, limit=limit))
 
 
 async def file_of(

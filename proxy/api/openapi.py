@@ -11,7 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+
+from proxy.control.threads import run_in_thread
 
 # Real answers; ``python -m tests.test_docs`` writes them.
 _EXAMPLES = Path(__file__).with_name("examples.json")
@@ -64,6 +67,14 @@ _OPEN = frozenset({"/healthz", "/readyz"})  # as in proxy.api.auth
 
 # FastAPI's own, in whose place problems are answered.
 _NOT_OURS = frozenset({"HTTPValidationError", "ValidationError"})
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/openapi.json")
+async def document(request: Request) -> Response:
+    """Answer with the document of the request's application."""
+    return JSONResponse(await run_in_thread(request.app.openapi))
 
 
 def install(app: FastAPI) -> None:

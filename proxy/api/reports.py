@@ -8,64 +8,63 @@ from fastapi import APIRouter, Query, Response
 
 from proxy.api.answers import json_answer
 from proxy.api.routes import BATCH, PROBLEMS
-from proxy.control.services import ControlServices
+from proxy.api.state import Services
 from proxy.control.usage import DEFAULT
 from proxy.routing.errors import Refusal
 from truezero import models
 
 Named = Annotated[str, Query(min_length=1, max_length=200)]
 
+# Its routes come before `/batches/{batch}`, whose path matches theirs.
+router = APIRouter(responses=PROBLEMS, tags=["batches"])
 
-def router(services: ControlServices) -> APIRouter:
-    """Make the routes; they come before `/batches/{batch}`, whose path matches theirs."""
-    routes = APIRouter(responses=PROBLEMS, tags=["batches"])
 
-    @routes.get("/compare", response_model=models.BatchComparison)
-    async def compare(
-        a: Annotated[Named, Query(description="the batch to compare with")],
-        b: Annotated[Named, Query(description="the batch that is compared")],
-        change: Annotated[
-            list[models.Change] | None, Query(description="only tasks with one of these changes")
-        ] = None,
-        after: Annotated[str | None, Query(description="`next` of the page before")] = None,
-        limit: Annotated[int, Query(ge=1, le=10_000, description="tasks on a page")] = 1000,
-    ) -> Response:
-        """Compare two batches task by task.
+@router.get("/compare", response_model=models.BatchComparison)
+async def compare(
+    services: Services,
+    a: Annotated[Named, Query(description="the batch to compare with")],
+    b: Annotated[Named, Query(description="the batch that is compared")],
+    change: Annotated[
+        list[models.Change] | None, Query(description="only tasks with one of these changes")
+    ] = None,
+    after: Annotated[str | None, Query(description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="tasks on a page")] = 1000,
+) -> Response:
+    """Compare two batches task by task.
 
-        `difference` is over the tasks that both measured; each weighs the same, however many
-        repeats it has. A task that either did not measure is no difference. Broken tasks come
-        first.
-        """
-        page = services.reports.comparisons.page(
-            a, b, changes=change or (), after=after, limit=limit
-        )
-        return await json_answer(await page)
+    `difference` is over the tasks that both measured; each weighs the same, however many
+    repeats it has. A task that either did not measure is no difference. Broken tasks come
+    first.
+    """
+    page = services.reports.comparisons.page(a, b, changes=change or (), after=after, limit=limit)
+    return await json_answer(await page)
 
-    @routes.get("/batches/{batch:path}/rerun", response_model=models.Reruns)
-    async def rerun(batch: Annotated[str, BATCH]) -> Response:
-        """List what a batch has to run again, by what is to be done first.
 
-        Each repeat of a task without a score is in one list, by its last attempt: attempts that
-        a later one superseded are in none.
-        """
-        return await json_answer(await services.reports.reruns.of_batch(batch))
+@router.get("/batches/{batch:path}/rerun", response_model=models.Reruns)
+async def rerun(services: Services, batch: Annotated[str, BATCH]) -> Response:
+    """List what a batch has to run again, by what is to be done first.
 
-    @routes.get("/batches/{batch:path}/usage", response_model=models.BatchUsage)
-    async def usage(
-        batch: Annotated[str, BATCH],
-        by: Annotated[
-            str,
-            Query(description="any of model, upstream, role, task; separated by commas"),
-        ] = ",".join(DEFAULT),
-    ) -> Response:
-        """Add up a batch's calls by model, upstream, role or task.
+    Each repeat of a task without a score is in one list, by its last attempt: attempts that
+    a later one superseded are in none.
+    """
+    return await json_answer(await services.reports.reruns.of_batch(batch))
 
-        Inference calls of every role count, once they have ended. Each sum says how many calls it
-        stands on: `tokens_known_calls` and `cost_known_calls` of `billable_calls`.
-        """
-        return await json_answer(await services.reports.usage.of_batch(batch, by=_dimensions(by)))
 
-    return routes
+@router.get("/batches/{batch:path}/usage", response_model=models.BatchUsage)
+async def usage(
+    services: Services,
+    batch: Annotated[str, BATCH],
+    by: Annotated[
+        str,
+        Query(description="any of model, upstream, role, task; separated by commas"),
+    ] = ",".join(DEFAULT),
+) -> Response:
+    """Add up a batch's calls by model, upstream, role or task.
+
+    Inference calls of every role count, once they have ended. Each sum says how many calls it
+    stands on: `tokens_known_calls` and `cost_known_calls` of `billable_calls`.
+    """
+    return await json_answer(await services.reports.usage.of_batch(batch, by=_dimensions(by)))
 
 
 def _dimensions(by: str) -> list[str]:

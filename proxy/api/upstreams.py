@@ -8,31 +8,26 @@ import orjson
 from fastapi import APIRouter, Query, Response
 
 from proxy.api.routes import PROBLEMS
+from proxy.api.state import Services
 from proxy.control.threads import run_in_thread
-from proxy.control.upstream_service import UpstreamService
 from truezero import models
 
+router = APIRouter(responses=PROBLEMS)
 
-def router(upstreams: UpstreamService) -> APIRouter:
-    """Make the route of upstreams."""
-    routes = APIRouter(responses=PROBLEMS)
 
-    @routes.get("/upstreams", response_model=models.UpstreamReport, tags=["service"])
-    async def report(
-        since: Annotated[
-            float | None,
-            Query(
-                description="seconds since the epoch; an hour ago by default", allow_inf_nan=False
-            ),
-        ] = None,
-    ) -> Response:
-        """Report how upstreams did, by model, by key and over time.
+@router.get("/upstreams", response_model=models.UpstreamReport, tags=["service"])
+async def report(
+    services: Services,
+    since: Annotated[
+        float | None,
+        Query(description="seconds since the epoch; an hour ago by default", allow_inf_nan=False),
+    ] = None,
+) -> Response:
+    """Report how upstreams did, by model, by key and over time.
 
-        Every ended call that began in the window is counted; latencies and keys stand on a
-        sample of inference calls.
-        """
-        found = (await upstreams.report(since)).to_dict()
-        content = await run_in_thread(orjson.dumps, found)
-        return Response(content, media_type="application/json")
-
-    return routes
+    Every ended call that began in the window is counted; latencies and keys stand on a
+    sample of inference calls.
+    """
+    found = (await services.pages.upstreams.report(since)).to_dict()
+    content = await run_in_thread(orjson.dumps, found)
+    return Response(content, media_type="application/json")

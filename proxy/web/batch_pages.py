@@ -7,12 +7,12 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from proxy.control.page_paths import path_of
 from proxy.web import badges, charts, forms, list_form, publishable, render, run_charts
-from proxy.web.context import Name, Number, PageContext, Text, redirect
+from proxy.web.context import Context, Name, Number, PageContext, Text, page_router, redirect
 from truezero import models
 
 _COST_TABLES = ("model", "role", "upstream")
@@ -43,123 +43,120 @@ class Tab(StrEnum):
     AGAIN = "again"
 
 
-def add_batch_pages(routes: APIRouter, context: PageContext) -> None:
-    """Add the routes of the pages of batches."""
-    _list(routes, context)
-    _comparison(routes, context)
-    _batch(routes, context)
+router = page_router()
 
 
-def _list(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/")
-    async def batches(request: Request, page: Number = 1) -> Response:
-        found = await context.dashboard.batches(page)
-        names = [item["batch"] for item in found.items]
-        earlier = await context.services.reports.pages.earlier(names)
-        sparks = {
-            item["batch"]: run_charts.sparkline(
-                [*earlier[item["batch"]], (item["batch"], item["summary"]["score_effective"])]
-            )
-            for item in found.items
-        }
-        return await context.page(
-            "batches.html",
-            request,
-            "batches",
-            page=found,
-            sparks=sparks,
-            alone=await context.dashboard.without_batch(),
-            in_flight=await context.dashboard.in_flight(),
-            unnoticed=await context.dashboard.unnoticed(),
-            address=context.address(request),
-            live="",
+@router.get("/")
+async def _batches(context: Context, request: Request, page: Number = 1) -> Response:
+    found = await context.dashboard.batches(page)
+    names = [item["batch"] for item in found.items]
+    earlier = await context.services.reports.pages.earlier(names)
+    sparks = {
+        item["batch"]: run_charts.sparkline(
+            [*earlier[item["batch"]], (item["batch"], item["summary"]["score_effective"])]
         )
+        for item in found.items
+    }
+    return await context.page(
+        "batches.html",
+        request,
+        "batches",
+        page=found,
+        sparks=sparks,
+        alone=await context.dashboard.without_batch(),
+        in_flight=await context.dashboard.in_flight(),
+        unnoticed=await context.dashboard.unnoticed(),
+        address=context.address(request),
+        live="",
+    )
 
 
-def _comparison(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/ui/compare")
-    async def compare(
-        request: Request,
-        a: Text = "",
-        b: Text = "",
-        run: Annotated[Sequence[Text], Query()] = (),
-        change: models.Change | Literal[""] = "",
-        after: Text = "",
-    ) -> Response:
-        if len(run) == 2:
-            first, second = await context.services.reports.pages.older_first(*run)
-            return redirect("/ui/compare?" + urlencode({"a": first, "b": second}))
-        names = await context.services.reports.pages.names()
-        found = None
-        if a and b:
-            found = await context.services.reports.comparisons.page(
-                a, b, changes=[change] if change else (), after=after or None, limit=_TASKS
-            )
-        return await context.page(
-            "compare.html",
-            request,
-            "batches",
-            a=a,
-            b=b,
-            ticked=len(run),
-            names=names,
-            found=found,
-            drawn=found and run_charts.difference(found["difference"], found["difference_ci"]),
-            changes=badges.CHANGES,
-            change=change,
-            query=urlencode({"a": a, "b": b}),
-            after=after,
-            live="",
+@router.get("/ui/compare")
+async def _compare(
+    context: Context,
+    request: Request,
+    a: Text = "",
+    b: Text = "",
+    run: Annotated[Sequence[Text], Query()] = (),
+    change: models.Change | Literal[""] = "",
+    after: Text = "",
+) -> Response:
+    if len(run) == 2:
+        first, second = await context.services.reports.pages.older_first(*run)
+        return redirect("/ui/compare?" + urlencode({"a": first, "b": second}))
+    names = await context.services.reports.pages.names()
+    found = None
+    if a and b:
+        found = await context.services.reports.comparisons.page(
+            a, b, changes=[change] if change else (), after=after or None, limit=_TASKS
         )
+    return await context.page(
+        "compare.html",
+        request,
+        "batches",
+        a=a,
+        b=b,
+        ticked=len(run),
+        names=names,
+        found=found,
+        drawn=found and run_charts.difference(found["difference"], found["difference_ci"]),
+        changes=badges.CHANGES,
+        change=change,
+        query=urlencode({"a": a, "b": b}),
+        after=after,
+        live="",
+    )
 
 
-def _batch(routes: APIRouter, context: PageContext) -> None:
-    @routes.get("/ui/rerun.json")
-    async def rerun(batch: Text) -> Response:
-        found = await context.services.reports.reruns.of_batch(batch)
-        return JSONResponse(found, headers=dict(render.HEADERS))
+@router.get("/ui/rerun.json")
+async def _rerun(context: Context, batch: Text) -> Response:
+    found = await context.services.reports.reruns.of_batch(batch)
+    return JSONResponse(found, headers=dict(render.HEADERS))
 
-    @routes.get("/ui/batches/{batch:path}")
-    async def batch(
-        request: Request,
-        batch: Name,
-        tab: Tab | Literal[""] = "",
-        after: Text = "",
-    ) -> Response:
-        # An address of the first release has filters and no tab.
-        implied = Tab.ROLLOUTS if request.query_params else Tab.OVERVIEW
-        shown = Tab(tab) if tab else implied
-        data = await context.dashboard.batch(batch)
-        match shown:
-            case Tab.OVERVIEW:
-                more = await _overview(context, batch, data)
-            case Tab.ROLLOUTS:
-                more = await _rollouts(context, batch, request.query_params.multi_items())
-            case Tab.TASKS:
-                more = await _tasks(context, batch, after)
-            case Tab.COST:
-                more = {"tables": await context.services.reports.usage.tables(batch, _COST_TABLES)}
-            case Tab.BREAKERS:
-                more = {}
-            case Tab.AGAIN:
-                more = await _again(context, batch)
-        return await context.page(
-            f"batch_{shown.value}.html",
-            request,
-            "batches",
-            batch=batch,
-            tab=shown.value,
-            **data,
-            **more,
-            live=urlencode({"batch": batch}),
-        )
 
-    @routes.post("/ui/batches/{batch:path}/breaker/reset")
-    async def reset(request: Request, batch: Name) -> Response:
-        fields = await forms.fields(request)
-        context.check_form(request, fields)
-        await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
-        return redirect(path_of("batches", batch) + "?tab=breakers")
+@router.get("/ui/batches/{batch:path}")
+async def _batch(
+    context: Context,
+    request: Request,
+    batch: Name,
+    tab: Tab | Literal[""] = "",
+    after: Text = "",
+) -> Response:
+    # An address of the first release has filters and no tab.
+    implied = Tab.ROLLOUTS if request.query_params else Tab.OVERVIEW
+    shown = Tab(tab) if tab else implied
+    data = await context.dashboard.batch(batch)
+    match shown:
+        case Tab.OVERVIEW:
+            more = await _overview(context, batch, data)
+        case Tab.ROLLOUTS:
+            more = await _rollouts(context, batch, request.query_params.multi_items())
+        case Tab.TASKS:
+            more = await _tasks(context, batch, after)
+        case Tab.COST:
+            more = {"tables": await context.services.reports.usage.tables(batch, _COST_TABLES)}
+        case Tab.BREAKERS:
+            more = {}
+        case Tab.AGAIN:
+            more = await _again(context, batch)
+    return await context.page(
+        f"batch_{shown.value}.html",
+        request,
+        "batches",
+        batch=batch,
+        tab=shown.value,
+        **data,
+        **more,
+        live=urlencode({"batch": batch}),
+    )
+
+
+@router.post("/ui/batches/{batch:path}/breaker/reset")
+async def _reset(context: Context, request: Request, batch: Name) -> Response:
+    fields = await forms.fields(request)
+    context.check_form(request, fields)
+    await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
+    return redirect(path_of("batches", batch) + "?tab=breakers")
 
 
 async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -> dict[str, Any]:

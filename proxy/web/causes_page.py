@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from proxy.control.causes import CauseStats
 from proxy.routing.errors import Refusal
 from proxy.web import badges, forms, mending, time_range
-from proxy.web.context import PageContext, redirect
+from proxy.web.context import Context, page_router, redirect
 from proxy.web.time_range import Bound, TimeRange
 
 WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
@@ -20,58 +20,60 @@ LISTED = 100  # causes on the page
 BATCHES = 3  # of a cause that are named
 _NAME = re.compile("[0-9a-f]{24}")  # a cause's short name
 
+router = page_router()
 
-def add_causes_page(routes: APIRouter, context: PageContext) -> None:
-    """Add the routes of the page of causes."""
 
-    @routes.get("/ui/causes")
-    async def causes(
-        request: Request,
-        window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = WINDOWS_S[1],
-        since: Bound = None,
-        until: Bound = None,
-        muted: bool = False,
-    ) -> Response:
-        chosen = time_range.read(context.dashboard.now(), window, since, until)
-        page = await context.services.pages.causes.page(chosen.since, chosen.until)
-        # Those of any time are listed, unless a time was chosen.
-        listed = [each for each in page.items if each.recent or chosen.window is not None]
-        shown = [each for each in listed if (each.muted_at is not None) == muted]
-        most = max((count for each in shown for count in each.trend), default=0) or 1
-        return await context.page(
-            "causes.html",
-            request,
-            "causes",
-            items=[_item(each, chosen) for each in shown[:LISTED]],
-            found=len(shown),
-            hidden=len(listed) - len(shown),
-            muted=muted,
-            most=most,
-            step_s=page.step_s,
-            start=page.start,
-            chosen=chosen,
-            windows=WINDOWS_S,
-            most_batches=BATCHES,
-            live="",
-        )
+@router.get("/ui/causes")
+async def _causes(
+    context: Context,
+    request: Request,
+    window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = WINDOWS_S[1],
+    since: Bound = None,
+    until: Bound = None,
+    muted: bool = False,
+) -> Response:
+    chosen = time_range.read(context.dashboard.now(), window, since, until)
+    page = await context.services.pages.causes.page(chosen.since, chosen.until)
+    # Those of any time are listed, unless a time was chosen.
+    listed = [each for each in page.items if each.recent or chosen.window is not None]
+    shown = [each for each in listed if (each.muted_at is not None) == muted]
+    most = max((count for each in shown for count in each.trend), default=0) or 1
+    return await context.page(
+        "causes.html",
+        request,
+        "causes",
+        items=[_item(each, chosen) for each in shown[:LISTED]],
+        found=len(shown),
+        hidden=len(listed) - len(shown),
+        muted=muted,
+        most=most,
+        step_s=page.step_s,
+        start=page.start,
+        chosen=chosen,
+        windows=WINDOWS_S,
+        most_batches=BATCHES,
+        live="",
+    )
 
-    @routes.post("/ui/causes/{action}")
-    async def change(request: Request, action: str) -> Response:
-        fields = await forms.fields(request)
-        context.check_form(request, fields)
-        changes = {
-            "mute": context.services.pages.causes.mute,
-            "unmute": context.services.pages.causes.unmute,
-        }
-        name = fields.get("cause", "")
-        if action not in changes or not _NAME.fullmatch(name):
-            raise Refusal(404, "unknown_cause", "no such cause")
-        await changes[action](name)
-        return redirect("/ui/causes")
 
-    @routes.get("/ui/fingerprints")
-    async def moved() -> Response:
-        return redirect("/ui/causes")
+@router.post("/ui/causes/{action}")
+async def _change(context: Context, request: Request, action: str) -> Response:
+    fields = await forms.fields(request)
+    context.check_form(request, fields)
+    changes = {
+        "mute": context.services.pages.causes.mute,
+        "unmute": context.services.pages.causes.unmute,
+    }
+    name = fields.get("cause", "")
+    if action not in changes or not _NAME.fullmatch(name):
+        raise Refusal(404, "unknown_cause", "no such cause")
+    await changes[action](name)
+    return redirect("/ui/causes")
+
+
+@router.get("/ui/fingerprints")
+async def _moved() -> Response:
+    return redirect("/ui/causes")
 
 
 def _item(found: CauseStats, chosen: TimeRange) -> Mapping[str, Any]:

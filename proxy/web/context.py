@@ -6,13 +6,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
 from proxy.api.auth import ControlAuth, session_of
-from proxy.api.routes import Address
+from proxy.api.state import Address, of_app
 from proxy.control.dashboard import Dashboard
 from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
@@ -88,6 +88,14 @@ class PageContext:
         if self.auth.sessions.holds(session, self.dashboard.now()):
             name, ends = self.auth.sessions.end(session)
             await self.dashboard.sign_out(name, ends=ends)
+
+
+Context = Annotated[PageContext, of_app("pages")]
+
+
+def page_router() -> APIRouter:
+    """Make a router of pages."""
+    return APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 async def problem(status: int, detail: str) -> Response:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, get_args
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from proxy.api.list_formats import FORMATS, Format
 from proxy.api.lists import file_of
 from proxy.routing.errors import Refusal
 from proxy.web import list_form
-from proxy.web.context import PageContext
+from proxy.web.context import Context, page_router
 from proxy.web.list_form import ListForm
 from truezero import models
 from truezero.models.lists import NO_BATCH
@@ -49,6 +49,8 @@ WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause")
 _SORTS = frozenset(get_args(models.Sort))
 _FILES: Mapping[str, Format] = {each.ending: each for each in FORMATS.values()}
 _OWN = ("columns", "by", "file")
+
+router = page_router()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,44 +96,41 @@ class ExploreView:
         return list(map(str, given))
 
 
-def add_explore_page(routes: APIRouter, context: PageContext) -> None:
-    """Add the route of the page, which answers with files too."""
-
-    @routes.get("/ui/rollouts")
-    async def explore(request: Request) -> Response:
-        items = request.query_params.multi_items()
-        view = read(items)
-        if wanted := _last(items, "file"):
-            if wanted not in _FILES:
-                raise Refusal(422, "invalid", f"file: one of {', '.join(_FILES)}")
-            columns = ("id", *view.columns)
-            return await file_of(
-                context.services.listing, view.form.asked, _FILES[wanted], columns=columns
-            )
-        asked = view.form.asked
-        groups = rollouts = following = None
-        if view.by:
-            groups = await context.services.listing.groups(asked, view.by, limit=GROUPED + 1)
-        else:
-            rollouts, following = await context.dashboard.rollouts(asked)
-        return await context.page(
-            "explore.html",
-            request,
-            "rollouts",
-            view=view,
-            form=view.form,
-            rollouts=rollouts,
-            following=following,
-            groups=groups if groups is None else groups[:GROUPED],
-            more_groups=groups is not None and len(groups) > GROUPED,
-            labels=COLUMNS,
-            numbers=NUMBERS,
-            by_names=GROUPS,
-            choices=CHOICES,
-            written=WRITTEN,
-            files=list(_FILES),
-            live="",
+@router.get("/ui/rollouts")
+async def _explore(context: Context, request: Request) -> Response:
+    items = request.query_params.multi_items()
+    view = read(items)
+    if wanted := _last(items, "file"):
+        if wanted not in _FILES:
+            raise Refusal(422, "invalid", f"file: one of {', '.join(_FILES)}")
+        columns = ("id", *view.columns)
+        return await file_of(
+            context.services.listing, view.form.asked, _FILES[wanted], columns=columns
         )
+    asked = view.form.asked
+    groups = rollouts = following = None
+    if view.by:
+        groups = await context.services.listing.groups(asked, view.by, limit=GROUPED + 1)
+    else:
+        rollouts, following = await context.dashboard.rollouts(asked)
+    return await context.page(
+        "explore.html",
+        request,
+        "rollouts",
+        view=view,
+        form=view.form,
+        rollouts=rollouts,
+        following=following,
+        groups=groups if groups is None else groups[:GROUPED],
+        more_groups=groups is not None and len(groups) > GROUPED,
+        labels=COLUMNS,
+        numbers=NUMBERS,
+        by_names=GROUPS,
+        choices=CHOICES,
+        written=WRITTEN,
+        files=list(_FILES),
+        live="",
+    )
 
 
 def read(items: Sequence[tuple[str, str]]) -> ExploreView:

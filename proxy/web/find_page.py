@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from proxy.control.finder import NameMatch
 from proxy.control.page_paths import path_of
 from proxy.web import list_form
-from proxy.web.context import PageContext, Text
+from proxy.web.context import Context, Text, page_router
 
 _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),
           ("Upstreams", "/ui/upstreams"), ("REST API", "/docs"), ("Help", "/help"))  # fmt: skip
+
+router = page_router()
 
 
 class Jump(NamedTuple):
@@ -25,17 +27,12 @@ class Jump(NamedTuple):
     path: str
 
 
-def add_find_page(routes: APIRouter, context: PageContext) -> None:
-    """Add the route of the page."""
-
-    @routes.get("/ui/find")
-    async def find(request: Request, q: Text = "") -> Response:
-        text = q.strip()
-        list_form.read([("text", text)])  # refuses what no list takes
-        found = await context.services.pages.finder.find(text)
-        return await context.page(
-            "find.html", request, "find", q=q, jumps=jumps(text, found), live=""
-        )
+@router.get("/ui/find")
+async def _find(context: Context, request: Request, q: Text = "") -> Response:
+    text = q.strip()
+    list_form.read([("text", text)])  # refuses what no list takes
+    found = await context.services.pages.finder.find(text)
+    return await context.page("find.html", request, "find", q=q, jumps=jumps(text, found), live="")
 
 
 def jumps(text: str, found: Sequence[NameMatch]) -> list[Jump]:

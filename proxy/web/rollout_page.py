@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from proxy.control.call_list import Fold, Show
 from proxy.control.page_paths import path_of
 from proxy.control.rollout_view import RolloutDetail
 from proxy.web import badges, format, list_form, render, reported, waterfall
-from proxy.web.context import Name, Number, PageContext, Text
+from proxy.web.context import Context, Name, Number, Text, page_router
 from truezero.models.lists import NO_BATCH
 
 _MAPPED = 12  # calls from which on a map of all of them helps
 _OWN = frozenset(("show", "at", "open"))  # parameters that are not the list's
 _Range = Annotated[str, Query(pattern=r"^(\d{1,6}-\d{1,6})?$")]
+
+router = page_router()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,42 +53,41 @@ class CallsView:
         )
 
 
-def add_rollout_pages(routes: APIRouter, context: PageContext) -> None:
-    """Add the routes of the pages of rollouts."""
+@router.get("/ui/rollouts/{rollout_id:path}")
+async def _rollout(
+    context: Context,
+    request: Request,
+    rollout_id: Name,
+    show: Show = Show.FOLDED,
+    at: Number = 1,
+    open: _Range = "",
+) -> Response:
+    within = [each for each in request.query_params.multi_items() if each[0] not in _OWN]
+    form = list_form.read(within)
+    view = CallsView(show=show, at=at, opened=open, within=form.given)
+    page = await context.services.pages.rollout.page(
+        rollout_id, show=show, at=at, opened=view.range
+    )
+    batch = page.facts["batch"] or NO_BATCH
+    asked = form.asked if within else list_form.read((), batch=batch).asked
+    before, after = await context.services.listing.beside(asked, rollout_id)
+    return await context.page(
+        "rollout.html",
+        request,
+        "rollouts",
+        rollout_id=rollout_id,
+        view=view,
+        before=before,
+        after=after,
+        live=urlencode({"rollout": rollout_id}),
+        **_values(page, context.dashboard.now()),
+    )
 
-    @routes.get("/ui/rollouts/{rollout_id:path}")
-    async def rollout(
-        request: Request,
-        rollout_id: Name,
-        show: Show = Show.FOLDED,
-        at: Number = 1,
-        open: _Range = "",
-    ) -> Response:
-        within = [each for each in request.query_params.multi_items() if each[0] not in _OWN]
-        form = list_form.read(within)
-        view = CallsView(show=show, at=at, opened=open, within=form.given)
-        page = await context.services.pages.rollout.page(
-            rollout_id, show=show, at=at, opened=view.range
-        )
-        batch = page.facts["batch"] or NO_BATCH
-        asked = form.asked if within else list_form.read((), batch=batch).asked
-        before, after = await context.services.listing.beside(asked, rollout_id)
-        return await context.page(
-            "rollout.html",
-            request,
-            "rollouts",
-            rollout_id=rollout_id,
-            view=view,
-            before=before,
-            after=after,
-            live=urlencode({"rollout": rollout_id}),
-            **_values(page, context.dashboard.now()),
-        )
 
-    @routes.get("/ui/call")
-    async def call(rollout: Text, id: Text) -> Response:
-        fields = await context.services.pages.rollout.call(rollout, id)
-        return JSONResponse(fields, headers=dict(render.HEADERS))
+@router.get("/ui/call")
+async def _call(context: Context, rollout: Text, id: Text) -> Response:
+    fields = await context.services.pages.rollout.call(rollout, id)
+    return JSONResponse(fields, headers=dict(render.HEADERS))
 
 
 def _values(page: RolloutDetail, now: float) -> dict[str, Any]:

@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from proxy.control.timeline import Timeline, TimelinePoint
 from proxy.control.upstream_service import LONGEST_S
 from proxy.control.upstream_stats import UpstreamStats
 from proxy.web import charts, time_range
-from proxy.web.context import PageContext
+from proxy.web.context import Context, page_router
 from proxy.web.time_range import Bound
 
 WINDOWS_S = (900, 3600, 86_400, 7 * 86_400)
 MODELS, KEYS = 12, 8  # of one upstream on the page
 _CHART_HEIGHT, _HEIGHT = 64, 48  # pixels: of the columns, of the lines of latencies
+
+router = page_router()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,30 +35,28 @@ class LatencyLine:
     most_s: float
 
 
-def add_upstreams_page(routes: APIRouter, context: PageContext) -> None:
-    """Add the route of the page of upstreams."""
-
-    @routes.get("/ui/upstreams")
-    async def upstreams(
-        request: Request,
-        window: Annotated[int, Query(ge=60, le=LONGEST_S)] = WINDOWS_S[0],
-        since: Bound = None,
-        until: Bound = None,
-    ) -> Response:
-        chosen = time_range.read(context.dashboard.now(), window, since, until)
-        report = await context.services.pages.upstreams.report(chosen.since, until=chosen.until)
-        return await context.page(
-            "upstreams.html",
-            request,
-            "upstreams",
-            report=report,
-            items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
-            chosen=chosen,
-            windows=WINDOWS_S,
-            most_models=MODELS,
-            most_keys=KEYS,
-            live="",
-        )
+@router.get("/ui/upstreams")
+async def _upstreams(
+    context: Context,
+    request: Request,
+    window: Annotated[int, Query(ge=60, le=LONGEST_S)] = WINDOWS_S[0],
+    since: Bound = None,
+    until: Bound = None,
+) -> Response:
+    chosen = time_range.read(context.dashboard.now(), window, since, until)
+    report = await context.services.pages.upstreams.report(chosen.since, until=chosen.until)
+    return await context.page(
+        "upstreams.html",
+        request,
+        "upstreams",
+        report=report,
+        items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
+        chosen=chosen,
+        windows=WINDOWS_S,
+        most_models=MODELS,
+        most_keys=KEYS,
+        live="",
+    )
 
 
 def _chart(item: UpstreamStats, step_s: int) -> charts.Chart:

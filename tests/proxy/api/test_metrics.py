@@ -15,7 +15,8 @@ async def test_the_exposition_chooses_the_type_by_accept() -> None:
         return f"# for {accept}\n".encode(), "text/x-metrics; version=9"
 
     app = FastAPI()
-    app.include_router(metrics.router(exposition))
+    app.state.exposition = exposition
+    app.include_router(metrics.router)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
         answer = await http.get("/metrics", headers={"accept": "application/openmetrics-text"})
