@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from proxy.api.problems import invalid
+from proxy.api.problems import documented, invalid
 from proxy.api.routes import PROBLEMS
 from proxy.api.state import Limiter, Services, base_url
 from proxy.control.registrar import Registrar
@@ -27,7 +27,7 @@ CHUNK = 500  # registrations that are stored in one transaction, and answered to
 MOST_BYTES = 16 * 1024 * 1024
 
 _TOO_LARGE: dict[int | str, dict[str, Any]] = {
-    413: {"model": models.Problem, "description": f"a body of more than {MOST_BYTES >> 20} MiB"}
+    413: documented(f"a body of more than {MOST_BYTES >> 20} MiB")
 }
 _Asked = models.RolloutRequest | Refusal
 _Answered = models.RolloutRegistered | Refusal

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 
+from proxy.api.problems import documented
 from proxy.api.routes import PROBLEMS
 from proxy.api.state import LIMITED, Services, base_url
 from truezero import models
 
 # 400, not 409: as LiteLLM answers.
-_TAKEN: dict[int | str, dict[str, Any]] = {
-    400: {"model": models.Problem, "description": "a key with this alias already exists"}
-}
+_TAKEN: dict[int | str, dict[str, Any]] = {400: documented("a key with this alias already exists")}
 
 # Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,
 # delete_key_fn).

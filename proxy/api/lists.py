@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from proxy.api.answers import json_answer
 from proxy.api.list_formats import COLUMNS, FORMATS, LINES, Format, accepted, encoded, lines
+from proxy.api.problems import documented
 from proxy.api.routes import PROBLEMS
 from proxy.api.state import Services
 from proxy.control.listing import Listing
@@ -24,7 +25,7 @@ _FILES = {
 }
 _LISTED: dict[int | str, dict[str, Any]] = {
     200: {"content": _FILES, "description": "OK"},
-    406: {"model": models.Problem, "description": "format not installed"},
+    406: documented("format not installed"),
 }
 _EXPORTED: dict[int | str, dict[str, Any]] = {200: {"content": {LINES: _TEXT}, "description": "OK"}}
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from proxy.routing.errors import PROBLEM_TYPE, Refusal, problem
 from truezero.models.lists import ListParameters
 
-_PROBLEM = {"$ref": "#/components/schemas/Problem"}
+_PROBLEM = {"$ref": "#/components/schemas/Problem"}  # a schema as items of `BulkRegistered` have it
 _TYPE = PROBLEM_TYPE.decode()
 _TITLES = {
     404: "not_found",
@@ -23,23 +23,19 @@ _TITLES = {
 }
 
 
+def documented(description: str) -> dict[str, Any]:
+    """Return a problem as a response of an OpenAPI document.
+
+    FastAPI would describe a `model` as `application/json`, and make a type adapter for each route.
+    """
+    return {"description": description, "content": {_TYPE: {"schema": _PROBLEM}}}
+
+
 def install(app: FastAPI) -> None:
-    """Make the app answer every error in problem JSON, and its OpenAPI say so."""
-    describe = app.openapi
-    app.openapi = lambda: _described(describe())  # type: ignore[method-assign]
+    """Make the app answer every error in problem JSON."""
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-
-
-def _described(document: dict[str, Any]) -> dict[str, Any]:
-    """Correct the media type of problems, which FastAPI describes as `application/json`."""
-    for operations in document["paths"].values():
-        for operation in operations.values():
-            for response in operation["responses"].values():
-                if {"schema": _PROBLEM} in response.get("content", {}).values():
-                    response["content"] = {_TYPE: {"schema": _PROBLEM}}
-    return document
 
 
 def render(refusal: Refusal) -> Response:

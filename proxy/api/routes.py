@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from classifier.groups import MIN_VALID, Method
 from proxy.api.answers import json_answer as _json
+from proxy.api.problems import documented
 from proxy.api.state import LIMITED, Services, Version, base_url
 from proxy.control.events import BatchEvent
 from truezero import models
@@ -19,15 +20,12 @@ BATCH = Path(description="percent-encode `/` as `%2F`")
 ROLLOUT_ID = Path(description="percent-encode `/` as `%2F`")
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    401: {"model": models.Problem, "description": "missing or wrong admin token"},
-    404: {"model": models.Problem, "description": "not found"},
-    409: {"model": models.Problem, "description": "conflicts with the stored state"},
-    422: {"model": models.Problem, "description": "invalid field, named in `detail`"},
-    429: {
-        "model": models.Problem,
-        "description": "rate limit exceeded; see `retry-after`",
-    },
-    503: {"model": models.Problem, "description": "database unavailable"},
+    401: documented("missing or wrong admin token"),
+    404: documented("not found"),
+    409: documented("conflicts with the stored state"),
+    422: documented("invalid field, named in `detail`"),
+    429: documented("rate limit exceeded; see `retry-after`"),
+    503: documented("database unavailable"),
 }
 
 _SSE = "text/event-stream"
