@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Services:
     """One running service for each set of settings that tests of a module ask for.
 
-    A start takes 0.1 s of CPU; emptying takes a fiftieth of it.
+    A start takes 50 ms of CPU; emptying takes a tenth of it.
     """
 
     folder: Path
