@@ -5,8 +5,10 @@
 
 Agents call at a steady rate through a service of its own; in every other part of a round pages of
 the batch are open, each of which follows the change events and is fetched again as the script of
-the page does it. Printed are the agents' first bytes in both parts and their ratio, and how much
-CPU and memory the service takes. A single absolute figure says little of a shared machine.
+the page does it. They are open in a process of their own: in that of the agents, what it takes to
+read a page would count as the service's. Printed are the agents' first bytes in both parts and
+their ratio, and how much CPU and memory the service takes. A single absolute figure says little of
+a shared machine.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import multiprocessing
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -94,7 +98,7 @@ async def _calls(port: int, per_s: int, names: Iterator[int], place: int, part: 
             await reader.readexactly(int(length))
 
 
-async def page(port: int, part: Part) -> None:
+async def page(port: int, took_s: list[float]) -> None:
     """Keep a page open until cancelled: fetch it, and again when something has changed."""
     changed = asyncio.Event()
     limits = httpx.Timeout(PATIENCE_S)
@@ -105,7 +109,7 @@ async def page(port: int, part: Part) -> None:
                 began = time.perf_counter()
                 (await http.get(PAGE)).raise_for_status()
                 spent = time.perf_counter() - began
-                part.pages_s.append(spent)
+                took_s.append(spent)
                 await asyncio.sleep(max(PAUSE_S, 4 * spent))
                 changed.clear()
                 await changed.wait()
@@ -118,6 +122,47 @@ async def _follow(http: httpx.AsyncClient, changed: asyncio.Event) -> None:
         async for line in events.aiter_lines():
             if line == "event: changed":
                 changed.set()
+
+
+async def _until_told(port: int, pages: int, told: Connection) -> list[float]:
+    took_s: list[float] = []
+    tasks = [asyncio.create_task(page(port, took_s)) for _ in range(pages)]
+    stop = asyncio.create_task(asyncio.to_thread(told.recv))
+    done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()  # raises
+    return took_s
+
+
+def _view(port: int, pages: int, told: Connection) -> None:
+    told.send(None)  # all is loaded
+    told.recv()
+    told.send(asyncio.run(_until_told(port, pages, told)))
+
+
+@contextlib.contextmanager
+def viewing(port: int, pages: int, part: Part) -> Iterator[None]:
+    """Have another process keep so many pages open, and take down how long each fetch took."""
+    if not pages:
+        yield
+        return
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    viewer = spawn.Process(target=_view, args=(port, pages, there), daemon=True)
+    viewer.start()
+    there.close()
+    here.recv()
+    here.send("begin")
+    try:
+        yield
+        here.send("end")
+        part.pages_s += here.recv()
+    finally:
+        viewer.kill()
+        viewer.join()
 
 
 # --- the service ---------------------------------------------------------------------------------
@@ -133,16 +178,11 @@ class Running:
     async def part(self, seconds: float, *, per_s: int, pages: int) -> Part:
         """Have agents call for so long, with so many pages open."""
         part = Part()
-        cpu, began = machine.cpu_s(self.pid), time.perf_counter()
-        tasks = [asyncio.create_task(agents(self.port, per_s, part))]
-        tasks += [asyncio.create_task(page(self.port, part)) for _ in range(pages)]
-        done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            task.result()  # raises
-        part.cpu = (machine.cpu_s(self.pid) - cpu) / (time.perf_counter() - began)
+        with viewing(self.port, pages, part):
+            cpu, began = machine.cpu_s(self.pid), time.perf_counter()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(agents(self.port, per_s, part), seconds)
+            part.cpu = (machine.cpu_s(self.pid) - cpu) / (time.perf_counter() - began)
         return part
 
 
