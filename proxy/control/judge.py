@@ -114,7 +114,7 @@ class Judge:
             Whether there was any.
         """
         again = None if running is None else min(running, max(0, int(self._again.left)))
-        stale = await self._queries.run(
+        outdated = await self._queries.run(
             self._database.verdicts.unjudged,
             batch=batch,
             among=among,
@@ -123,10 +123,10 @@ class Judge:
             new=None if running is None else _NEW,
         )
         if again is not None:
-            self._again.take(min(again, len(stale)))
-        for rollout_id in stale:
+            self._again.take(outdated.again)
+        for rollout_id in outdated.ids:
             await self.verdict(rollout_id)
-        return bool(stale)
+        return bool(outdated.ids)
 
     async def _settle(self, rollout_id: str, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()

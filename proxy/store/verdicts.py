@@ -37,6 +37,13 @@ class LastChange(NamedTuple):
     number: int | None
 
 
+class Outdated(NamedTuple):
+    """Rollouts to be judged, in this order; the last ``again`` of them run and have a verdict."""
+
+    ids: list[str]
+    again: int
+
+
 class Verdicts:
     """Reads and writes the table `verdicts`."""
 
@@ -98,7 +105,7 @@ class Verdicts:
         limit: int,
         running: int | None = None,
         new: int | None = None,
-    ) -> list[str]:
+    ) -> Outdated:
         """List rollouts whose verdict may have changed since they were judged.
 
         Those with an outcome, then those without a verdict, the oldest first; then those with a
@@ -126,7 +133,8 @@ class Verdicts:
         with self._connections.reading() as connection:
             for name, of_kind in connection.execute(query):
                 found[of_kind].append(name)
-        return [*found[0], *found[1][:new], *found[2][:running]]
+        again = found[2][:running]
+        return Outdated([*found[0], *found[1][:new], *again], len(again))
 
     def earlier_causes(
         self, batch: str | None, task: str, attempt: int, *, repeat: int | None = None

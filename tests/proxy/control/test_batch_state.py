@@ -10,6 +10,7 @@ from proxy.control import judge as judging
 from proxy.control.batch_state import up_to_date
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
+from proxy.routing.limits import TokenBucket
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import CHAT, play
@@ -60,6 +61,24 @@ async def test_what_runs_is_judged_again_no_more_often_than_time_allows(service:
     assert service.get("/batches/b")["outdated"] == 1
     services.judge._again.take(-20_000)
     assert await judged_again()
+
+
+async def test_only_what_is_judged_again_counts_towards_that(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that judges what has ended or is new leaves as many for the next."""
+    services = services_of(service)
+    again = TokenBucket(1.0, most=8, clock=lambda: 0.0)
+    monkeypatch.setattr(services.judge, "_again", again)
+    for name in ("won", "also"):
+        play(service, name, reward=1.0)
+    service.http.post("/rollouts", json={"id": "long", "batch": "b"})
+    assert await services.judge.refresh("b", running=8)
+    assert again.left == 8
+    service.provider.plays(answers.chat())
+    service.http.post(f"/r/long/openai{CHAT}", json={"model": "gpt-5"})
+    assert await services.judge.refresh("b", running=8)
+    assert again.left == 7
 
 
 def test_a_batch_is_read_once_for_each_state_that_it_is_in(service: Service) -> None:

@@ -44,9 +44,9 @@ def test_only_what_misses_calls_is_judged_again(database: Database) -> None:
     database.verdicts.store(verdict("final"))
     late = [replace(FULL, id=name, rollout_id=name) for name in ("outdated", "final")]
     database.calls.write(CommitBatch(recorded=late), worker="w")
-    assert database.verdicts.unjudged(limit=9) == ["new", "outdated"]
-    assert database.verdicts.unjudged(among=["outdated", "final"], limit=9) == ["outdated"]
-    assert database.verdicts.unjudged(batch="other", limit=9) == []
+    assert database.verdicts.unjudged(limit=9).ids == ["new", "outdated"]
+    assert database.verdicts.unjudged(among=["outdated", "final"], limit=9).ids == ["outdated"]
+    assert database.verdicts.unjudged(batch="other", limit=9).ids == []
 
 
 def test_causes_of_earlier_attempts_come_in_their_order(database: Database) -> None:
@@ -82,15 +82,15 @@ def test_what_runs_is_judged_again_in_turn_and_as_many_as_asked_for(database: Da
         call = replace(FULL, id=name, rollout_id=name)
         database.calls.write(CommitBatch(recorded=[call]), worker="w")
     database.rollouts.report("done", "{}", now=10.0)
-    assert database.verdicts.unjudged(limit=9) == ["done", "new", "b", "c", "a"]
-    assert database.verdicts.unjudged(limit=9, running=1) == ["done", "new", "b"]
-    assert database.verdicts.unjudged(limit=3) == ["done", "new", "b"]
-    assert database.verdicts.unjudged(limit=9, running=1, new=0) == ["done", "b"]
+    assert database.verdicts.unjudged(limit=9).ids == ["done", "new", "b", "c", "a"]
+    assert database.verdicts.unjudged(limit=9, running=1).ids == ["done", "new", "b"]
+    assert database.verdicts.unjudged(limit=3).ids == ["done", "new", "b"]
+    assert database.verdicts.unjudged(limit=9, running=1, new=0) == (["done", "b"], 1)
     database.rollouts.register(Registration(id="newer", batch="b"), now=11.0)
     database.rollouts.register(Registration(id="ended", batch="b"), now=12.0)
     database.rollouts.report("ended", "{}", now=13.0)
-    assert database.verdicts.unjudged(limit=9, running=0) == ["done", "ended", "new", "newer"]
-    assert database.verdicts.unjudged(limit=9, running=0, new=1) == ["done", "ended", "new"]
+    assert database.verdicts.unjudged(limit=9, running=0).ids == ["done", "ended", "new", "newer"]
+    assert database.verdicts.unjudged(limit=9, running=0, new=1).ids == ["done", "ended", "new"]
 
 
 def test_a_verdict_older_than_the_last_change_or_another_verdict_is_not_kept(
@@ -111,9 +111,9 @@ def test_a_verdict_older_than_the_last_change_or_another_verdict_is_not_kept(
     before = change()
     database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     database.verdicts.store(verdict(provisional=True, health="undecided"), known=before)
-    assert (health(), database.verdicts.unjudged(limit=9)) == ({}, ["r1"])
+    assert (health(), database.verdicts.unjudged(limit=9).ids) == ({}, ["r1"])
     now = change()
     database.verdicts.store(verdict(provisional=True, health="healthy"), known=now)
     database.verdicts.store(verdict(provisional=True, health="undecided"), known=before)
     database.verdicts.store(verdict(provisional=True, health="undecided"), known=now)
-    assert (health(), database.verdicts.unjudged(limit=9)) == ({"health:healthy": 1}, [])
+    assert (health(), database.verdicts.unjudged(limit=9).ids) == ({"health:healthy": 1}, [])
