@@ -74,6 +74,7 @@ class Connections:
         writer: for short transactions.
         patient: for migrations and maintenance, which may take minutes.
         commits: for the recorder's group commits.
+        turn: has a short transaction wait for its turn among those of this process.
         notifications: None where the database sends none and events must be polled.
         place: of a file; None for a server.
     """
@@ -82,6 +83,7 @@ class Connections:
     writer: Engine
     patient: Engine
     commits: CommitWriter
+    turn: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
     notifications: NotificationSource | None = None
     place: Place | None = None
 
@@ -104,7 +106,7 @@ class Connections:
             StoreError: the database cannot be written.
         """
         self.check()
-        with translated(), self.writer.begin() as connection:
+        with self.turn(), translated(), self.writer.begin() as connection:
             yield connection
 
     @contextlib.contextmanager

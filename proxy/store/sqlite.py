@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from proxy.store.commit import (
 from proxy.store.connections import ClosingPool, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, as_store_error, reason
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
+from proxy.store.turns import Turns
 
 # Without an adapter the driver tries a protocol and drops an error for each None and each bool,
 # which it then binds as it is: a fifth of a commit.
@@ -34,21 +34,23 @@ _SAME: dict[None, None] = {}
 sqlite3.register_adapter(type(None), _SAME.get)
 sqlite3.register_adapter(bool, int)
 
-_BUSY_MS = 5000  # how long a writer waits for another process on the same file
-_RECORDING_BUSY_MS = 500  # the same for the recorder, behind which agents wait
+_BUSY_S = 5.0  # how long a writer waits for another one of the same file
+_RECORDING_BUSY_S = 0.5  # the same for the recorder, behind which agents wait
 _ROW_FAULTS = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError)
 
 
 def connections(url: URL) -> Connections:
     """All connections to one file; nothing is opened yet."""
     place = PlacedFile(Path(url.database) if url.database else None)
-    writer = _engine(url, "BEGIN IMMEDIATE", place, busy_ms=_BUSY_MS)
-    recording = _engine(url, "BEGIN IMMEDIATE", place, busy_ms=_RECORDING_BUSY_MS)
+    turns = Turns()
+    writer = _engine(url, "BEGIN IMMEDIATE", place, busy_s=_BUSY_S)
+    recording = _engine(url, "BEGIN IMMEDIATE", place, busy_s=_RECORDING_BUSY_S)
     return Connections(
-        reader=_engine(url, "BEGIN", place, busy_ms=_BUSY_MS),
+        reader=_engine(url, "BEGIN", place, busy_s=_BUSY_S),
         writer=writer,
         patient=writer,
-        commits=SqliteCommitWriter(recording, place),
+        commits=SqliteCommitWriter(recording, place, turns),
+        turn=partial(turns.taken, _BUSY_S),
         place=place,
     )
 
@@ -100,11 +102,11 @@ class PlacedFile:
         return found.st_dev, found.st_ino
 
 
-def _engine(url: URL, begin: str, place: PlacedFile, *, busy_ms: int) -> Engine:
+def _engine(url: URL, begin: str, place: PlacedFile, *, busy_s: float) -> Engine:
     engine = create_engine(
         url,
         poolclass=ClosingPool,
-        connect_args={"check_same_thread": False, "timeout": busy_ms / 1000},
+        connect_args={"check_same_thread": False, "timeout": busy_s},
     )
 
     # Not closures: SQLAlchemy refers to a listener weakly, which compiled ones refuse from 3.12 on.
@@ -135,18 +137,18 @@ def _on_connect(place: PlacedFile, connection: Any, _record: object) -> None:
 
 
 class SqliteCommitWriter:
-    """Writes group commits on a connection of its own.
+    """Writes group commits on a connection of its own, before all others of its process.
 
     It uses the driver's connection: through the engine's, a small commit takes twice as long.
     """
 
-    def __init__(self, engine: Engine, place: PlacedFile) -> None:
+    def __init__(self, engine: Engine, place: PlacedFile, turns: Turns) -> None:
         self._engine = engine
         self._place = place
+        self._turns = turns
         self._path = engine.url.database or os.curdir
         self._lent: PoolProxiedConnection | None = None
         self._connection: sqlite3.Connection | None = None  # the driver's, of the one lent
-        self._lock = threading.Lock()
 
     def commit(self, rows: Commit) -> None:
         """Write all of it or nothing; durable when this returns.
@@ -155,28 +157,33 @@ class SqliteCommitWriter:
             RowRejected: SQLite never takes a row of it.
             DatabaseUnavailable: SQLite does not take it now.
         """
-        with self._lock:
+        self._turns.take_first(_RECORDING_BUSY_S)
+        try:
             try:  # in line, since it is before every commit
                 moved = os.stat(self._path).st_ino != self._place.inode  # noqa: PTH116
             except OSError:
                 moved = True
             if moved:
                 self._place.check()
-            try:
-                self._commit(self._connection or self._connect(), rows)
-            except _ROW_FAULTS as error:
-                raise RowRejected(reason(error)) from error
-            except sqlite3.Error as error:
-                raise DatabaseUnavailable(reason(error)) from error
-            except DBAPIError as error:  # the pool could not connect
-                raise as_store_error(error) from error
+            self._commit(self._connection or self._connect(), rows)
+        except _ROW_FAULTS as error:
+            raise RowRejected(reason(error)) from error
+        except sqlite3.Error as error:
+            raise DatabaseUnavailable(reason(error)) from error
+        except DBAPIError as error:  # the pool could not connect
+            raise as_store_error(error) from error
+        finally:
+            self._turns.release()
 
     def close(self) -> None:
         """Close the connection; the next commit opens another."""
-        with self._lock:
+        self._turns.take_first()
+        try:
             lent, self._lent, self._connection = self._lent, None, None
             if lent is not None:
                 lent.invalidate()
+        finally:
+            self._turns.release()
         self._engine.dispose()
 
     def _connect(self) -> sqlite3.Connection:

@@ -247,8 +247,8 @@ def test_it_is_what_a_recount_gives_after_any_history(history: History, data: An
 
 def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each as a process of its own: what they add to is the same few rows."""
-    for limit in ("_BUSY_MS", "_RECORDING_BUSY_MS"):  # however slow the machine
-        monkeypatch.setattr(sqlite, limit, int(1000 * PATIENCE_S))
+    for limit in ("_BUSY_S", "_RECORDING_BUSY_S"):  # however slow the machine
+        monkeypatch.setattr(sqlite, limit, PATIENCE_S)
     Database(database_url).prepare()
     failed: list[BaseException] = []
 

@@ -62,6 +62,19 @@ def test_a_locked_file_is_unavailable_and_works_again_once_free(
     opened.close()
 
 
+def test_a_transaction_of_this_process_delays_a_commit_no_longer_than_another_ones(
+    file: Path, opened: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = Commit(rollouts=[("r1", 1.0)])
+    with opened.writing():
+        monkeypatch.setattr(sqlite, "_RECORDING_BUSY_S", 0.01)
+        with pytest.raises(DatabaseUnavailable, match="locked"):
+            opened.commits.commit(rows)
+    opened.commits.commit(rows)
+    assert count(file, "rollouts") == 1
+    opened.close()
+
+
 def test_a_closed_writer_opens_another_connection(file: Path, opened: Connections) -> None:
     opened.commits.commit(Commit(rollouts=[("r1", 1.0)]))
     opened.commits.close()

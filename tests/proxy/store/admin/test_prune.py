@@ -190,7 +190,7 @@ def test_services_write_meanwhile(database: Database, monkeypatch: pytest.Monkey
     A busy machine may hold SQLite's lock for longer than the half second that a recorder waits
     before it tries again.
     """
-    monkeypatch.setattr(sqlite, "_RECORDING_BUSY_MS", 60_000)
+    monkeypatch.setattr(sqlite, "_RECORDING_BUSY_S", 60.0)
     for number in range(30):
         calls = [
             replace(

@@ -1,0 +1,68 @@
+"""Who writes next to a file: the recorder before the others, and nobody twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from proxy.store.errors import DatabaseUnavailable
+from proxy.store.turns import Turns
+
+PATIENCE_S = 60.0
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_the_first_waits_for_one_other_however_many_there_are() -> None:
+    turns, order = Turns(), list[str]()
+
+    def other(name: str) -> None:
+        with turns.taken(PATIENCE_S):
+            order.append(name)
+
+    def first() -> None:
+        turns.take_first(PATIENCE_S)
+        order.append("first")
+        turns.release()
+
+    with turns.taken(PATIENCE_S):
+        threads = [threading.Thread(target=other, args=(f"other {n}",)) for n in range(5)]
+        threads.append(threading.Thread(target=first))
+        for thread in threads:
+            thread.start()
+        until(turns._line.locked)  # where the first stands; the others wait before it
+        assert order == []
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert order[0] == "first"
+    assert sorted(order[1:]) == [f"other {n}" for n in range(5)]
+
+
+def test_who_waits_too_long_is_told_and_takes_nothing_along() -> None:
+    turns = Turns()
+    with turns.taken(PATIENCE_S):
+        with pytest.raises(DatabaseUnavailable, match="locked by this process"):
+            turns.take_first(0.01)
+        with pytest.raises(DatabaseUnavailable, match="locked"), turns.taken(0.01):
+            pytest.fail("it is another's turn")
+    turns.take_first(0.01)
+    with pytest.raises(DatabaseUnavailable), turns.taken(0.01):
+        pytest.fail("it is the first's turn")
+    turns.release()
+    with turns.taken(0.01):
+        pass
+
+
+def test_a_turn_ends_with_an_error_too() -> None:
+    turns = Turns()
+    with pytest.raises(ZeroDivisionError), turns.taken(0.01):
+        raise ZeroDivisionError
+    turns.take_first(0.01)
