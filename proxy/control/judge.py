@@ -27,7 +27,7 @@ from proxy.store.types import Row, as_json
 from proxy.store.verdicts import LastChange
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
-_AGAIN_PER_S, _AGAIN = 10.0, 80  # rollouts that run and are judged again, at most
+_AGAIN_PER_S, _AGAIN = 2.0, 80  # rollouts that run and are judged again, at most
 _NEW = 200  # rollouts that run and were never judged, at a time
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout

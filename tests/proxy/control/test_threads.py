@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 
 import pytest
 
+from proxy.control import threads
 from proxy.control.threads import run_in_thread
 
 
@@ -33,3 +35,31 @@ async def test_work_that_fails_says_so_and_is_over() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         await run_in_thread(int, "no number")
     assert sys.getswitchinterval() == alone
+
+
+async def test_work_is_done_one_after_another_where_it_is_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two at once would both take the interpreter from the threads that relay."""
+    monkeypatch.setattr(threads, "_IN_LINE_S", 60)
+    at_work, most = 0, 0
+
+    def work() -> None:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        time.sleep(0.001)  # lets others in, if they may
+        at_work -= 1
+
+    await asyncio.gather(*(run_in_thread(work) for _ in range(20)))
+    assert most == 1
+
+
+async def test_work_that_lasts_keeps_nobody_waiting_for_long() -> None:
+    goes_on = threading.Event()
+    lasting = asyncio.create_task(run_in_thread(goes_on.wait, 60))
+    async with asyncio.timeout(50):
+        assert await run_in_thread(int, "1") == 1
+    assert not lasting.done()
+    goes_on.set()
+    assert await lasting
