@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
@@ -127,7 +126,7 @@ def _usage(
         final = complete or reading.finish_reason is not None
         source = UsageSource.PROVIDER if final else UsageSource.PARTIAL
     if stated:
-        reading = copy.copy(reading)
+        reading = reading.copied()
         usage.fill(reading, stated)
         if source is UsageSource.ABSENT and _has_counts(reading):
             source = UsageSource.HEADER

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -235,7 +234,7 @@ class ResponseReader:
         payloads = self.payloads
         if not remains and payloads.repeated is None:
             return self.reading
-        reading = copy.copy(self.reading)
+        reading = self.reading.copied()
         reading.calls = set(reading.calls)
         written, payloads.written = payloads.written, None  # more may come behind it
         if payloads.repeated is not None:

@@ -7,7 +7,6 @@ cost that no call can have is unreadable: taking its word would fill a batch's s
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import repeat
@@ -276,7 +275,7 @@ def readable(reading: Reading) -> Reading:
     """Return the reading without the counts and the cost that no call can have."""
     if not reading.unreadable:
         return reading
-    reading = copy.copy(reading)
+    reading = reading.copied()
     for field in reading.unreadable:
         setattr(reading, field, None)
     return reading
