@@ -35,16 +35,15 @@ class PayloadReader:
     a tool call in the text; None where nobody does.
     """
 
-    __slots__ = ("_shapes", "any_object", "api", "dialect", "error", "repeated", "written")
+    error: ProviderError | None = None
+    repeated: bytes | None = None
+    any_object = False
+    written: WrittenCall | None = None
 
     def __init__(self, route: routes.Route) -> None:
         self._shapes = route.shapes
         self.dialect: Dialect = route.dialect
         self.api = route.api
-        self.error: ProviderError | None = None
-        self.repeated: bytes | None = None
-        self.any_object = False
-        self.written: WrittenCall | None = None
 
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
         """Whether an event can add to the reading: each can until output was seen."""

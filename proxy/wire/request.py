@@ -43,8 +43,9 @@ class RequestReader:
         facts: looks at the whole body too; whatever goes wrong there stays there.
     """
 
-    __slots__ = ("_encodings", "_facts", "_fields", "_limit", "_pieces", "ambiguous",
-                 "selected", "size")  # fmt: skip
+    size = 0
+    ambiguous = False  # the model is written twice, or the body cannot be read
+    _fields: RequestFields | None = None
 
     def __init__(
         self, encodings: Sequence[bytes], limit: int, facts: BodyFacts | None = None
@@ -53,10 +54,7 @@ class RequestReader:
         self._limit = limit
         self._facts = facts
         self._pieces: list[bytes] | None = []
-        self._fields: RequestFields | None = None
-        self.ambiguous = False  # the model is written twice, or the body cannot be read
         self.selected: Selected = ()
-        self.size = 0
 
     def feed(self, chunk: bytes, parsed: Payload | None = None) -> None:
         """Take a piece of the body as it was sent.

@@ -60,27 +60,24 @@ class ResponseReader:
     it finds nothing need not be fed: between events, once output was seen.
     """
 
-    __slots__ = ("_decoder", "_feeder", "_limits", "_pending", "_pending_size", "_silent",
-                 "_status", "_streams", "_take", "_type", "framed", "payloads", "progressed",
-                 "reading", "skim")  # fmt: skip
+    framed = False
+    progressed = False
+    skim: Callable[[bytes], object] | None = None
+    _status = 0
+    _type = b""
+    _decoder: Decoder | None = None
+    _feeder: Feeder | None = None
+    _pending_size = 0
+    _silent = False  # a stream of which nothing but blanks came
 
     def __init__(self, route: routes.Route, limits: ReadLimits) -> None:
         self._limits = limits
         self._streams = route.streams
         self.payloads = PayloadReader(route)
         self.reading = _NO_STREAM
-        self.framed = False
-        self.progressed = False
-        self.skim: Callable[[bytes], object] | None = None
-        self._status = 0
-        self._type = b""
-        self._decoder: Decoder | None = None
-        self._feeder: Feeder | None = None
         # Unbound, since an object that holds its own method waits for the garbage collector.
         self._take: Callable[[ResponseReader, bytes], None] = ResponseReader._sniff
         self._pending: list[bytes] = []  # of a body, or of a stream whose framing is not known
-        self._pending_size = 0
-        self._silent = False  # a stream of which nothing but blanks came
 
     def head(self, status: int, headers: Headers, by_name: Mapping[bytes, bytes]) -> None:
         """Take the status and the headers, as pairs and by name; names in lower case.
