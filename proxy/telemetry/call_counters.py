@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable
 from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from classifier.records import Exchange, Kind
+from classifier.records import Ending, Exchange, Kind
+from classifier.verdicts import Subcategory
 from proxy.recording.ports import FlushResult
 
 # Models answer in a second or think for minutes; a commit takes less than a millisecond.
@@ -25,70 +25,46 @@ _TOKENS = {
     "reasoning": attrgetter("reasoning_tokens"),
 }
 _CLASSES = {None: "none"} | {status: f"{status // 100}xx" for status in range(100, 1000)}
-_NO_CAUSE = "none"
 
 
-class _LabelTotals:
-    """The calls with the same labels, and what is totalled of them."""
-
-    __slots__ = ("answer_s", "ended", "first_token_s")
-
-    def __init__(self) -> None:
-        self.ended: list[Exchange] = []
-        self.answer_s: list[float] = []
-        self.first_token_s: list[float] = []
-
-    def count(self, e: Exchange) -> None:
-        """Add one call."""
-        self.ended.append(e)
-        if e.cause is None and e.kind is Kind.INFERENCE:
-            timing = e.timing
-            if timing.duration_s is not None:
-                self.answer_s.append(timing.duration_s)
-            if e.streamed and timing.first_token_s is not None:
-                self.first_token_s.append(timing.first_token_s)
-
-
-# Upstream, kind, class of status, subcategory and ending: the labels of `truezero_exchanges`.
-_Labels = tuple[str, str, str, str, str]
+# Upstream, kind, status, subcategory and ending: the labels of `truezero_exchanges`.
+_Labels = tuple[str, Kind, int | None, Subcategory | None, Ending | None]
 
 
 class FreshCalls:
     """Calls and flushes since the last sample, half a second ago.
 
-    Counting a call here takes a fifth of the work that seven Prometheus counters take.
+    They are only gathered here: counting them together takes a twentieth of the work.
     """
 
-    __slots__ = ("calls", "flushes_s", "waited_s")
+    __slots__ = ("ended", "flushes_s", "waited_s")
 
     def __init__(self) -> None:
-        self.calls: dict[_Labels, _LabelTotals] = {}
+        self.ended: list[Exchange] = []
         self.waited_s: list[float] = []
         self.flushes_s: list[float] = []
 
     def count(self, flush: FlushResult) -> None:
         """Count a flush: its calls, how long each waited for it, and how long it took."""
-        for e in flush.ended:
-            if e.injected:  # an injected fault is not the provider's
-                continue
-            cause = e.cause
-            labels = (
-                e.upstream,
-                e.kind,
-                _CLASSES.get(e.status, "other"),
-                _NO_CAUSE if cause is None else cause.subcategory,
-                e.ending or "none",
-            )
-            totals = self.calls.get(labels)
-            if totals is None:
-                totals = self.calls[labels] = _LabelTotals()
-            totals.count(e)
+        self.ended += flush.ended
         self.waited_s += flush.waited_s
         self.flushes_s.append(flush.took_s)
 
-    def ended(self) -> Iterator[Exchange]:
-        """Return the calls that were counted."""
-        return chain.from_iterable(totals.ended for totals in self.calls.values())
+    def of_providers(self) -> list[Exchange]:
+        """Return the calls that were counted; an injected fault is not the provider's."""
+        return [e for e in self.ended if not e.injected]
+
+
+def _by_labels(calls: Iterable[Exchange]) -> dict[_Labels, list[Exchange]]:
+    groups: dict[_Labels, list[Exchange]] = {}
+    for e in calls:
+        cause = None if e.cause is None else e.cause.subcategory
+        labels = (e.upstream, e.kind, e.status, cause, e.ending)
+        if labels in groups:
+            groups[labels].append(e)
+        else:
+            groups[labels] = [e]
+    return groups
 
 
 class CallHistogram(Histogram):
@@ -136,16 +112,21 @@ class CallCounters:
             registry=registry,
         )
 
-    def add(self, calls: Mapping[_Labels, _LabelTotals]) -> None:
+    def add(self, ended: Iterable[Exchange]) -> None:
         """Add finished calls."""
-        for labels, totals in calls.items():
-            upstream = labels[0]
-            self._exchanges.labels(*labels).inc(len(totals.ended))
-            usages = [e.usage for e in totals.ended]
-            for kind, tokens in _TOKENS.items():
+        for (upstream, kind, status, cause, ending), calls in _by_labels(ended).items():
+            labels = (_CLASSES.get(status, "other"), cause or "none", ending or "none")
+            self._exchanges.labels(upstream, kind, *labels).inc(len(calls))
+            usages = [e.usage for e in calls]
+            for part, tokens in _TOKENS.items():
                 if count := sum(filter(None, map(tokens, usages))):
-                    self._tokens.labels(upstream, kind).inc(count)
-            if totals.answer_s:
-                self._durations.labels(upstream).add(totals.answer_s)
-            if totals.first_token_s:
-                self._first_tokens.labels(upstream).add(totals.first_token_s)
+                    self._tokens.labels(upstream, part).inc(count)
+            if cause is None and kind is Kind.INFERENCE:
+                self._time(upstream, calls)
+
+    def _time(self, upstream: str, answered: list[Exchange]) -> None:
+        durations = [e.timing.duration_s for e in answered]
+        first_tokens = [e.timing.first_token_s for e in answered if e.streamed]
+        for histogram, times in ((self._durations, durations), (self._first_tokens, first_tokens)):
+            if known := [each for each in times if each is not None]:
+                histogram.labels(upstream).add(known)

@@ -150,8 +150,9 @@ class Metrics:
                 fresh, self._fresh = self._fresh, FreshCalls()
             self._service.add(fresh)
             self._requests.sample()
-            self._calls.add(fresh.calls)
-            self._models.add(fresh.ended())
+            ended = fresh.of_providers()
+            self._calls.add(ended)
+            self._models.add(ended)
 
     def exposition(self, accept: str = "") -> tuple[bytes, str]:
         """All numbers as text, and the type of that text.
