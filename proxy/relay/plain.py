@@ -1,8 +1,8 @@
 """Which calls need no task: their request is all there, and nothing is to be waited for.
 
 What is looked at here changes nothing, so that any other call takes the general way as if it had
-not been looked at. What a head alone says is looked at once for each connection, as long as its
-agent sends the same one: then it is the length of the body that differs.
+not been looked at. What a head alone says is looked at once, for all connections, as long as agents
+send the same one: then it is the length of the body that differs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ from proxy.routing.target import Target
 from proxy.wire.dialect import Payload
 from proxy.wire.usage_request import with_usage
 
+_PLANS = 1024  # kept, of the lines that were planned last
+_PLAN_BYTES = 8192  # of a head at most, for its plan to be kept
+
+_Line = tuple[str, str, bytes, bytes]
+
 
 @dataclass(slots=True)
 class PlannedCall:
@@ -46,7 +51,7 @@ class PlannedCall:
     length, so that it is the plan of one call. ``may_ask``: usage may have to be asked for.
     """
 
-    line: tuple[str, str, bytes, bytes]
+    line: _Line
     before: dress.Pairs | None
     after: dress.Pairs
     head: bytes
@@ -57,23 +62,18 @@ class PlannedCall:
     key_digest: str | None
     key_source: KeySource | None
     lines: OriginLines
-    repeated: RepeatedHead | None = None  # what knows such heads again
 
-    def fits(self, request: RequestCycle, length: bytes) -> bool:
-        """Whether a request's head is the same but for the length of its body."""
-        before, head = self.before, request.head
+    def fits(self, headers: dress.Pairs, length: bytes) -> bool:
+        """Whether a request of the same line has the same headers but for its body's length."""
+        before = self.before
         if before is None:
             return False
-        at, headers = len(before), head.headers
-        if (
+        at = len(before)
+        return (
             headers[at : at + 1] == [(CONTENT_LENGTH, length)]
             and headers[:at] == before
             and headers[at + 1 :] == self.after
-            and head[:4] == self.line
-        ):
-            self.repeated = request.repeated
-            return True
-        return False
+        )
 
 
 class PlainCalls:
@@ -89,6 +89,27 @@ class PlainCalls:
         self.context = context
         self._transport = transport
         self._operator_access = operator_access
+        self._plans: dict[_Line, PlannedCall] = {}  # the one that was put in first is let go first
+
+    def planned(self, head: RequestHead, body: bytes, length: bytes) -> PlannedCall | None:
+        """Return what `plan` does, made before where the head came before.
+
+        Arguments:
+            length: of the body, as a head states it.
+        """
+        plan = self._plans.get(head[:4])
+        if plan is not None and plan.fits(head.headers, length):
+            return plan
+        plan = self.plan(head, body)
+        if (
+            plan is not None
+            and plan.before is not None
+            and len(plan.head) + len(plan.rest) < _PLAN_BYTES
+        ):
+            if len(self._plans) >= _PLANS:
+                del self._plans[next(iter(self._plans))]
+            self._plans[plan.line] = plan
+        return plan
 
     def plan(self, head: RequestHead, body: bytes) -> PlannedCall | None:
         """Return what a request's head says; None where the call is not plain.
@@ -152,12 +173,13 @@ class PlainCalls:
 class PlainConnection:
     """Relays the plain calls of one agent's connection."""
 
-    __slots__ = ("_calls", "_loop", "_plan")
+    __slots__ = ("_calls", "_loop", "_plan", "_repeated")
 
     def __init__(self, calls: PlainCalls) -> None:
         self._calls = calls
         self._loop = asyncio.get_running_loop()
         self._plan: PlannedCall | None = None
+        self._repeated: RepeatedHead | None = None  # what knows the plan's head again
 
     def take(self, request: RequestCycle, tasks: set[Any]) -> bool:
         """Relay a request that is all there; False, with nothing done, if it is not plain.
@@ -169,15 +191,14 @@ class PlainConnection:
         size = len(body)
         if size > context.limits.body_bytes:
             return False
-        length, plan = b"%d" % size, self._plan
+        length, plan, repeated = b"%d" % size, self._plan, request.repeated
         try:
-            if plan is None or not (
-                (plan.repeated is request.repeated is not None) or plan.fits(request, length)
-            ):
-                plan = self._calls.plan(head, body)
+            if plan is None or repeated is None or repeated is not self._repeated:
+                plan = self._calls.planned(head, body, length)
                 if plan is None:
                     return False
                 self._plan = plan
+                self._repeated = None if plan.before is None else repeated
             target, access = plan.target, context.access
             if access is not None and access.concerns(target) and not access.known_open(target):
                 return False

@@ -14,10 +14,13 @@ from classifier.records import Exchange, Timing
 from proxy.capture import usage_injection
 from proxy.inbound.dispatch import TakePlain
 from proxy.inbound.flow_control import FlowControl
+from proxy.inbound.request_head import request_head
+from proxy.relay import plain
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import CallLimits
 from proxy.relay.http import Relay
 from proxy.relay.live_calls import LiveCalls
+from proxy.relay.operator_access import OperatorAccess
 from proxy.routing.upstreams import Auth
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Framing, Pause, Provider, Script
@@ -151,8 +154,11 @@ HEADS: tuple[dict[str, Any], ...] = (
 
 
 async def test_what_a_connection_knows_of_its_last_head_changes_no_call() -> None:
+    """Nor what another connection sent before."""
     lines, book = Lines(), HeldBook()
-    relay = Relay(make_context("http://provider", book, transport=lines.transport))
+
+    def new() -> Relay:
+        return Relay(make_context("http://provider", book, transport=lines.transport))
 
     def becomes(take: TakePlain | None, how: dict[str, Any]) -> tuple[bytes, Exchange]:
         """A request at the provider, and on record."""
@@ -164,11 +170,36 @@ async def test_what_a_connection_knows_of_its_last_head_changes_no_call() -> Non
         provider.data_received(b"HTTP/1.1 429 No\r\ncontent-length: 2\r\n\r\n{}")
         return line.said(), replace(book.exchanges.pop(), id="", timing=Timing(0.0))
 
-    alone = [becomes(relay.plain_calls(), how) for how in HEADS]
+    relay = new()
+    alone = [becomes(new().plain_calls(), how) for how in HEADS]
     for first, second in itertools.product(range(len(HEADS)), repeat=2):
         same = relay.plain_calls()
         found = [becomes(same, HEADS[at]) for at in (first, second, second)]
         assert found == [alone[first], alone[second], alone[second]]
+
+
+def test_a_head_is_planned_once_for_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "_PLANS", 3)
+    context = make_context("http://provider", HeldBook(), transport=Lines().transport)
+    calls = plain.plain_calls(context, OperatorAccess(context))
+    assert calls is not None
+
+    def planned(path: bytes = PATH, **headers: str) -> plain.PlannedCall:
+        named = [(name.encode(), value.encode()) for name, value in headers.items()]
+        stated = [*named, (b"content-length", b"%d" % len(ASKED))]
+        found = calls.planned(request_head(b"POST", path, "1.1", stated), ASKED, stated[-1][1])
+        assert found is not None
+        return found
+
+    first = planned(authorization="a")
+    assert planned(authorization="a") is first
+    other = planned(authorization="b")
+    assert other.key_digest != first.key_digest
+    assert planned(authorization="b") is other
+    for number in range(3):
+        planned(PATH + b"?%d" % number)
+    assert planned(authorization="b") is not other, "it was let go for newer ones"
+    assert planned(long="x" * 9000) is not planned(long="x" * 9000), "too long to be kept"
 
 
 async def test_usage_may_be_asked_for_behind_a_body_that_is_too_long_for_it() -> None:
