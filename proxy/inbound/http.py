@@ -158,9 +158,10 @@ class HttpProtocol(asyncio.Protocol):
         cycle = RequestCycle(
             self._flow, head.head, client, answered, keep_alive=True, expects=False
         )
-        cycle.repeated, cycle.more_body = head, more_body
+        cycle.repeated = head
+        cycle.begin_with(body, more_body)
         self._take(cycle)
-        if body and cycle.on_body_part(body) > HIGH_WATER_LIMIT:
+        if len(body) > HIGH_WATER_LIMIT:
             self._flow.hold()
 
     def _take(self, cycle: RequestCycle) -> None:

@@ -154,6 +154,14 @@ class RequestCycle(AgentResponse):
         super().leave()
         self.notify()
 
+    def begin_with(self, body: bytes, more_body: bool) -> None:
+        """Take what came of the request's body together with its head."""
+        self.more_body = more_body
+        self._news = body != b"" or not more_body
+        if body:
+            self._parts.append(body)
+            self._parts_bytes = len(body)
+
     def on_body_part(self, part: bytes) -> int:
         """Take a part of the request's body; the bytes that wait to be received."""
         if self.when_gone is not None:
