@@ -100,15 +100,13 @@ class PlainEnding(PushedResponse):
         exchange = self._progress.ended(ending)
         if exchange is not None:
             self._committing = True
-            self._context.recorder.record(exchange, self._on_durable)
+            self._context.recorder.record(exchange, self._go_on)
         elif not self._committing:
             self._go_on()
 
-    def _on_durable(self) -> None:
-        self._committing = False
-        self._go_on()
-
     def _go_on(self) -> None:
+        """Go on with what waited, now that it is durable, or was before."""
+        self._committing = False
         then, self._then = self._then, None
         if then is not None:
             try:

@@ -58,10 +58,11 @@ def take_usage(reading: Reading, payload: Payload) -> None:
 
 def _choice(reading: Reading, choice: Payload) -> None:
     reading.take_finish_reason(choice.get("finish_reason"))
-    for key in ("delta", "message"):  # Perplexity and Writer write both
-        message = choice.get(key)
-        if isinstance(message, dict):
-            _message(reading, message, choice.get("index"))
+    delta, message = choice.get("delta"), choice.get("message")  # Perplexity, Writer: both
+    if isinstance(delta, dict):
+        _message(reading, delta, choice.get("index"))
+    if isinstance(message, dict):
+        _message(reading, message, choice.get("index"))
     if "text" in choice:
         reading.note_content(choice["text"])
     if "usage" in choice:  # Moonshot's streams state it in the choice
