@@ -48,13 +48,15 @@ class RepeatedHead:
     ``head`` and ``length`` are those of the request that came last.
     """
 
-    __slots__ = ("_after", "_at", "_before", "_most", "_place", "_stated", "head", "length")
+    __slots__ = ("_after", "_at", "_before", "_most", "_named", "_place", "_stated", "head",
+                 "length")  # fmt: skip
 
     def __init__(self, head: RequestHead, place: int, written: bytes, at: int, end: int) -> None:
         self._before, self._stated, self._after = written[:at], written[at:end], written[end:]
         self._at = at
         self._most = at + 15 + len(self._after)
         self._place = place  # of the length among the headers
+        self._named = head[:5]  # all but the headers
         self.head = head
         self.length = int(self._stated)
 
@@ -80,7 +82,7 @@ class RepeatedHead:
             return False
         headers = self.head.headers.copy()  # those of the last request may still be looked at
         headers[self._place] = CONTENT_LENGTH, stated
-        self.head = RequestHead(*self.head[:5], headers)
+        self.head = RequestHead(*self._named, headers)
         self._stated, self.length = stated, length
         return True
 

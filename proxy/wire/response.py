@@ -137,12 +137,16 @@ class ResponseReader:
         if self._pending:
             chunk = b"".join((*self._pending, chunk))
             self._pending, self._pending_size = [], 0
+        elif chunk[:1] == b"{":  # as most bodies begin, and no stream that bytes tell
+            self._take = ResponseReader._keep
+            self._keep(chunk)
+            return
         start = chunk.lstrip()[:8]
         if len(start) < _SNIFFED:
             self._keep(chunk)
             return
         self._take = ResponseReader._keep
-        if start[:1] != b"{":  # as most bodies begin, and no stream that bytes tell
+        if start[:1] != b"{":
             self._frame(start)
         self._take(self, chunk)
 
