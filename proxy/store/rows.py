@@ -90,7 +90,8 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
             code=error_code,
             retry_after_s=retry_after_s,
         )
-    return Exchange(  # by position: in two thirds of the time that names take
+    # By position, in two thirds of the time that names take; in parts for what is said above.
+    asked = (
         exchange_id, rollout_id, upstream, api,
         Timing(started_at, first_byte_s, first_token_s, duration_s),
         _KINDS[kind], method, role, model, answered_model, status, _ENDINGS[ending],
@@ -100,6 +101,8 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
             reasoning_tokens, total_tokens, input_total, output_total, _SOURCES[usage_source],
             cost_usd,
         ),
+    )  # fmt: skip
+    answered = (
         finish_reason, tool_calls, _FLAGS[output_seen], _FLAGS[content_seen], _FLAGS[has_tools],
         cause, provider_request_id, request_bytes, response_bytes, request_digest, sdk_retry,
         response_digest, _FLAGS[pending], _ATTRIBUTIONS[attribution], key_digest, bool(injected),
@@ -107,6 +110,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         output_limit, prompt_words, continues, _FLAGS[begun_elsewhere], _FLAGS[written_call],
         _FLAGS[fallback], served_by, system_fingerprint, weight_version,
     )  # fmt: skip
+    return Exchange(*(asked + answered))
 
 
 def open_exchange_of(row: RowMapping) -> Exchange:
