@@ -21,6 +21,8 @@ class Backlog:
     It is active from the first failed commit until all of it is written. All methods may be
     called from the recorder's thread and the retry thread.
 
+    ``gaps``: counts of lost exchanges that are not in the database yet, by rollout; others read it.
+
     Arguments:
         spill: durable storage for the exchanges; None keeps them in memory.
     """
@@ -32,21 +34,16 @@ class Backlog:
         self._lock = threading.Lock()  # guards the fields below, and `active`
         self._spilled = 0
         self._in_memory: deque[Exchange] = deque()  # newer than those in the spill
-        self._gaps: dict[str, Gap] = {}  # by rollout, not yet in the database
+        self.gaps: dict[str, Gap] = {}
         self._call_counts: Counter[str] = Counter()  # calls kept, by rollout
         self._open_ids: set[str] = set()  # those of them that have not ended
 
     def __len__(self) -> int:
         return self._spilled + len(self._in_memory)
 
-    @property
-    def gaps(self) -> Mapping[str, Gap]:
-        """Counts of lost exchanges that are not in the database yet, by rollout."""
-        return self._gaps
-
     def missing(self, rollout_id: str) -> int:
         """Return how many calls of a rollout were served but are not in the database."""
-        gap = self._gaps.get(rollout_id)
+        gap = self.gaps.get(rollout_id)
         return self._call_counts[rollout_id] + (gap.count if gap else 0)
 
     def activate(self, exchanges: Sequence[Exchange]) -> None:
@@ -66,11 +63,11 @@ class Backlog:
         """Return the oldest exchanges to commit; None if there are none: not active any more."""
         with self._lock:
             group = self._oldest()
-            if group or self._gaps:
+            if group or self.gaps:
                 return CommitBatch(
                     opened=[exchange for exchange in group if exchange.ending is None],
                     recorded=[exchange for exchange in group if exchange.ending is not None],
-                    gaps=dict(self._gaps),
+                    gaps=dict(self.gaps),
                     late=True,
                 )
             self._deactivate()
@@ -96,9 +93,9 @@ class Backlog:
         """Subtract gaps that are written."""
         with self._lock:
             for rollout_id, settled in written.items():
-                gap = self._gaps.pop(rollout_id)
+                gap = self.gaps.pop(rollout_id)
                 if gap.count > settled.count:
-                    self._gaps[rollout_id] = Gap(gap.count - settled.count, gap.since)
+                    self.gaps[rollout_id] = Gap(gap.count - settled.count, gap.since)
 
     def close(self) -> int:
         """Close the spill file; return how many exchanges are lost with this process's memory."""
@@ -132,7 +129,7 @@ class Backlog:
             self._open_ids.discard(exchange.id)
 
     def _lose(self, exchange: Exchange) -> None:
-        add_gap(self._gaps, exchange)
+        add_gap(self.gaps, exchange)
         self.gaps_counted += 1
 
     def _oldest(self) -> list[Exchange]:

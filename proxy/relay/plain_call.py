@@ -47,12 +47,13 @@ class PlainCall(PlainEnding):
             self._end(Ending.CUT_UPSTREAM, strange_status(status, call_id))
             return
         headers = self._head = dress.for_agent(self.headers, call_id)
-        progress.observer.on_response_head(status, headers, progress.clock())
+        at = progress.clock()
+        progress.observer.on_response_head(status, headers, at)
         bodiless = status in NO_BODY
         if self.ended and not bodiless:
             self._whole = whole = self.take_parts()
             if whole:
-                progress.observer.on_response_body(whole, progress.clock())
+                progress.observer.on_response_body(whole, at)
                 progress.received = len(whole)
                 self._complete()
                 return

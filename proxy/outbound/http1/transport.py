@@ -125,10 +125,7 @@ class _Origin:
         plaintext = via is not None and not self.route.secure
         self.prefix = origin.encode("ascii") if plaintext else b""
         self.extra_headers = via.headers if via is not None and plaintext else ()
-
-    def take(self) -> Connection | None:
-        """Return an idle connection, which is the caller's now."""
-        return self.pool.take()
+        self.take = self.pool.take
 
     async def connect(self, connect_s: float | None) -> Connection:
         """Open a connection within so many seconds."""
