@@ -108,6 +108,7 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # or each use asks the disk whether the file has changed
     )
     filters = (
         format.number, format.short, format.percent, format.score, format.reward, format.dollars,
