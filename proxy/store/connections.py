@@ -6,10 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine
+from sqlalchemy.engine import Compiled, Dialect
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+from sqlalchemy.util import LRUCache
 
 from proxy.store.commit import CommitWriter
 from proxy.store.errors import translated
@@ -63,6 +66,46 @@ class ClosingPool(QueuePool):
         super()._do_return_conn(record)
         if self._disposed:
             super().dispose()
+
+
+class CompiledStatements(LRUCache[Any, Compiled]):
+    """The SQL of statements, for all engines of this process.
+
+    SQLAlchemy keeps it by engine: its keys begin with the engine's own dialect object
+    (`ClauseElement._compile_w_cache`), so that each engine would compile the same statements, at a
+    millisecond or so each. Here dialects that were set up alike are one: of the same class, with
+    the same settings, and told the same by their servers.
+    """
+
+    __slots__ = ("_alike", "_number")
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self._number: WeakKeyDictionary[Dialect, int] = WeakKeyDictionary()
+        self._alike: dict[object, int] = {}
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return what the first dialect alike compiled."""
+        return super().get((self._numbered(key[0]), *key[1:]), default)
+
+    def __setitem__(self, key: Any, value: Compiled) -> None:
+        super().__setitem__((self._numbered(key[0]), *key[1:]), value)
+
+    def _numbered(self, dialect: Dialect) -> int:
+        number = self._number.get(dialect)
+        if number is None:  # an engine passes its own cache until the server told it everything
+            plain = {
+                name: value
+                for name, value in vars(dialect).items()
+                if isinstance(value, str | int | tuple | None)
+            }
+            kind = (type(dialect), tuple(sorted(plain.items())))
+            number = self._alike.setdefault(kind, len(self._alike))
+            self._number[dialect] = number
+        return number
+
+
+COMPILED: Final = CompiledStatements(1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from proxy.store.commit import (
     Commit,
     replaced,
 )
-from proxy.store.connections import ClosingPool, Connections
+from proxy.store.connections import COMPILED, ClosingPool, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason, refuse_encoding
 from proxy.store.locks import Lock
 from proxy.store.notifications import Notifications
@@ -77,7 +77,13 @@ def connections(url: URL) -> Connections:
 
 def _engine(url: URL, *, timeout_s: float | None, isolation: str = "READ COMMITTED") -> Engine:
     """Return a pool that checks a connection before it lends it."""
-    made = create_engine(url, poolclass=ClosingPool, pool_pre_ping=True, isolation_level=isolation)
+    made = create_engine(
+        url,
+        poolclass=ClosingPool,
+        pool_pre_ping=True,
+        isolation_level=isolation,
+        execution_options={"compiled_cache": COMPILED},
+    )
 
     @event.listens_for(made, "do_connect")
     def connect(

@@ -24,7 +24,7 @@ from proxy.store.commit import (
     Commit,
     replaced,
 )
-from proxy.store.connections import ClosingPool, Connections
+from proxy.store.connections import COMPILED, ClosingPool, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, as_store_error, reason
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
 from proxy.store.turns import Turns
@@ -108,6 +108,7 @@ def _engine(url: URL, begin: str, place: PlacedFile, *, busy_s: float) -> Engine
         url,
         poolclass=ClosingPool,
         connect_args={"check_same_thread": False, "timeout": busy_s},
+        execution_options={"compiled_cache": COMPILED},
     )
 
     # Not closures: SQLAlchemy refers to a listener weakly, which compiled ones refuse from 3.12 on.

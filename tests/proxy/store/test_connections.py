@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from sqlalchemy import event, insert, text
+import secrets
 
+import pytest
+from sqlalchemy import Connection, Select, create_engine, event, insert, select, text
+
+from proxy.store.connections import COMPILED
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected, StoreError
 from proxy.store.tables import server
@@ -55,3 +58,39 @@ def test_what_is_lent_while_all_is_let_go_is_closed_when_it_is_returned(
         lent.let_go()
         assert not any(each is one for each in closed for one in ours)
     assert all(any(each is one for each in closed) for one in ours)
+
+
+def _new_statement() -> Select[tuple[str]]:
+    return select(server.c.name.label(f"name_{secrets.token_hex(8)}"))
+
+
+def _known(connection: Connection, asked: Select[tuple[str]]) -> bool:
+    """Whether a statement's SQL was there already."""
+    context = connection.execute(asked).context
+    return bool(context.cache_hit is context.dialect.CACHE_HIT)
+
+
+def test_a_statement_is_compiled_once_for_all_engines_alike(database: Database) -> None:
+    asked = _new_statement()
+    others = Database(database.url), Database(database.url)
+    with database._connections.reading() as connection:
+        assert not _known(connection, asked)
+    for other in others:
+        with other._connections.reading() as connection:
+            assert _known(connection, asked)
+        other.close()
+
+
+def test_dialects_that_are_set_up_or_were_told_otherwise_compile_for_themselves() -> None:
+    asked = _new_statement()
+    usual, short, old = (
+        create_engine("sqlite://", execution_options={"compiled_cache": COMPILED}, **setting)
+        for setting in ({}, {"label_length": 6}, {})
+    )
+    for engine in (usual, short, old):
+        with engine.connect() as connection:
+            if engine is old:
+                engine.dialect.server_version_info = (3, 1)
+            connection.execute(text("CREATE TABLE server (name TEXT)"))
+            assert not _known(connection, asked)
+            assert _known(connection, asked)
