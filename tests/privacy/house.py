@@ -49,6 +49,9 @@ _FURTHER_SECRETS: Final = (
 )  # fmt: skip
 _ENDLESS: Final = ("/events", "/ui/live")
 _WAY: Final = "x-way"
+_CALLS_SHOWN: Final = frozenset(("at", "open", "show"))  # parameters of a rollout's own views
+_OPENED: Final = ("r0", "r3")  # the rollouts whose calls are looked into one by one
+_CHOICES: Final = frozenset(("by", "file", "show", "tab"))  # whose values are pages of their own
 
 
 @dataclass
@@ -60,6 +63,7 @@ class House:
     talker: Talker
     collector: Collector
     environment: dict[str, str]
+    every: bool = True  # whether all links of pages are followed, or what differs in kind
     rollouts: list[dict[str, Any]] = field(default_factory=list)
     sent: int = 0
 
@@ -203,22 +207,43 @@ class House:
             yield path.format(rollout_id=rollout["id"], batch=BATCH) + query
 
     def pages(self) -> Iterator[tuple[str, bytes]]:
-        """Every page that a link leads to; of a page's own views one for each set of parameters."""
-        seen, views, waiting = {"/"}, set[tuple[str, ...]](), ["/", "/ui/live"]
+        """Every page that a link leads to; of a page's own views one for each set of parameters.
+
+        Unless it is to be every one: every page, every view of a rollout's calls and each call of
+        some, and of lists' views as many as it takes for each parameter to be asked for with each
+        other one that links have beside it. What a link says was searched where it stands.
+        """
+        seen, views, waiting = {"/"}, set[object](), ["/", "/ui/live"]
         while waiting:
             path = waiting.pop()
             page = self._got(path)
             yield f"page {path}", page
             for found in re.findall(rb'href="([/?][^"#]*)', page):
                 link = urljoin(path, found.decode().replace("&amp;", "&"))
-                parts = urlsplit(link)
-                kind = re.sub(r"/r\d+$", "", parts.path)
-                view = (kind, *sorted({name for name, _ in parse_qsl(parts.query)}))
-                if link in seen or (found.startswith(b"?") and view in views):
+                kinds = set(self._kinds(link))
+                known = kinds <= views and (found.startswith(b"?") or not self.every)
+                if link in seen or known:
                     continue
                 seen.add(link)
-                views.add(view)
+                views |= kinds
                 waiting.append(link)
+
+    def _kinds(self, link: str) -> Iterator[object]:
+        parts = urlsplit(link)
+        asked = parse_qsl(parts.query)
+        names = sorted({name for name, _ in asked})
+        list_of = re.sub(r"/r\d+$", "", parts.path)
+        if self.every:
+            yield list_of, *names
+        elif not asked:
+            yield link
+        elif parts.path == "/ui/call":  # the same of any rollout, whose calls are of all kinds
+            rollout = dict(asked)["rollout"]
+            yield link if rollout in _OPENED else parts.path
+        else:
+            kind = parts.path if {*names} <= _CALLS_SHOWN else list_of
+            chosen = [f"{name}={value}" if name in _CHOICES else name for name, value in asked]
+            yield from ((kind, *pair) for pair in itertools.product(chosen, repeat=2))
 
     def _got(self, path: str) -> bytes:
         if not path.partition("?")[0].endswith(_ENDLESS):

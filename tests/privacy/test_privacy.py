@@ -81,13 +81,11 @@ def left(
     """What a service has left that heard every way there is, was in trouble, and has ended."""
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("privacy")
-        yield _heard(stack, patch, folder, ways(every=request.param))
+        house = _opened(stack, patch, folder, every=request.param)
+        yield _heard(house, ways(every=request.param))
 
 
-def _heard(
-    stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path, everything: list[Way]
-) -> Left:
-    house = _opened(stack, patch, folder)
+def _heard(house: House, everything: list[Way]) -> Left:
     left = Left()
     house.register()
     house.say([Way(name="marked", answer=answers.chat(), model=MARKED), *everything])
@@ -113,7 +111,7 @@ def _heard(
     return left
 
 
-def _opened(stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path) -> House:
+def _opened(stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path, *, every: bool) -> House:
     """The service with all of its outlets, every secret of which is a canary."""
     for name, value in {
         "AWS_ACCESS_KEY_ID": key("aws-id"),
@@ -146,7 +144,7 @@ def _opened(stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path) -> House:
         OTLP_ENDPOINT=collector.url, READ_TIMEOUT_S="1", BODY_LIMIT=str(1 << 20), **settings,
     )  # fmt: skip
     stack.enter_context(service)
-    return House(service, provider, talker, collector, inherited())
+    return House(service, provider, talker, collector, inherited(), every)
 
 
 def _account(stack: ExitStack, folder: Path) -> Path:
