@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from proxy.store.database import Database
 from proxy.store.listing import Facts, Position, RolloutQuery
 from proxy.store.tables import exchanges, rollouts, verdicts
 from proxy.store.types import CommitBatch
+from tests.postgres import Server
 from tests.proxy.store.records import FULL
 
 SEEN: dict[str, Any] = {
@@ -89,6 +91,22 @@ def listed(database: Database) -> list[Facts]:
     rows = [made(number, chance) for number in range(150)]
     fill(database, rows)
     return rows
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def of_module(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
+    """A database that tests only read."""
+    with contextlib.ExitStack() as ends:
+        url = str(tmp_path_factory.mktemp("listing") / "t.db")
+        if request.param == "postgresql":
+            server: Server = request.getfixturevalue("postgres_server")
+            url = ends.enter_context(server.database())
+        opened = Database(url)
+        opened.prepare()
+        ends.callback(opened.close)
+        yield opened
 
 
 def paged(database: Database, query: RolloutQuery, limit: int) -> list[Facts]:
@@ -274,14 +292,14 @@ def test_only_what_depends_on_verdicts_says_so() -> None:
 MANY = 10_000  # of which a twentieth are of one batch, and of one task
 
 
-@pytest.fixture
-def many(database: Database) -> Database:
+@pytest.fixture(scope="module")
+def many(of_module: Database) -> Database:
     """So many that a database which estimates costs follows an index where it can."""
     chance = random.Random(7)
-    fill(database, [_spread(made(n, chance), n, chance.randrange(20)) for n in range(MANY)])
-    if not database.is_sqlite:
-        database.change(lambda connection: connection.execute(text("ANALYZE rollouts, verdicts")))
-    return database
+    fill(of_module, [_spread(made(n, chance), n, chance.randrange(20)) for n in range(MANY)])
+    if not of_module.is_sqlite:
+        of_module.change(lambda connection: connection.execute(text("ANALYZE rollouts, verdicts")))
+    return of_module
 
 
 def _spread(row: Facts, number: int, part: int) -> Facts:
