@@ -158,8 +158,7 @@ class HttpProtocol(asyncio.Protocol):
         cycle = RequestCycle(
             self._flow, head.head, client, answered, keep_alive=True, expects=False
         )
-        cycle.repeated = head
-        cycle.begin_with(body, more_body)
+        cycle.begin_with(head, body, more_body)
         self._take(cycle)
         if len(body) > HIGH_WATER_LIMIT:
             self._flow.hold()

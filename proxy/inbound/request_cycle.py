@@ -154,8 +154,9 @@ class RequestCycle(AgentResponse):
         super().leave()
         self.notify()
 
-    def begin_with(self, body: bytes, more_body: bool) -> None:
-        """Take what came of the request's body together with its head."""
+    def begin_with(self, head: RepeatedHead, body: bytes, more_body: bool) -> None:
+        """Take what knew the head again, and what came of the request's body with it."""
+        self.repeated = head
         self.more_body = more_body
         self._news = body != b"" or not more_body
         if body:
