@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import filterfalse
 from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from classifier.records import Ending, Exchange, Kind
-from classifier.verdicts import Subcategory
+from classifier.records import Cause, Ending, Exchange, Kind
 from proxy.recording.ports import FlushResult
 
 # Models answer in a second or think for minutes; a commit takes less than a millisecond.
@@ -27,14 +28,18 @@ _TOKENS = {
 _CLASSES = {None: "none"} | {status: f"{status // 100}xx" for status in range(100, 1000)}
 
 
-# Upstream, kind, status, subcategory and ending: the labels of `truezero_exchanges`.
-_Labels = tuple[str, Kind, int | None, Subcategory | None, Ending | None]
+# What makes the labels of `truezero_exchanges`. C reads it: a step of Python a call is most of what
+# counting them costs.
+_LABELLED = attrgetter("upstream", "kind", "status", "ending", "cause")
+_Labelled = tuple[str, Kind, int | None, Ending | None, Cause | None]
+_INJECTED, _STREAMED, _USAGE = map(attrgetter, ("injected", "streamed", "usage"))
+_DURATION, _FIRST_TOKEN = attrgetter("timing.duration_s"), attrgetter("timing.first_token_s")
 
 
 class FreshCalls:
     """Calls and flushes since the last sample, half a second ago.
 
-    They are only gathered here: counting them together takes a twentieth of the work.
+    They are only gathered here: counted together they take less than half the work.
     """
 
     __slots__ = ("ended", "flushes_s", "waited_s")
@@ -52,18 +57,13 @@ class FreshCalls:
 
     def of_providers(self) -> list[Exchange]:
         """Return the calls that were counted; an injected fault is not the provider's."""
-        return [e for e in self.ended if not e.injected]
+        return [*filterfalse(_INJECTED, self.ended)]
 
 
-def _by_labels(calls: Iterable[Exchange]) -> dict[_Labels, list[Exchange]]:
-    groups: dict[_Labels, list[Exchange]] = {}
-    for e in calls:
-        cause = None if e.cause is None else e.cause.subcategory
-        labels = (e.upstream, e.kind, e.status, cause, e.ending)
-        if labels in groups:
-            groups[labels].append(e)
-        else:
-            groups[labels] = [e]
+def _by_labels(calls: Sequence[Exchange]) -> Mapping[_Labelled, list[Exchange]]:
+    groups: defaultdict[_Labelled, list[Exchange]] = defaultdict(list)
+    for labelled, e in zip(map(_LABELLED, calls), calls, strict=True):
+        groups[labelled].append(e)
     return groups
 
 
@@ -112,12 +112,13 @@ class CallCounters:
             registry=registry,
         )
 
-    def add(self, ended: Iterable[Exchange]) -> None:
+    def add(self, ended: Sequence[Exchange]) -> None:
         """Add finished calls."""
-        for (upstream, kind, status, cause, ending), calls in _by_labels(ended).items():
-            labels = (_CLASSES.get(status, "other"), cause or "none", ending or "none")
+        for (upstream, kind, status, ending, cause), calls in _by_labels(ended).items():
+            failed = "none" if cause is None else cause.subcategory
+            labels = (_CLASSES.get(status, "other"), failed, ending or "none")
             self._exchanges.labels(upstream, kind, *labels).inc(len(calls))
-            usages = [e.usage for e in calls]
+            usages = [*map(_USAGE, calls)]
             for part, tokens in _TOKENS.items():
                 if count := sum(filter(None, map(tokens, usages))):
                     self._tokens.labels(upstream, part).inc(count)
@@ -125,8 +126,10 @@ class CallCounters:
                 self._time(upstream, calls)
 
     def _time(self, upstream: str, answered: list[Exchange]) -> None:
-        durations = [e.timing.duration_s for e in answered]
-        first_tokens = [e.timing.first_token_s for e in answered if e.streamed]
-        for histogram, times in ((self._durations, durations), (self._first_tokens, first_tokens)):
+        streamed = filter(_STREAMED, answered)
+        for histogram, times in (
+            (self._durations, map(_DURATION, answered)),
+            (self._first_tokens, map(_FIRST_TOKEN, streamed)),
+        ):
             if known := [each for each in times if each is not None]:
                 histogram.labels(upstream).add(known)
