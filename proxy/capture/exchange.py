@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
@@ -128,7 +129,7 @@ def _usage(
         final = complete or reading.finish_reason is not None
         source = UsageSource.PROVIDER if final else UsageSource.PARTIAL
     if stated:
-        reading = reading.copied()
+        reading = copy.copy(reading)
         usage.fill(reading, stated)
         if source is UsageSource.ABSENT and _has_counts(reading):
             source = UsageSource.HEADER

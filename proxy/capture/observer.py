@@ -54,11 +54,8 @@ class CallObserver:
         head: what `head_facts` returns of the call; None: it is read here.
     """
 
-    _awaited = True  # the provider has the whole request, and the agent reads
-    _first_token_s: float | None = None
-    _size = 0
-    _skim: Callable[[bytes], object] | None = None
-    _unreadable: str | None = None
+    __slots__ = ("_awaited", "_began", "_first_token_s", "_head", "_quiet_since",
+                 "_request", "_response", "_silence", "_size", "_skim", "_unreadable")  # fmt: skip
 
     def __init__(
         self,
@@ -72,10 +69,15 @@ class CallObserver:
     ) -> None:
         self._silence = silence
         self._began = self._quiet_since = call.began
+        self._awaited = True  # the provider has the whole request, and the agent reads
         limit = limits.request_bytes
         self._request = CapturedRequest(call, conversations, salt=salt, limit=limit, head=head)
         self._response = ResponseReader(self._request.route, limits)
         self._head = NO_HEAD
+        self._first_token_s: float | None = None
+        self._size = 0
+        self._skim: Callable[[bytes], object] | None = None
+        self._unreadable: str | None = None
 
     def on_request_body(self, chunk: bytes, parsed: Payload | None = None) -> None:
         """Take a piece of the request body, as it was sent; a whole one may be parsed already."""

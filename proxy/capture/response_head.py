@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from proxy.wire import serving, usage
 from proxy.wire.dialect import Headers, word
@@ -16,6 +17,7 @@ _NAMING = frozenset(_REQUEST_IDS)
 _STATING = usage.HEADERS | serving.HEADERS  # headers of which any states something of the call
 
 
+@dataclass(slots=True)
 class ResponseHead:
     """The head of one response.
 
@@ -24,20 +26,13 @@ class ResponseHead:
     answered, as they say.
     """
 
+    status: int | None = None  # None: no response came
+    headers: Headers = ()
+    first_byte_s: float | None = None
     request_id: str | None = None
     stated_usage: Mapping[str, float] | None = None
     served_by: str | None = None
     fallback: bool | None = None
-
-    def __init__(
-        self,
-        status: int | None = None,  # None: no response came
-        headers: Headers = (),
-        first_byte_s: float | None = None,
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        self.first_byte_s = first_byte_s
 
     def take(self, by_name: Mapping[bytes, bytes]) -> None:
         """Take what the headers say, by name."""

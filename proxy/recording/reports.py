@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from operator import attrgetter
 
 from classifier.records import Exchange
 from proxy.recording.pending import PendingWrites
@@ -12,7 +11,6 @@ from proxy.recording.ports import FlushObserver, FlushResult
 
 log = logging.getLogger("truezero.recorder")
 
-_ID = attrgetter("id")
 _REMEMBERED = 10_000  # calls reported last; a second write of one follows within seconds
 
 
@@ -46,7 +44,7 @@ class FlushReports:
 
     def _unreported(self, writes: PendingWrites) -> tuple[Sequence[Exchange], Sequence[float]]:
         """Return the calls whose end was not reported before, and when they ended."""
-        ids = set(map(_ID, writes.ended)) - self._reported - self._reported_before
+        ids = {exchange.id for exchange in writes.ended} - self._reported - self._reported_before
         self._reported |= ids
         if len(self._reported) >= _REMEMBERED:
             self._reported, self._reported_before = set(), self._reported

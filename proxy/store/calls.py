@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select
@@ -23,7 +22,6 @@ from proxy.store.tables import (
 )
 from proxy.store.types import CommitBatch, Gap, Row
 
-_ID, _ROLLOUT = attrgetter("id"), attrgetter("rollout_id")
 _KNOWN_S = 3600.0  # a rollout known to exist is written again after it: it may have been pruned
 _KNOWN = 100_000  # rollouts remembered: a bound, not a cache policy, for asking again is cheap
 
@@ -64,7 +62,7 @@ class Calls:
 
     def _write(self, batch: CommitBatch, worker: str) -> None:
         recorded = batch.recorded
-        ids = set(map(_ID, recorded))
+        ids = {exchange.id for exchange in recorded}
         if len(ids) < len(recorded):  # the last one stands
             recorded = list({exchange.id: exchange for exchange in recorded}.values())
         begun: dict[str, Exchange] = {}
@@ -92,13 +90,11 @@ class Calls:
         if begun:
             self._open_ids.update(begun)
 
-    def _unknown(self, calls: Sequence[Exchange], gaps: Mapping[str, Gap]) -> dict[str, float]:
+    def _unknown(self, calls: Iterable[Exchange], gaps: Mapping[str, Gap]) -> dict[str, float]:
         """Return rollouts this process has not yet written, and when they were first seen."""
         if len(self._known) > _KNOWN:
             self._forget()
         known = self._known
-        if known.issuperset(map(_ROLLOUT, calls)):
-            return {}
         return {
             each.rollout_id: each.timing.started_at
             for each in calls

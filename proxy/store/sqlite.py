@@ -7,7 +7,6 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -197,8 +196,9 @@ class SqliteCommitWriter:
     def _commit(connection: sqlite3.Connection, rows: Commit) -> None:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for statement, several in filter(_ROWS, zip(_IN_ORDER, rows, strict=True)):
-                connection.executemany(statement, several)
+            for statement, several in zip(_IN_ORDER, rows, strict=True):
+                if several:
+                    connection.executemany(statement, several)
             connection.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):  # the database may have done so itself
@@ -223,5 +223,4 @@ STATEMENTS = {
     "events": _insert("events", EVENT_COLUMNS),
     "closed": "DELETE FROM open_calls WHERE id = ?",
 }
-_ROWS = itemgetter(1)
 _IN_ORDER = tuple(STATEMENTS[part] for part in Commit._fields)

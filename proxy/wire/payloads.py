@@ -35,15 +35,16 @@ class PayloadReader:
     a tool call in the text; None where nobody does.
     """
 
-    error: ProviderError | None = None
-    repeated: bytes | None = None
-    any_object = False
-    written: WrittenCall | None = None
+    __slots__ = ("_shapes", "any_object", "api", "dialect", "error", "repeated", "written")
 
     def __init__(self, route: routes.Route) -> None:
         self._shapes = route.shapes
         self.dialect: Dialect = route.dialect
         self.api = route.api
+        self.error: ProviderError | None = None
+        self.repeated: bytes | None = None
+        self.any_object = False
+        self.written: WrittenCall | None = None
 
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
         """Whether an event can add to the reading: each can until output was seen."""

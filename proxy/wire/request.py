@@ -43,9 +43,8 @@ class RequestReader:
         facts: looks at the whole body too; whatever goes wrong there stays there.
     """
 
-    size = 0
-    ambiguous = False  # the model is written twice, or the body cannot be read
-    _fields: RequestFields | None = None
+    __slots__ = ("_encodings", "_facts", "_fields", "_limit", "_pieces", "ambiguous",
+                 "selected", "size")  # fmt: skip
 
     def __init__(
         self, encodings: Sequence[bytes], limit: int, facts: BodyFacts | None = None
@@ -54,7 +53,10 @@ class RequestReader:
         self._limit = limit
         self._facts = facts
         self._pieces: list[bytes] | None = []
+        self._fields: RequestFields | None = None
+        self.ambiguous = False  # the model is written twice, or the body cannot be read
         self.selected: Selected = ()
+        self.size = 0
 
     def feed(self, chunk: bytes, parsed: Payload | None = None) -> None:
         """Take a piece of the body as it was sent.

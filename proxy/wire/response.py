@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -60,24 +61,27 @@ class ResponseReader:
     it finds nothing need not be fed: between events, once output was seen.
     """
 
-    framed = False
-    progressed = False
-    skim: Callable[[bytes], object] | None = None
-    _status = 0
-    _type = b""
-    _decoder: Decoder | None = None
-    _feeder: Feeder | None = None
-    _pending_size = 0
-    _silent = False  # a stream of which nothing but blanks came
+    __slots__ = ("_decoder", "_feeder", "_limits", "_pending", "_pending_size", "_silent",
+                 "_status", "_streams", "_take", "_type", "framed", "payloads", "progressed",
+                 "reading", "skim")  # fmt: skip
 
     def __init__(self, route: routes.Route, limits: ReadLimits) -> None:
         self._limits = limits
         self._streams = route.streams
         self.payloads = PayloadReader(route)
         self.reading = _NO_STREAM
+        self.framed = False
+        self.progressed = False
+        self.skim: Callable[[bytes], object] | None = None
+        self._status = 0
+        self._type = b""
+        self._decoder: Decoder | None = None
+        self._feeder: Feeder | None = None
         # Unbound, since an object that holds its own method waits for the garbage collector.
         self._take: Callable[[ResponseReader, bytes], None] = ResponseReader._sniff
         self._pending: list[bytes] = []  # of a body, or of a stream whose framing is not known
+        self._pending_size = 0
+        self._silent = False  # a stream of which nothing but blanks came
 
     def head(self, status: int, headers: Headers, by_name: Mapping[bytes, bytes]) -> None:
         """Take the status and the headers, as pairs and by name; names in lower case.
@@ -137,16 +141,12 @@ class ResponseReader:
         if self._pending:
             chunk = b"".join((*self._pending, chunk))
             self._pending, self._pending_size = [], 0
-        elif chunk[:1] == b"{":  # as most bodies begin, and no stream that bytes tell
-            self._take = ResponseReader._keep
-            self._keep(chunk)
-            return
         start = chunk.lstrip()[:8]
         if len(start) < _SNIFFED:
             self._keep(chunk)
             return
         self._take = ResponseReader._keep
-        if start[:1] != b"{":
+        if start[:1] != b"{":  # as most bodies begin, and no stream that bytes tell
             self._frame(start)
         self._take(self, chunk)
 
@@ -235,7 +235,7 @@ class ResponseReader:
         payloads = self.payloads
         if not remains and payloads.repeated is None:
             return self.reading
-        reading = self.reading.copied()
+        reading = copy.copy(self.reading)
         reading.calls = set(reading.calls)
         written, payloads.written = payloads.written, None  # more may come behind it
         if payloads.repeated is not None:

@@ -7,9 +7,9 @@ cost that no call can have is unreadable: taking its word would fill a batch's s
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from itertools import repeat
 from typing import NamedTuple
 
 from classifier.records import COST_LIMIT, COUNT_LIMIT
@@ -17,7 +17,6 @@ from proxy.wire.dialect import Reading, count, is_beyond
 
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
-_WHOLE = frozenset((int,))
 
 
 class UsageField(NamedTuple):
@@ -55,16 +54,10 @@ class UsageTable:
 @lru_cache(maxsize=512)
 def _plan(
     table: UsageTable, stated: frozenset[str]
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, UsageTable], ...]]:
-    """Select the part of a table for a usage object with these of its keys.
-
-    Returns:
-        Keys of counts, the field of each, and the objects inside with their tables.
-    """
-    counts = [count for count in table.counts if count[0] in stated]
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, UsageTable], ...]]:
+    """Select the part of a table for a usage object with these of its keys."""
     return (
-        tuple(key for key, _ in counts),
-        tuple(field for _, field in counts),
+        tuple(count for count in table.counts if count[0] in stated),
         tuple(holder for holder in table.inside if holder[0] in stated),
     )
 
@@ -184,25 +177,19 @@ def take(reading: Reading, table: UsageTable, usage: object) -> None:
     """Replace each count of the reading that the usage object states."""
     if not isinstance(usage, dict):
         return
-    keys, fields, inside = _plan(table, table.keys.intersection(usage))
-    values = [*map(usage.__getitem__, keys)]
+    counts, inside = _plan(table, table.keys.intersection(usage))
+    for key, field in counts:
+        value = usage[key]
+        if type(value) is int and 0 <= value <= COUNT_LIMIT:
+            setattr(reading, field, value)
+        else:
+            _take_other(reading, field, value)
     for key, within in inside:
-        held = usage[key]
-        if isinstance(held, dict):
-            keys, more_fields, _ = _plan(within, within.keys.intersection(held))
-            values += map(held.__getitem__, keys)
-            fields += more_fields
-    if not values:
-        return
-    if _WHOLE.issuperset(map(type, values)) and min(values) >= 0 and max(values) <= COUNT_LIMIT:
-        any(map(setattr, repeat(reading), fields, values))  # no step of Python a field
-    else:
-        for field, value in zip(fields, values, strict=True):
-            _take_one(reading, field, value)
+        take(reading, within, usage[key])
 
 
-def _take_one(reading: Reading, field: str, value: object) -> None:
-    """Take what is a count, be it written as a float; note one that no call can have."""
+def _take_other(reading: Reading, field: str, value: object) -> None:
+    """Take a count written as a float; note one that no call can have."""
     if (number := count(value)) is not None:
         setattr(reading, field, number)
     elif is_beyond(value, COUNT_LIMIT):
@@ -275,7 +262,7 @@ def readable(reading: Reading) -> Reading:
     """Return the reading without the counts and the cost that no call can have."""
     if not reading.unreadable:
         return reading
-    reading = reading.copied()
+    reading = copy.copy(reading)
     for field in reading.unreadable:
         setattr(reading, field, None)
     return reading

@@ -80,17 +80,3 @@ def test_a_finish_reason_that_is_no_word_still_ends_the_answer() -> None:
 def test_a_path_names_no_model_that_is_a_text() -> None:
     path = b"/v1beta/models/Summarise%20the%20merger:generateContent"
     assert routes.route("POST", path).model is None
-
-
-def test_a_copy_of_a_reading_has_every_field_and_is_its_own() -> None:
-    read = Reading()
-    for number, field in enumerate(Reading.__annotations__):
-        setattr(read, field, number)
-    copy = read.copied()
-    assert [getattr(copy, field) for field in Reading.__annotations__] == [*range(23)]
-    assert copy == read
-    for field in Reading.__annotations__:
-        copy = read.copied()
-        setattr(copy, field, None)
-        assert copy != read, field
-    assert Reading() == Reading() != read
