@@ -23,6 +23,7 @@ from benchmarks.subjects import Subject
 
 _PATIENCE_S = 180  # under valgrind all takes some fifty times as long
 _MANY = 200
+_ROUNDS = 3  # the least counts: in one of the first the table of prices is loaded, by the metrics
 _ONE_BY_ONE = ("-c", "1", "-d", str(_PATIENCE_S))
 _WARM, _EXCHANGES = (*_ONE_BY_ONE, "-n", "100"), (*_ONE_BY_ONE, "-n", str(_MANY))
 _NAMES = {"a plain exchange": "exchange", "a chunk of a stream": "chunk"}
@@ -56,9 +57,14 @@ def instructions(bench: Bench) -> Round:
             with subjects.STANDS[name](stage) as subject:
                 bench.ask(subject, *_WARM)
                 dumped(subject, Path(folder))
-                bench.ask(subject, *_EXCHANGES)
-                found[name] = {"exchange": dumped(subject, Path(folder)) / _MANY}
+                rounds = [_round(bench, subject, Path(folder)) for _ in range(_ROUNDS)]
+                found[name] = {"exchange": min(rounds) / _MANY}
     return found
+
+
+def _round(bench: Bench, subject: Subject, folder: Path) -> int:
+    bench.ask(subject, *_EXCHANGES)
+    return dumped(subject, folder)
 
 
 def dumped(subject: Subject, folder: Path) -> int:
