@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from sqlalchemy import (
@@ -12,10 +13,12 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    create_mock_engine,
     insert,
     inspect,
     text,
 )
+from sqlalchemy.engine import URL
 
 from proxy.store import triggers
 from proxy.store.derived import DERIVED
@@ -99,9 +102,21 @@ _VERSION = Table(
 
 def _create(connection: Connection) -> None:
     """Create SQLite's tables at once, as all steps together do: a test compares the two."""
-    assert metadata.tables.keys() >= {table.name for table in DERIVED}
-    metadata.create_all(connection, checkfirst=False)
-    for statement in triggers.statements("sqlite"):
+    for statement in _schema():
         connection.exec_driver_sql(statement)
-    _VERSION.create(connection, checkfirst=False)
     connection.execute(insert(_VERSION).values(version_num=HEAD))
+
+
+@cache
+def _schema() -> tuple[str, ...]:
+    """Return the statements that make SQLite's schema, made once a process."""
+    assert metadata.tables.keys() >= {table.name for table in DERIVED}
+    made: list[str] = []
+    dialect = URL.create("sqlite").get_dialect()()
+    engine = create_mock_engine(
+        "sqlite://", lambda ddl, *_, **__: made.append(str(ddl.compile(dialect=dialect)))
+    )
+    metadata.create_all(engine, checkfirst=False)
+    made += triggers.statements("sqlite")
+    _VERSION.create(engine, checkfirst=False)
+    return tuple(made)
