@@ -3,12 +3,12 @@
     python -m benchmarks.live_pages [--rollouts 100000] [--pages 5] [--calls-per-s 200]
                                     [--seconds 20] [--rounds 3] [--keep FILE]
 
-Agents call at a steady rate through a service of its own; in every other part of a round pages of
-the batch are open, each of which follows the change events and is fetched again as the script of
-the page does it. They are open in a process of their own: in that of the agents, what it takes to
-read a page would count as the service's. Printed are the agents' first bytes in both parts and
-their ratio, and how much CPU and memory the service takes. A single absolute figure says little of
-a shared machine.
+Agents call at a steady rate through a service of its own, in three parts of a round: no page is
+open; pages are, at another service with a batch of its own, with which agents share nothing but
+the machine; pages of their own batch are. A page follows the change events and is fetched again as
+its script does it, in a process of its own: in that of the agents, what it takes to read a page
+would count as the service's. Printed are the agents' first bytes in each part and their ratios,
+and how much CPU and memory the service takes. An absolute figure says little of a shared machine.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import asyncio
 import contextlib
 import multiprocessing
+import os
 import shutil
 import tempfile
 import time
@@ -40,6 +41,7 @@ LIVE = 200  # running rollouts that call
 CONNECTIONS = 32
 PAUSE_S = 1.0  # as live.js waits between two fetches, at least, and four times what one took
 PAGE = f"/ui/batches/{BATCH}"
+NEIGHBOUR_CALLS_PER_S = 20  # so that its pages have something to tell
 PATIENCE_S = 120.0
 
 
@@ -138,6 +140,7 @@ async def _until_told(port: int, pages: int, told: Connection) -> list[float]:
 
 
 def _view(port: int, pages: int, told: Connection) -> None:
+    os.nice(19)  # browsers are on machines of their own
     told.send(None)  # all is loaded
     told.recv()
     told.send(asyncio.run(_until_told(port, pages, told)))
@@ -146,9 +149,6 @@ def _view(port: int, pages: int, told: Connection) -> None:
 @contextlib.contextmanager
 def viewing(port: int, pages: int, part: Part) -> Iterator[None]:
     """Have another process keep so many pages open, and take down how long each fetch took."""
-    if not pages:
-        yield
-        return
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     viewer = spawn.Process(target=_view, args=(port, pages, there), daemon=True)
@@ -165,6 +165,22 @@ def viewing(port: int, pages: int, part: Part) -> Iterator[None]:
         viewer.join()
 
 
+def _feed(port: int) -> None:
+    asyncio.run(agents(port, NEIGHBOUR_CALLS_PER_S, Part()))
+
+
+@contextlib.contextmanager
+def fed(port: int) -> Iterator[None]:
+    """Have another process call through a service now and then."""
+    feeder = multiprocessing.get_context("spawn").Process(target=_feed, args=(port,), daemon=True)
+    feeder.start()
+    try:
+        yield
+    finally:
+        feeder.kill()
+        feeder.join()
+
+
 # --- the service ---------------------------------------------------------------------------------
 
 
@@ -175,10 +191,12 @@ class Running:
     port: int
     pid: int
 
-    async def part(self, seconds: float, *, per_s: int, pages: int) -> Part:
-        """Have agents call for so long, with so many pages open."""
+    async def part(
+        self, seconds: float, *, per_s: int, pages: int = 0, of: Running | None = None
+    ) -> Part:
+        """Have agents call for so long, with so many pages open of a service."""
         part = Part()
-        with viewing(self.port, pages, part):
+        with viewing(of.port, pages, part) if of else contextlib.nullcontext():
             cpu, began = machine.cpu_s(self.pid), time.perf_counter()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(agents(self.port, per_s, part), seconds)
@@ -216,22 +234,35 @@ def running(
         yield Running(port=port, pid=process.pid)
 
 
-async def measure(service: Running, given: argparse.Namespace) -> None:
-    """Print each part of each round, and the ratio over all of them."""
-    await service.part(3, per_s=given.calls_per_s, pages=1)  # what the first ones load
+async def measure(service: Running, neighbour: Running, given: argparse.Namespace) -> None:
+    """Print each part of each round, and the ratios over all of them."""
+    for each in (service, neighbour):  # what the first ones load
+        await service.part(3, per_s=given.calls_per_s, pages=1, of=each)
     say(f"{machine.description()}, {machine.busy_percent():.0f} % busy with other work\n\n{HEADER}")
-    seen: dict[int, list[Part]] = {0: [], given.pages: []}
+    open_at = {"none": None, "neighbour's": neighbour, "own": service}
+    seen: dict[str, list[Part]] = {name: [] for name in open_at}
     for _ in range(given.rounds):
-        for pages, parts in seen.items():
-            found = await service.part(given.seconds, per_s=given.calls_per_s, pages=pages)
-            say(found.row(str(pages), machine.resident_mb(service.pid)))
-            parts.append(found)
+        for name, of in open_at.items():
+            found = await service.part(
+                given.seconds, per_s=given.calls_per_s, pages=given.pages, of=of
+            )
+            say(found.row(name, machine.resident_mb(service.pid)))
+            seen[name].append(found)
     for share in (50, 99):
-        none, some = (
-            [percentile(p.first_bytes_s, share) for p in parts] for parts in seen.values()
+        none, others, own = (
+            [percentile(part.first_bytes_s, share) for part in parts] for parts in seen.values()
         )
-        ratios = [b / a for a, b in zip(none, some, strict=True)]
-        say(f"p{share}: {median(ratios):.2f} times idle (median of {given.rounds} rounds)")
+        ratios = (_ratio(own, none), _ratio(own, others))
+        say(
+            "p{}: {:.2f} times without pages, {:.2f} times with a neighbour's".format(
+                share, *ratios
+            )
+        )
+
+
+def _ratio(values: Sequence[float], to: Sequence[float]) -> float:
+    """The median over the rounds."""
+    return median(a / b for a, b in zip(values, to, strict=True))
 
 
 def main() -> None:
@@ -247,12 +278,18 @@ def main() -> None:
     tools, port = build_tools(), machine.free_port()
     with (
         tempfile.TemporaryDirectory() as home,
+        tempfile.TemporaryDirectory() as another,
         machine.running([tools / "provider", str(port)], core=None) as provider,
     ):
         machine.wait_for_port(port, provider)
         filled = given.keep or Path(home) / "filled.db"
-        with running(Path(home), port, given.rollouts, given.calls_each, filled=filled) as service:
-            asyncio.run(measure(service, given))
+        of = (port, given.rollouts, given.calls_each)
+        with (
+            running(Path(home), *of, filled=filled) as service,
+            running(Path(another), *of, filled=filled) as neighbour,
+            fed(neighbour.port),
+        ):
+            asyncio.run(measure(service, neighbour, given))
 
 
 if __name__ == "__main__":
