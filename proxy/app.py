@@ -31,6 +31,7 @@ from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.address_guard import AddressGuard
 from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
+from proxy.server import checkpoints
 from proxy.server.closer import RolloutCloser
 from proxy.server.heartbeat import Heartbeat
 from proxy.server.startup import garbage_collection
@@ -215,6 +216,7 @@ class Application:
         work = [
             self._heartbeat.run(),
             self._closer.run(),
+            checkpoints.run(self._database),
             loop_lag.run(self._metrics),
             self._control_plane.prepare(),
         ]

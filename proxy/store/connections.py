@@ -30,6 +30,18 @@ class NotificationSource(Protocol):
         ...
 
 
+class CheckpointRun(Protocol):
+    """Does beside commits what they would otherwise do themselves now and then."""
+
+    def run(self) -> None:
+        """Do it once; raises StoreError."""
+        ...
+
+    def close(self) -> None:
+        """Close its connection; the next run opens another."""
+        ...
+
+
 class Place(Protocol):
     """Where a database is, and whether it is still there."""
 
@@ -118,6 +130,7 @@ class Connections:
         patient: for migrations and maintenance, which may take minutes.
         commits: for the recorder's group commits.
         turn: has a short transaction wait for its turn among those of this process.
+        checkpoints: None where the database makes its own.
         notifications: None where the database sends none and events must be polled.
         place: of a file; None for a server.
     """
@@ -127,6 +140,7 @@ class Connections:
     patient: Engine
     commits: CommitWriter
     turn: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+    checkpoints: CheckpointRun | None = None
     notifications: NotificationSource | None = None
     place: Place | None = None
 
@@ -176,6 +190,8 @@ class Connections:
         for engine in (self.reader, self.writer, self.patient):
             engine.dispose()
         self.commits.close()
+        if self.checkpoints is not None:
+            self.checkpoints.close()
 
     def close(self) -> None:
         """Close every connection."""

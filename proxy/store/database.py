@@ -139,6 +139,15 @@ class Database:
         self._add_partitions(now)
         self.calls.expire_rollouts(now)
 
+    def checkpoint(self) -> None:
+        """Move what SQLite's commits wrote to the WAL into the file; PostgreSQL does by itself.
+
+        Raises:
+            StoreError: the file cannot be written now.
+        """
+        if self._connections.checkpoints is not None:
+            self._connections.checkpoints.run()
+
     def is_reachable(self) -> bool:
         """Whether the database can be read now, from its file and not from a connection's cache."""
         try:

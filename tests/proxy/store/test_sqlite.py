@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -72,6 +75,81 @@ def test_a_transaction_of_this_process_delays_a_commit_no_longer_than_another_on
             opened.commits.commit(rows)
     opened.commits.commit(rows)
     assert count(file, "rollouts") == 1
+    opened.close()
+
+
+def wal(file: Path) -> int:
+    return file.with_name(f"{file.name}-wal").stat().st_size
+
+
+def test_checkpoints_have_the_wal_begin_anew_while_others_write(
+    file: Path, opened: Connections
+) -> None:
+    """Without the turn of its own, a write during each of them would let it grow for ever."""
+    assert opened.checkpoints is not None
+    written, done = 0, threading.Event()
+
+    def write() -> None:
+        nonlocal written
+        while not done.is_set():
+            opened.commits.commit(Commit(rollouts=[(f"r{written}", 1.0)]))
+            written += 1
+
+    def another() -> None:
+        before, deadline = written, time.monotonic() + 60
+        while written < before + 2 and not writing.done():  # the first may have begun before
+            assert time.monotonic() < deadline
+            time.sleep(0.0005)
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            beginnings = set[bytes]()
+            for _ in range(20):
+                another()
+                opened.checkpoints.run()
+                another()
+                beginnings.add(salt(file))
+        finally:
+            done.set()
+        writing.result()
+    assert len(beginnings) == 20
+    assert wal(file) < 4096 * sqlite._WAL_PAGES
+    opened.close()
+
+
+def salt(file: Path) -> bytes:
+    """What tells one beginning of the WAL from the next (https://www.sqlite.org/walformat.html)."""
+    with file.with_name(f"{file.name}-wal").open("rb") as log:
+        return log.read(24)[16:]
+
+
+def test_a_checkpoint_leaves_to_the_next_what_a_reader_or_writer_keeps_it_from(
+    file: Path, opened: Connections
+) -> None:
+    assert opened.checkpoints is not None
+    opened.commits.commit(Commit(rollouts=[("r1", 1.0)]))
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        for begin in ("BEGIN", "BEGIN IMMEDIATE"):
+            other.execute(begin)
+            other.execute("SELECT count(*) FROM rollouts").fetchone()
+            opened.checkpoints.run()
+            other.execute("ROLLBACK")
+    opened.commits.commit(Commit(rollouts=[("r2", 1.0)]))
+    size = wal(file)
+    for number in range(3, 20):
+        opened.checkpoints.run()
+        opened.commits.commit(Commit(rollouts=[(f"r{number}", 1.0)]))
+    assert wal(file) == size
+    opened.close()
+
+
+def test_no_checkpoint_is_made_of_a_file_that_is_gone(file: Path, opened: Connections) -> None:
+    assert opened.checkpoints is not None
+    opened.commits.commit(Commit(rollouts=[("r1", 1.0)]))
+    file.rename(file.with_name("moved.db"))
+    with pytest.raises(DatabaseUnavailable, match="moved or deleted"):
+        opened.checkpoints.run()
     opened.close()
 
 
