@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 from sqlalchemy.engine import URL
@@ -18,6 +19,7 @@ from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable, RowRejected
 from proxy.store.rows import exchange_row
+from proxy.store.sqlite import SqliteCommitWriter
 from tests.proxy.store.records import FULL
 
 
@@ -47,6 +49,28 @@ def test_a_commit_is_written_whole_or_not_at_all(file: Path, opened: Connections
     assert count(file, "rollouts") == 0
     opened.commits.commit(Commit(rollouts=[("r1", 1.0)], recorded=[exchange_row(FULL)]))
     assert (count(file, "rollouts"), count(file, "exchanges")) == (1, 1)
+    opened.close()
+
+
+def test_a_commit_of_one_call_alone_is_one_statement(file: Path, opened: Connections) -> None:
+    opened.commits.commit(Commit(rollouts=[(FULL.rollout_id, 1.0)]))
+    with pytest.raises(RowRejected):
+        opened.commits.commit(Commit(recorded=[(*exchange_row(FULL)[:-1], object())]))
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseUnavailable, match="locked"):
+            opened.commits.commit(Commit(recorded=[exchange_row(FULL)]))
+        other.execute("ROLLBACK")
+    assert (count(file, "exchanges"), count(file, "call_usage")) == (0, 0)
+    said: list[str] = []
+    driven = cast(SqliteCommitWriter, opened.commits)._connection
+    assert driven is not None
+    driven.set_trace_callback(said.append)
+    opened.commits.commit(Commit(recorded=[exchange_row(FULL)]))
+    assert {each.split()[0] for each in said} == {"INSERT"}  # its triggers' as well
+    assert (count(file, "exchanges"), count(file, "call_usage")) == (1, 1)
+    opened.commits.commit(Commit(recorded=[exchange_row(FULL)], closed=[(FULL.id,)]))
+    assert said[-1] == "COMMIT"
     opened.close()
 
 
