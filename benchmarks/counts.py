@@ -53,7 +53,7 @@ LARGE = f"one whose request has {LARGE_BYTES // 1000} kB"
 BOUNDS = {
     "a plain exchange": (4_960, 155),
     LARGE: (5_850, 180),
-    "a stream of 10 chunks": (9_780, 327),
+    "a stream of 10 chunks": (9_810, 327),
     "a chunk of a stream": (189, 5),
 }
 OTHER_VERSIONS = 1.15  # times a bound

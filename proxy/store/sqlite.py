@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -160,6 +161,7 @@ class SqliteCommitWriter:
         self._path = engine.url.database or os.curdir
         self._lent: PoolProxiedConnection | None = None
         self._connection: sqlite3.Connection | None = None  # the driver's, of the one lent
+        self._lock = threading.Lock()
 
     def commit(self, rows: Commit) -> None:
         """Write all of it or nothing; durable when this returns.
@@ -168,33 +170,31 @@ class SqliteCommitWriter:
             RowRejected: SQLite never takes a row of it.
             DatabaseUnavailable: SQLite does not take it now.
         """
-        self._turns.take_first(_RECORDING_BUSY_S)
-        try:
-            try:  # in line, since it is before every commit
-                moved = os.stat(self._path).st_ino != self._place.inode  # noqa: PTH116
-            except OSError:
-                moved = True
-            if moved:
-                self._place.check()
-            self._commit(self._connection or self._connect(), rows)
-        except _ROW_FAULTS as error:
-            raise RowRejected(reason(error)) from error
-        except sqlite3.Error as error:
-            raise DatabaseUnavailable(reason(error)) from error
-        except DBAPIError as error:  # the pool could not connect
-            raise as_store_error(error) from error
-        finally:
-            self._turns.release()
+        with self._lock:
+            self._turns.take_first(_RECORDING_BUSY_S)
+            try:
+                try:  # in line, since it is before every commit
+                    moved = os.stat(self._path).st_ino != self._place.inode  # noqa: PTH116
+                except OSError:
+                    moved = True
+                if moved:
+                    self._place.check()
+                self._commit(self._connection or self._connect(), rows)
+            except _ROW_FAULTS as error:
+                raise RowRejected(reason(error)) from error
+            except sqlite3.Error as error:
+                raise DatabaseUnavailable(reason(error)) from error
+            except DBAPIError as error:  # the pool could not connect
+                raise as_store_error(error) from error
+            finally:
+                self._turns.release()
 
     def close(self) -> None:
-        """Close the connection; the next commit opens another."""
-        self._turns.take_first()
-        try:
+        """Close the connection, whoever writes on another; the next commit opens a new one."""
+        with self._lock:
             lent, self._lent, self._connection = self._lent, None, None
             if lent is not None:
                 lent.invalidate()
-        finally:
-            self._turns.release()
         self._engine.dispose()
 
     def _connect(self) -> sqlite3.Connection:

@@ -29,11 +29,11 @@ class Turns:
         self._line = threading.Lock()  # held by who waits for `_writing`
         self._others = threading.Lock()
 
-    def take_first(self, timeout_s: float = -1) -> None:
+    def take_first(self, timeout_s: float) -> None:
         """Wait for the turn before all others that wait; call ``release`` after it.
 
         Arguments:
-            timeout_s: each of two waits lasts no longer; -1 is without end.
+            timeout_s: each of two waits lasts no longer.
 
         Raises:
             DatabaseUnavailable: it did not come in time.

@@ -97,6 +97,7 @@ def test_a_transaction_of_this_process_delays_a_commit_no_longer_than_another_on
         monkeypatch.setattr(sqlite, "_RECORDING_BUSY_S", 0.01)
         with pytest.raises(DatabaseUnavailable, match="locked"):
             opened.commits.commit(rows)
+        opened.commits.close()  # and so does not wait for it
     opened.commits.commit(rows)
     assert count(file, "rollouts") == 1
     opened.close()
