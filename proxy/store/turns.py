@@ -13,6 +13,8 @@ from collections.abc import Iterator
 
 from proxy.store.errors import DatabaseUnavailable
 
+_LOCKED = "the database is locked by this process"
+
 
 class Turns:
     """A lock with one who goes first: that one waits for one other at most, the one that writes.
@@ -38,12 +40,12 @@ class Turns:
         Raises:
             DatabaseUnavailable: it did not come in time.
         """
-        if not self._line.acquire(timeout=timeout_s):
-            raise DatabaseUnavailable("the database is locked by this process")
-        taken = self._writing.acquire(timeout=timeout_s)
-        self._line.release()
-        if not taken:
-            raise DatabaseUnavailable("the database is locked by this process")
+        if self._line.acquire(timeout=timeout_s):
+            taken = self._writing.acquire(timeout=timeout_s)
+            self._line.release()
+            if taken:
+                return
+        raise DatabaseUnavailable(_LOCKED)
 
     @contextlib.contextmanager
     def taken(self, timeout_s: float) -> Iterator[None]:
@@ -53,7 +55,7 @@ class Turns:
             DatabaseUnavailable: as `take_first`.
         """
         if not self._others.acquire(timeout=timeout_s):
-            raise DatabaseUnavailable("the database is locked by this process")
+            raise DatabaseUnavailable(_LOCKED)
         try:
             self.take_first(timeout_s)
             try:
