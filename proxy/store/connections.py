@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -89,12 +90,13 @@ class CompiledStatements(LRUCache[Any, Compiled]):
     the same settings, and told the same by their servers.
     """
 
-    __slots__ = ("_alike", "_number")
+    __slots__ = ("_alike", "_number", "_numbers")
 
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
         self._number: WeakKeyDictionary[Dialect, int] = WeakKeyDictionary()
         self._alike: dict[object, int] = {}
+        self._numbers = itertools.count()  # two threads at once take two
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return what the first dialect alike compiled."""
@@ -112,7 +114,7 @@ class CompiledStatements(LRUCache[Any, Compiled]):
                 if isinstance(value, str | int | tuple | None)
             }
             kind = (type(dialect), tuple(sorted(plain.items())))
-            number = self._alike.setdefault(kind, len(self._alike))
+            number = self._alike.setdefault(kind, next(self._numbers))
             self._number[dialect] = number
         return number
 
