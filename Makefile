@@ -39,7 +39,7 @@ serve: $(RUNTIME) ## the proxy on 127.0.0.1:8383
 test: $(READY) ## what a change needs; ARGS=--durations=20 lists the slowest
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-slow: $(READY) ## kills by the hundred, clusters; the compiled copy; real harnesses
+test-slow: $(READY) ## kills, clusters, a browser, PostgreSQL; the compiled copy; real harnesses
 	$(MAKE) --keep-going slow testcompiled integrations
 
 slow: $(READY)

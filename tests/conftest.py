@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -25,6 +26,8 @@ _NOBODY = Path(__file__).parent / "fakes" / "nobody.pem"  # its key was never ke
 os.environ["SSL_CERT_FILE"] = str(_NOBODY)
 os.environ.pop("SSL_CERT_DIR", None)
 
+_STORE: Final = Path(__file__).parent / "proxy" / "store"
+
 # A shell that starts a job in the background has it ignore Ctrl-C, and so would all it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -41,6 +44,18 @@ def pytest_collection() -> Generator[None, object, object]:
         # A service that ends in this process unfreezes all; then a full search takes half a second.
         gc.set_threshold(700, 10, 100)
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to `make test-slow` what runs above the store on PostgreSQL, for the second time.
+
+    SQL is written in `proxy/store` only, whose tests run on both databases in `make test`.
+    """
+    for item in items:
+        called = getattr(item, "callspec", None)
+        if called and "postgresql" in called.params.values() and _STORE not in item.path.parents:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_sessionfinish() -> None:

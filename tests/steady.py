@@ -1,7 +1,7 @@
 """``make test-steady``: each file of `make test` again and again while every core is kept busy.
 
-A round is one pytest over all files, in an order of its own; as many go round as are told. What
-failed is told at the end, with how often, and where the output of its round is.
+A round is one pytest over all files, in an order of its own; as many go round as are told, two of
+them at once. What failed is told at the end, with how often, and where the output of its round is.
 
 It is a plugin of that pytest too, which writes down what failed.
 """
@@ -18,6 +18,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -44,9 +45,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @contextlib.contextmanager
 def burning() -> Iterator[int]:
-    """A process for each core that does nothing but count; how many there are."""
+    """A process for each core that counts whenever it finds it idle; how many there are."""
     cores = len(os.sched_getaffinity(0))
     burners = [subprocess.Popen([sys.executable, "-S", "-c", _BURN]) for _ in range(cores)]
+    for burner in burners:
+        os.setpriority(os.PRIO_PROCESS, burner.pid, 10)  # rounds at once keep each other waiting
     try:
         yield cores
     finally:
@@ -84,6 +87,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make test-steady", description=__doc__)
     parser.add_argument("--times", type=int, default=20, help="rounds  [default: 20]")
     parser.add_argument("--files", nargs="*", help="files of tests  [default: all]")
+    parser.add_argument("--at-once", type=int, default=2, help="rounds at once  [default: 2]")
     parser.add_argument("--workers", default="auto", help="as pytest's -n  [default: auto]")
     parser.add_argument("--seed", type=int, default=0, help="of the order of the files")
     parser.add_argument("--output", type=Path, default=_TESTS.parent / ".venv" / "steady")
@@ -95,17 +99,20 @@ def main() -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     shuffled = random.Random(options.seed)
     failed: dict[str, list[Path]] = defaultdict(list)
-    with burning() as cores:
+
+    def go_round(number: int, order: Sequence[str]) -> None:
+        output = options.output / f"round-{number:02}.txt"
+        began = time.monotonic()
+        names, status = tried(order, output, workers=options.workers)
+        for name in names or ["pytest itself"] * bool(status):
+            failed[name].append(output)
+        took = time.monotonic() - began
+        print(f"  {number:2}  {took:5.0f} s  {last_line(output)}", flush=True)
+
+    with burning() as cores, ThreadPoolExecutor(options.at_once) as rounds:
         print(f"{len(files)} files, {options.times} times, {cores} cores kept busy", flush=True)
-        for number in range(1, options.times + 1):
-            shuffled.shuffle(files)
-            output = options.output / f"round-{number:02}.txt"
-            began = time.monotonic()
-            names, status = tried(files, output, workers=options.workers)
-            for name in names or ["pytest itself"] * bool(status):
-                failed[name].append(output)
-            took = time.monotonic() - began
-            print(f"  {number:2}  {took:5.0f} s  {last_line(output)}", flush=True)
+        orders = [shuffled.sample(files, len(files)) for _ in range(options.times)]
+        list(rounds.map(go_round, range(1, options.times + 1), orders))
     for name, where in sorted(failed.items(), key=lambda each: -len(each[1])):
         print(f"{len(where)} of {options.times}: {name}", *where, sep="\n    ")
     print(f"{len(failed)} failed in {options.times} rounds" if failed else "steady: none failed")

@@ -15,6 +15,8 @@ from cyclonedx.model.bom import Bom
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 
+pytestmark = pytest.mark.slow  # tools of others, which look at the locks only
+
 ROOT = Path(__file__).parent.parent
 LOCK = (ROOT / "requirements.lock").read_text()
 UNREACHABLE = "audit: vulnerability data cannot be reached, nothing was checked"

@@ -37,6 +37,8 @@ from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
 from tests.journeys import browser as chrome
 
+pytestmark = pytest.mark.slow  # chromium takes 35 s of CPU
+
 AXE = (Path(__file__).parent.parent / "vendor" / "axe.min.js").read_text("utf-8")
 TOKEN = "t0ken-of-the-operator"
 WRONG = "Wrong admin token, or a link that was used or has expired."

@@ -22,6 +22,8 @@ from tests.journeys.service import Service
 from tests.journeys.test_durability import ASK, CHAT, PATIENCE_S, Agent
 from tests.postgres import Server
 
+pytestmark = pytest.mark.slow  # a cluster
+
 _HTTP = httpx.Client(verify=False, timeout=PATIENCE_S)  # for plain HTTP, by any thread
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
