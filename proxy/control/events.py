@@ -57,22 +57,25 @@ class EventStream:
                 rows, position = await self._queries.run(
                     self._stored.of_batch, batch, after=position
                 )
+                judged: set[str] = set()  # of this group; their verdicts hold for all of it
                 for row in rows:
-                    for event in await self._events(row, doomed):
+                    for event in await self._events(row, judged, doomed):
                         yield event
                 if not rows:
                     yield BatchEvent(position, "", {})
                     await _wait(news if notified else None)
 
-    async def _events(self, row: Row, doomed: set[str]) -> list[BatchEvent]:
+    async def _events(self, row: Row, judged: set[str], doomed: set[str]) -> list[BatchEvent]:
         """Return a stored event, followed by `rollout_doomed` if it doomed its rollout."""
         event = BatchEvent(row["id"], row["kind"], _data(row, json.loads(row["data"])))
-        if event.kind != "exchange_failed" or row["rollout_id"] in doomed:
+        rollout = row["rollout_id"]
+        if event.kind != "exchange_failed" or rollout in judged or rollout in doomed:
             return [event]
-        verdict = await self._judge.verdict(row["rollout_id"])
+        judged.add(rollout)
+        verdict = await self._judge.verdict(rollout)
         if not verdict["doomed"]:
             return [event]
-        doomed.add(row["rollout_id"])
+        doomed.add(rollout)
         data = _data(row, {name: verdict[name] for name in _DOOM})
         return [event, BatchEvent(event.id, "rollout_doomed", data)]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
 
+from proxy.control.events import EventStream
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
 
@@ -83,6 +85,41 @@ def test_a_doomed_rollout_is_announced_while_it_runs(service: Service) -> None:
     doomed = events_of(service, "b", 2, after=0)[1]
     assert doomed[1] == "rollout_doomed"
     assert (doomed[2]["rollout_id"], doomed[2]["fingerprint"]) == ("r", "auth:401")
+
+
+class Told:
+    """What a stream stands on: groups of events, and verdicts that say no rollout is doomed."""
+
+    def __init__(self, *groups: list[dict[str, Any]]) -> None:
+        self.groups = list(groups)
+        self.judged: list[str] = []
+
+    async def run(self, read: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        return read(*args, **named)
+
+    def subscribe(self, _: Callable[[], object]) -> AbstractContextManager[bool]:
+        return nullcontext(True)
+
+    def of_batch(self, _: str, *, after: int) -> tuple[list[dict[str, Any]], int]:
+        rows = self.groups.pop(0)
+        return rows, rows[-1]["id"]
+
+    async def verdict(self, rollout: str) -> dict[str, Any]:
+        self.judged.append(rollout)
+        return {"doomed": False}
+
+
+async def test_many_failures_that_are_read_at_once_are_judged_once() -> None:
+    def failed(number: int, rollout: str) -> dict[str, Any]:
+        row = {"id": number, "kind": "exchange_failed", "rollout_id": rollout}
+        return {**row, "at": None, "data": "{}"}
+
+    groups = [failed(number, f"r{number % 2}") for number in range(40)], [failed(40, "r0")]
+    told: Any = Told(*groups)
+    stream = EventStream(queries=told, events=told, judge=told, leaving=lambda: not told.groups)
+    events = [event.id async for event in stream.follow("b", after=0)]
+    assert events == list(range(41))
+    assert told.judged == ["r0", "r1", "r0"]
 
 
 def test_a_keep_alive_says_where_to_resume(service: Service) -> None:
