@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -25,8 +24,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 _NOBODY = Path(__file__).parent / "fakes" / "nobody.pem"  # its key was never kept
 os.environ["SSL_CERT_FILE"] = str(_NOBODY)
 os.environ.pop("SSL_CERT_DIR", None)
-
-_STORE: Final = Path(__file__).parent / "proxy" / "store"
 
 # A shell that starts a job in the background has it ignore Ctrl-C, and so would all it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -48,13 +45,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `make test-slow` what runs above the store on PostgreSQL, for the second time.
-
-    SQL is written in `proxy/store` only, whose tests run on both databases in `make test`.
-    """
+    """Leave to `make test-slow` what needs PostgreSQL, most of it for the second time."""
     for item in items:
         called = getattr(item, "callspec", None)
-        if called and "postgresql" in called.params.values() and _STORE not in item.path.parents:
+        asked = getattr(item, "fixturenames", ())
+        if "postgres_server" in asked or (called and "postgresql" in called.params.values()):
             item.add_marker(pytest.mark.slow)
 
 
