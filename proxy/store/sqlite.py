@@ -6,7 +6,8 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -41,8 +42,8 @@ _SAME: dict[None, None] = {}
 sqlite3.register_adapter(type(None), _SAME.get)
 sqlite3.register_adapter(bool, int)
 
-_BUSY_S = 5.0  # how long a writer waits for another one of the same file
-_RECORDING_BUSY_S = 0.5  # the same for the recorder, behind which agents wait
+_BUSY_S = 5.0  # how long a writer waits for another process, or its turn among these threads
+_RECORDING_BUSY_S = 0.5  # how long the recorder, behind which agents wait, does for a process
 _WAL_PAGES = 10_000  # after which a commit moves them into the file, where nobody else did: 40 MB
 _CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 _ROW_FAULTS = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingError)
@@ -52,14 +53,17 @@ def connections(url: URL) -> Connections:
     """All connections to one file; nothing is opened yet."""
     place = PlacedFile(Path(url.database) if url.database else None)
     turns = Turns()
-    writer = _engine(url, "BEGIN IMMEDIATE", place, busy_s=_BUSY_S)
-    recording = _engine(url, "BEGIN IMMEDIATE", place, busy_s=_RECORDING_BUSY_S)
+    immediate = partial(_begin, "BEGIN IMMEDIATE")
+    recording = _engine(url, immediate, place, busy_s=_RECORDING_BUSY_S)
+    in_turn = partial(_begin_in_turn, turns)
     return Connections(
-        reader=_engine(url, "BEGIN", place, busy_s=_BUSY_S),
-        writer=writer,
-        patient=writer,
+        reader=_engine(url, partial(_begin, "BEGIN"), place, busy_s=_BUSY_S),
+        writer=_engine(url, in_turn, place, busy_s=_RECORDING_BUSY_S),
+        patient=_engine(url, immediate, place, busy_s=_BUSY_S),
         commits=SqliteCommitWriter(recording, place, turns),
-        checkpoints=Checkpoints(_engine(url, "BEGIN", place, busy_s=0), place, turns),
+        checkpoints=Checkpoints(
+            _engine(url, partial(_begin, "BEGIN"), place, busy_s=0), place, turns
+        ),
         turn=partial(turns.taken, _BUSY_S),
         place=place,
     )
@@ -112,7 +116,9 @@ class PlacedFile:
         return found.st_dev, found.st_ino
 
 
-def _engine(url: URL, begin: str, place: PlacedFile, *, busy_s: float) -> Engine:
+def _engine(
+    url: URL, begin: Callable[[Connection], None], place: PlacedFile, *, busy_s: float
+) -> Engine:
     engine = create_engine(
         url,
         poolclass=ClosingPool,
@@ -123,7 +129,7 @@ def _engine(url: URL, begin: str, place: PlacedFile, *, busy_s: float) -> Engine
     # Not closures: SQLAlchemy refers to a listener weakly, which compiled ones refuse from 3.12 on.
     event.listen(engine, "do_connect", partial(_refuse_gone, place))
     event.listen(engine, "connect", partial(_on_connect, place))
-    event.listen(engine, "begin", partial(_begin, begin))
+    event.listen(engine, "begin", begin)
     return engine
 
 
@@ -134,6 +140,22 @@ def _refuse_gone(place: PlacedFile, *_: object) -> None:
 
 def _begin(statement: str, connection: Connection) -> None:
     connection.exec_driver_sql(statement)
+
+
+def _begin_in_turn(turns: Turns, connection: Connection) -> None:
+    """Begin to write; while another process does, the recorder may find that out for itself."""
+    driven = cast(sqlite3.Connection, connection.connection.driver_connection)
+    deadline = time.monotonic() + _BUSY_S
+    while time.monotonic() < deadline:
+        try:
+            driven.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                break
+            turns.pass_on()
+        else:
+            return
+    _begin("BEGIN IMMEDIATE", connection)  # its error is told as all others are
 
 
 def _on_connect(place: PlacedFile, connection: Any, _record: object) -> None:
@@ -171,7 +193,7 @@ class SqliteCommitWriter:
             DatabaseUnavailable: SQLite does not take it now.
         """
         with self._lock:
-            self._turns.take_first(_RECORDING_BUSY_S)
+            self._turns.take_first(_BUSY_S)
             try:
                 try:  # in line, since it is before every commit
                     moved = os.stat(self._path).st_ino != self._place.inode  # noqa: PTH116

@@ -21,6 +21,7 @@ from proxy.store.errors import DatabaseUnavailable, RowRejected
 from proxy.store.rows import exchange_row
 from proxy.store.sqlite import SqliteCommitWriter
 from tests.proxy.store.records import FULL
+from tests.proxy.store.test_turns import until
 
 
 @pytest.fixture
@@ -89,18 +90,50 @@ def test_a_locked_file_is_unavailable_and_works_again_once_free(
     opened.close()
 
 
-def test_a_transaction_of_this_process_delays_a_commit_no_longer_than_another_ones(
+def test_a_commit_waits_for_a_transaction_of_this_process_with_the_patience_of_all(
     file: Path, opened: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = Commit(rollouts=[("r1", 1.0)])
-    with opened.writing():
-        monkeypatch.setattr(sqlite, "_RECORDING_BUSY_S", 0.01)
-        with pytest.raises(DatabaseUnavailable, match="locked"):
-            opened.commits.commit(rows)
-        opened.commits.close()  # and so does not wait for it
+    with ThreadPoolExecutor(1) as pool:
+        with opened.writing():
+            commit = pool.submit(opened.commits.commit, rows)
+            until(lambda: waited_for(opened))
+        commit.result()
+        with opened.writing():
+            monkeypatch.setattr(sqlite, "_BUSY_S", 0.01)
+            with pytest.raises(DatabaseUnavailable, match="locked by this process"):
+                opened.commits.commit(rows)
+            opened.commits.close()  # and so does not wait for it
     opened.commits.commit(rows)
     assert count(file, "rollouts") == 1
     opened.close()
+
+
+def test_a_commit_does_not_wait_behind_a_transaction_that_waits_for_another_process(
+    file: Path, opened: Connections
+) -> None:
+    def wait() -> None:
+        with opened.writing():
+            pass
+
+    commits = cast(SqliteCommitWriter, opened.commits)
+    with (
+        ThreadPoolExecutor(1) as pool,
+        closing(sqlite3.connect(file, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        waiting = pool.submit(wait)
+        until(commits._turns._writing.locked)
+        with pytest.raises(DatabaseUnavailable, match=r"database is locked$"):
+            commits.commit(Commit(rollouts=[("r1", 1.0)]))  # it heard that from SQLite
+        other.execute("ROLLBACK")
+        waiting.result()
+    opened.close()
+
+
+def waited_for(opened: Connections) -> bool:
+    """Whether a commit waits for the end of a transaction of this process."""
+    return cast(SqliteCommitWriter, opened.commits)._turns._line.locked()
 
 
 def wal(file: Path) -> int:

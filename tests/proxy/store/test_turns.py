@@ -46,6 +46,27 @@ def test_the_first_waits_for_one_other_however_many_there_are() -> None:
     assert sorted(order[1:]) == [f"other {n}" for n in range(5)]
 
 
+def test_who_passes_its_turn_on_has_it_again_after_the_first() -> None:
+    turns, order = Turns(), list[str]()
+
+    def first() -> None:
+        turns.take_first(PATIENCE_S)
+        order.append("first")
+        turns.release()
+
+    with turns.taken(PATIENCE_S):
+        thread = threading.Thread(target=first)
+        thread.start()
+        until(turns._line.locked)
+        turns.pass_on()
+        order.append("other")
+        turns.pass_on()  # nobody waits
+        with pytest.raises(DatabaseUnavailable):
+            turns.take_first(0.01)
+    thread.join(PATIENCE_S)
+    assert order == ["first", "other"]
+
+
 def test_who_waits_too_long_is_told_and_takes_nothing_along() -> None:
     turns = Turns()
     with turns.taken(PATIENCE_S):
