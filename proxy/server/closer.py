@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 
 from proxy.relay.admission import Access
@@ -16,6 +17,7 @@ log = logging.getLogger("truezero")
 _AMONG_OTHERS_S = 0.2  # how often ended rollouts are looked for: somebody's answer waits for it
 _ALONE_S = 1.0  # where nobody does
 _WRITTEN_S = 0.2  # how often calls that were not written yet are looked for
+_WRITTEN_WITHIN_S = 10.0  # a database that was busy for a moment has taken them long before
 
 
 class RolloutCloser:
@@ -72,16 +74,17 @@ class RolloutCloser:
         """Close the rollout of a number here; from now on its key and secret open nothing.
 
         Returns:
-            Whether all its calls have ended.
+            Whether all its calls have ended and are in the database.
         """
         if number > self._seen:
             self._own.add(number)
         self._access.ended(rollout_id)
-        if not self._live.any_of(rollout_id):
-            return True
-        task = asyncio.create_task(self._live.close(rollout_id, self._grace_s))
-        self._closing[rollout_id] = task
-        return await asyncio.shield(task)
+        if self._live.any_of(rollout_id):
+            task = asyncio.create_task(self._live.close(rollout_id, self._grace_s))
+            self._closing[rollout_id] = task
+            if not await asyncio.shield(task):
+                return False
+        return await self._written(rollout_id, _WRITTEN_WITHIN_S)
 
     async def look(self) -> ClosingState:
         """Close what has ended since the last time, and confirm what is closed.
@@ -115,7 +118,15 @@ class RolloutCloser:
         """Close a rollout; done once its calls are in the database too."""
         while not await self._live.close(rollout_id, self._grace_s):
             log.error("calls of an ended rollout do not end")
-        while self._missing(rollout_id):  # noqa: ASYNC110  the backlog announces nothing
+        return await self._written(rollout_id, math.inf)
+
+    async def _written(self, rollout_id: str, within_s: float) -> bool:
+        """Wait until the database has what ended here; the backlog announces nothing."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within_s
+        while self._missing(rollout_id):
+            if loop.time() > deadline:
+                return False
             await asyncio.sleep(_WRITTEN_S)
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -394,6 +395,23 @@ async def test_a_rollout_is_confirmed_when_its_calls_are_over_and_written(
     while silent(database, "held", held):
         assert time.monotonic() < deadline
         await one.look()
+
+
+async def test_who_ends_a_rollout_waits_until_its_calls_are_written(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = {"own": 1}
+    one = closer(database, LiveCalls(), missing)
+    one.begin()
+    closing = asyncio.create_task(one.close("own", ended(database, "own")))
+    for _ in range(3):
+        await one.look()
+        assert not closing.done()
+    missing.clear()
+    assert await closing
+    monkeypatch.setattr("proxy.server.closer._WRITTEN_WITHIN_S", 0.0)
+    missing["never"] = 1
+    assert not await one.close("never", ended(database, "never"))
 
 
 async def test_what_ended_before_a_process_began_is_none_of_its_business(
