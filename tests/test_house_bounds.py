@@ -27,7 +27,7 @@ EXEMPT: Mapping[tuple[str, str], str] = {
     ("fields of a class", "classifier/verdicts.py::Verdict"): "the contract's verdict",
     ("fields of a class", "proxy/wire/dialect.py::Reading"): "one response, fact by fact",
     ("fields of a class", "proxy/settings.py::Settings"): "one table: a line for each setting",
-    ("fields of a class", "truezero/sdk/endpoints.py::RolloutFilters"): "the contract's list query",
+    ("fields of a class", "truezero/sdk/arguments.py::RolloutFilters"): "the contract's list query",
     ("fields of a class", "truezero/models/batches.py::BatchSummary"): "the contract's batch",
     ("fields of a class", "truezero/models/exchanges.py::Exchange"): "the contract's exchange",
     ("fields of a class", "truezero/models/lists.py::BatchItem"): "a row of the list, flat",

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from truezero.sdk.batches import AsyncBatch, Batch
     from truezero.sdk.client import AsyncClient, Client
     from truezero.sdk.current import carry, current, headers, httpx_hook
-    from truezero.sdk.endpoints import Event, ServiceError
+    from truezero.sdk.errors import ServiceError
+    from truezero.sdk.events import Event
     from truezero.sdk.loop import ExecutionLoop
     from truezero.sdk.rollouts import (
         AgentError,
@@ -60,10 +61,10 @@ _ELSEWHERE = {
     "Batch": "sdk.batches",
     "BatchRun": "sdk.batch_plan",
     "Client": "sdk.client",
-    "Event": "sdk.endpoints",
+    "Event": "sdk.events",
     "ExecutionLoop": "sdk.loop",
     "Ran": "sdk.batch_plan",
-    "ServiceError": "sdk.endpoints",
+    "ServiceError": "sdk.errors",
     "carry": "sdk.current",
     "current": "sdk.current",
     "headers": "sdk.current",

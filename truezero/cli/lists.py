@@ -61,7 +61,7 @@ def rollouts(
     A table has 50 of them unless --limit says otherwise; --csv and --json print all.
     """
     given = locals()
-    from truezero.sdk.endpoints import RolloutFilters  # noqa: PLC0415  loads httpx
+    from truezero.sdk.arguments import RolloutFilters  # noqa: PLC0415  loads pydantic
 
     asked: dict[str, Any] = {
         name: given[name] for name in RolloutFilters.__annotations__ if given[name] is not None

@@ -16,7 +16,7 @@ from truezero import models
 from truezero.cli import call_output
 from truezero.cli.options import MOST
 from truezero.printable import visible
-from truezero.sdk.endpoints import Event
+from truezero.sdk.events import Event
 
 HEALTH_STYLE = {
     "healthy": "green",

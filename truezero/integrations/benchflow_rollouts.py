@@ -18,8 +18,9 @@ from typing import Any
 
 from truezero import models
 from truezero.integrations.attempts import NotMeasured, next_attempt
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
-from truezero.sdk.endpoints import OutcomeFacts, ServiceError
+from truezero.sdk.errors import ServiceError
 
 Method = Callable[..., Any]
 AsyncMethod = Callable[..., Awaitable[Any]]

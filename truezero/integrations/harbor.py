@@ -15,8 +15,9 @@ from typing import Any
 
 from truezero import models
 from truezero.integrations.attempts import NotMeasured, next_attempt
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
-from truezero.sdk.endpoints import OutcomeFacts, ServiceError
+from truezero.sdk.errors import ServiceError
 from truezero.sdk.rollouts import Skipped
 
 _BATCH = "TRUEZERO_BATCH"

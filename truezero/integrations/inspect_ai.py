@@ -13,8 +13,8 @@ from functools import update_wrapper
 from typing import Any
 
 from truezero import models
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
-from truezero.sdk.endpoints import OutcomeFacts
 
 Scorer = Callable[[Any, Any], Awaitable[Any]]
 

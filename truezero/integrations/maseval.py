@@ -18,9 +18,10 @@ from typing import Any
 
 from truezero import models
 from truezero.integrations.attempts import next_attempt
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
 from truezero.sdk.current import Identity, current
-from truezero.sdk.endpoints import OutcomeFacts, ServiceError
+from truezero.sdk.errors import ServiceError
 
 Report = dict[str, Any]
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from truezero import models
 from truezero.integrations.attempts import next_attempt
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
-from truezero.sdk.endpoints import OutcomeFacts
 from truezero.sdk.rollouts import Rollout
 
 Instance = Mapping[str, Any]

@@ -20,8 +20,8 @@ import typer
 
 from truezero import models
 from truezero.printable import visible
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
-from truezero.sdk.endpoints import OutcomeFacts
 
 TRACES = "traces.jsonl"  # verifiers/v1/utils/trace_store.py
 

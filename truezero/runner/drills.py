@@ -23,8 +23,8 @@ from truezero import models
 from truezero.cli import output as output_module
 from truezero.runner import agents
 from truezero.runner.run import equipped
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
-from truezero.sdk.endpoints import OutcomeFacts
 
 TIMEOUT_S = 120.0  # a first answer that takes longer counts as never given
 _GRACE_S = 2.0  # between SIGTERM and SIGKILL

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 from truezero.integrations import mini_swe_agent
 from truezero.runner.bypasses import Circumstances
-from truezero.sdk.endpoints import OutcomeFacts
+from truezero.sdk.arguments import OutcomeFacts
 
 _MINI_OUTPUT = ("-o", "--output")
 _MINI_HOME = "MSWEA_GLOBAL_CONFIG_DIR"

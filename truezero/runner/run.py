@@ -23,8 +23,9 @@ from urllib.parse import urlsplit
 from truezero import models
 from truezero.printable import visible
 from truezero.runner import agents, embedded, endings, recognition
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client, ServiceError
-from truezero.sdk.endpoints import UNREACHABLE, OutcomeFacts
+from truezero.sdk.errors import UNREACHABLE
 
 NOT_FOUND = 127  # the convention of shells
 NOT_EXECUTABLE = 126

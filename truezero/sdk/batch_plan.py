@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from truezero import models
-from truezero.sdk.endpoints import Pause, Story, Work
 from truezero.sdk.rollouts import AsyncRollout, Rollout, Skipped
+from truezero.sdk.steps import Pause, Story, Work
 
 Task = TypeVar("Task")
 Rewards = float | Mapping[str, float]

@@ -16,6 +16,7 @@ from typing import Self, Unpack
 
 from truezero import models
 from truezero.sdk import endpoints
+from truezero.sdk.arguments import LaneFacts, RolloutFacts, RunFacts
 from truezero.sdk.batch_plan import (
     BatchRun,
     Ran,
@@ -27,16 +28,11 @@ from truezero.sdk.batch_plan import (
     retry_advice,
     run_until_settled,
 )
-from truezero.sdk.endpoints import (
-    Event,
-    LaneFacts,
-    RolloutFacts,
-    RunFacts,
-    ServiceError,
-    Story,
-)
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.events import Event
 from truezero.sdk.groups import SettledGroups, unless_unknown
 from truezero.sdk.rollouts import AsyncPlayer, AsyncRollout, Rollout, SyncPlayer
+from truezero.sdk.steps import Story
 
 
 class _Batch:

@@ -17,20 +17,12 @@ import httpx
 
 from truezero import models
 from truezero.sdk import endpoints
+from truezero.sdk.arguments import LaneFacts, RolloutFilters
 from truezero.sdk.batches import AsyncBatch, Batch
 from truezero.sdk.current import DEFAULT_URL
-from truezero.sdk.endpoints import (
-    Event,
-    Events,
-    LaneFacts,
-    Pause,
-    Request,
-    RolloutFilters,
-    ServiceError,
-    Step,
-    Story,
-    Work,
-)
+from truezero.sdk.errors import ServiceError, refused, unreachable
+from truezero.sdk.events import Event, Events
+from truezero.sdk.steps import Pause, Request, Step, Story, Work, read
 
 __all__ = ["DEFAULT_URL", "AsyncClient", "Client", "ServiceError"]
 
@@ -106,11 +98,11 @@ class _BaseClient:
 
     def _read(self, request: Request[T], response: httpx.Response) -> T:
         if response.is_error:
-            raise endpoints.refused(response.status_code, response.content, self.url)
-        return endpoints.read(request, response.content, self.url)
+            raise refused(response.status_code, response.content, self.url)
+        return read(request, response.content, self.url)
 
     def _unreachable(self, error: httpx.HTTPError) -> ServiceError:
-        return endpoints.unreachable(self.url, error)
+        return unreachable(self.url, error)
 
 
 class Client(_BaseClient):
@@ -208,7 +200,7 @@ class Client(_BaseClient):
         try:
             with self._http.stream("GET", path, params=params, headers=headers) as response:
                 if response.is_error:
-                    raise endpoints.refused(response.status_code, response.read(), self.url)
+                    raise refused(response.status_code, response.read(), self.url)
                 yield from response.iter_lines()
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -246,7 +238,7 @@ class Client(_BaseClient):
             "GET", reader.path, params=reader.params, timeout=_STREAM_S
         ) as response:
             if response.is_error:
-                raise endpoints.refused(response.status_code, response.read(), self.url)
+                raise refused(response.status_code, response.read(), self.url)
             for line in response.iter_lines():
                 if event := reader.line(line):
                     yield event
@@ -344,7 +336,7 @@ class AsyncClient(_BaseClient):
         try:
             async with self._http.stream("GET", path, params=params, headers=headers) as response:
                 if response.is_error:
-                    raise endpoints.refused(response.status_code, await response.aread(), self.url)
+                    raise refused(response.status_code, await response.aread(), self.url)
                 async for line in response.aiter_lines():
                     yield line
         except httpx.HTTPError as error:
@@ -385,7 +377,7 @@ class AsyncClient(_BaseClient):
             "GET", reader.path, params=reader.params, timeout=_STREAM_S
         ) as response:
             if response.is_error:
-                raise endpoints.refused(response.status_code, await response.aread(), self.url)
+                raise refused(response.status_code, await response.aread(), self.url)
             async for line in response.aiter_lines():
                 if event := reader.line(line):
                     yield event

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 from truezero import models
 from truezero.sdk import endpoints
-from truezero.sdk.endpoints import Event, ServiceError, Story
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.events import Event
+from truezero.sdk.steps import Story
 
 
 class SettledGroups:

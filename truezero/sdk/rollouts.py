@@ -9,9 +9,12 @@ from typing import ClassVar, Protocol, Self, TypeVar, Unpack
 
 from truezero import models
 from truezero.sdk import endpoints
+from truezero.sdk.arguments import OutcomeFacts, RolloutFacts
 from truezero.sdk.current import Identity, current
-from truezero.sdk.endpoints import Event, OutcomeFacts, RolloutFacts, ServiceError, Story
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.events import Event
 from truezero.sdk.loop import Condition, ExecutionLoop
+from truezero.sdk.steps import Story
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from tests.truezero.driving import call, service
 from truezero import Client
 from truezero.cli import app
-from truezero.sdk.endpoints import RolloutFilters
+from truezero.sdk.arguments import RolloutFilters
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from tests.truezero import driving
 from truezero import Client, models
 from truezero.integrations import benchflow_rollouts as glue
 from truezero.integrations.attempts import NotMeasured
-from truezero.sdk.endpoints import ServiceError
+from truezero.sdk.errors import ServiceError
 
 KEYS = {"good": "sk-good", "dead": "sk-dead", "down": "sk-down"}
 CATEGORIES = {"agent idle": "idle_timeout", "no image": "sandbox_setup", "lost": "infra_failure"}

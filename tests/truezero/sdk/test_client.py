@@ -17,7 +17,6 @@ import respx
 from tests.fakes.provider import closed_port
 from truezero import models
 from truezero.sdk.client import AsyncClient, Client, ServiceError
-from truezero.sdk.endpoints import Events
 
 URL = "http://truezero.test"
 VERDICT: dict[str, object] = {
@@ -337,13 +336,6 @@ def test_a_stream_that_stays_broken_is_an_error() -> None:
     respx.get(url__startswith=URL).mock(side_effect=httpx.ConnectError("refused"))
     with Client(URL, sleep=lambda _seconds: None) as client, pytest.raises(ServiceError):
         next(client.events("b"))
-
-
-def test_signs_of_life_are_no_events_and_half_an_event_is_none() -> None:
-    reader = Events("b", None)
-    found = [reader.line(line) for line in (": alive", "", "id: 3", "event: x", "data: {}", "")]
-    assert [event and event.kind for event in found] == ["alive", None, None, None, None, "x"]
-    assert reader.params == {"after": 3}
 
 
 def test_a_proxy_for_the_world_is_not_asked_for_this_machine(

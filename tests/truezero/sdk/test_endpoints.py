@@ -1,21 +1,14 @@
-"""Requests of each endpoint, event streams line by line, and what a response means."""
+"""Requests of each endpoint, page by page where a list has pages."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import httpx
 import pytest
 
-from truezero import models
 from truezero.sdk import endpoints
-from truezero.sdk.endpoints import Event, Events, Request, ServiceError
-
-URL = "http://truezero.test"
+from truezero.sdk.steps import Request, Story
 
 
-def first(story: endpoints.Story[object]) -> Request[object]:
+def first(story: Story[object]) -> Request[object]:
     request = next(story)
     assert isinstance(request, Request)
     return request
@@ -27,15 +20,6 @@ def test_ids_are_encoded_and_absent_parameters_left_out() -> None:
     assert (reset.method, reset.path, reset.params) == ("POST", "/batches/b/breaker/reset", {})
     lane = first(endpoints.reset_breaker("b", lane="l"))
     assert lane.params == {"lane": "l"}
-
-
-def test_types_name_every_term_of_a_policy_and_every_filter_of_the_service() -> None:
-    terms = endpoints.PolicyFacts.__annotations__.keys()
-    assert terms == models.BatchPolicy.model_fields.keys()
-    golden = Path(__file__).parent.parent.parent / "golden/openapi.json"
-    listed = json.loads(golden.read_text("utf-8"))["paths"]["/rollouts"]["get"]["parameters"]
-    asked = {parameter["name"] for parameter in listed if parameter["in"] == "query"}
-    assert endpoints.RolloutFilters.__annotations__.keys() == asked - {"after", "limit"}
 
 
 def test_registrations_beyond_the_most_of_one_call_are_made_in_several() -> None:
@@ -72,46 +56,6 @@ def test_an_outcome_is_a_success_unless_it_says_otherwise() -> None:
     assert first(endpoints.report("r")).body == {"status": "success"}
     failed = first(endpoints.report("r", status="agent_error", error="e"))
     assert failed.body == {"status": "agent_error", "error": "e"}
-
-
-def test_events_are_read_line_by_line_and_resume_after_the_last() -> None:
-    events = Events("b/1", after=None)
-    assert (events.path, events.params) == ("/batches/b%2F1/events", {})
-    lines = ["id: 7", "event: verdict_given", 'data: {"rollout_id": "r"}', ""]
-    (event,) = filter(None, map(events.line, lines))
-    assert event == Event(id=7, kind="verdict_given", data={"rollout_id": "r"})
-    assert events.params == {"after": 7}
-    assert events.line(": heartbeat") == Event(id=7, kind="alive", data={})
-    assert list(filter(None, map(events.line, ["id: 9", ""]))) == []
-    assert events.params == {"after": 9}
-
-
-def test_a_stream_is_given_up_after_five_broken_connections_in_a_row() -> None:
-    events = Events("b", after=None)
-    for _ in range(4):
-        events.lost(URL, httpx.ReadError("gone"))
-    events.line(": heartbeat")
-    for _ in range(4):
-        events.lost(URL, httpx.ReadError("gone"))
-    with pytest.raises(ServiceError, match="ReadError"):
-        events.lost(URL, httpx.ReadError("gone"))
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (httpx.ConnectError("x"), "unreachable"),
-        (httpx.ConnectTimeout("x"), "unreachable"),
-        (httpx.ReadTimeout("x"), "no_answer"),
-    ],
-)
-def test_a_refused_connection_differs_from_a_silent_one(error: Exception, code: str) -> None:
-    assert endpoints.unreachable(URL, error).code == code
-
-
-def test_a_body_that_is_no_problem_is_no_truezero_service() -> None:
-    error = endpoints.refused(502, b"<html>", URL)
-    assert (str(error), error.status) == (f"{URL} is not a truezero service (HTTP 502)", 502)
 
 
 def test_a_comparison_is_asked_for_page_by_page() -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from tests.truezero.driving import Accounts, call, service
 from truezero import AsyncClient, Client, ServiceError, models
-from truezero.sdk.endpoints import Event, Request, Story
+from truezero.sdk.events import Event
 from truezero.sdk.groups import SettledGroups, unless_unknown
+from truezero.sdk.steps import Request, Story
 
 _numbers = itertools.count(1)
 ALIVE = Event(id=1, kind="alive", data={})

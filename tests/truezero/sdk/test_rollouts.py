@@ -11,7 +11,7 @@ import respx
 
 import truezero
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
-from truezero.sdk.endpoints import OutcomeFacts
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.rollouts import Rollout, SyncPlayer, outcome_of
 
 

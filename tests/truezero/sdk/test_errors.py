@@ -1,0 +1,27 @@
+"""What a missing response and a refusal mean."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from truezero.sdk.errors import refused, unreachable
+
+URL = "http://truezero.test"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (httpx.ConnectError("x"), "unreachable"),
+        (httpx.ConnectTimeout("x"), "unreachable"),
+        (httpx.ReadTimeout("x"), "no_answer"),
+    ],
+)
+def test_a_refused_connection_differs_from_a_silent_one(error: Exception, code: str) -> None:
+    assert unreachable(URL, error).code == code
+
+
+def test_a_body_that_is_no_problem_is_no_truezero_service() -> None:
+    error = refused(502, b"<html>", URL)
+    assert (str(error), error.status) == (f"{URL} is not a truezero service (HTTP 502)", 502)

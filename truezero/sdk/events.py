@@ -1,0 +1,72 @@
+"""The event stream of a batch, read line by line and resumed after a lost connection.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from truezero.sdk.errors import unreachable
+
+_LOST_AFTER = 5  # failed reconnections in a row before a stream is given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """An event of a batch; the kind ``alive`` is a heartbeat.
+
+    ``id`` is where a later stream can resume.
+    """
+
+    id: int | None
+    kind: str
+    data: Mapping[str, Any]
+
+
+class Events:
+    """Parses a batch's event stream line by line, across reconnections."""
+
+    def __init__(self, batch: str, after: int | None) -> None:
+        self.path = f"/batches/{quote(batch, safe='')}/events"
+        self._after = after
+        self._lost = 0
+        self._fields: dict[str, str] = {}
+
+    @property
+    def params(self) -> dict[str, int]:
+        """The position at which the next connection resumes."""
+        return {} if self._after is None else {"after": self._after}
+
+    def line(self, line: str) -> Event | None:
+        """Take one line; return an event if it completes one."""
+        if line.startswith(":"):
+            self._lost = 0
+            return Event(id=self._after, kind="alive", data={})
+        if line:
+            name, _, value = line.partition(":")
+            self._fields[name] = value.removeprefix(" ")
+            return None
+        read, self._fields = self._fields, {}
+        self._after = int(read["id"]) if read.get("id", "").isdigit() else self._after
+        if "data" not in read:
+            return None
+        self._lost = 0
+        return Event(
+            id=self._after, kind=read.get("event", "message"), data=json.loads(read["data"])
+        )
+
+    def lost(self, url: str, error: Exception) -> None:
+        """Note that a connection broke.
+
+        Raises:
+            ServiceError: too many in a row broke without an event.
+        """
+        self._lost += 1
+        self._fields = {}
+        if self._lost >= _LOST_AFTER:
+            raise unreachable(url, error) from error

@@ -1,0 +1,106 @@
+"""What a generator of the SDK asks its client to do: send a request, wait, call the runner's code.
+
+Nothing here opens a connection: a client takes each step and sends the generator its result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import metadata
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from truezero.sdk.errors import ServiceError
+
+Parameters = Mapping[str, str | float | Sequence[str] | Sequence[float]]
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Generic[T]):
+    """A request, and how its response is read."""
+
+    method: str
+    path: str
+    read: Callable[[Any], T]
+    params: Parameters = field(default_factory=dict)
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait, in seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Call the runner's own code; the async client awaits the result."""
+
+    do: Callable[[], Any]
+
+
+Step = Request[Any] | Pause | Work
+Story = Generator[Step, Any, T]
+
+
+def read(request: Request[T], body: bytes, url: str) -> T:
+    """Parse the response to a request.
+
+    Raises:
+        ServiceError: the body is not a response to this request.
+    """
+    try:
+        payload = json.loads(body)
+    except ValueError as error:
+        raise ServiceError(f"{url} is not a truezero service") from error
+    try:
+        return request.read(payload)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise ServiceError(
+            f"the response of {url} to {request.path} does not match truezero "
+            f"{metadata.version('truezero')} ({where or 'whole body'}): "
+            "the service may be another version",
+            code="other_version",
+        ) from error
+
+
+def get(model: type[M], path: str, params: Parameters | None = None) -> Story[M]:
+    """Read a resource as ``model``."""
+    return _answer("GET", model, path, params, None)
+
+
+def post(
+    model: type[M],
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    *,
+    params: Parameters | None = None,
+) -> Story[M]:
+    """Send ``body`` as JSON, and read the response as ``model``."""
+    return _answer("POST", model, path, params, body)
+
+
+def _answer(
+    method: str,
+    model: type[M],
+    path: str,
+    params: Parameters | None,
+    body: Mapping[str, Any] | None,
+) -> Story[M]:
+    read = partial(model.model_validate)
+    payload: M = yield Request(method=method, path=path, read=read, params=params or {}, body=body)
+    return payload
+
+
+def present(**params: Any) -> dict[str, str | float]:
+    """Return the parameters of a query that have a value."""
+    return {name: value for name, value in params.items() if value is not None}
