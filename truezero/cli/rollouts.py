@@ -209,7 +209,8 @@ def doctor(
     setting is in it. Exit code 1 if any check failed.
     """
     from truezero.cli import machine  # noqa: PLC0415
-    from truezero.runner import doctor as checks  # noqa: PLC0415
+    from truezero.runner.doctor import checks  # noqa: PLC0415
+    from truezero.runner.doctor.examination import examine  # noqa: PLC0415
 
     try:
         wanted = checks.wanted(upstream or (), model or (), ask=ask)
@@ -222,7 +223,7 @@ def doctor(
             typer.echo(visible_lines(f"{name:14} {told}"))
         typer.echo()
     with truezero.Client(url, token) as client:
-        for check in checks.examine(client, wanted, os.environ):
+        for check in examine(client, wanted, os.environ):
             told = machine.without_credentials(check.told)
             done.append(replace(check, told=told))
             if not as_json:

@@ -24,10 +24,11 @@ from truezero.sdk.errors import ServiceError, refused, unreachable
 from truezero.sdk.events import Event, Events
 from truezero.sdk.steps import Pause, Request, Step, Story, Work, read
 
-__all__ = ["DEFAULT_URL", "AsyncClient", "Client", "ServiceError"]
+__all__ = ["DEFAULT_URL", "DIRECT", "AsyncClient", "Client", "ServiceError"]
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-_DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")  # whatever HTTP_PROXY says
+# Addresses reached directly, whatever HTTP_PROXY says: patterns of httpx's ``mounts``.
+DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 _STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a second
 _RECONNECT_S = 1.0
 
@@ -93,7 +94,7 @@ class _BaseClient:
             "headers": {"authorization": f"Bearer {token}"} if token else {},
             "timeout": timeout_s,
             "limits": _LIMITS,
-            "mounts": dict.fromkeys(_DIRECT),
+            "mounts": dict.fromkeys(DIRECT),
         }
 
     def _read(self, request: Request[T], response: httpx.Response) -> T:
