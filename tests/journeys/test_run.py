@@ -26,7 +26,7 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider, Request, closed_port
 from tests.journeys.service import ROOT, Service
-from truezero.runner import run as running
+from truezero.runner import process as running
 
 FAILURES = answers.FAILURES[Api.CHAT]
 

@@ -17,7 +17,7 @@ from truezero.cli.progress import progress
 from truezero.printable import visible_lines
 
 if TYPE_CHECKING:
-    from truezero.runner.run import Report
+    from truezero.runner.report import Report
 
 
 def verdict(
@@ -82,8 +82,9 @@ def run(
     command not found); 75 transient provider failure, 76 permanent provider failure or open
     breaker, 77 suspected failure, 78 missing evidence; 1 if the service failed.
     """
+    from truezero.runner import embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
-    from truezero.runner.embedded import EmbeddedStartError  # noqa: PLC0415
+    from truezero.runner.report import record  # noqa: PLC0415
 
     job = runner.job_of(
         command,
@@ -99,12 +100,12 @@ def run(
     # The record has what is said on the way; a reader of JSON is to find nothing else.
     say = _unsaid if as_json else runner.say
     try:
-        with runner.service(url, token, say) as client:
+        with embedded.connect_or_start(url, token, say) as client:
             report = runner.run(job, client, say)
-    except (truezero.ServiceError, EmbeddedStartError) as error:
+    except (truezero.ServiceError, embedded.EmbeddedStartError) as error:
         fail(str(error), 1)
     if as_json:
-        typer.echo(json.dumps(runner.record(report)), err=True)
+        typer.echo(json.dumps(record(report)), err=True)
     else:
         for line in report_lines(report):
             runner.say(line)
@@ -156,9 +157,8 @@ def drill(
     """
     from rich.console import Console  # noqa: PLC0415
 
-    from truezero.runner import drills  # noqa: PLC0415
+    from truezero.runner import drills, embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
-    from truezero.runner.embedded import EmbeddedStartError  # noqa: PLC0415
 
     try:
         plan = drills.Plan(
@@ -169,14 +169,17 @@ def drill(
             timeout_s=timeout_s,
             delay_s=delay_s,
         )
-        with runner.service(url, token, runner.say) as client, progress("drilling") as show:
+        with (
+            embedded.connect_or_start(url, token, runner.say) as client,
+            progress("drilling") as show,
+        ):
             number = count(1)
             results = drills.run(
                 plan, client, lambda _one: show(f"{next(number)} of {len(plan.drills)} faults")
             )
     except drills.DrillError as error:
         fail(str(error), error.code)
-    except (truezero.ServiceError, EmbeddedStartError) as error:
+    except (truezero.ServiceError, embedded.EmbeddedStartError) as error:
         fail(str(error), 1)
     if as_json:
         typer.echo(json.dumps([drills.record(result) for result in results], indent=2))

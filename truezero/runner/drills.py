@@ -21,8 +21,9 @@ from rich.table import Table
 
 from truezero import models
 from truezero.cli import output as output_module
-from truezero.runner import agents
-from truezero.runner.run import equipped
+from truezero.runner.agents import Equipment
+from truezero.runner.equipment import equipped
+from truezero.runner.process import not_started, signal_group
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
 
@@ -178,15 +179,14 @@ def _drill(name: str, plan: Plan, client: Client) -> Drilled:
     return _drilled(name, equipment.agent, ended, verdict, calls)
 
 
-def _tried(equipment: agents.Equipment, plan: Plan, client: Client, rollout_id: str) -> DrillRun:
+def _tried(equipment: Equipment, plan: Plan, client: Client, rollout_id: str) -> DrillRun:
     """Run the agent; report the rollout if it did not start or was interrupted."""
     try:
         return _accompanied(equipment, plan.timeout_s)
     except OSError as error:
         client.report(rollout_id, status="setup_failed", prompts_executed=0)
-        missing = isinstance(error, FileNotFoundError)
-        why = "command not found" if missing else "cannot be executed"
-        raise DrillError(f"{plan.command[0]}: {why}", 127 if missing else 126) from error
+        code, why = not_started(error)
+        raise DrillError(f"{plan.command[0]}: {why}", code) from error
     except BaseException:
         client.report(rollout_id, status="unknown_execution_error", prompts_executed=1)
         raise
@@ -247,7 +247,7 @@ def _outcome(ended: DrillRun) -> OutcomeFacts:
 # --- the process ---------------------------------------------------------------------------
 
 
-def _accompanied(equipment: agents.Equipment, timeout_s: float) -> DrillRun:
+def _accompanied(equipment: Equipment, timeout_s: float) -> DrillRun:
     """Start the agent, measure its output, and stop it after the timeout.
 
     Raises:
@@ -276,7 +276,7 @@ def _accompanied(equipment: agents.Equipment, timeout_s: float) -> DrillRun:
 
 
 @contextmanager
-def _started(equipment: agents.Equipment) -> Iterator[subprocess.Popen[bytes]]:
+def _started(equipment: Equipment) -> Iterator[subprocess.Popen[bytes]]:
     """Start the agent in a process group of its own, and kill the group afterwards."""
     process = subprocess.Popen(  # noqa: S603  what the user asked for
         equipment.command,
@@ -289,22 +289,17 @@ def _started(equipment: agents.Equipment) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
     finally:
-        _signal(process.pid, signal.SIGKILL)
+        signal_group(process.pid, signal.SIGKILL)
         process.wait()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Terminate the agent's processes, then kill them."""
-    _signal(process.pid, signal.SIGTERM)
+    signal_group(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(_GRACE_S)
-    _signal(process.pid, signal.SIGKILL)
+    signal_group(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
 
 
 class _Count(threading.Thread):

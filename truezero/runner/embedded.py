@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from truezero.runner.agents import ROLLOUT, ROLLOUT_KEY
+from truezero.sdk.client import Client
+from truezero.sdk.errors import UNREACHABLE, ServiceError
 
 _START_S = 120.0  # a start that fails ends by itself; a busy machine takes its time
 _POLL_S = 0.02
 _LISTENS = re.compile(r"listening on (http://\S+)")
 _LOG = "service.log"
+_GRACE_S = "2"
 
 
 class EmbeddedStartError(Exception):
@@ -73,6 +80,51 @@ def service(
     finally:
         process.terminate()
         process.wait(timeout=_START_S)
+
+
+@contextmanager
+def connect_or_start(
+    url: str | None, token: str | None, say: Callable[[str], object] = lambda _line: None
+) -> Iterator[Client]:
+    """Connect to the service at that address, or start a temporary one if none answers.
+
+    Raises:
+        ServiceError: another program or another version answers there.
+        EmbeddedStartError: the temporary service did not start.
+    """
+    with ExitStack() as opened:
+        client = opened.enter_context(Client(url, token))
+        if not _answers(client):
+            say(f"no service at {client.url}; starting a temporary one for this run")
+            own_url, own_token = opened.enter_context(_own_service())
+            client = opened.enter_context(Client(own_url, own_token))
+        yield client
+
+
+def _answers(client: Client) -> bool:
+    try:
+        client.greet()
+    except ServiceError as error:
+        if error.code != UNREACHABLE:
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def _own_service() -> Iterator[tuple[str, str]]:
+    """Start a service on a free port with a temporary database; yield its URL and token.
+
+    The token keeps the agent from reporting on itself.
+    """
+    token = secrets.token_urlsafe(24)
+    settings = {"TRUEZERO_ADMIN_TOKEN": token, "TRUEZERO_GRACE_S": _GRACE_S}
+    outer = (ROLLOUT, ROLLOUT_KEY)  # of an enclosing run
+    inherited = {name: value for name, value in os.environ.items() if name not in outer}
+    with tempfile.TemporaryDirectory(prefix="truezero-run-") as folder:
+        home = Path(folder)
+        with service(home / "run.db", home, settings, inherited=inherited) as url:
+            yield url, token
 
 
 def _without_settings() -> dict[str, str]:

@@ -5,47 +5,28 @@ The agent's input and output are passed through unread.
 
 from __future__ import annotations
 
-import os
-import secrets
 import signal
-import subprocess
 import sys
-import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
-from types import FrameType
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from truezero import models
 from truezero.printable import visible
-from truezero.runner import agents, embedded, endings, recognition
-from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import Client, ServiceError
-from truezero.sdk.errors import UNREACHABLE
-
-NOT_FOUND = 127  # the convention of shells
-NOT_EXECUTABLE = 126
-
-TRANSIENT = 75  # sysexits.h: try again later
-PERMANENT = 76
-SUSPECTED = 77
-UNDECIDED = 78  # evidence is missing
-
-_WATCH_S = 0.3
-_GRACE_S = 0.5  # between SIGTERM and SIGKILL for a doomed agent
-_EMBEDDED_GRACE_S = "2"
-_SETTINGS_BYTES = 1 << 20
-
-_FORWARDED = tuple(
-    getattr(signal, name)
-    for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGWINCH")
-    if hasattr(signal, name)
+from truezero.runner import endings
+from truezero.runner.agents import Equipment
+from truezero.runner.equipment import equipped
+from truezero.runner.process import (
+    ProcessResult,
+    accompanied,
+    not_started,
+    started,
+    terminal_for,
 )
-_ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
+from truezero.runner.report import Report
+from truezero.sdk.arguments import OutcomeFacts
+from truezero.sdk.client import Client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,60 +42,6 @@ class Job:
     attempt: int | None = None
     model: str | None = None
     fail_fast: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessResult:
-    """How a command ended.
-
-    ``agent_code`` is its exit status, or minus the signal that ended it; None if it was not
-    started. ``doomed``: stopped because the rollout could not succeed. ``forwarded``: the last
-    terminating signal that was passed on to it.
-    """
-
-    agent_code: int | None
-    doomed: bool = False
-    forwarded: signal.Signals | None = None
-
-    @property
-    def shell_code(self) -> int:
-        """The exit code as a shell reports it: 128 plus the signal's number."""
-        code = self.agent_code or 0
-        return 128 - code if code < 0 else code
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """The outcome of a job.
-
-    ``skipped`` says why a breaker did not admit it; result and verdict are None then.
-    ``bypasses`` say why the agent's calls would not come, as far as it showed before the start;
-    ``no_call`` what to check where a known agent ran and none came.
-    """
-
-    rollout_id: str
-    agent: str
-    ended: ProcessResult
-    result: models.Result | None = None
-    verdict: models.Verdict | None = None
-    skipped: str | None = None
-    bypasses: tuple[str, ...] = ()
-    no_call: str | None = None
-
-    @property
-    def exit_code(self) -> int:
-        """The agent's own exit code if the verdict is healthy or the agent did not start."""
-        if self.verdict is None:
-            return PERMANENT
-        return _EXIT.get((self.verdict.health, self.verdict.transient), self.ended.shell_code)
-
-
-_EXIT: Mapping[tuple[str, bool | None], int] = {
-    ("api_error", True): TRANSIENT,
-    ("api_error", False): PERMANENT,
-    ("suspected_api_error", None): SUSPECTED,
-    ("undecided", None): UNDECIDED,
-}
 
 
 def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: None) -> Report:
@@ -135,9 +62,11 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         attempt=job.attempt, model=job.model,
     )  # fmt: skip
     if not rollout.admitted:
-        not_started = ProcessResult(agent_code=None)
         return Report(
-            rollout_id=rollout.id, agent=job.command[0], ended=not_started, skipped=rollout.error
+            rollout_id=rollout.id,
+            agent=job.command[0],
+            ended=ProcessResult(agent_code=None),
+            skipped=rollout.error,
         )
     with equipped(job.command, rollout, client.url) as equipment:
         for reason in equipment.bypasses:
@@ -157,9 +86,7 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
     )
 
 
-def _no_call(
-    equipment: agents.Equipment, outcome: OutcomeFacts, verdict: models.Verdict
-) -> str | None:
+def _no_call(equipment: Equipment, outcome: OutcomeFacts, verdict: models.Verdict) -> str | None:
     """Return what to check where a known agent ran, and no call of it came."""
     if not equipment.known or verdict.total_requests or not outcome.get("prompts_executed"):
         return None
@@ -171,106 +98,28 @@ def _no_call(
     )
 
 
-@contextmanager
-def equipped(
-    command: Sequence[str], rollout: models.RolloutRegistered, url: str
-) -> Iterator[agents.Equipment]:
-    """Prepare a command whose calls go through the service; write the files it needs."""
-    with tempfile.TemporaryDirectory(prefix="truezero-agent-") as folder:
-        equipment = agents.equip(
-            command,
-            rollout,
-            os.environ,
-            service_host=urlsplit(url).hostname or "",
-            folder=PurePath(folder),
-            exists=lambda path: Path(path).is_file(),
-            read=_settings,
-            look=lambda word: recognition.look(word, os.environ.get("PATH")),
-        )
-        for path, content in equipment.files.items():
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_text(content, encoding="utf-8")
-        yield equipment
-
-
-def _settings(path: PurePath) -> str | None:
-    """Return the text of a settings file, if there is one of a plausible size."""
-    try:
-        with Path(path).open("rb") as file:
-            text = file.read(_SETTINGS_BYTES)
-    except OSError:
-        return None
-    return text.decode("utf-8", "replace")
-
-
-@contextmanager
-def service(
-    url: str | None, token: str | None, say: Callable[[str], object] = lambda _line: None
-) -> Iterator[Client]:
-    """Connect to the service at that address, or start a temporary one if none answers.
-
-    Raises:
-        ServiceError: another program or another version answers there.
-        EmbeddedStartError: the temporary service did not start.
-    """
-    with ExitStack() as opened:
-        client = opened.enter_context(Client(url, token))
-        if not _answers(client):
-            say(f"no service at {client.url}; starting a temporary one for this run")
-            own_url, own_token = opened.enter_context(_own_service())
-            client = opened.enter_context(Client(own_url, own_token))
-        yield client
-
-
-def _answers(client: Client) -> bool:
-    try:
-        client.greet()
-    except ServiceError as error:
-        if error.code != UNREACHABLE:
-            raise
-        return False
-    return True
-
-
-@contextmanager
-def _own_service() -> Iterator[tuple[str, str]]:
-    """Start a service on a free port with a temporary database; yield its URL and token.
-
-    The token keeps the agent from reporting on itself.
-    """
-    token = secrets.token_urlsafe(24)
-    settings = {"TRUEZERO_ADMIN_TOKEN": token, "TRUEZERO_GRACE_S": _EMBEDDED_GRACE_S}
-    outer = (agents.ROLLOUT, agents.ROLLOUT_KEY)  # of an enclosing run
-    inherited = {name: value for name, value in os.environ.items() if name not in outer}
-    with tempfile.TemporaryDirectory(prefix="truezero-run-") as folder:
-        home = Path(folder)
-        with embedded.service(home / "run.db", home, settings, inherited=inherited) as url:
-            yield url, token
-
-
 def _run_command(
-    equipment: agents.Equipment, job: Job, client: Client, rollout_id: str
+    equipment: Equipment, job: Job, client: Client, rollout_id: str
 ) -> tuple[ProcessResult, OutcomeFacts]:
     """Run the command to its end; return how it ended and what to report."""
     said = endings.noted(equipment.trajectory)
     try:
-        process = _started(equipment)
+        process = started(equipment)
     except OSError as error:
-        return _not_started(job, error)
-    with _terminal_for(process.pid):
-        ended = _accompanied(process, job, client, rollout_id)
+        return _failed_start(job, error)
+    with terminal_for(process.pid):
+        ended = accompanied(process, client, rollout_id, fail_fast=job.fail_fast)
     return ended, _outcome(ended, said)
 
 
 _STOPPED: OutcomeFacts = {"status": "success", "termination_reason": "agent_stop"}
 
 
-def _not_started(job: Job, error: OSError) -> tuple[ProcessResult, OutcomeFacts]:
-    missing = isinstance(error, FileNotFoundError)
-    why = "command not found" if missing else "cannot be executed"
+def _failed_start(job: Job, error: OSError) -> tuple[ProcessResult, OutcomeFacts]:
+    code, why = not_started(error)
     error_text = f"{Path(job.command[0]).name}: {why}"
-    ended = ProcessResult(agent_code=NOT_FOUND if missing else NOT_EXECUTABLE)
-    return ended, {"status": "setup_failed", "prompts_executed": 0, "error": error_text}
+    outcome: OutcomeFacts = {"status": "setup_failed", "prompts_executed": 0, "error": error_text}
+    return ProcessResult(agent_code=code), outcome
 
 
 def _outcome(ended: ProcessResult, said: Callable[[], OutcomeFacts | None]) -> OutcomeFacts:
@@ -284,142 +133,6 @@ def _outcome(ended: ProcessResult, said: Callable[[], OutcomeFacts | None]) -> O
     code = ended.agent_code or 0
     error = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return {"status": "agent_error", "prompts_executed": 1, "error": error}
-
-
-# --- the process ---------------------------------------------------------------------------
-
-
-def _started(equipment: agents.Equipment) -> subprocess.Popen[bytes]:
-    """Start the command in a process group of its own.
-
-    Raises:
-        OSError: the command cannot be started.
-    """
-    return subprocess.Popen(  # noqa: S603  what the user asked for
-        equipment.command, env=dict(equipment.environment), process_group=0
-    )
-
-
-@contextmanager
-def _terminal_for(group: int) -> Iterator[None]:
-    """Give the terminal to the agent, so that it can read input and receives Ctrl-C."""
-    ours = os.getpgrp()
-    if not _have_terminal(ours):
-        yield
-        return
-    before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # taking the terminal back would stop us
-    try:
-        with suppress(OSError):
-            os.tcsetpgrp(0, group)
-            os.killpg(group, signal.SIGCONT)  # it may have stopped on reading input too early
-        yield
-    finally:
-        with suppress(OSError):
-            os.tcsetpgrp(0, ours)
-        signal.signal(signal.SIGTTOU, before)
-
-
-def _have_terminal(group: int) -> bool:
-    try:
-        return os.isatty(0) and os.tcgetpgrp(0) == group
-    except OSError:
-        return False
-
-
-def _accompanied(
-    process: subprocess.Popen[bytes], job: Job, client: Client, rollout_id: str
-) -> ProcessResult:
-    """Wait for the process; forward signals, and stop a doomed one with ``--fail-fast``."""
-    over = threading.Event()
-    watch = _Watch(process, client, rollout_id, over)
-    with _forwarding(process.pid) as forwarded:
-        if job.fail_fast:
-            watch.start()
-        code = process.wait()
-        over.set()
-    if job.fail_fast:
-        watch.join()
-    return ProcessResult(
-        agent_code=code, doomed=watch.stopped, forwarded=forwarded[-1] if forwarded else None
-    )
-
-
-class _Watch(threading.Thread):
-    """Polls whether the rollout is doomed, and then stops its processes."""
-
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        client: Client,
-        rollout_id: str,
-        over: threading.Event,
-    ) -> None:
-        super().__init__(name="fail-fast", daemon=True)
-        self._process = process
-        self._client = client
-        self._rollout_id = rollout_id
-        self._over = over
-        self.stopped = False
-
-    def run(self) -> None:
-        """Poll until the agent has ended or was stopped."""
-        while not self._over.wait(_WATCH_S):
-            if self._doomed():
-                self.stopped = True
-                _signal(self._process.pid, signal.SIGTERM)
-                if not self._over.wait(_GRACE_S):
-                    _signal(self._process.pid, signal.SIGKILL)
-                return
-
-    def _doomed(self) -> bool:
-        try:
-            return self._client.verdict(self._rollout_id).doomed
-        except ServiceError:
-            return False  # the end of the run calls the service again and reports the error
-
-
-@contextmanager
-def _forwarding(group: int) -> Iterator[list[signal.Signals]]:
-    """Forward signals to the agent; the yielded list collects the terminating ones."""
-    ending: list[signal.Signals] = []
-
-    def forward(number: int, _frame: FrameType | None) -> None:
-        if number in _ENDING:
-            ending.append(signal.Signals(number))
-        _signal(group, signal.Signals(number))
-
-    before: dict[signal.Signals, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, forward) for number in _FORWARDED}
-    try:
-        yield ending
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-# --- reports --------------------------------------------------------------------------
-
-
-def record(report: Report) -> dict[str, Any]:
-    """Return a report as JSON data."""
-    return {
-        "rollout_id": report.rollout_id,
-        "agent": report.agent,
-        "exit_code": report.exit_code,
-        "agent_exit_code": report.ended.agent_code,
-        "stopped_as_doomed": report.ended.doomed,
-        "skipped": report.skipped,
-        "bypasses": list(report.bypasses),
-        "no_call": report.no_call,
-        "result": report.result and report.result.model_dump(),
-        "verdict": report.verdict and report.verdict.model_dump(),
-    }
 
 
 def job_of(words: Sequence[str], **facts: Any) -> Job:

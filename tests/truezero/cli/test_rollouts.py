@@ -17,8 +17,10 @@ from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
 from truezero.cli import app
 from truezero.cli.rollouts import report_lines
+from truezero.runner import embedded
 from truezero.runner import run as runner
-from truezero.runner.run import ProcessResult, Report
+from truezero.runner.process import ProcessResult
+from truezero.runner.report import Report, record
 
 
 def test_a_verdict_from_a_service_that_is_not_there(tmp_path: Path) -> None:
@@ -112,9 +114,9 @@ def test_a_run_as_json_is_its_record_and_nothing_else(monkeypatch: pytest.Monkey
         yield
 
     monkeypatch.setattr(runner, "run", run)
-    monkeypatch.setattr(runner, "service", service)
+    monkeypatch.setattr(embedded, "connect_or_start", service)
     said = CliRunner().invoke(app, ["run", "--json", "--", "codex"])
     assert (said.exit_code, said.stdout) == (done.exit_code, "")
-    assert json.loads(said.stderr) == runner.record(done)
+    assert json.loads(said.stderr) == record(done)
     assert json.loads(said.stderr)["bypasses"] == ["a login of its own"]
     assert "past the proxy" in CliRunner().invoke(app, ["run", "--", "codex"]).stderr

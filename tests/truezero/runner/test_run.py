@@ -1,62 +1,17 @@
-"""What a run says: its exit code, for each verdict and ending, and of calls that did not come."""
+"""What a run reports to the service, and says of calls that did not come."""
 
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import pytest
 import respx
 
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
-from truezero import models
-from truezero.runner.run import Job, ProcessResult, Report, _settings, job_of, record, run
+from truezero.runner.report import record
+from truezero.runner.run import Job, job_of, run
 from truezero.sdk.client import Client
-
-
-def report(health: str, transient: bool | None, code: int | None) -> Report:
-    found = models.Verdict.model_validate({**VERDICT, "health": health, "transient": transient})
-    return Report(
-        rollout_id="r",
-        agent="an agent",
-        ended=ProcessResult(agent_code=code),
-        result=None,
-        verdict=found,
-    )
-
-
-@pytest.mark.parametrize(
-    ("health", "transient", "agent_code", "exit_code"),
-    [
-        ("healthy", None, 0, 0),
-        ("healthy", None, 3, 3),
-        ("healthy", None, -signal.SIGTERM, 143),
-        ("not_judged", None, 127, 127),
-        ("api_error", True, 0, 75),
-        ("api_error", False, 0, 76),
-        ("api_error", False, 3, 76),
-        ("suspected_api_error", None, 0, 77),
-        ("undecided", None, 0, 78),
-    ],
-)
-def test_the_exit_code_is_the_agents_only_where_its_verdict_stands(
-    health: str, transient: bool | None, agent_code: int, exit_code: int
-) -> None:
-    found = report(health, transient, agent_code)
-    assert found.exit_code == exit_code
-    assert record(found)["agent_exit_code"] == agent_code
-
-
-def test_what_a_breaker_held_is_permanent() -> None:
-    held = Report(
-        rollout_id="r",
-        agent="sh",
-        ended=ProcessResult(agent_code=None),
-        skipped="skipped: breaker open",
-    )
-    assert held.exit_code == 76
-    assert record(held)["verdict"] is None
 
 
 def test_the_dashes_before_a_command_are_no_part_of_it() -> None:
@@ -106,13 +61,6 @@ def test_a_known_agent_whose_calls_did_not_come_is_told_what_to_check(
     if seen.no_call:
         assert "model_provider in its -c flags" in seen.no_call
         assert seen.no_call.endswith("the command starts it with an empty environment")
-
-
-def test_settings_are_read_and_no_more_of_them_than_is_plausible(tmp_path: Path) -> None:
-    (tmp_path / "settings.json").write_text("{}")
-    assert _settings(tmp_path / "settings.json") == "{}"
-    assert _settings(tmp_path) is None
-    assert _settings(tmp_path / "gone") is None
 
 
 @respx.mock
