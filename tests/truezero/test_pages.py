@@ -95,7 +95,7 @@ def test_the_agents_page_lists_every_agent() -> None:
 
 
 def test_the_agents_page_names_every_variable() -> None:
-    from truezero.runner.agents import _BASE_URLS
+    from truezero.runner.equipment import _BASE_URLS
 
     text = (DOCS / "guides" / "agents.md").read_text()
     assert all(f"`{variable}`" in text for variable in _BASE_URLS)

@@ -1,7 +1,4 @@
-"""What each known agent needs (variables, flags, files) to send its calls through the service.
-
-No key or secret is put on a command line, which other users can read.
-"""
+"""What each known agent needs (variables, flags, files) to send its calls through the service."""
 
 from __future__ import annotations
 
@@ -10,27 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
-from urllib.parse import quote
 
-from truezero.models import RolloutRegistered
 from truezero.runner import bypasses, endings, recognition
 from truezero.runner.bypasses import Bypass, Circumstances
 from truezero.runner.recognition import Found, Look
 
-# Variables that carry a base URL: name → upstream.
-# LiteLLM (aider, mini-swe-agent) reads the *_API_BASE ones: litellm/llms/*/common_utils.py,
-# docs.litellm.ai/docs/set_keys. The others are the providers' own SDKs'.
-_BASE_URLS: Mapping[str, str] = {
-    "OPENAI_BASE_URL": "openai",
-    "OPENAI_API_BASE": "openai",
-    "ANTHROPIC_BASE_URL": "anthropic",
-    "ANTHROPIC_API_BASE": "anthropic",
-    "GOOGLE_GEMINI_BASE_URL": "gemini",
-    "OPENROUTER_API_BASE": "openrouter",
-}
-
-# Never passed on to the agent: settings of the service, including the admin token and keys.
-_OURS = "TRUEZERO_"
+# Variables by which an agent knows its rollout.
 ROLLOUT = "TRUEZERO_ROLLOUT"
 ROLLOUT_KEY = "TRUEZERO_ROLLOUT_KEY"
 
@@ -226,159 +208,12 @@ ANY = Agent(
 _BY_NAME: Mapping[str, Agent] = {name: agent for agent in AGENTS for name in agent.commands}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Equipment:
-    """The command to start, its environment, and the files to write before.
-
-    ``known``: a listed agent; ``address`` is where it reads its base URL. ``bypasses`` say why
-    its calls will not come through the service, as far as that shows before. ``trajectory`` is the
-    file in which the agent says how it ended; None if it has none.
-    """
-
-    agent: str
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    files: Mapping[PurePath, str]
-    known: bool = False
-    address: str = ANY.address
-    bypasses: tuple[str, ...] = ()
-    trajectory: PurePath | None = None
-
-
 def recognised(
     command: Sequence[str], look: Look = lambda _word: None
 ) -> tuple[Agent, Found | None]:
     """Return the agent that a command starts, and where the command names it."""
     found = recognition.find(command, _BY_NAME.keys(), look)
     return (_BY_NAME[found.name], found) if found else (ANY, None)
-
-
-def equip(
-    command: Sequence[str],
-    rollout: RolloutRegistered,
-    environment: Mapping[str, str],
-    *,
-    service_host: str,
-    folder: PurePath | None = None,
-    exists: Callable[[PurePath], bool],
-    read: Callable[[PurePath], str | None] = lambda _path: None,
-    look: Look = lambda _word: None,
-) -> Equipment:
-    """Point a command at the service for one rollout.
-
-    The agent keeps its own keys. Without a key and without an account it gets the rollout's;
-    the service replaces it with the real one, if configured.
-
-    Arguments:
-        environment: the agent's environment without truezero.
-        service_host: host that must not be reached through an HTTP proxy.
-        folder: directory for a temporary home; None for no such home.
-        exists: returns whether a file exists.
-        read: returns the text of a settings file; None if there is none.
-        look: returns the file of a program.
-    """
-    agent, found = recognised(command, look)
-    variables = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
-    own = variables | dict(found.assigned if found else {})  # as the agent will see it
-    logged_in = _logged_in(agent, variables, exists)
-    variables |= rollout.env | _base_url_variables(rollout)
-    if not logged_in:
-        variables |= _missing_keys(agent, own, rollout.key)
-    variables |= {ROLLOUT: rollout.id, ROLLOUT_KEY: rollout.key, **_direct(variables, service_host)}
-    home = agent.home if folder and _not_configured(agent.home, variables, exists) else None
-    if home and folder:
-        variables[home.variable] = str(folder)
-    endpoint = AgentEndpoint(
-        words=(*command, *(found.words if found else ())),
-        base_urls=rollout.base_urls,
-        bare_urls={name: bare(url, rollout.id) for name, url in rollout.base_urls.items()},
-        environment={**(found.assigned if found else {}), **variables},
-        logged_in=logged_in,
-    )
-    seen = Circumstances(
-        words=found.words if found else (),
-        environment=own,
-        home=PurePath(own.get("HOME", "")),
-        exists=exists,
-        read=read,
-    )
-    return Equipment(
-        agent=agent.name,
-        known=found is not None,
-        address=agent.address,
-        bypasses=_past(found, agent, endpoint) + bypasses.said(agent.bypasses, seen),
-        trajectory=agent.trajectory(seen) if agent.trajectory else None,
-        command=recognition.insert(command, found, agent.flags(endpoint)),
-        environment=variables | dict(agent.variables(endpoint)),
-        files={folder / name: text for name, text in home.files.items()} if home and folder else {},
-    )
-
-
-def _past(found: Found | None, agent: Agent, endpoint: AgentEndpoint) -> tuple[str, ...]:
-    """Return why a command itself keeps its agent from what it needs."""
-    if found is None:
-        return ()
-    needed = _BASE_URLS.keys() | agent.variables(endpoint).keys()
-    replaced = sorted(needed & {name for name, value in found.assigned.items() if _other(value)})
-    unheard = agent.flags(endpoint) and not found.passes
-    reasons = {
-        f"the command sets {', '.join(replaced)} itself": replaced,
-        "the command starts it with an empty environment": found.cleared,
-        'its wrapper does not pass arguments on ("$@"): it cannot get the flags it needs': unheard,
-    }
-    return tuple(reason for reason, holds in reasons.items() if holds)
-
-
-def _other(value: str) -> bool:
-    """Return whether a value is not made of a variable that has the base URL."""
-    return not any(f"${name}" in value or f"${{{name}}}" in value for name in _BASE_URLS)
-
-
-def bare(base_url: str, rollout_id: str) -> str:
-    """Return a rollout's base URL without its secret."""
-    segment = f"/r/{quote(rollout_id, safe='')}"
-    before, _, after = base_url.partition(segment + "~")
-    return base_url if not after else before + segment + "/" + after.partition("/")[2]
-
-
-def _base_url_variables(rollout: RolloutRegistered) -> dict[str, str]:
-    urls = rollout.base_urls
-    return {name: urls[upstream] for name, upstream in _BASE_URLS.items() if upstream in urls}
-
-
-def _missing_keys(agent: Agent, variables: Mapping[str, str], key: str) -> dict[str, str]:
-    return {
-        variable: key
-        for variable, others in agent.keys.items()
-        if not any(variables.get(name) for name in (variable, *others))
-    }
-
-
-def _logged_in(
-    agent: Agent, variables: Mapping[str, str], exists: Callable[[PurePath], bool]
-) -> bool:
-    home = variables.get("HOME")
-    return bool(agent.login and home) and exists(PurePath(home or "", agent.login or ""))
-
-
-def _not_configured(
-    home: Home | None, variables: Mapping[str, str], exists: Callable[[PurePath], bool]
-) -> bool:
-    if home is None or home.variable in variables:
-        return False
-    users = PurePath(variables.get("HOME", ""))
-    return not any(exists(users / name) for name in home.unless)
-
-
-def _direct(variables: Mapping[str, str], host: str) -> dict[str, str]:
-    """Exclude the service from the agent's HTTP proxy, if it uses one."""
-    if not any(
-        variables.get(name) for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
-    ):
-        return {}
-    before = variables.get("no_proxy") or variables.get("NO_PROXY") or ""
-    direct = ",".join(filter(None, (before, host)))
-    return {"no_proxy": direct, "NO_PROXY": direct}
 
 
 def _object(text: str | None) -> dict[str, Any]:

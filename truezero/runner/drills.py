@@ -21,8 +21,7 @@ from rich.table import Table
 
 from truezero import models
 from truezero.cli import output as output_module
-from truezero.runner.agents import Equipment
-from truezero.runner.equipment import equipped
+from truezero.runner.equipment import Equipment, equipped
 from truezero.runner.process import not_started, signal_group
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from truezero.runner.agents import Equipment
+from truezero.runner.equipment import Equipment
 from truezero.sdk.client import Client
 from truezero.sdk.errors import ServiceError
 

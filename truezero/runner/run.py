@@ -15,8 +15,7 @@ from typing import Any
 from truezero import models
 from truezero.printable import visible
 from truezero.runner import endings
-from truezero.runner.agents import Equipment
-from truezero.runner.equipment import equipped
+from truezero.runner.equipment import Equipment, equipped
 from truezero.runner.process import (
     ProcessResult,
     accompanied,
