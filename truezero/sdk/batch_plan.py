@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from truezero import models
+from truezero.sdk import endpoints
 from truezero.sdk.rollouts import AsyncRollout, Rollout, Skipped
 from truezero.sdk.steps import Pause, Story, Work
 
@@ -109,6 +110,17 @@ def retry_advice(
         return wait_s
 
     return again
+
+
+def next_attempts(batch: str) -> Story[dict[tuple[str, int | None], int]]:
+    """Return the number of the next attempt per task and repeat; none is reused."""
+    items = yield from endpoints.rollouts(batch=batch)
+    following: dict[tuple[str, int | None], int] = {}
+    for item in items:
+        if item.task is not None:
+            key = item.task, item.repeat
+            following[key] = max(following.get(key, 0), (item.attempt or 0) + 1)
+    return following
 
 
 def planned_samples(

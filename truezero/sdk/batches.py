@@ -23,6 +23,7 @@ from truezero.sdk.batch_plan import (
     Rewards,
     Sample,
     Task,
+    next_attempts,
     planned_samples,
     progress_table,
     retry_advice,
@@ -32,7 +33,6 @@ from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
 from truezero.sdk.groups import SettledGroups, unless_unknown
 from truezero.sdk.rollouts import AsyncPlayer, AsyncRollout, Rollout, SyncPlayer
-from truezero.sdk.steps import Story
 
 
 class _Batch:
@@ -45,15 +45,9 @@ class _Batch:
     def _rollout_facts(self, task: str | None, facts: RunFacts) -> RolloutFacts:
         return {**self._facts, "batch": self.name, "task": task, **facts}
 
-    def _attempts(self) -> Story[dict[tuple[str, int | None], int]]:
-        """Return the number of the next attempt per task and repeat; none is reused."""
-        items = yield from endpoints.rollouts(batch=self.name)
-        following: dict[tuple[str, int | None], int] = {}
-        for item in items:
-            if item.task is not None:
-                key = item.task, item.repeat
-                following[key] = max(following.get(key, 0), (item.attempt or 0) + 1)
-        return following
+    def _sample_facts(self, sample: Sample[Task], attempt: int, facts: LaneFacts) -> RunFacts:
+        own: RunFacts = {"repeat": sample.repeat, "repeats": sample.repeats, "attempt": attempt}
+        return {**facts, **own}
 
 
 class Batch(_Batch):
@@ -156,42 +150,43 @@ class Batch(_Batch):
             ValueError: two tasks have the same name.
         """
         plan = planned_samples(tasks, name, repeats)
-        following = self._client.play(self._attempts())
+        following = self._client.play(next_attempts(self.name))
         stop = threading.Event()
         again = retry_advice(max_wait_s if retry else None, stop.is_set)
 
         def begin(sample: Sample[Task], attempt: int) -> Rollout:
-            return self.rollout(
-                sample.name,
-                repeat=sample.repeat,
-                repeats=sample.repeats,
-                attempt=attempt,
-                **facts,
-            )
+            return self.rollout(sample.name, **self._sample_facts(sample, attempt, facts))
 
-        def one(sample: Sample[Task]) -> Ran:
-            return self._client.play(
-                run_until_settled(
-                    sample,
-                    following.get((sample.name, sample.repeat), 0),
-                    partial(begin, sample),
-                    lambda rollout: _attempt(rollout, sample.task, fn),
-                    again,
-                ),
-                sleep=stop.wait,
-            )
+        def one(sample: Sample[Task]) -> Ran | None:
+            if stop.is_set():
+                return None
+            try:
+                return self._client.play(
+                    run_until_settled(
+                        sample,
+                        following.get((sample.name, sample.repeat), 0),
+                        partial(begin, sample),
+                        lambda rollout: _attempt(rollout, sample.task, fn),
+                        again,
+                    ),
+                    sleep=stop.wait,
+                )
+            except ServiceError:
+                stop.set()  # before this thread takes the next sample
+                raise
 
         with progress_table(len(plan), progress) as tell:
             with ThreadPoolExecutor(concurrency, "rollout") as pool:
                 running = [pool.submit(one, sample) for sample in plan]
                 try:
                     for finished in as_completed(running):
-                        tell(finished.result())
+                        if (ran := finished.result()) is not None:
+                            tell(ran)
                 except BaseException:
                     stop.set()
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
-            results = tuple(finished.result() for finished in running)
+            results = tuple(filter(None, (finished.result() for finished in running)))
         return BatchRun(results=results, summary=self.summary())
 
 
@@ -284,19 +279,13 @@ class AsyncBatch(_Batch):
     ) -> BatchRun:
         """Run every task once, and again where the service advises it, like ``Batch.run``."""
         plan = planned_samples(tasks, name, repeats)
-        following = await self._client.play(self._attempts())
+        following = await self._client.play(next_attempts(self.name))
         stop = asyncio.Event()
         again = retry_advice(max_wait_s if retry else None, stop.is_set)
         slots = asyncio.Semaphore(concurrency)
 
         def begin(sample: Sample[Task], attempt: int) -> AsyncRollout:
-            return self.rollout(
-                sample.name,
-                repeat=sample.repeat,
-                repeats=sample.repeats,
-                attempt=attempt,
-                **facts,
-            )
+            return self.rollout(sample.name, **self._sample_facts(sample, attempt, facts))
 
         async def one(sample: Sample[Task]) -> Ran | None:
             async with slots:
@@ -355,6 +344,3 @@ def _or_raise(finished: Iterable[Ran | BaseException | None]) -> Iterator[Ran]:
         if isinstance(one, BaseException):
             raise one
     return (one for one in results if isinstance(one, Ran))
-
-
-# --- progress ------------------------------------------------------------------------------

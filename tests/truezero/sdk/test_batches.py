@@ -8,6 +8,8 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, as_completed, wait
+from typing import Any
 
 import httpx
 import pytest
@@ -387,7 +389,14 @@ def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(
 
 
 @both
-def test_nothing_is_announced_once_the_service_has_gone(url: str, kind: str, name: str) -> None:
+def test_nothing_is_announced_once_the_service_has_gone(
+    url: str, kind: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(running: list[Future[Any]]) -> Iterator[Future[Any]]:
+        wait(running)  # a busy machine: the caller's thread comes last
+        return as_completed(running)
+
+    monkeypatch.setattr("truezero.sdk.batches.as_completed", late)
     away = Away(2)
     tasks = [f"t{n}" for n in range(50)]
 
@@ -404,8 +413,8 @@ def test_nothing_is_announced_once_the_service_has_gone(url: str, kind: str, nam
 
     with pytest.raises(ServiceError):
         asyncio.run(later()) if kind == "async" else sync()
-    # The two tasks under way try their requests again; of 50, none is announced after them.
-    assert away._left > -25, "asked again and again although nobody was there"
+    # The two tasks under way may ask once more to report; of 50, none is announced after them.
+    assert away._left >= -6, "asked again and again although nobody was there"
 
 
 def test_two_tasks_of_one_name_are_refused(client: Client, name: str) -> None:
