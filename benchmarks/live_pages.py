@@ -102,28 +102,31 @@ async def _calls(port: int, per_s: int, names: Iterator[int], place: int, part: 
 
 async def page(port: int, took_s: list[float]) -> None:
     """Keep a page open until cancelled: fetch it, and again when something has changed."""
-    changed = asyncio.Event()
+    news: asyncio.Queue[str] = asyncio.Queue()
     limits = httpx.Timeout(PATIENCE_S)
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=limits) as http:
-        following = asyncio.create_task(_follow(http, changed))
+        following = asyncio.create_task(_follow(http, news))
+        told = ""
         try:
             while True:
                 began = time.perf_counter()
-                (await http.get(PAGE)).raise_for_status()
+                headers = {"x-truezero-change": told}
+                (await http.get(PAGE, headers=headers)).raise_for_status()
                 spent = time.perf_counter() - began
                 took_s.append(spent)
                 await asyncio.sleep(max(PAUSE_S, 4 * spent))
-                changed.clear()
-                await changed.wait()
+                told = await news.get()
+                while not news.empty():
+                    told = news.get_nowait()
         finally:
             following.cancel()
 
 
-async def _follow(http: httpx.AsyncClient, changed: asyncio.Event) -> None:
+async def _follow(http: httpx.AsyncClient, news: asyncio.Queue[str]) -> None:
     async with http.stream("GET", "/ui/live", params={"batch": BATCH}) as events:
         async for line in events.aiter_lines():
-            if line == "event: changed":
-                changed.set()
+            if line.startswith("data: "):
+                news.put_nowait(line.removeprefix("data: "))
 
 
 async def _until_told(port: int, pages: int, told: Connection) -> list[float]:

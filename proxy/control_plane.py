@@ -27,6 +27,7 @@ from proxy.store.database import Database
 from proxy.telemetry.metrics import Metrics
 from proxy.web import manual, pages
 from proxy.web.context import PageContext
+from proxy.web.live_pages import LivePages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,9 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     app.state.address = address
     app.state.version = version
     app.state.exposition = parts.metrics.exposition
-    app.state.pages = PageContext(services, parts.auth, address, version)
+    app.state.pages = PageContext(
+        services, parts.auth, address, version, LivePages(services.pages.changes)
+    )
     return ControlPlane(app=app, services=services)
 
 

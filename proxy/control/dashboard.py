@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from proxy.control.batches import BatchService
 from proxy.control.judge import Judge
@@ -26,8 +25,6 @@ BATCHES = 20  # on one page
 NAMELESS_S = 3600  # within which calls that named no rollout are told
 
 _CACHED = 32  # timelines kept until something happens in their batch
-_POLL_S = 0.7
-_QUIET_POLLS = 20  # polls without a change until a keep-alive is sent
 _LISTED = (
     *ITEM,
     rollouts.c.skipped,
@@ -36,12 +33,6 @@ _LISTED = (
 _FROM_VERDICT = (
     "error", "rule", "doomed", "failed_requests", "total_requests", "recovered_requests", "retry",
 )  # fmt: skip
-
-
-class PageChange(NamedTuple):
-    """A change of what a page shows: ``changed``, or "" as a keep-alive."""
-
-    kind: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +65,6 @@ class Dashboard:
 
     Arguments:
         wall: seconds since the epoch.
-        leaving: whether the process is about to end, and streams with it.
         refused: counts agents' requests that were refused since the service started, by code.
     """
 
@@ -87,7 +77,6 @@ class Dashboard:
         listing: Listing,
         batches: BatchService,
         wall: Callable[[], float],
-        leaving: Callable[[], bool],
         refused: Callable[[], Mapping[str, int]],
     ) -> None:
         self._queries = queries
@@ -96,7 +85,6 @@ class Dashboard:
         self._listing = listing
         self._batches = batches
         self._wall = wall
-        self._leaving = leaving
         self._refused = refused
         self._timelines = Kept[str, tuple[Any, ...], Timeline](_CACHED)
 
@@ -157,7 +145,7 @@ class Dashboard:
 
     async def timeline(self, batch: str, *, bars: int = 60) -> Timeline | None:
         """Return a batch's calls over time in about ``bars`` steps; None if none has ended."""
-        state = (await self._pulse(batch, None), bars)
+        state = (await self._queries.read(page_queries.pulse, batch=batch), bars)
         timeline = self._timelines.of(batch, state)
         if timeline is None:
             timeline = await self._read_timeline(batch, bars)
@@ -183,25 +171,6 @@ class Dashboard:
         """
         rows, following = await self._listing.rows(asked, columns=_LISTED, fresh=fresh)
         return list(map(_rollout_item, rows)), following
-
-    async def changes(
-        self, *, batch: str | None = None, rollout_id: str | None = None
-    ) -> AsyncIterator[PageChange]:
-        """Yield a change whenever what a page shows has changed in any process."""
-        before, quiet = await self._pulse(batch, rollout_id), 0
-        yield PageChange("")
-        while not self._leaving():
-            await asyncio.sleep(_POLL_S)
-            now = await self._pulse(batch, rollout_id)
-            quiet = 0 if now != before else quiet + 1
-            if now != before:
-                yield PageChange("changed")
-            elif quiet % _QUIET_POLLS == 0:
-                yield PageChange("")
-            before = now
-
-    async def _pulse(self, batch: str | None, rollout_id: str | None) -> tuple[Any, ...]:
-        return await self._queries.read(page_queries.pulse, batch=batch, rollout_id=rollout_id)
 
 
 def _rollout_item(row: Facts) -> Facts:

@@ -23,6 +23,7 @@ from proxy.control.judge import Judge
 from proxy.control.listing import Listing
 from proxy.control.loader import RecorderState, RolloutLoader
 from proxy.control.mutes import Mutes
+from proxy.control.page_changes import PageChanges
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.control.readiness import Readiness
@@ -58,6 +59,7 @@ class PageServices:
     causes: CauseService
     upstreams: UpstreamService
     finder: Finder
+    changes: PageChanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,13 +168,14 @@ def compose(
         ),
         dashboard=Dashboard(
             queries=queries, deployment=database.deployment, judge=judge, listing=listing,
-            batches=batches, wall=wall, leaving=leaving, refused=refused,
+            batches=batches, wall=wall, refused=refused,
         ),
         pages=PageServices(
             rollout=RolloutPages(queries=queries, judge=judge, prices=prices),
             causes=CauseService(queries=queries, deployment=database.deployment, wall=wall),
             upstreams=upstream_service,
             finder=Finder(queries=queries),
+            changes=PageChanges(queries=queries, leaving=leaving),
         ),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
         alerts=AlertWatch(

@@ -18,6 +18,7 @@ from proxy.control.services import ControlServices
 from proxy.control.threads import run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import render
+from proxy.web.live_pages import CHANGE_HEADER, LivePages
 
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
 Name = Annotated[str, Path()]
@@ -25,7 +26,7 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages too."""
+    """A route whose errors are pages too, and whose live pages share what is made of a change."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the route's handler, with errors rendered."""
@@ -39,7 +40,13 @@ class PageRoute(APIRoute):
             except RequestValidationError:
                 return await problem(422, "invalid query parameter")
 
-        return handled
+        async def shared(request: Request) -> Response:
+            if CHANGE_HEADER not in request.headers or request.method != "GET":
+                return await handled(request)
+            live: LivePages = request.app.state.pages.live
+            return await live.page(request, handled)
+
+        return shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class PageContext:
     auth: ControlAuth
     address: Address
     version: str
+    live: LivePages
 
     @property
     def dashboard(self) -> Dashboard:

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from proxy.api.auth import SIGN_IN, session_of
 from proxy.api.sessions import COOKIE, LIFE_S
-from proxy.control.dashboard import PageChange
+from proxy.control.page_changes import PageChange, Subject
 from proxy.control.threads import run_in_thread
 from proxy.web import (
     batch_pages,
@@ -40,7 +40,7 @@ router.routes += [
 
 @router.get("/ui/live")
 async def _live(context: Context, batch: Text = "", rollout: Text = "") -> StreamingResponse:
-    changes = context.dashboard.changes(batch=batch or None, rollout_id=rollout or None)
+    changes = context.services.pages.changes.follow(Subject(batch or None, rollout or None))
     stream = _as_sse(changes)
     return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
 
@@ -48,7 +48,8 @@ async def _live(context: Context, batch: Text = "", rollout: Text = "") -> Strea
 async def _as_sse(changes: AsyncIterator[PageChange]) -> AsyncIterator[bytes]:
     yield b"retry: 2000\n\n"
     async for change in changes:
-        yield f"event: {change.kind}\ndata:\n\n".encode() if change.kind else b": alive\n\n"
+        told = f"event: {change.kind}\ndata: {change.token}\n\n"
+        yield told.encode() if change.kind else b": alive\n\n"
 
 
 @router.get(SIGN_IN)

@@ -1,4 +1,5 @@
 // Live updates: on a change event the page is fetched again and its changed parts are replaced.
+// All pages are told at the same moment; with what they were told they share one answer.
 // Pages work without this script.
 (() => {
   "use strict";
@@ -19,7 +20,7 @@
   if (!indicator || !window.EventSource) return;
   const word = document.getElementById("live-word");
   const PAUSE_MS = 1000;
-  let wanted = false, busy = false, spent = 0, announced = 0;
+  let wanted = false, busy = false, spent = 0, announced = 0, told = "";
 
   function announce(text) { document.getElementById("news").textContent = text; }
 
@@ -41,7 +42,7 @@
 
   async function update() {
     const began = performance.now();
-    const response = await fetch(location.href, { headers: { accept: "text/html" }, cache: "no-store" });
+    const response = await fetch(location.href, { headers: { accept: "text/html", "x-truezero-change": told }, cache: "no-store" });
     if (!response.ok || response.redirected) throw new Error("page moved");
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     let changed = false;
@@ -71,7 +72,7 @@
     if (word.textContent === "reconnecting") refresh();  // changes missed meanwhile
     indicator.hidden = false; indicator.classList.add("on"); word.textContent = "live";
   });
-  source.addEventListener("changed", refresh);
-  source.addEventListener("error", () => { indicator.classList.remove("on"); word.textContent = "reconnecting"; });
+  source.addEventListener("changed", (event) => { told = event.data; refresh(); });
+  source.addEventListener("error", () => { told = ""; indicator.classList.remove("on"); word.textContent = "reconnecting"; });
   document.addEventListener("visibilitychange", () => { if (wanted) refresh(); });
 })();

@@ -375,7 +375,13 @@ def test_a_page_is_told_of_each_call(service: Service, query: dict[str, str]) ->
         )
         caller.start()
         assert next(line for line in lines if line.startswith("event")) == "event: changed"
+        told = {"x-truezero-change": next(lines).removeprefix("data: ")}
         caller.join()
+    path = "/ui/rollouts/r1"
+    shared = service.http.get(path, headers=told).text
+    service.http.post("/rollouts/r1/outcome", json={"status": "success"})
+    assert service.http.get(path, headers=told).text == shared
+    assert page(service, path) != shared
 
 
 # --- whom they let in ------------------------------------------------------------
