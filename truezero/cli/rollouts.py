@@ -157,6 +157,7 @@ def drill(
     """
     from rich.console import Console  # noqa: PLC0415
 
+    from truezero.cli.drill_output import print_table  # noqa: PLC0415
     from truezero.runner import drills, embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
 
@@ -184,7 +185,7 @@ def drill(
     if as_json:
         typer.echo(json.dumps([drills.record(result) for result in results], indent=2))
     else:
-        drills.print_table(results, Console())
+        print_table(results, Console())
 
 
 def doctor(

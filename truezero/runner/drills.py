@@ -15,12 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from truezero import models
-from truezero.cli import output as output_module
 from truezero.runner.equipment import Equipment, equipped
 from truezero.runner.process import not_started, signal_group
 from truezero.sdk.arguments import OutcomeFacts
@@ -49,7 +44,7 @@ DRILLS: Mapping[str, models.Fault] = {
     "slow": models.Fault(kind="slow"),
 }
 # Complete answers, by which the measurement is spoilt. A slow one is good for who waits.
-_SPOILT = frozenset(("truncate_prompt", "cut_output", "swap_model", "abort"))
+SPOILT = frozenset(("truncate_prompt", "cut_output", "swap_model", "abort"))
 
 
 class DrillError(Exception):
@@ -130,8 +125,18 @@ class Drilled:
         if self.exit_code:
             return "reported it"
         if self.hidden:
-            return "took it for good" if self.drill in _SPOILT else "hid the failure"
+            return "took it for good" if self.drill in SPOILT else "hid the failure"
         return "waited for it" if self.drill == "slow" else "recovered"
+
+
+def record(one: Drilled) -> dict[str, Any]:
+    """Return one result as JSON data."""
+    return {
+        **asdict(one),
+        "conduct": one.conduct,
+        "findings": one.findings,
+        "verdict": one.verdict.model_dump(),
+    }
 
 
 def chosen(names: Sequence[str] | None) -> tuple[str, ...]:
@@ -315,68 +320,3 @@ class _Count(threading.Thread):
         with suppress(OSError, ValueError):
             while read := os.read(self._stream.fileno(), _READ):
                 self.bytes += len(read)
-
-
-# --- reports --------------------------------------------------------------------------
-
-
-def record(one: Drilled) -> dict[str, Any]:
-    """Return one result as JSON data."""
-    return {
-        **asdict(one),
-        "conduct": one.conduct,
-        "findings": one.findings,
-        "verdict": one.verdict.model_dump(),
-    }
-
-
-def print_table(drilled: Sequence[Drilled], console: Console) -> None:
-    """Print all results as a table, and a summary of hidden failures."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("fault", no_wrap=True)
-    table.add_column("reaction", overflow="fold")
-    for name in ("exit", "output", "calls", "retries", "sec", "lost"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    for one in drilled:
-        table.add_row(
-            one.drill,
-            f"[red]{one.conduct}[/red]" if one.hidden else one.conduct,
-            str(one.exit_code),
-            f"{one.output_bytes}+{one.error_bytes}",
-            str(one.calls),
-            str(one.retries),
-            f"{one.seconds:.1f}",
-            "?" if one.wasted_s is None else f"{one.wasted_s:.1f}",
-            " · ".join((_short(one.verdict), *one.findings)),
-        )
-    console.print(table)
-    for line in _lessons(drilled):
-        console.print(output_module.escape(line))
-
-
-def _short(verdict: models.Verdict) -> str:
-    style = output_module.HEALTH_STYLE[verdict.health]
-    why = verdict.subcategory or ("" if verdict.health == "healthy" else verdict.rule)
-    return f"[{style}]{verdict.health}[/{style}] {why}".rstrip()
-
-
-def _spoils(verdict: models.Verdict) -> bool:
-    return any(finding.level != "info" for finding in verdict.validity)
-
-
-def _lessons(drilled: Sequence[Drilled]) -> Iterator[str]:
-    hidden = [one for one in drilled if one.hidden]
-    failures = ", ".join(one.drill for one in hidden if one.drill not in _SPOILT)
-    spoilt = ", ".join(one.drill for one in hidden if one.drill in _SPOILT)
-    missed = ", ".join(
-        one.drill for one in hidden if one.verdict.health == "healthy" and not _spoils(one.verdict)
-    )
-    if failures:
-        yield f"Failures hidden behind exit code 0: {failures}."
-    elif not {one.drill for one in drilled} <= _SPOILT:
-        yield "No failure was hidden."
-    if spoilt:
-        yield f"Spoilt answers taken for good: {spoilt}."
-    if missed:
-        yield f"Judged healthy nevertheless: {missed}."

@@ -7,17 +7,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
-from rich.console import Console
 
 from tests.fakes.provider import Provider
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.cli.test_cli import truezero
+from tests.truezero.cli.test_drill_output import table
 from truezero import models
 from truezero.runner import drills
 from truezero.runner.drills import DRILLS, Drilled, DrillError, Plan
@@ -88,12 +88,6 @@ def plan(
 ) -> Plan:  # fmt: skip
     command = (sys.executable, "-S", str(agent), manner, str(calls), str(tries))
     return Plan(command=command, drills=drill, timeout_s=timeout_s, at_call=at_call)
-
-
-def table(drilled: Sequence[Drilled]) -> str:
-    console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
-    drills.print_table(drilled, console)
-    return console.export_text()
 
 
 def one(client: Client, what: Plan) -> Drilled:
@@ -242,28 +236,6 @@ def test_a_spoilt_answer_is_taken_for_good_and_its_findings_are_named(
     cut = drilled[spoilt.index("cut_output")]
     assert cut.findings == ("output_truncated (suspect)",)
     assert "healthy · engine_aborted (invalid)" in table(drilled)
-
-
-def test_the_table_names_spoilt_answers_and_those_that_nobody_noticed(
-    client: Client, agent: Path
-) -> None:
-    abort, auth = drills.run(plan(agent, "auth", "abort"), client)[::-1]
-    unfound = replace(abort, verdict=abort.verdict.model_copy(update={"validity": []}))
-    (finding,) = abort.verdict.validity
-    mild = [finding.model_copy(update={"level": "info"})]
-    mildly = replace(abort, verdict=abort.verdict.model_copy(update={"validity": mild}))
-    taken, hidden = "Spoilt answers taken for good: abort.", "behind exit code 0: auth."
-    missed, none = "Judged healthy nevertheless: abort.", "No failure was hidden."
-    for drilled, said in (
-        ([auth, abort], {taken, hidden}),
-        ([abort], {taken}),
-        ([unfound], {taken, missed}),
-        ([mildly], {taken, missed}),
-        ([replace(abort, hidden=False)], set()),
-        ([replace(auth, hidden=False), unfound], {taken, missed, none}),
-    ):
-        told = table(drilled)
-        assert {line for line in (taken, hidden, missed, none) if line in told} == said
 
 
 def test_a_spoilt_answer_that_is_refused_is_reported(client: Client, agent: Path) -> None:
