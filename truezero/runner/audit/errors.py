@@ -17,79 +17,17 @@ from classifier.causes import classify
 from classifier.grammar import GRAMMAR
 from classifier.records import Answer, Cause, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory
+from truezero.runner.audit.client_errors import (
+    CLIENT_ERRORS,
+    COINED,
+    HARBORS,
+    PACKAGE,
+    SILENT,
+    STATUSES,
+    client_error,
+)
 from truezero.runner.audit.record import RecordedError
 
-# Harbor's names of what its agents were answered (models/trial/error_policy.py).
-_HARBORS: Final[Mapping[str, int | None]] = {
-    "AgentAuthenticationError": 401,
-    "ApiUsageLimitError": 402,
-    "ModelNotFoundError": 404,
-    "ApiProviderResourceNotFoundError": 404,
-    "ApiRateLimitError": 429,
-    "ApiInternalServerError": 500,
-    "ApiOverloadedError": 529,
-    "ContextLengthExceededError": 400,
-    "ApiError": None,
-    "UnknownApiError": None,
-    "ApiConnectionError": None,
-    "ApiConnectionClosedError": None,
-    "ApiResponseStalledError": None,
-    "NetworkConnectionError": None,
-}
-# Exceptions of model clients and the status they stand for; None: no answer came.
-# openai, anthropic: _exceptions.py; litellm: exceptions.py; botocore: error codes; google-genai.
-_CLIENT_ERRORS: Final[Mapping[str, int | None]] = {
-    "AuthenticationError": 401,
-    "PermissionDeniedError": 403,
-    "RateLimitError": 429,
-    "BadRequestError": 400,
-    "ProviderRejectedRequest": 400,  # truezero/integrations/harbor.py
-    "UnprocessableEntityError": 422,
-    "ContextWindowExceededError": 400,
-    "ContentPolicyViolationError": 400,
-    "UnsupportedParamsError": 400,
-    "InternalServerError": 500,
-    "BadGatewayError": 502,
-    "ServiceUnavailableError": 503,
-    "OverloadedError": 529,
-    "DeadlineExceededError": 504,
-    "BudgetExceededError": 402,
-    "APIConnectionError": None,
-    "APITimeoutError": None,
-    "APIStatusError": None,
-    "APIError": None,
-    "APIResponseValidationError": None,
-    "ProviderError": None,  # verifiers, v1/errors.py
-    "ThrottlingException": 429,
-    "AccessDeniedException": 403,
-    "ModelTimeoutException": 408,
-    "ServiceQuotaExceededException": 429,
-    "ResourceExhausted": 429,
-    **_HARBORS,
-}
-# Common names that mean a client's error only inside a client's package.
-_PACKAGED: Final[Mapping[str, int | None]] = {
-    "NotFoundError": 404,
-    "ConflictError": 409,
-    "Timeout": None,
-    "ClientError": None,
-    "ServerError": None,
-}
-# No answer came: why, by the exception.
-_SILENT: Final[Mapping[str, Ending]] = {
-    "APIConnectionError": Ending.NEVER_CONNECTED,
-    "ApiConnectionError": Ending.NEVER_CONNECTED,
-    "NetworkConnectionError": Ending.NEVER_CONNECTED,
-    "ApiConnectionClosedError": Ending.CUT_UPSTREAM,
-    "APITimeoutError": Ending.TIMED_OUT,
-    "ApiResponseStalledError": Ending.TIMED_OUT,
-    "Timeout": Ending.TIMED_OUT,
-}
-_PACKAGE: Final = re.compile(
-    r"\b(?:openai|anthropic|litellm|google\.genai|google\.api_core|botocore|cohere|mistralai|groq|"
-    r"together|huggingface_hub|ollama)\."
-)
-_CLASS: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w+)(?=[:(]|$)")
 _WRAPPER: Final = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout)\s*(?::|-)\s*"
 )
@@ -138,14 +76,6 @@ _ERROR_STATUSES: Final = range(400, 600)
 _ANSWERED: Final = re.compile(r"or code: \d{3} - (\{.*\})\s*$", re.MULTILINE)  # may be cut before
 _LONGEST: Final = 2_000  # characters of a message, as on the wire
 _NESTED: Final = ("error", "detail", "response", "body")
-# How OpenHands names what its model answered (openhands/runtime/runtime_status.py).
-_COINED: Final[Mapping[str, int]] = {
-    "STATUS$ERROR_LLM_AUTHENTICATION": 401,
-    "STATUS$ERROR_LLM_OUT_OF_CREDITS": 402,
-    "STATUS$ERROR_LLM_SERVICE_UNAVAILABLE": 503,
-    "STATUS$ERROR_LLM_INTERNAL_SERVER_ERROR": 500,
-    "STATUS$ERROR_LLM_CONTENT_POLICY_VIOLATION": 400,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +97,7 @@ def failed_call(error: RecordedError, *, of_call: bool, upstream: str = "") -> F
     read = _Read.of(error)
     if not (of_call or read.from_client or _plainly(read)):
         return None
-    ending = Ending.COMPLETE if read.status else _SILENT.get(read.name or "", Ending.COMPLETE)
+    ending = Ending.COMPLETE if read.status else SILENT.get(read.name or "", Ending.COMPLETE)
     cause = classify(
         Answer(
             upstream=upstream,
@@ -196,14 +126,14 @@ class _Read:
     def of(cls, error: RecordedError) -> _Read:
         text = error.text.strip()
         inner = _said(text)
-        name = _client_error(error.type, text)
+        name = client_error(error.type, text)
         body = error.body if error.body is not None else _body_in(inner)
         stated = error.status if error.status in _ERROR_STATUSES else None
         status = _status_in(inner) if stated is None else stated
         if status is None:
-            status = next((code for word, code in _COINED.items() if word in text), None)
+            status = next((code for word, code in COINED.items() if word in text), None)
         if status is None and name is not None:
-            status = {**_PACKAGED, **_CLIENT_ERRORS}[name]
+            status = STATUSES[name]
         return cls(
             text=text,
             name=name,
@@ -219,7 +149,7 @@ class _Read:
         if self.stated or (self.has_body and _INTRODUCED.match(self.text)):
             return True
         if self.name is not None:  # docker.errors.APIError is another client's
-            return self.name in _HARBORS or not _by_others(self.text)
+            return self.name in HARBORS or not _by_others(self.text)
         if _elsewhere(self.text):
             return False
         return self.status is not None and (self.has_body or bool(_model_like(self.text)))
@@ -254,22 +184,15 @@ def _model_like(text: str) -> bool:
 
 def _by_others(text: str) -> bool:
     """Whether a sandbox, a tool or a package manager is spoken of."""
-    return bool(_ELSEWHERE.search(text)) and not _PACKAGE.search(text)
+    return bool(_ELSEWHERE.search(text)) and not PACKAGE.search(text)
 
 
 def _elsewhere(text: str) -> bool:
     """Whether an error came from another place than a model's API; its addresses say so too."""
-    if _PACKAGE.search(text):
+    if PACKAGE.search(text):
         return False
     urls = _URL.findall(text)
     return _by_others(text) or (bool(urls) and not any(map(_MODEL_URL.search, urls)))
-
-
-def _client_error(kind: str | None, text: str) -> str | None:
-    packaged = bool(_PACKAGE.search(f"{kind or ''} {text}"))
-    known = {**_CLIENT_ERRORS, **_PACKAGED} if packaged else _CLIENT_ERRORS
-    names = [(kind or "").rpartition(".")[2], *(found[1] for found in _CLASS.finditer(text))]
-    return next((name for name in names if name in known), None)
 
 
 def _status_in(text: str) -> int | None:
@@ -290,11 +213,11 @@ def _provider_error(body: Mapping[str, object] | None, text: str) -> ProviderErr
     message = _sentence(_word(error.get("message")) or _word(error.get("detail")) or "")
     return ProviderError(
         code=_word(error.get("code")),
-        type=None if kind in _CLIENT_ERRORS else kind,
+        type=None if kind in CLIENT_ERRORS else kind,
         message=message[:_LONGEST] or None,
         param=_word(error.get("param")),
         reasons=tuple(_reasons(name, error.get("details"))),
-        status={**_PACKAGED, **_CLIENT_ERRORS}.get(kind or ""),  # what a gateway was answered
+        status=STATUSES.get(kind or ""),  # what a gateway was answered
     )
 
 
