@@ -27,7 +27,8 @@ from proxy.store.types import Row, as_json
 from proxy.store.verdicts import LastChange
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
-_AGAIN_PER_S, _AGAIN = 2.0, 80  # rollouts that run and are judged again, at most
+_AGAIN_PER_S, _AGAIN = 1.0, 32  # rollouts that run and are judged again, at most
+_TOGETHER = 8  # of them, where there are as many: in between their batch keeps its version
 _NEW = 200  # rollouts that run and were never judged, at a time
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
@@ -106,27 +107,34 @@ class Judge:
         """Judge rollouts without an up-to-date verdict: of a batch, among these, or of all.
 
         Arguments:
-            running: at most so many that run and have been judged before, and fewer where
+            running: at most so many that run and have been judged before, and fewer or none where
                 it is asked for so often that all of them would be judged all the time; of those
                 that were never judged a part as well.
 
         Returns:
             Whether there was any.
         """
-        again = None if running is None else min(running, max(0, int(self._again.left)))
         outdated = await self._queries.run(
             self._database.verdicts.unjudged,
             batch=batch,
             among=among,
             limit=_REFRESH,
-            running=again,
+            running=running,
             new=None if running is None else _NEW,
         )
-        if again is not None:
-            self._again.take(outdated.again)
-        for rollout_id in outdated.ids:
+        ids = outdated.ids
+        if running is not None:
+            ids = ids[: len(ids) - outdated.again + self._allowed(outdated.again)]
+        for rollout_id in ids:
             await self.verdict(rollout_id)
-        return bool(outdated.ids)
+        return bool(ids)
+
+    def _allowed(self, running: int) -> int:
+        """Return how many of so many may be judged again now, and count them."""
+        left = int(self._again.left)
+        allowed = min(running, left) if left >= min(running, _TOGETHER) else 0
+        self._again.take(allowed)
+        return allowed
 
     async def _settle(self, rollout_id: str, timeout_s: float) -> None:
         loop = asyncio.get_running_loop()

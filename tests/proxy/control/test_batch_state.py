@@ -81,6 +81,31 @@ async def test_only_what_is_judged_again_counts_towards_that(
     assert again.left == 7
 
 
+async def test_many_that_run_are_judged_again_together(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two groups of them a batch keeps its version, and nothing is read anew."""
+    services = services_of(service)
+    for number in range(9):
+        service.http.post("/rollouts", json={"id": f"r{number}", "batch": "b"})
+    await services.judge.refresh("b", running=8)
+    for number in range(9):
+        service.provider.plays(answers.chat())
+        service.http.post(f"/r/r{number}/openai{CHAT}", json={"model": "gpt-5"})
+    now = 0.0
+    again = TokenBucket(1.0, most=8, clock=lambda: now)
+    again.take(1)
+    monkeypatch.setattr(services.judge, "_again", again)
+    assert not await services.judge.refresh("b", running=8), "seven may be, nine wait"
+    now = 1.0
+    assert await services.judge.refresh("b", running=8)
+    assert again.left == 0
+    assert not await services.judge.refresh("b", running=8)
+    now = 2.0
+    assert await services.judge.refresh("b", running=8), "the last one need not wait for more"
+    assert again.left == 0
+
+
 def test_a_batch_is_read_once_for_each_state_that_it_is_in(service: Service) -> None:
     play(service, "won", reward=1.0)
     batches = services_of(service).batches
