@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from classifier.diagnostics import Diagnostic
+from classifier.diagnostic_kind import Diagnostic
 from classifier.exclusion import Repeat
 from classifier.fingerprints import Lane
 from classifier.intervals import Interval, score_interval

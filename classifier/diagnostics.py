@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import chain
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, Self
 
+from classifier.diagnostic_kind import REGISTRY, Diagnostic, declare, proved, rollouts
 from classifier.verdicts import (
     ENDED_ON_UNEXPLAINED_REJECTION,
     ERROR_BEFORE_ANY_CALL,
@@ -19,48 +19,9 @@ from classifier.verdicts import (
 )
 
 
-class Diagnostic(ABC):
-    """One thing wrong with one measurement.
-
-    A kind is a frozen dataclass with ``@declare`` above it. ``field`` is the place in a
-    result that it owns, ``category`` the health it belongs to.
-    """
-
-    __slots__ = ()
-
-    field: ClassVar[str]
-    category: ClassVar[str]
-
-    @classmethod
-    @abstractmethod
-    def of(cls, verdict: Verdict) -> Self | None:
-        """Make the diagnostic of a verdict; None when this kind does not apply."""
-
-    @classmethod
-    @abstractmethod
-    def summary(cls, count: int) -> str:
-        """Return one sentence for a batch in which ``count`` rollouts have it."""
-
-    @abstractmethod
-    def check_line(self, name: str) -> str:
-        """Return one line about the measurement called ``name``."""
-
-
-Kind = TypeVar("Kind", bound=type[Diagnostic])
-_registry: dict[str, type[Diagnostic]] = {}
-
-
-def declare(kind: Kind) -> Kind:
-    """Register a kind; ``ValueError`` where another one owns its result field."""
-    if kind.field in _registry:
-        raise ValueError(f"{kind.field} belongs to {_registry[kind.field].__name__}")
-    _registry[kind.field] = kind
-    return kind
-
-
 def kinds() -> tuple[type[Diagnostic], ...]:
     """Return every kind, in the order of declaration."""
-    return tuple(_registry.values())
+    return tuple(REGISTRY.values())
 
 
 def diagnose(verdict: Verdict) -> tuple[Diagnostic, ...]:
@@ -71,7 +32,7 @@ def diagnose(verdict: Verdict) -> tuple[Diagnostic, ...]:
 
 def result_fields(diagnostics: Iterable[Diagnostic]) -> dict[str, dict[str, object] | None]:
     """Return every kind's result field, None where the kind does not apply."""
-    fields: dict[str, dict[str, object] | None] = dict.fromkeys(_registry)
+    fields: dict[str, dict[str, object] | None] = dict.fromkeys(REGISTRY)
     return fields | {
         diagnostic.field: asdict(diagnostic)  # type: ignore[call-overload]  # every kind is a dataclass
         for diagnostic in diagnostics
@@ -87,26 +48,6 @@ def summaries(verdicts: Iterable[Verdict]) -> list[str]:
 def check_lines(verdict: Verdict, name: str) -> list[str]:
     """Return one line for each thing wrong with the measurement called ``name``."""
     return [diagnostic.check_line(name) for diagnostic in diagnose(verdict)]
-
-
-def _rollouts(count: int) -> str:
-    return "1 rollout" if count == 1 else f"{count} rollouts"
-
-
-# What each rule proved, in words for a check line; rules 3 to 9 of docs/concepts/judging.md.
-_PROVED = {
-    "all_failed": "no model ever answered",
-    "main_model_failed": "the model under test never answered",
-    "interrupted": "the agent was cut off",
-    "zero_signal": "nothing shows that a model was asked",
-    "empty_answers": "every answer was empty",
-    "never_answered": "no answer came while the agent waited",
-    "unexplained_rejections": "it ended in rejections that nothing explains",
-}
-
-
-def _proved(rule: str) -> str:
-    return _PROVED.get(rule, rule.replace("_", " "))
 
 
 def _detail(verdict: Verdict) -> str:
@@ -163,13 +104,13 @@ class ApiErrorInfo(Diagnostic):
     @classmethod
     def summary(cls, count: int) -> str:
         """Return, for example, ``3 rollouts failed on provider errors: see api_error_info``."""
-        return f"{_rollouts(count)} failed on provider errors: see {cls.field}"
+        return f"{rollouts(count)} failed on provider errors: see {cls.field}"
 
     def check_line(self, name: str) -> str:
         """Name the failure that makes it no measurement."""
         kind = "transient" if self.transient else "permanent"
         proof = f"{self.subcategory}, {kind}, {self.detail}"
-        return f"{name}: not a measurement: {_proved(self.rule)} ({proof})"
+        return f"{name}: not a measurement: {proved(self.rule)} ({proof})"
 
 
 @declare
@@ -211,11 +152,11 @@ class SuspectedApiErrorInfo(Diagnostic):
     def summary(cls, count: int) -> str:
         """Return, for example, ``1 rollout suggests a provider failure: see …``."""
         verb = "suggests" if count == 1 else "suggest"
-        return f"{_rollouts(count)} {verb} a provider failure: see {cls.field}"
+        return f"{rollouts(count)} {verb} a provider failure: see {cls.field}"
 
     def check_line(self, name: str) -> str:
         """Name what is suspicious about the measurement."""
-        return f"{name}: suspect measurement: {_proved(self.rule)} ({self.detail})"
+        return f"{name}: suspect measurement: {proved(self.rule)} ({self.detail})"
 
 
 @declare
@@ -240,7 +181,7 @@ class UndecidedInfo(Diagnostic):
     @classmethod
     def summary(cls, count: int) -> str:
         """Return, for example, ``2 rollouts lack evidence: see undecided_info``."""
-        return f"{_rollouts(count)} {'lacks' if count == 1 else 'lack'} evidence: see {cls.field}"
+        return f"{rollouts(count)} {'lacks' if count == 1 else 'lack'} evidence: see {cls.field}"
 
     def check_line(self, name: str) -> str:
         """Name the evidence that is missing."""
@@ -271,7 +212,7 @@ class NotJudgedInfo(Diagnostic):
     @classmethod
     def summary(cls, count: int) -> str:
         """Return, for example, ``1 rollout asked no model: see not_judged_info``."""
-        return f"{_rollouts(count)} asked no model: see {cls.field}"
+        return f"{rollouts(count)} asked no model: see {cls.field}"
 
     def check_line(self, name: str) -> str:
         """Name why no model was asked."""
@@ -301,7 +242,7 @@ class UnscoreableInfo(Diagnostic):
     @classmethod
     def summary(cls, count: int) -> str:
         """Return, for example, ``1 rollout may not be scoreable: see unscoreable_info``."""
-        return f"{_rollouts(count)} may not be scoreable: see {cls.field}"
+        return f"{rollouts(count)} may not be scoreable: see {cls.field}"
 
     def check_line(self, name: str) -> str:
         """Name what is not known."""
@@ -338,7 +279,7 @@ class ValidityInfo(Diagnostic):
     def summary(cls, count: int) -> str:
         """Return, for example, ``1 rollout reached a model, but its score does not …: see …``."""
         does_not = "its score does not" if count == 1 else "their scores do not"
-        return f"{_rollouts(count)} reached a model, but {does_not} count: see {cls.field}"
+        return f"{rollouts(count)} reached a model, but {does_not} count: see {cls.field}"
 
     def check_line(self, name: str) -> str:
         """Name what spoilt the measurement."""
@@ -378,7 +319,7 @@ class OwnFailureInfo(Diagnostic):
     @classmethod
     def summary(cls, count: int) -> str:
         """Return, for example, ``2 rollouts failed by their own agents: see own_failure_info``."""
-        return f"{_rollouts(count)} failed by their own agents: see {cls.field}"
+        return f"{rollouts(count)} failed by their own agents: see {cls.field}"
 
     def check_line(self, name: str) -> str:
         """Say that the reward counts although calls failed."""

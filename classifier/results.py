@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from classifier.diagnostics import Diagnostic, diagnose
+from classifier.diagnostic_kind import Diagnostic
+from classifier.diagnostics import diagnose
 from classifier.records import ExecutionStatus, Outcome, RolloutRecord, TerminationReason
 from classifier.verdicts import (
     AttributedTo,

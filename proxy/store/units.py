@@ -12,7 +12,8 @@ from sqlalchemy.types import NULLTYPE
 
 from classifier import verdict_codec
 from classifier.batches import Entry, reward_in
-from classifier.diagnostics import Diagnostic, diagnose
+from classifier.diagnostic_kind import Diagnostic
+from classifier.diagnostics import diagnose
 from classifier.rollup import Addend
 from classifier.verdicts import AttributedTo
 from proxy.store.tables import ENTRY_COLUMNS, JOINED, rollouts, verdicts

@@ -21,7 +21,8 @@ from classifier.batches import (
     scores,
     slots,
 )
-from classifier.diagnostics import Diagnostic, kinds
+from classifier.diagnostic_kind import Diagnostic
+from classifier.diagnostics import kinds
 from classifier.exclusion import Exclusion, exclusion
 from classifier.totals import sum_known
 from classifier.validity.across import BatchFinding

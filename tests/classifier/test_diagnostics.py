@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from classifier import Verdict, judge, result
-from classifier import diagnostics as registry
 from classifier.batches import Entry
-from classifier.diagnostics import Diagnostic, check_lines, declare, diagnose, kinds, summaries
+from classifier.diagnostic_kind import REGISTRY, Diagnostic, declare
+from classifier.diagnostics import check_lines, diagnose, kinds, summaries
 from classifier.records import RolloutRecord
 from classifier.verdict_codec import encode_result
 from tests.builders import rollout
@@ -39,7 +39,7 @@ def slow_kind() -> Iterator[type[Diagnostic]]:
             return f"{name}: waited {self.lost_s:g} s"
 
     yield SlowInfo
-    registry._registry.pop("slow_info")
+    REGISTRY.pop("slow_info")
 
 
 def test_a_new_kind_is_one_declaration(slow_kind: type[Diagnostic]) -> None:
@@ -55,11 +55,6 @@ def test_a_new_kind_is_one_declaration(slow_kind: type[Diagnostic]) -> None:
 def test_a_kind_that_does_not_apply_leaves_its_field_empty(slow_kind: type[Diagnostic]) -> None:
     seen = rollout("200")
     assert encode_result(result(seen, judge(seen)))["slow_info"] is None
-
-
-def test_two_kinds_cannot_own_one_field() -> None:
-    with pytest.raises(ValueError, match="api_error_info"):
-        declare(type(registry.ApiErrorInfo.__name__, (registry.ApiErrorInfo,), {}))
 
 
 def test_every_unhealthy_health_has_a_kind() -> None:
