@@ -6,107 +6,32 @@ A service that does not answer is an error, never a healthy verdict.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from functools import wraps
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack
 
 import httpx
 
 from truezero import models
 from truezero.sdk import endpoints
 from truezero.sdk.arguments import LaneFacts, RolloutFilters
+from truezero.sdk.base_client import BaseClient
 from truezero.sdk.batches import AsyncBatch, Batch
 from truezero.sdk.current import DEFAULT_URL
-from truezero.sdk.errors import ServiceError, refused, unreachable
+from truezero.sdk.errors import ServiceError, refused
 from truezero.sdk.events import Event, Events
-from truezero.sdk.steps import Pause, Request, Step, Story, Work, read
+from truezero.sdk.steps import Pause, Request, Step, Story, Work, present
 
-__all__ = ["DEFAULT_URL", "DIRECT", "AsyncClient", "Client", "ServiceError"]
+__all__ = ["DEFAULT_URL", "AsyncClient", "Client", "ServiceError"]
 
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-# Addresses reached directly, whatever HTTP_PROXY says: patterns of httpx's ``mounts``.
-DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 _STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a second
 _RECONNECT_S = 1.0
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Endpoint(Generic[P, T]):
-    """A method of both clients made of one generator: it blocks in one, is awaited in the other."""
-
-    def __init__(self, story: Callable[P, Story[T]]) -> None:
-        self._story = story
-        self.__doc__ = story.__doc__
-
-    @overload
-    def __get__(self, client: None, owner: type) -> Callable[P, Story[T]]: ...
-    @overload
-    def __get__(self, client: Client, owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, client: AsyncClient, owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-
-    def __get__(self, client: Any, owner: type) -> Any:
-        story = self._story
-        if client is None:
-            return story
-
-        @wraps(story)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return client.play(story(*args, **kwargs))
-
-        return method
-
-
-class _BaseClient:
-    """Endpoints and connection settings that both clients share."""
-
-    greet = _Endpoint(endpoints.greet)
-    register = _Endpoint(endpoints.register)
-    register_many = _Endpoint(endpoints.register_many)
-    report = _Endpoint(endpoints.report)
-    ended = _Endpoint(endpoints.ended)
-    verdict = _Endpoint(endpoints.verdict)
-    result = _Endpoint(endpoints.result)
-    exchanges = _Endpoint(endpoints.exchanges)
-    rollouts = _Endpoint(endpoints.rollouts)
-    rollout_page = _Endpoint(endpoints.rollout_page)
-    batch_page = _Endpoint(endpoints.batch_page)
-    summary = _Endpoint(endpoints.summary)
-    check = _Endpoint(endpoints.check)
-    groups = _Endpoint(endpoints.groups)
-    compare = _Endpoint(endpoints.compare)
-    rerun = _Endpoint(endpoints.rerun)
-    usage = _Endpoint(endpoints.usage)
-    breaker = _Endpoint(endpoints.breaker)
-    reset_breaker = _Endpoint(endpoints.reset_breaker)
-    fingerprints = _Endpoint(endpoints.fingerprints)
-
-    def __init__(self, url: str | None, token: str | None, timeout_s: float) -> None:
-        self.url = (url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/")
-        token = token or os.environ.get("TRUEZERO_ADMIN_TOKEN")
-        self._settings: dict[str, Any] = {
-            "base_url": self.url,
-            "headers": {"authorization": f"Bearer {token}"} if token else {},
-            "timeout": timeout_s,
-            "limits": _LIMITS,
-            "mounts": dict.fromkeys(DIRECT),
-        }
-
-    def _read(self, request: Request[T], response: httpx.Response) -> T:
-        if response.is_error:
-            raise refused(response.status_code, response.content, self.url)
-        return read(request, response.content, self.url)
-
-    def _unreachable(self, error: httpx.HTTPError) -> ServiceError:
-        return unreachable(self.url, error)
-
-
-class Client(_BaseClient):
+class Client(BaseClient):
     """A client of one service; safe to share between threads.
 
     Every method raises ``ServiceError`` if the service is unreachable or rejects the request.
@@ -193,7 +118,7 @@ class Client(_BaseClient):
 
     def export(self, *, batch: str | None = None) -> Iterator[str]:
         """Export what `truezero classify` needs, as JSON lines: one batch, or all."""
-        yield from self._lines(endpoints.EXPORT, _only(batch), {})
+        yield from self._lines(endpoints.EXPORT, present(batch=batch), {})
 
     def _lines(
         self, path: str, params: Mapping[str, Any], headers: Mapping[str, str]
@@ -245,7 +170,7 @@ class Client(_BaseClient):
                     yield event
 
 
-class AsyncClient(_BaseClient):
+class AsyncClient(BaseClient):
     """The same for asyncio: methods that block in ``Client`` are awaited here.
 
     Arguments: as for ``Client``; ``sleep`` is awaited.
@@ -328,7 +253,7 @@ class AsyncClient(_BaseClient):
 
     async def export(self, *, batch: str | None = None) -> AsyncIterator[str]:
         """Export what `truezero classify` needs, like ``Client.export``."""
-        async for line in self._lines(endpoints.EXPORT, _only(batch), {}):
+        async for line in self._lines(endpoints.EXPORT, present(batch=batch), {}):
             yield line
 
     async def _lines(
@@ -382,7 +307,3 @@ class AsyncClient(_BaseClient):
             async for line in response.aiter_lines():
                 if event := reader.line(line):
                     yield event
-
-
-def _only(batch: str | None) -> dict[str, str]:
-    return {} if batch is None else {"batch": batch}

@@ -114,12 +114,6 @@ def test_something_else_at_that_address_is_named(status: int) -> None:
         client.verdict("r")
 
 
-def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRUEZERO_URL", "http://elsewhere:1/")
-    with Client() as client:
-        assert client.url == "http://elsewhere:1"
-
-
 def alive(version: str) -> dict[str, str]:
     return {"status": "ok", "version": version}
 
@@ -336,21 +330,6 @@ def test_a_stream_that_stays_broken_is_an_error() -> None:
     respx.get(url__startswith=URL).mock(side_effect=httpx.ConnectError("refused"))
     with Client(URL, sleep=lambda _seconds: None) as client, pytest.raises(ServiceError):
         next(client.events("b"))
-
-
-def test_a_proxy_for_the_world_is_not_asked_for_this_machine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    nowhere = f"http://127.0.0.1:{closed_port()}"
-    monkeypatch.setenv("HTTP_PROXY", nowhere)
-    port = closed_port()
-    with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServiceError) as caught:
-        client.greet()
-    cause = caught.value.__cause__
-    assert isinstance(cause, httpx.ConnectError)
-    assert cause.request.url.port == port
-    pool = client._http._transport_for_url(httpx.URL(client.url))
-    assert pool is client._http._transport
 
 
 def test_importing_the_package_loads_nothing_else() -> None:

@@ -10,7 +10,8 @@ import httpx
 from truezero.runner.doctor import installation, service, upstreams
 from truezero.runner.doctor.base_urls import base_urls
 from truezero.runner.doctor.checks import DoctorCheck, Wanted
-from truezero.sdk.client import DIRECT, Client
+from truezero.sdk.base_client import DIRECT
+from truezero.sdk.client import Client
 from truezero.sdk.errors import ServiceError
 
 _TIMEOUT_S = 20.0
