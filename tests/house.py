@@ -73,13 +73,9 @@ def figures(path: str, text: str) -> FileFigures:
 
 
 def measures(files: Iterable[FileFigures]) -> list[Measure]:
-    """Return all figures that have a bound; files have one in ``proxy/`` only."""
+    """Return all figures that have a bound."""
     files = list(files)
-    result = [
-        Measure("lines of a file", file.path, file.lines)
-        for file in files
-        if file.path.startswith("proxy/")
-    ]
+    result = [Measure("lines of a file", file.path, file.lines) for file in files]
     for file in files:
         for each in file.classes:
             place = f"{file.path}::{each.name}"
