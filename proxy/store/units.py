@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple, cast
 
 import orjson
-from sqlalchemy import Connection, Select, bindparam, case, or_, select, type_coerce
+from sqlalchemy import Connection, Select, bindparam, case, func, or_, select, type_coerce
 from sqlalchemy.types import NULLTYPE
 
 from classifier import verdict_codec
@@ -63,7 +63,7 @@ def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[st
     """Return some rollouts of a batch by their ids."""
     if not ids:
         return {}
-    found = connection.execute(_rows().where(rollouts.c.id.in_(ids)), {"of_batch": batch})
+    found = connection.execute(_SOME, {"ids": list(ids), "of_batch": batch})
     return {attempt.entry.rollout_id: attempt for attempt in map(_attempt, found)}
 
 
@@ -86,7 +86,14 @@ def _unit(single: bool, unrepeated: bool) -> Select[Any]:
 
 @cache
 def _rows() -> Select[Any]:
-    """Select the rollouts of a batch with what a summary has to know of them, oldest first."""
+    """Select the rollouts of a batch, oldest first."""
+    own = rollouts.c.batch == bindparam("of_batch")
+    return _any_rows().where(own).order_by(rollouts.c.created_at, rollouts.c.id)
+
+
+@cache
+def _any_rows() -> Select[Any]:
+    """Select rollouts with what a summary has to know of them."""
     told = or_(
         verdicts.c.health != "healthy",
         verdicts.c.scoreable != "yes",
@@ -108,11 +115,14 @@ def _rows() -> Select[Any]:
         Select[Any],
         select(*(type_coerce(each, NULLTYPE) for each in columns)),
     )
-    return (
-        query.select_from(JOINED)
-        .where(rollouts.c.batch == bindparam("of_batch"))
-        .order_by(rollouts.c.created_at, rollouts.c.id)
-    )
+    return query.select_from(JOINED)
+
+
+# SQLite would go through all of the batch where an index has it, 9 ms in one of 100,000.
+_SOME = _any_rows().where(
+    rollouts.c.id.in_(bindparam("ids", expanding=True)),
+    func.coalesce(rollouts.c.batch, "") == bindparam("of_batch"),
+)
 
 
 def _attempt(row: Sequence[Any]) -> Addend:
@@ -139,6 +149,7 @@ class Told(NamedTuple):
 _SILENT = Told((), None, None)
 
 
+@lru_cache(512)  # the first hundred of a batch are read with each of its versions
 def told_by(verdict: str) -> Told:
     """Read a verdict (JSON text); nothing is told by an unreadable one."""
     try:
