@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from tests.fakes.provider import Provider
 from tests.journeys.service import ROOT, Service
 from tests.proxy.filled import NAMES
 from tests.proxy.store.migrations.test_migrations import EVER, held, made
+from tests.waiting import until
 
 CHAT = "/v1/chat/completions"
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}
@@ -27,13 +27,6 @@ ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}
 def truezero(*words: str) -> None:
     done = forked.run(*words, cwd=ROOT, env=os.environ)
     assert done.returncode == 0, done.stderr
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.01)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider, Request, closed_port
 from tests.journeys.service import ROOT, Service
+from tests.waiting import until
 from truezero.runner import process as running
 
 FAILURES = answers.FAILURES[Api.CHAT]
@@ -341,13 +342,6 @@ def alive(pid: int) -> bool:
         return "zombie" not in Path(f"/proc/{pid}/status").read_text("utf-8")
     except FileNotFoundError:
         return False
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.02)
 
 
 def test_an_agent_that_recovers_is_left_alone(service: Service, provider: Provider) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from asyncio import Transport
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,9 +14,11 @@ from proxy.inbound.http import HEAD_LIMIT, HttpProtocol
 from proxy.inbound.request_head import RepeatedHead
 from proxy.relay.http import Relay
 from tests.fakes import answers
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Cut, Provider, Wait
 from tests.fakes.relaying import Book, Relaying, relaying, running
+from tests.waiting import until
 
+_BEYOND_BUFFERS = 1024 * HEAD_LIMIT  # which a busy service need not have read yet
 PATH = b"/r/r1/openai/v1/chat/completions"
 
 
@@ -38,8 +42,8 @@ def told(relay: Relaying, *, head: bytes = b"", line: bytes, most: int) -> tuple
 @pytest.mark.parametrize("line", [b"x-a: b\r\n" * 100, b"x" * 1000], ids=["lines", "one line"])
 def test_a_head_without_an_end_is_refused(line: bytes) -> None:
     with Provider() as provider, relaying(provider.url) as relay:
-        answer, sent = told(relay, line=line, most=64 * HEAD_LIMIT)
-        assert sent < 64 * HEAD_LIMIT
+        answer, sent = told(relay, line=line, most=_BEYOND_BUFFERS)
+        assert sent < _BEYOND_BUFFERS
         if answer:  # a reset may overtake it
             assert answer.startswith(b"HTTP/1.1 431 ")
             assert b"x-truezero-refusal: head_too_large" in answer
@@ -64,6 +68,30 @@ def test_an_agents_call_that_is_answered_frees_its_connection_for_the_next() -> 
         answer = relay.raw(request + b"\r\n{}" + request + b"\r\n{}" + last)
         assert answer.count(b"HTTP/1.1 200 ") == 3
         assert len(relay.book.wait_for(3)) == 3
+
+
+def test_nothing_is_read_behind_eight_calls_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[HttpProtocol] = []
+    on_made = HttpProtocol.connection_made
+
+    def noting(self: HttpProtocol, transport: Transport) -> None:
+        lines.append(self)
+        on_made(self, transport)
+
+    monkeypatch.setattr(HttpProtocol, "connection_made", noting)
+    request = b"POST " + PATH + b" HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}"
+    answer = Event()
+    with (
+        Provider((Wait(answer), Cut())) as provider,
+        relaying(provider.url) as relay,
+        socket.create_connection(("127.0.0.1", relay.port), 60) as agent,
+    ):
+        agent.sendall(request * 8)
+        until(lambda: any(len(line._cycles) == 8 for line in lines))
+        assert all(line._flow.transport.is_reading() for line in lines if line._cycles)
+        agent.sendall(request)
+        until(lambda: any(not line._flow.transport.is_reading() for line in lines if line._cycles))
+        answer.set()
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["at once", "head and body apart"])
@@ -152,8 +180,8 @@ def test_a_trailer_is_no_header() -> None:
 def test_a_trailer_without_an_end_is_refused(line: bytes) -> None:
     body = b"host: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nx-t: 1"
     with Provider() as provider, relaying(provider.url) as relay:
-        answer, sent = told(relay, head=body, line=line, most=64 * HEAD_LIMIT)
-        assert sent < 64 * HEAD_LIMIT
+        answer, sent = told(relay, head=body, line=line, most=_BEYOND_BUFFERS)
+        assert sent < _BEYOND_BUFFERS
         if answer:  # a reset may overtake it
             assert answer.startswith(b"HTTP/1.1 431 ")
         (exchange,) = relay.book.wait_for(1)

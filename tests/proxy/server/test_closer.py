@@ -32,6 +32,7 @@ from tests.fakes.provider import Hang
 from tests.fakes.talker import Talker, create
 from tests.postgres import Server
 from tests.proxy.api.test_routes import ASK, CHAT, PATIENCE_S, PLAIN, Service, problem, serving
+from tests.waiting import until
 
 ENDED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
 CALLS = 20  # by each agent, after the answer
@@ -107,13 +108,6 @@ class Loop:
 
     def statuses(self, since: float = 0.0) -> list[int]:
         return [status for began, status in tuple(self.calls) if began > since]
-
-
-def until(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("way", ["outcome", "key"])

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 import pytest
 
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.turns import Turns
+from tests.waiting import until
 
 PATIENCE_S = 60.0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 def test_the_first_waits_for_one_other_however_many_there_are() -> None:

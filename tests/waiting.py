@@ -1,0 +1,20 @@
+"""Waiting for what will be, and never for a moment by the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 60.0  # nothing takes as long, on any machine, unless it never comes
+
+
+def until(holds: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:
+    """Return once it holds.
+
+    Raises:
+        AssertionError: it never did.
+    """
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.005)
