@@ -15,6 +15,7 @@ from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Cut, Provider
 from tests.journeys.agents import UPSTREAM, Seen, ask
 from tests.journeys.service import Service
+from tests.waiting import until
 
 FINISHES = {
     Api.CHAT: ("stop", "tool_calls"),
@@ -44,7 +45,15 @@ def both_ways(
 
 
 def only_exchange(service: Service, rollout: str) -> dict[str, Any]:
-    (exchange,) = service.exchanges(rollout)
+    """The one that was recorded, once it has ended: a client that raises leaves before."""
+    found: list[dict[str, Any]] = []
+
+    def ended() -> bool:
+        found[:] = service.exchanges(rollout)
+        return bool(found) and all(each["ending"] for each in found)
+
+    until(ended)
+    (exchange,) = found
     return exchange
 
 

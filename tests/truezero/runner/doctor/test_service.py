@@ -40,6 +40,7 @@ def test_something_else_at_the_address(service: Service) -> None:
 
 
 def test_another_version(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.greet()  # the service knows its own from its first answer on
     monkeypatch.setattr("truezero.sdk.endpoints.metadata.version", lambda _name: "9.9.9")
     found = look(client)["service"]
     assert found.health == "failed"
