@@ -160,19 +160,28 @@ def _rates(url: str, model: str, day: int, above: int = 0) -> _Rates | None:
     return _Rates(fresh, read, written, output, _next_tier(url, model, day, above))
 
 
+def _library() -> Any:
+    """Load the table with the first price: 130 ms that startup need not spend.
+
+    Whole, whoever asks: of two threads that begin with a package and with a module in it each
+    waits for the other, and Python has one of them go on with half of it.
+    """
+    import genai_prices  # noqa: PLC0415
+
+    return genai_prices
+
+
 @lru_cache(maxsize=4096)
 def _table_name(url: str | None, model: str) -> str | None:
-    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
-
     # Not its `find_provider_model`, which remembers every name that it was ever asked.
-    snapshot, written = get_snapshot(), model.lower()
+    snapshot, written = _library().data_snapshot.get_snapshot(), model.lower()
     for at in (url, None):
         try:
             provider = snapshot.find_provider(written, None, at)
         except LookupError:
             continue
         if found := provider.find_model(written, all_providers=snapshot.providers):
-            return found.id
+            return str(found.id)
     return None
 
 
@@ -190,17 +199,17 @@ def _price(
 def _charge(
     url: str, model: str, day: int, inputs: int, read: int, written: int, outputs: int
 ) -> float | None:
-    from genai_prices import Usage as Counts  # noqa: PLC0415  130 ms that startup need not spend
-    from genai_prices import calc_price  # noqa: PLC0415
-
-    counts = Counts(
+    library = _library()
+    counts = library.Usage(
         input_tokens=inputs,
         cache_read_tokens=read,
         cache_write_tokens=written,
         output_tokens=outputs,
     )
     try:
-        price = calc_price(counts, model, provider_api_url=url, genai_request_timestamp=_noon(day))
+        price = library.calc_price(
+            counts, model, provider_api_url=url, genai_request_timestamp=_noon(day)
+        )
     except (LookupError, ValueError):
         return None
     return float(price.total_price)
@@ -208,12 +217,11 @@ def _charge(
 
 def _next_tier(url: str, model: str, day: int, above: int) -> float:
     """Return the number of input tokens, above a number, from which a price changes."""
-    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415
-    from genai_prices.types import TieredPrices  # noqa: PLC0415
-
-    _, priced = get_snapshot().find_provider_model(model, None, None, url)
+    library = _library()
+    _, priced = library.data_snapshot.get_snapshot().find_provider_model(model, None, None, url)
     prices = vars(priced.get_prices(_noon(day))).values()
-    starts = [t.start for price in prices if isinstance(price, TieredPrices) for t in price.tiers]
+    tiered = [price for price in prices if isinstance(price, library.types.TieredPrices)]
+    starts = [tier.start for price in tiered for tier in price.tiers]
     return float(min((start for start in starts if start > above), default=float("inf")))
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from genai_prices import Usage as Counts
@@ -17,6 +20,7 @@ from proxy.control.pricing import PriceTable
 from proxy.routing.upstreams import allow_list
 from proxy.store.triggers import TIERS
 
+ROOT = Path(__file__).parents[3]
 UPSTREAMS = allow_list({"mine": {"url": "http://127.0.0.1:1"}, "openai": {"url": "http://gw:1"}})
 TABLE = PriceTable(UPSTREAMS)
 DAY = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -177,3 +181,32 @@ def test_a_model_has_the_tables_name_whatever_it_is_called_and_wherever_it_is_se
         ("openai", None): None,
     }
     assert {key: TABLE.model_name(*key) for key in names} == names
+
+
+_BOTH = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from proxy.control import pricing
+
+begun = threading.Event()
+
+def late(event, args):
+    if event == "exec" and args[0].co_filename.endswith("genai_prices/__init__.py"):
+        begun.set()
+        threading.Event().wait(0.3)  # for the other one to begin with a module of it
+
+sys.addaudithook(late)
+url = "https://api.openai.com"
+with ThreadPoolExecutor(2) as threads:
+    charge = threads.submit(pricing._charge, url, "gpt-5", 20_000, 1_000_000, 0, 0, 0)
+    begun.wait()
+    names = threads.submit(pricing._table_name, url, "gpt-5")
+    print(charge.result(), names.result())
+"""
+
+
+def test_two_threads_that_load_the_table_at_once_both_have_all_of_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _BOTH], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "1.25 gpt-5\n", done.stderr
