@@ -13,6 +13,7 @@ from proxy.store import dashboard as page_queries
 
 _POLL_S = 0.7
 _APART = 3  # polls between two changes that are told: where calls go on, there is one at each
+_DIGITS = 20  # of a token's ns, at most: whoever fetches a page may send more
 _QUIET_POLLS = 20  # without a change until a keep-alive is sent
 
 
@@ -81,7 +82,8 @@ class PageChanges:
     def told_at(self, token: str) -> float | None:
         """Return when a change was told, on ``clock``; None if not by this process."""
         process, _, at = token.partition("-")
-        return int(at) / 1e9 if process == self._process and at.isdecimal() else None
+        known = process == self._process and at.isdecimal() and len(at) < _DIGITS
+        return int(at) / 1e9 if known else None
 
     async def _next_tick(self, last: int) -> int:
         """Wait until all look again, and return the number of that moment."""

@@ -99,7 +99,16 @@ async def test_a_token_tells_when_its_change_was_seen_to_its_own_process_only() 
     seen = changes.told_at(change.token)
     assert seen is not None
     assert at <= seen < at + 1e-6
-    for other in ("", "-", "1", change.token + "x", change.token.partition("-")[0], "a" * 999):
+    longer = change.token + "0" * 999
+    for other in (
+        "",
+        "-",
+        "1",
+        change.token + "x",
+        longer,
+        change.token.partition("-")[0],
+        "a" * 999,
+    ):
         assert changes.told_at(other) is None, other
     assert changes_in(pulses).told_at(change.token) is None
 
