@@ -16,11 +16,10 @@ from pathlib import Path
 
 from benchmarks import hour, instructions, machine, subjects
 from benchmarks.load import MODEL, Bench, Memory, cpu_s, memory_mb, number, points
-from benchmarks.rows import PACES, Numbers, Round
+from benchmarks.rows import PACES, PROMPT_MS, Numbers, Round
 from benchmarks.subjects import Stage, Subject
 
 SHORT_STREAM = "mock-4-0"
-PROMPT_MS = 20.0  # the longest first byte p99 at which new connections are served in time
 
 
 def cpu_per_exchange(bench: Bench, subject: Subject) -> Numbers:

@@ -36,6 +36,7 @@ from benchmarks.rollouts import request
 from benchmarks.run import build_tools, say
 from benchmarks.subjects import Stage
 from proxy.store.database import Database
+from proxy.web.live_pages import CHANGE_HEADER
 
 LIVE = 200  # running rollouts that call
 CONNECTIONS = 32
@@ -110,7 +111,7 @@ async def page(port: int, took_s: list[float]) -> None:
         try:
             while True:
                 began = time.perf_counter()
-                headers = {"x-truezero-change": told}
+                headers = {CHANGE_HEADER: told}
                 (await http.get(PAGE, headers=headers)).raise_for_status()
                 spent = time.perf_counter() - began
                 took_s.append(spent)

@@ -10,7 +10,6 @@ import itertools
 import json
 import re
 import socket
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.fakes.talker import Talker
 from tests.journeys.service import Service
 from tests.proxy.relay.test_smuggling import StrictProvider
+from tests.waiting import until
 
 PATIENCE_S = 60
 SILENT_S = 0.4  # for which an attacker waits until a provider seems silent: 0.2 s, see `staged`
@@ -109,13 +109,12 @@ class Stage:
 
     def wait_until_ended(self, rollout: Rollout, *, calls: int) -> None:
         """Return once so many calls were recorded, and all have ended."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+
+        def ended() -> bool:
             found = self.exchanges(rollout)
-            if len(found) == calls and all(each["ending"] for each in found):
-                return
-            time.sleep(0.01)
-        raise AssertionError("its calls have not ended")
+            return len(found) == calls and all(each["ending"] for each in found)
+
+        until(ended)
 
     # --- the attacker ----------------------------------------------------------------------
 
