@@ -43,7 +43,9 @@ CHAT = "/v1/chat/completions"
 PLAIN = b'{"model":"gpt-5","messages":[]}'
 STREAM = b'{"model":"gpt-5","stream":true,"stream_options":{"include_usage":true},"messages":[]}'
 PATIENCE_S = 60
-SILENCE_S = "1"  # of a hasty service: its read timeout, which is unlimited by default
+# Of a hasty service: its timeouts, of which that of reading is unlimited by default. Three seconds,
+# so that a machine that is busy elsewhere is not taken for a silent provider.
+SILENCE_S = "3"
 
 told = answers.chat_stream()
 whole = answers.chat()
@@ -214,7 +216,7 @@ SLOWLY = Answer(
     body=tuple(
         step
         for at in range(len(whole.content))
-        for step in ((Pause(0.1),) if at < 15 else ()) + (whole.content[at : at + 1],)
+        for step in ((Pause(0.25),) if at < 15 else ()) + (whole.content[at : at + 1],)
     )
 )
 TWICE = b'{"a":1}POST /r/smuggled/openai/v1/chat/completions HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -376,7 +378,7 @@ def _wait_for_the_end(service: Service, rollout: str, *, recorded: bool) -> None
 
 
 # Those that wait for ever meet nothing that should time out, however busy the machine is.
-HASTY = {"READ_TIMEOUT_S": SILENCE_S, "CONNECT_TIMEOUT_S": "1"}
+HASTY = {"READ_TIMEOUT_S": SILENCE_S, "CONNECT_TIMEOUT_S": SILENCE_S}
 SERVICES: dict[str, dict[str, str]] = {
     "patient": {"CONNECT_TIMEOUT_S": str(PATIENCE_S)},
     "hasty": HASTY,
