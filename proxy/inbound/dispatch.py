@@ -23,7 +23,9 @@ _ROLLOUTS = b"/r/"
 # Many clients send a head and its body apart. For so long the first waits for the second: a request
 # that is all there takes half the work.
 _SPLIT_S = 0.002
-_SHORT = 64 * 1024  # bytes of a body; the beginning of a longer one is better sent on at once
+# Bytes of a body: long conversations come in several reads. The beginning of a longer one is better
+# sent on at once.
+_SHORT = 1024 * 1024
 
 # Answers a request of a rollout without a task, or returns False and has done nothing. The set
 # has what the server cancels when its grace is over: tasks, and whatever else has `cancel`.

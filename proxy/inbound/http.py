@@ -160,8 +160,7 @@ class HttpProtocol(asyncio.Protocol):
         )
         cycle.begin_with(head, body, more_body)
         self._take(cycle)
-        if len(body) > HIGH_WATER_LIMIT:
-            self._flow.hold()
+        self._hold_above(len(body), cycle)
 
     def _take(self, cycle: RequestCycle) -> None:
         self.quiet = 0
@@ -176,7 +175,12 @@ class HttpProtocol(asyncio.Protocol):
         """Take a part of a request's body."""
         self.quiet = 0
         cycle = self._reading
-        if cycle is not None and not cycle.complete and cycle.on_body_part(body) > HIGH_WATER_LIMIT:
+        if cycle is not None and not cycle.complete:
+            self._hold_above(cycle.on_body_part(body), cycle)
+
+    def _hold_above(self, size: int, cycle: RequestCycle) -> None:
+        """Stop reading where too much waits to be received, unless the rest is waited for."""
+        if size > HIGH_WATER_LIMIT and cycle is not self._dispatch.fresh:
             self._flow.hold()
 
     def on_request_end(self) -> None:

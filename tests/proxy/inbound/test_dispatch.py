@@ -64,19 +64,40 @@ def test_what_is_not_plain_is_answered_by_a_task(request_: bytes, body: bytes) -
     assert scope["server"] == ("127.0.0.1", port)
 
 
-def test_a_short_body_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+LONG = PLAIN.replace(b": 2", b": 600000") + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[PLAIN[:50], PLAIN[50:] + b"\r\n", b"{", b"}"], [LONG, *[b" " * 100_000] * 6]],
+    ids=["short", "long"],
+)
+def test_a_body_is_waited_for(parts: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
     with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
-        for part in (PLAIN[:50], PLAIN[50:] + b"\r\n", b"{", b"}"):
+        for part in parts:
             agent.sendall(part)
             time.sleep(0.02)  # so that they arrive apart
         assert agent.recv(1000).endswith(b"plain")
 
 
+def test_a_body_behind_a_head_that_is_known_again_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
+    head = LONG.replace(b"connection: close\r\n", b"")
+    with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        for _ in range(4):
+            for part in (head + b" " * 200_000, b" " * 400_000):
+                agent.sendall(part)
+                time.sleep(0.02)
+            assert agent.recv(1000).endswith(b"plain")
+
+
 @pytest.mark.parametrize(
     "request_",
     [
-        PLAIN.replace(b": 2", b": 100000") + b"\r\n{",
+        PLAIN.replace(b": 2", b": 10000000") + b"\r\n{",
         PLAIN.replace(b"content-length: 2", b"transfer-encoding: chunked") + b"\r\n1\r\n{\r\n",
         PLAIN.replace(b"/r/", b"/s/") + b"\r\n{",
         PLAIN + b"expect: 100-continue\r\n\r\n{",
