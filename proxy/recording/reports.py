@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from operator import attrgetter
 
 from classifier.records import Exchange
 from proxy.recording.pending import PendingWrites
@@ -11,6 +12,7 @@ from proxy.recording.ports import FlushObserver, FlushResult
 
 log = logging.getLogger("truezero.recorder")
 
+_ID = attrgetter("id")
 _REMEMBERED = 10_000  # calls reported last; a second write of one follows within seconds
 
 
@@ -31,11 +33,8 @@ class FlushReports:
         if not self._observers:
             return
         ended, ended_at = self._unreported(writes)
-        result = FlushResult(
-            ended=ended,
-            waited_s=[now - at for at in ended_at],
-            took_s=now - began,
-        )
+        waited_s = [now - at for at in ended_at]
+        result = FlushResult(ended=ended, waited_s=waited_s, took_s=now - began)
         for observe in self._observers:
             try:
                 observe(result)
@@ -44,7 +43,7 @@ class FlushReports:
 
     def _unreported(self, writes: PendingWrites) -> tuple[Sequence[Exchange], Sequence[float]]:
         """Return the calls whose end was not reported before, and when they ended."""
-        ids = {exchange.id for exchange in writes.ended} - self._reported - self._reported_before
+        ids = {*map(_ID, writes.ended)} - self._reported - self._reported_before
         self._reported |= ids
         if len(self._reported) >= _REMEMBERED:
             self._reported, self._reported_before = set(), self._reported

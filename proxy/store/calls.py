@@ -24,6 +24,7 @@ from proxy.store.types import CommitBatch, Gap, Row
 
 _KNOWN_S = 3600.0  # a rollout known to exist is written again after it: it may have been pruned
 _KNOWN = 100_000  # rollouts remembered: a bound, not a cache policy, for asking again is cheap
+_Row = tuple[Any, ...]
 
 
 class Calls:
@@ -61,45 +62,44 @@ class Calls:
         self._known = {UNATTRIBUTED}  # which is no rollout, and gets no row
 
     def _write(self, batch: CommitBatch, worker: str) -> None:
-        recorded = batch.recorded
-        ids = {exchange.id for exchange in recorded}
-        if len(ids) < len(recorded):  # the last one stands
-            recorded = list({exchange.id: exchange for exchange in recorded}.values())
-        begun: dict[str, Exchange] = {}
-        if batch.opened:
-            begun = {each.id: each for each in batch.opened if each.id not in ids}
-        closed = ids & self._open_ids if self._open_ids else ()
-        new = self._unknown((*recorded, *begun.values()) if begun else recorded, batch.gaps)
+        recorded, gaps, known, open_ids = batch.recorded, batch.gaps, self._known, self._open_ids
+        if len(recorded) > 1:  # the last one of an id stands
+            recorded = list({each.id: each for each in recorded}.values())
+        begun = _begun(batch) if batch.opened else ()
         if batch.late and recorded:  # before they are written: what fails then is tried again
             with self._connections.writing() as connection:
                 reopen(connection, recorded)
+        new: dict[str, float] = {}  # rollouts that this process has not written, and since when
+        for each in (*recorded, *begun) if begun else recorded:
+            if each.rollout_id not in known and each.rollout_id not in gaps:  # it makes its own
+                new[each.rollout_id] = each.timing.started_at
+        rows, events, closed = list[_Row](), list[_Row](), list[_Row]()
+        for each in recorded:
+            rows.append(exchange_row(each))
+            if each.cause is not None:
+                events.append(exchange_failed(each))
+            if each.id in open_ids:
+                closed.append((each.id,))
         self._connections.commits.commit(
             Commit(
-                rollouts=[*new.items()],
-                gaps=_gap_rows(batch.gaps) if batch.gaps else (),
-                opened=[open_row(each, worker) for each in begun.values()] if begun else (),
-                recorded=list(map(exchange_row, recorded)),
-                events=[exchange_failed(each) for each in recorded if each.cause],
-                closed=[(exchange_id,) for exchange_id in closed] if closed else (),
+                tuple(new.items()),
+                _gap_rows(gaps) if gaps else (),
+                [open_row(each, worker) for each in begun] if begun else (),
+                rows, events, closed,
             )
-        )
+        )  # fmt: skip
         if new:
-            self._known.update(new)
+            self._remember(new)
         if closed:
-            self._open_ids.difference_update(closed)
+            open_ids.difference_update(exchange_id for (exchange_id,) in closed)
         if begun:
-            self._open_ids.update(begun)
+            open_ids.update(each.id for each in begun)
 
-    def _unknown(self, calls: Iterable[Exchange], gaps: Mapping[str, Gap]) -> dict[str, float]:
-        """Return rollouts this process has not yet written, and when they were first seen."""
+    def _remember(self, written: Iterable[str]) -> None:
+        """Remember that these rollouts are in the database."""
         if len(self._known) > _KNOWN:
             self._forget()
-        known = self._known
-        return {
-            each.rollout_id: each.timing.started_at
-            for each in calls
-            if each.rollout_id not in known and each.rollout_id not in gaps  # a gap makes its own
-        }
+        self._known.update(written)
 
     def forget_rollouts(self) -> None:
         """Write every rollout again with its next call: the database may have been replaced."""
@@ -175,6 +175,12 @@ class Calls:
             ended = connection.execute(query.order_by(exchanges.c.id).limit(limit)).all()
             open_ = [row for row in _open_rows(connection, rollout_id) if row["id"] > after]
         return sorted(_merged(ended, open_), key=lambda e: e.id)[:limit]
+
+
+def _begun(batch: CommitBatch) -> Sequence[Exchange]:
+    """Return the calls that began, each once, and did not end with the same commit."""
+    ended = {each.id for each in batch.recorded}
+    return list({each.id: each for each in batch.opened if each.id not in ended}.values())
 
 
 def _gap_rows(gaps: Mapping[str, Gap]) -> list[tuple[str, float, int]]:
