@@ -110,7 +110,8 @@ class AgentResponse:
         """Call ``when_gone`` once, when the agent is gone; None stops watching."""
         self.when_gone = when_gone
         if when_gone is not None:
-            self._flow.go_on()
+            if self._flow.held:
+                self._flow.go_on()
             if self.gone:
                 when_gone()
 

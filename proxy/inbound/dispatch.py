@@ -86,10 +86,9 @@ class Dispatch:
             if self._awaits_body(fresh):
                 self._late = self._loop.call_later(_SPLIT_S, self.begin_late)
                 return
-        late = self._late
-        self._late = None
-        if late is not None:
-            late.cancel()
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
         if fresh is not None:
             self.fresh = None
             self.begin(fresh)
@@ -106,7 +105,9 @@ class Dispatch:
         """Have a request answered."""
         of_rollout = cycle.head.raw_path.startswith(_ROLLOUTS)
         plain = self._plain
-        if plain is not None and of_rollout and cycle.at_rest and plain(cycle, self._tasks):
+        # All there, and its agent waits for nothing but the response.
+        at_rest = not (cycle.more_body or cycle.expects or cycle.gone)
+        if plain is not None and of_rollout and at_rest and plain(cycle, self._tasks):
             return
         app, scope = self.relaying, self._scope.copy()
         if not of_rollout:

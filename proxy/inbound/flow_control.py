@@ -13,35 +13,30 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # close with a RST and discard what was no
 class FlowControl:
     """A transport and the pauses of its two directions.
 
-    ``write_paused``: the transport's buffer is full. ``when_room``: called once, when there is room
-    in it again or the connection is lost.
+    ``held``: the agent is not read from. ``write_paused``: the transport's buffer is full.
+    ``when_room``: called once, when there is room in it again or the connection is lost.
     """
 
-    __slots__ = ("_held", "_writers", "loop", "transport", "when_room", "write_paused")
+    __slots__ = ("_writers", "held", "loop", "transport", "when_room", "write_paused")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.transport = transport
         self.loop = loop
         self.write_paused = False
         self.when_room: Callable[[], None] | None = None
-        self._held = False  # the agent is not read from
+        self.held = False
         self._writers: list[asyncio.Future[None]] = []
-
-    @property
-    def held(self) -> bool:
-        """Whether the agent is not read from."""
-        return self._held
 
     def hold(self) -> None:
         """Stop reading."""
-        if not self._held:
-            self._held = True
+        if not self.held:
+            self.held = True
             self.transport.pause_reading()
 
     def go_on(self) -> None:
         """Read again."""
-        if self._held:
-            self._held = False
+        if self.held:
+            self.held = False
             self.transport.resume_reading()
 
     def resume_writing(self) -> None:

@@ -156,9 +156,9 @@ class HttpProtocol(asyncio.Protocol):
         """Take a request whose head came before, with what came of its body."""
         client, answered = self._dispatch.client, self._answered
         cycle = RequestCycle(
-            self._flow, head.head, client, answered, keep_alive=True, expects=False
-        )
-        cycle.begin_with(head, body, more_body)
+            self._flow, head.head, client, answered, keep_alive=True, expects=False,
+            repeated=head, body=body, more_body=more_body,
+        )  # fmt: skip
         self._take(cycle)
         self._hold_above(len(body), cycle)
 
@@ -194,9 +194,11 @@ class HttpProtocol(asyncio.Protocol):
     def _answered(self) -> None:
         """Begin the next request's cycle, or rest."""
         del self._cycles[0]
-        if self._flow.transport.is_closing():
+        flow = self._flow
+        if flow.transport.is_closing():
             return
-        self._flow.go_on()
+        if flow.held:
+            flow.go_on()
         if self._cycles:
             self._dispatch.begin(self._cycles[0])
 

@@ -27,12 +27,8 @@ class RequestCycle(AgentResponse):
     Arguments:
         answered: called when the response is complete.
         keep_alive: as in `ResponseFraming`.
+        body: what came of the request's with its head.
     """
-
-    more_body = True
-    repeated: RepeatedHead | None = None
-    _parts_bytes = 0
-    _news = False  # something that `receive` has not returned yet
 
     def __init__(
         self,
@@ -43,12 +39,19 @@ class RequestCycle(AgentResponse):
         *,
         keep_alive: bool,
         expects: bool,
+        repeated: RepeatedHead | None = None,
+        body: bytes = b"",
+        more_body: bool = True,
     ) -> None:
         super().__init__(flow, answered, bodiless=head.method == "HEAD", keep_alive=keep_alive)
         self.head = head
         self.client = client
         self.expects = expects
-        self._parts: list[bytes] = []
+        self.repeated = repeated
+        self.more_body = more_body
+        self._parts = [body] if body else []
+        self._parts_bytes = len(body)
+        self._news = not more_body or body != b""  # something that `receive` has yet to return
         self._waiting: list[asyncio.Future[None]] = []  # for news
 
     async def run(self, app: Application, scope: Scope, tasks: set[asyncio.Task[Any]]) -> None:
@@ -75,11 +78,6 @@ class RequestCycle(AgentResponse):
                 await self._break_off()
         finally:
             tasks.discard(task)
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether the request is all there, and its agent waits for nothing but the response."""
-        return not (self.more_body or self.expects or self.gone)
 
     def peek(self) -> bytes:
         """Return what came of the request's body; it stays here."""
@@ -154,15 +152,6 @@ class RequestCycle(AgentResponse):
         super().leave()
         self.notify()
 
-    def begin_with(self, head: RepeatedHead, body: bytes, more_body: bool) -> None:
-        """Take what knew the head again, and what came of the request's body with it."""
-        self.repeated = head
-        self.more_body = more_body
-        self._news = body != b"" or not more_body
-        if body:
-            self._parts.append(body)
-            self._parts_bytes = len(body)
-
     def on_body_part(self, part: bytes) -> int:
         """Take a part of the request's body; the bytes that wait to be received."""
         if self.when_gone is not None:
@@ -180,7 +169,9 @@ class RequestCycle(AgentResponse):
 
     def _end(self) -> None:
         super()._end()
-        self.notify()
+        self._news = True
+        if self._waiting:
+            wake_all(self._waiting)
 
     async def _break_off(self) -> None:
         """Answer 500; a response that was begun is cut."""
