@@ -158,7 +158,11 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
         elif not headless:
             parser.bound_framing()
-        if headless and not self._head_arrived(exchange):
+        if (
+            headless
+            and (exchange.status is None or exchange.uploader or self.head_bytes > _HEAD_LIMIT)
+            and not self._head_arrived(exchange)
+        ):
             return
         if parser.complete:
             self._finish(exchange)
@@ -191,7 +195,8 @@ class Connection(asyncio.Protocol):
     def _finish(self, exchange: ResponseInFlight) -> None:
         """Offer the connection for the next request: the response is complete."""
         exchange.ended = True
-        self._detach()
+        exchange.connection = self._exchange = None
+        self._parser.end()
         if self.reading_paused:
             self.resume_reading()
         if not exchange.sent or self._transport.get_write_buffer_size():
