@@ -10,7 +10,7 @@ import orjson
 
 from classifier.records import ProviderError
 from proxy.wire import routes
-from proxy.wire.dialect import Dialect, Reading, part, parts
+from proxy.wire.dialect import Dialect, Reading, part
 from proxy.wire.framing.sse import SseEvent
 from proxy.wire.provider_error import read_error, read_text_error
 from proxy.wire.written_call import WrittenCall
@@ -138,9 +138,13 @@ def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
         return True
     if not _ERROR_HOLDERS.isdisjoint(payload) and _holds_error(payload):
         return True
-    for choice in parts(payload.get("choices")):
-        if choice.get("error") or choice.get("finish_reason") in _UNFINISHED:
-            return True
+    choices = payload.get("choices")
+    if isinstance(choices, list):
+        for choice in choices:
+            if isinstance(choice, dict) and (
+                choice.get("error") or choice.get("finish_reason") in _UNFINISHED
+            ):
+                return True
     return False
 
 

@@ -196,7 +196,7 @@ def _take_other(reading: Reading, field: str, value: object) -> None:
         reading.unreadable |= {field}
 
 
-_COSTS = frozenset(("cost", "cost_in_usd_ticks"))
+COSTS = frozenset(("cost", "cost_in_usd_ticks"))  # keys of which any may state one
 
 
 def cost(reading: Reading, usage: object) -> None:
@@ -206,7 +206,7 @@ def cost(reading: Reading, usage: object) -> None:
     ``cost.total_cost``. xAI: ``cost_in_usd_ticks``, 10^10 to the dollar
     (docs.x.ai/developers/cost-tracking).
     """
-    if not isinstance(usage, dict) or _COSTS.isdisjoint(usage):
+    if not isinstance(usage, dict) or COSTS.isdisjoint(usage):
         return
     stated = usage.get("cost")
     stated = stated.get("total_cost") if isinstance(stated, dict) else stated

@@ -34,8 +34,9 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     choices = payload.get("choices")
     if isinstance(choices, list):
         reading.understood = True
-        for choice in parts(choices):
-            _choice(reading, choice)
+        for choice in choices:
+            if isinstance(choice, dict):
+                _choice(reading, choice)
     reading.take_model(payload.get("model"))
     if not FIELDS.isdisjoint(payload):
         take_serving(reading, payload)
@@ -49,7 +50,8 @@ def take_usage(reading: Reading, payload: Payload) -> None:
         usage.take(reading, usage.OPENAI, counts)
         if "cache_creation_input_tokens" in counts:
             _mould(reading, counts)
-        usage.cost(reading, counts)
+        if not usage.COSTS.isdisjoint(counts):
+            usage.cost(reading, counts)
     elif "x_groq" in payload:  # console.groq.com/docs: the last chunk of a stream
         usage.take(reading, usage.OPENAI, part(payload["x_groq"]).get("usage"))
     elif "timings" in payload:
