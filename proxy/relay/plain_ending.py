@@ -122,11 +122,9 @@ class PlainEnding(PushedResponse):
         self._record(Ending.COMPLETE, self._answer)
 
     def _answer(self) -> None:
-        """Send what is left of the response, now that it is on record."""
+        """Send what is left of the response, now that it is on record; nothing where it left."""
         agent = self._agent
-        if self._progress.left:
-            self._leave()
-        elif agent.paused and not agent.gone:
+        if agent.paused and not agent.gone:
             agent.when_room(self._answer)
         else:
             self._leave()
