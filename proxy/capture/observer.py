@@ -103,10 +103,11 @@ class CallObserver:
             by_name = dress.named(headers)
             head.take(by_name)
             self._response.head(status, headers, by_name)
-            if status == 200 and self.asked_to_stream() and not self._request.sdk_retry:
+            request = self._request
+            if status == 200 and request.body.fields()[1] and not request.sdk_retry:
                 # No SDK sends a request again once its stream began: its body may go.
-                self._request.body.discard()
-            tools = self._request.facts.tools
+                request.body.discard()
+            tools = request.facts.tools
             if tools is not None:
                 self._response.payloads.written = WrittenCall(tools)
         except Unreadable as error:
@@ -129,20 +130,21 @@ class CallObserver:
         if self._unreadable is not None:
             self._quiet_since = at  # any byte may be content
             return False
-        try:
-            return self._read(chunk, at)
-        except Unreadable as error:
-            self._mark_unreadable(str(error))
-        except Exception as error:
-            self._mark_unreadable(f"{type(error).__name__} while the answer was read")
-        return False
-
-    def _read(self, chunk: bytes, at: float) -> bool:
         response = self._response
         had_ended = response.reading.ended
-        response.feed(chunk)
-        if not response.framed:
+        try:
+            response.feed(chunk)
+        except Unreadable as error:
+            self._mark_unreadable(str(error))
             return False
+        except Exception as error:
+            self._mark_unreadable(f"{type(error).__name__} while the answer was read")
+            return False
+        return response.framed and self._note_progress(had_ended, at)
+
+    def _note_progress(self, had_ended: bool, at: float) -> bool:
+        """Note what a stream said; whether its terminal event is new."""
+        response = self._response
         if response.progressed:
             response.progressed = False
             self._quiet_since = at
@@ -172,29 +174,26 @@ class CallObserver:
         A stream whose terminal event came before the transport broke is complete: the agent
         had it all. A body is not, however whole it looks: its reader still waits for bytes.
         """
+        response, status, ended = self._response, self._head.status, ending
         try:
-            return self._finish(ending, at)
+            result = response.end()
+            _, complete, flaw = result
+            if complete and status is not None and (response.framed or ending not in _BROKEN):
+                ended = Ending.COMPLETE
+            success = ended is Ending.COMPLETE and status in _SUCCESS
+            if success and flaw is None and response.payloads.error is None:
+                return self._exchange(ended, at, result, None)
+            # A flaw counts only where status and ending are good.
+            if not success or self._unreadable is not None:
+                flaw = None
+            return self._exchange(ended, at, result, self._cause(ended, at, flaw))
         except Exception as error:
             self._mark_unreadable(f"{type(error).__name__} while the end was read")
-            self._response.payloads.error = None
+            response.payloads.error = None
         try:  # by its status alone
             return self._exchange(ending, at, _NOTHING_READ, self._cause(ending, at, None))
         except Exception:
             return self._exchange(ending, at, _NOTHING_READ, None)
-
-    def _finish(self, ending: Ending, at: float) -> Exchange:
-        response, status = self._response, self._head.status
-        result = response.end()
-        _, complete, flaw = result
-        if complete and status is not None and (response.framed or ending not in _BROKEN):
-            ending = Ending.COMPLETE
-        success = ending is Ending.COMPLETE and status in _SUCCESS
-        if success and flaw is None and response.payloads.error is None:
-            return self._exchange(ending, at, result, None)
-        # A flaw counts only where status and ending are good.
-        if not success or self._unreadable is not None:
-            flaw = None
-        return self._exchange(ending, at, result, self._cause(ending, at, flaw))
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
         payloads, request, head = self._response.payloads, self._request, self._head

@@ -24,7 +24,7 @@ def read_body(body: bytes, payloads: PayloadReader, status: int) -> ReadResult:
     payload = parse_json(body)
     if isinstance(payload, dict):
         payloads.read(reading, payload, None)
-        return reading, True, _aborted(reading)
+        return reading, True, None if reading.content else _aborted(reading)
     if isinstance(payload, list):
         for item in payload:
             if isinstance(item, dict):

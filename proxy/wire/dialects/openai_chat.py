@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, Reading, joined, name, part, parts
+from proxy.wire.dialect import Dialect, Payload, Reading, joined, model_name, name, part, parts
 from proxy.wire.serving import FIELDS
 from proxy.wire.serving import take as take_serving
 
@@ -37,7 +37,8 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
         for choice in choices:
             if isinstance(choice, dict):
                 _choice(reading, choice)
-    reading.take_model(payload.get("model"))
+    if reading.model is None:
+        reading.model = model_name(payload.get("model"))
     if not FIELDS.isdisjoint(payload):
         take_serving(reading, payload)
     take_usage(reading, payload)
@@ -81,10 +82,10 @@ def _message(reading: Reading, message: Payload, choice: object) -> None:
 def _note_output(reading: Reading, message: Payload) -> None:
     content = message.get("content")
     if content:
-        if isinstance(content, list):
+        if isinstance(content, str):
+            reading.output = reading.content = True
+        elif isinstance(content, list):
             _content_parts(reading, content)
-        else:
-            reading.note_content(content)
     if reading.content:
         return
     reading.note_content(message.get("refusal"))
