@@ -165,11 +165,12 @@ class Recorder:
         while not stopping:
             writes, stopping = self._take()
             began = time.perf_counter()
-            if writes.waiting or self._backlog.gaps:
-                self._writer.write(writes)
             if writes.waiting:
+                self._writer.write(writes)
                 self._release(writes)
                 self._reports.report(writes, began, time.perf_counter())
+            elif self._backlog.gaps:
+                self._writer.write(writes)
 
     def _take(self) -> tuple[PendingWrites, bool]:
         """Wait for writes and return all that are queued, and whether to stop after them.

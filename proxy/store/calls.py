@@ -73,7 +73,9 @@ class Calls:
         for each in (*recorded, *begun) if begun else recorded:
             if each.rollout_id not in known and each.rollout_id not in gaps:  # it makes its own
                 new[each.rollout_id] = each.timing.started_at
-        rows, events, closed = list[_Row](), list[_Row](), list[_Row]()
+        rows: list[_Row] = []
+        events: list[_Row] = []
+        closed: list[_Row] = []
         for each in recorded:
             rows.append(exchange_row(each))
             if each.cause is not None:
