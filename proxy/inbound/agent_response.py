@@ -79,9 +79,9 @@ class AgentResponse:
     def send_now(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a complete response in one write."""
         if not self.gone:
-            self.begun = True
-            head = self.framing.head(status, headers)
-            self._flow.transport.write(head + self.framing.part(body, False))
+            self.begun, framing = True, self.framing
+            head = framing.head(status, headers)
+            self._flow.transport.write(head + framing.part(body, False))
             self._end()
 
     def break_off(self) -> None:

@@ -103,12 +103,12 @@ class Dispatch:
 
     def begin(self, cycle: RequestCycle) -> None:
         """Have a request answered."""
-        of_rollout = cycle.head.raw_path.startswith(_ROLLOUTS)
-        plain = self._plain
-        # All there, and its agent waits for nothing but the response.
-        at_rest = not (cycle.more_body or cycle.expects or cycle.gone)
-        if plain is not None and of_rollout and at_rest and plain(cycle, self._tasks):
-            return
+        of_rollout, plain = cycle.head.raw_path.startswith(_ROLLOUTS), self._plain
+        if plain is not None and of_rollout:
+            # All there, and its agent waits for nothing but the response.
+            at_rest = not (cycle.more_body or cycle.expects or cycle.gone)
+            if at_rest and plain(cycle, self._tasks):
+                return
         app, scope = self.relaying, self._scope.copy()
         if not of_rollout:
             app, scope["state"] = self._app, self._state.copy()

@@ -59,11 +59,13 @@ class PushedResponse(ResponseInFlight):
     def send(self, connect_s: float | None) -> None:
         """Send the request; ``connect_s`` is how long connecting may take, in seconds."""
         self._connect_s = connect_s
-        line = self._lines.take()
+        line, message = self._lines.take(), self.message
+        assert message is not None, "no response has begun"
         if line is None:
             self._connecting = self._loop.create_task(self._connect())
         else:
-            self._send_over(line)
+            self._line = line
+            line.begin(message, self)
 
     def release(self) -> None:
         """Hand on what was kept, and what comes."""
