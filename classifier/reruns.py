@@ -6,13 +6,13 @@ Only the attempt that counts for a repeat is listed: one that a later attempt su
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from classifier.batches import Entry, Slot, slots
+from classifier.batches import Entry, slots
 from classifier.policy import EVIDENCE, Policy
 from classifier.retries import repetitions
 from classifier.verdicts import Health, Subcategory
@@ -49,11 +49,12 @@ _LOOK = {
     "never_answered": "the agent left before an answer: raise its timeout, or ask the provider",
     "unexplained_rejections": "look at the last calls: they were rejected without a reason",
 }
+NEVER_STARTED = "never_started"
 _NOT_MEASURED = {
     "not_judged": "no model was called: see the runner's own error",
     "no_reward": "the agent finished and no reward was reported: score it, do not run it again",
     "not_known": "no model is known to have answered: look at the calls",
-    "never_started": "registered as repeats of the task and never started",
+    NEVER_STARTED: "registered as repeats of the task and never started",
     "max_steps": "the agent ran out of steps, and the batch's policy leaves that out",
 }
 _SPOILT = "the model was reached, and what came was not what was to be measured"
@@ -117,8 +118,8 @@ class RerunEntry(NamedTuple):
     """One attempt, with what its verdict says beside its entry.
 
     ``entry.health`` is None where it was not judged yet. ``skipped`` says why it was not
-    admitted, ``wanted`` how many repeats of its task were registered for, ``warnings`` are the
-    verdict's, ``excluded_by`` for what the policy leaves its score out.
+    admitted, ``warnings`` are the verdict's, ``excluded_by`` for what the policy leaves its score
+    out.
     """
 
     entry: Entry
@@ -127,7 +128,6 @@ class RerunEntry(NamedTuple):
     rule: str | None = None
     after_s: float | None = None
     skipped: str | None = None
-    wanted: int | None = None
     warnings: tuple[str, ...] = ()
     excluded_by: tuple[str, ...] = ()
 
@@ -147,95 +147,96 @@ class RerunItem:
     after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RerunGroup:
-    """What has one cause; ``fix`` says what to do first, None where nothing is to be done."""
+class RerunReason(NamedTuple):
+    """What repeats in one group have in common; no ``fix``: nothing is to be done first."""
 
+    kind: Rerun
     cause: str
     fix: str | None
-    items: tuple[RerunItem, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reruns:
-    """Everything without a score in a batch, by what is to be done and then by cause.
+class Unscored(NamedTuple):
+    """A repeat without a score, and why it is to be run again; no ``reason``: it runs."""
 
-    ``running`` repeats are under way. The largest group of a kind comes first.
+    reason: RerunReason | None
+    item: RerunItem
+
+
+class LackingTask(NamedTuple):
+    """A task with fewer repeats than it was registered to have, and which it has."""
+
+    task: str
+    wanted: int
+    repeats: Collection[int]
+
+
+def without_score(attempts: Iterable[RerunEntry]) -> Iterator[tuple[RerunEntry, ...]]:
+    """Yield the attempts at each repeat without a score, by their numbers.
+
+    Arguments:
+        attempts: whole repeats, the oldest attempt first.
     """
-
-    running: int
-    kinds: Mapping[Rerun, tuple[RerunGroup, ...]]
-
-    def items(self, kind: Rerun) -> list[RerunItem]:
-        """Return all items of a kind."""
-        return [item for group in self.kinds[kind] for item in group.items]
-
-
-def reruns(attempts: Iterable[RerunEntry], policy: Policy = EVIDENCE) -> Reruns:
-    """Sort what is not measured of these attempts, given the oldest first."""
     by_id = {attempt.entry.rollout_id: attempt for attempt in attempts}
-    batch = slots(attempt.entry for attempt in by_id.values())
-    found: dict[Rerun, dict[tuple[str, str | None], list[RerunItem]]] = {kind: {} for kind in Rerun}
-    running = 0
-    for slot in batch:
-        if slot.counted.score is not None:
-            continue
-        tried = [by_id[entry.rollout_id] for entry in slot.attempts]
-        kind = standing(tried).under(policy)
-        if kind is None:
-            running += 1
-        else:
-            why = _why(tried[-1], kind)
-            found[kind].setdefault(why, []).append(_item(slot, tried[-1]))
-    never = tuple(_never_started(by_id))
-    if never:
-        found[Rerun.UNMEASURED]["never_started", _NOT_MEASURED["never_started"]] = list(never)
-    return Reruns(running=running, kinds={kind: _groups(each) for kind, each in found.items()})
+    for slot in slots(attempt.entry for attempt in by_id.values()):
+        if slot.counted.score is None:
+            yield tuple(by_id[entry.rollout_id] for entry in slot.attempts)
 
 
-def _groups(
-    found: Mapping[tuple[str, str | None], Sequence[RerunItem]],
-) -> tuple[RerunGroup, ...]:
-    groups = (
-        RerunGroup(cause=cause, fix=fix, items=tuple(items))
-        for (cause, fix), items in found.items()
-    )
-    return tuple(sorted(groups, key=lambda group: (-len(group.items), group.cause)))
+def to_rerun(tried: Sequence[RerunEntry], policy: Policy = EVIDENCE) -> Unscored:
+    """Return what is to be done about a repeat, by its attempts as `without_score` yields them."""
+    kind = standing(tried).under(policy)
+    return Unscored(None if kind is None else _why(tried[-1], kind), _item(tried))
 
 
-def _item(slot: Slot, last: RerunEntry) -> RerunItem:
-    numbers = [entry.attempt or 0 for entry in slot.attempts]
+def never_started(lacking: LackingTask, *, after: int = -1) -> Iterator[Unscored]:
+    """Yield as many repeats as a task lacks, by their numbers.
+
+    Arguments:
+        after: leave out those up to this one.
+    """
+    reason = RerunReason(Rerun.UNMEASURED, NEVER_STARTED, _NOT_MEASURED[NEVER_STARTED])
+    free = (repeat for repeat in range(lacking.wanted) if repeat not in lacking.repeats)
+    for repeat in islice(free, lacking.wanted - len(lacking.repeats)):
+        if repeat > after:
+            item = RerunItem(task=lacking.task, repeat=repeat, rollout_id=None, attempt=0)
+            yield Unscored(reason, item)
+
+
+def _item(tried: Sequence[RerunEntry]) -> RerunItem:
+    last = tried[-1]
+    numbers = [attempt.entry.attempt or 0 for attempt in tried]
     return RerunItem(
-        task=slot.counted.task,
-        repeat=slot.counted.repeat,
-        rollout_id=slot.counted.rollout_id,
+        task=last.entry.task,
+        repeat=last.entry.repeat,
+        rollout_id=last.entry.rollout_id,
         # A rollout that was not admitted made no attempt: it is registered again as it is.
         attempt=max(numbers) + (last.skipped is None),
         after_s=last.after_s,
     )
 
 
-def _why(last: RerunEntry, kind: Rerun) -> tuple[str, str | None]:
-    """Return cause and fix of a slot's last attempt."""
+def _why(last: RerunEntry, kind: Rerun) -> RerunReason:
+    """Return why a slot is to be run again, by its last attempt."""
     entry = last.entry
     match kind, entry.health:
         case Rerun.SKIPPED, _:
-            return _opened_by(last.skipped or ""), _SKIPPED
+            return RerunReason(kind, _opened_by(last.skipped or ""), _SKIPPED)
         case Rerun.UNDECIDED, _:
             missing = (name for name in last.warnings if name.startswith("calls_"))
-            return next(missing, "no_call_seen"), _UNDECIDED
+            return RerunReason(kind, next(missing, "no_call_seen"), _UNDECIDED)
         case Rerun.UNMEASURED, Health.HEALTHY:
-            return _left_out(last)
+            return RerunReason(kind, *_left_out(last))
         case Rerun.UNMEASURED, _:
-            return "not_judged", _NOT_MEASURED["not_judged"]
+            return RerunReason(kind, "not_judged", _NOT_MEASURED["not_judged"])
         case Rerun.FIX_FIRST, Health.SUSPECTED_API_ERROR:
             rule = last.rule or ""
-            return entry.fingerprint or rule, _LOOK.get(rule, "look at the calls")
+            fix = _LOOK.get(rule, "look at the calls")
+            return RerunReason(kind, entry.fingerprint or rule, fix)
     cause = entry.fingerprint or entry.subcategory or entry.health or ""
     if kind is Rerun.TRANSIENT:
-        return cause, None
+        return RerunReason(kind, cause, None)
     fix = FIXES.get(entry.subcategory or "", "look at the calls")
-    return f"{cause} on {entry.lane}" if entry.lane else cause, fix
+    return RerunReason(kind, f"{cause} on {entry.lane}" if entry.lane else cause, fix)
 
 
 def _left_out(last: RerunEntry) -> tuple[str, str]:
@@ -253,25 +254,9 @@ def _opened_by(skipped: str) -> str:
     return skipped.partition(" open on ")[2].partition(" ")[0] or "breaker"
 
 
-def _never_started(by_id: Mapping[str, RerunEntry]) -> Iterable[RerunItem]:
-    """Yield as many repeats as a task lacks of those it was registered to have."""
-    wanted: dict[str, int] = {}
-    seen: dict[str, set[int]] = {}
-    for attempt in by_id.values():
-        task, repeat = attempt.entry.task, attempt.entry.repeat
-        if task is not None and attempt.wanted is not None and repeat is not None:
-            wanted[task] = max(wanted.get(task, 0), attempt.wanted)
-            seen.setdefault(task, set()).add(repeat)
-    for task, count in wanted.items():
-        free = (repeat for repeat in range(count) if repeat not in seen[task])
-        for repeat in islice(free, max(0, count - len(seen[task]))):
-            yield RerunItem(task=task, repeat=repeat, rollout_id=None, attempt=0)
-
-
 # --- counts of them ----------------------------------------------------------------------------
 
 _STANDING = "standing"
-NEVER_STARTED = "never_started"
 
 
 def count_of(found: Standing) -> str:
@@ -281,7 +266,7 @@ def count_of(found: Standing) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunCounts:
-    """How many repeats `reruns` lists of each kind, and how many are under way."""
+    """How many repeats are listed of each kind, and how many are under way."""
 
     running: int
     kinds: Mapping[Rerun, int]

@@ -51,14 +51,26 @@ async def _refused(_request: Request, error: Exception) -> Response:
     return render(error)
 
 
-async def _invalid(_request: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return render(invalid(error.errors()))
+    return render(invalid(error.errors(), takes=_parameters(request)))
 
 
-def invalid(found: Sequence[Any]) -> Refusal:
-    """Refuse what pydantic found invalid, naming each field and what it takes."""
-    errors = [{"field": _field(each), "message": _message(each)} for each in found]
+def _parameters(request: Request) -> Sequence[str]:
+    """Return the names of the query parameters of a route that takes no others."""
+    models = (each.field_info.annotation for each in request.scope["route"].dependant.query_params)
+    return [name for model in models for name in getattr(model, "model_fields", ())]
+
+
+def invalid(
+    found: Sequence[Any], *, takes: Sequence[str] = tuple(ListParameters.model_fields)
+) -> Refusal:
+    """Refuse what pydantic found invalid, naming each field and what it takes.
+
+    Arguments:
+        takes: names of query parameters, for who gave another.
+    """
+    errors = [{"field": _field(each), "message": _message(each, takes)} for each in found]
     first = errors[0]
     detail = f"{first['field']}: {first['message']}"
     return Refusal(422, "invalid", detail, extra={"errors": errors})
@@ -86,9 +98,9 @@ def _field(error: Mapping[str, Any]) -> str:
     return ".".join(str(part) for part in inside if part != "")
 
 
-def _message(error: Mapping[str, Any]) -> str:
+def _message(error: Mapping[str, Any], takes: Sequence[str]) -> str:
     if error["type"] == "extra_forbidden" and error["loc"][0] == "query":
-        return f"unknown parameter; a list takes {', '.join(ListParameters.model_fields)}"
+        return f"unknown parameter; a list takes {', '.join(takes)}"
     if error["type"] == "json_invalid":
         return f"invalid JSON ({error['ctx']['error']} at byte {error['loc'][-1]})"
     return str(error["msg"]).removeprefix("Value error, ")

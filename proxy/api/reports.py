@@ -41,13 +41,22 @@ async def compare(
 
 
 @router.get("/batches/{batch:path}/rerun", response_model=models.Reruns)
-async def rerun(services: Services, batch: Annotated[str, BATCH]) -> Response:
+async def rerun(
+    services: Services,
+    batch: Annotated[str, BATCH],
+    asked: Annotated[models.RerunParameters, Query()],
+) -> Response:
     """List what a batch has to run again, by what is to be done first.
 
     Each repeat of a task without a score is in one list, by its last attempt: attempts that
-    a later one superseded are in none.
+    a later one superseded are in none. With `limit` or `after` the answer is a page: counts and
+    causes are over everything, as of the first page, and `items` are those of the page.
     """
-    return await json_answer(await services.reports.reruns.of_batch(batch))
+    reruns = services.reports.reruns
+    if asked.limit is None and asked.after is None:
+        return await json_answer(await reruns.of_batch(batch))
+    limit = asked.limit or models.LONGEST_PAGE
+    return await json_answer(await reruns.page(batch, after=asked.after, limit=limit))
 
 
 @router.get("/batches/{batch:path}/usage", response_model=models.BatchUsage)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from classifier.batches import slots
+from sqlalchemy import Connection
+
 from classifier.fingerprints import cause_name, fingerprint
 from classifier.reruns import RerunEntry
 from classifier.verdicts import Subcategory
@@ -65,21 +66,23 @@ class Mutes:
         state = await self._queries.read(batch_version, batch), muted
         known = self._counted.of(batch, state)
         if known is None:
-            found = await self._queries.read(attempts.to_rerun, batch)
-            known = await self._queries.run(_count, muted, found)
+            known = await self._queries.read(_count, batch, muted)
             self._counted.keep(batch, state, known)
         return known
 
 
-def _count(muted: Names, found: Iterable[RerunEntry]) -> int:
-    by_id = {each.entry.rollout_id: each for each in found}
-    batch = slots(each.entry for each in by_id.values())
-    return sum(_is_muted(muted, by_id[slot.counted.rollout_id]) for slot in batch)
+def _count(connection: Connection, batch: str, muted: Names) -> int:
+    return _muted_in(muted, (tried for _, tried in attempts.unscored(connection, batch)))
+
+
+def _muted_in(muted: Names, slots: Iterable[Sequence[RerunEntry]]) -> int:
+    """Count the slots that are muted, of such without a score."""
+    return sum(_is_muted(muted, tried[-1]) for tried in slots)
 
 
 def _is_muted(muted: Names, found: RerunEntry) -> bool:
     entry = found.entry
-    if entry.fingerprint is None or entry.provisional or entry.score is not None:
+    if entry.fingerprint is None or entry.provisional:
         return False
     facts = {"fingerprint": entry.fingerprint, "subcategory": entry.subcategory,
              "cause": found.cause, "lane": entry.lane}  # fmt: skip

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import pytest
 
 from classifier import judge, result
 from classifier.batches import Entry
-from classifier.policy import Policy
+from classifier.policy import EVIDENCE, Policy
 from classifier.reruns import (
     FIXES,
     NEVER_STARTED,
+    LackingTask,
     Rerun,
     RerunCounts,
     RerunEntry,
     RerunItem,
-    Reruns,
+    RerunReason,
     Standing,
     count_of,
-    reruns,
+    never_started,
+    to_rerun,
+    without_score,
 )
 from classifier.retries import with_advice
 from classifier.verdicts import Subcategory
@@ -30,7 +35,7 @@ SKIPPED = "skipped: breaker open on auth:401 after 5 rollouts in a row"
 
 def attempt(calls: str, *, task: str | None = "t", **said: Any) -> RerunEntry:
     """One attempt: `calls` as `tests.builders.rollout` writes them."""
-    told = {name: said.pop(name) for name in ("wanted", "skipped") if name in said}
+    told = {name: said.pop(name) for name in ("skipped",) if name in said}
     policy = said.pop("policy", Policy())
     name = f"{task}.{said.get('repeat')}.{said.get('attempt', 0)}"
     seen = rollout(calls, id=name, task=task, **said)
@@ -49,11 +54,29 @@ def attempt(calls: str, *, task: str | None = "t", **said: Any) -> RerunEntry:
     )
 
 
-def only(found: Reruns) -> tuple[Rerun, str, RerunItem]:
+class Sorted(NamedTuple):
+    """What some attempts have to be run again of, and how many repeats run."""
+
+    running: int
+    items: dict[RerunReason, list[RerunItem]]
+
+
+def reruns(attempts: Iterable[RerunEntry], policy: Policy = EVIDENCE) -> Sorted:
+    """Sort attempts, given the oldest first."""
+    running, items = 0, defaultdict[RerunReason, list[RerunItem]](list)
+    for tried in without_score(attempts):
+        reason, item = to_rerun(tried, policy)
+        if reason is None:
+            running += 1
+        else:
+            items[reason].append(item)
+    return Sorted(running, dict(items))
+
+
+def only(found: Sorted) -> tuple[Rerun, str, RerunItem]:
     """The one thing that is to be run again."""
-    ((kind, group),) = [(kind, group) for kind in Rerun for group in found.kinds[kind]]
-    (item,) = group.items
-    return kind, group.cause, item
+    ((reason, (item,)),) = found.items.items()
+    return reason.kind, reason.cause, item
 
 
 @pytest.mark.parametrize(
@@ -82,12 +105,12 @@ def test_it_is_sorted_by_what_is_to_be_done(
 
 def test_what_was_measured_is_in_none() -> None:
     found = reruns([attempt("200"), attempt("503 200", task="u", rewards={"reward": 1.0})])
-    assert (found.running, [kind for kind in Rerun if found.kinds[kind]]) == (0, [])
+    assert found == (0, {})
 
 
 def test_what_runs_is_counted_and_in_none() -> None:
     found = reruns([attempt("503", running=True)])
-    assert (found.running, [kind for kind in Rerun if found.kinds[kind]]) == (1, [])
+    assert found == (1, {})
 
 
 def test_an_attempt_that_a_later_one_superseded_is_in_none() -> None:
@@ -96,10 +119,9 @@ def test_an_attempt_that_a_later_one_superseded_is_in_none() -> None:
     assert (kind, item.rollout_id, item.attempt) == (Rerun.FIX_FIRST, "t.0.1", 2)
     assert cause.startswith("auth:401")
     scored = attempt("200", repeat=0, attempt=2, rewards={"reward": 1.0})
-    assert all(not reruns([*tried, scored]).kinds[kind] for kind in Rerun)
+    assert reruns([*tried, scored]) == (0, {})
     under_way = attempt("503", repeat=0, attempt=2, running=True)
-    assert reruns([*tried, under_way]).running == 1
-    assert all(not reruns([*tried, under_way]).kinds[kind] for kind in Rerun)
+    assert reruns([*tried, under_way]) == (1, {})
 
 
 def test_a_cause_that_stays_the_same_is_to_be_fixed_first() -> None:
@@ -119,25 +141,18 @@ def test_a_rollout_that_was_not_admitted_is_registered_again_as_it_is() -> None:
     assert (kind, item.rollout_id, item.attempt) == (Rerun.SKIPPED, "t.0.1", 1)
 
 
-def test_each_repeat_stands_for_itself_and_those_never_started_are_named() -> None:
-    tried = [
-        attempt("503", repeat=0, wanted=4),
-        attempt("200", repeat=2, wanted=4),
-    ]
-    found = reruns(tried)
-    assert [item.repeat for item in found.items(Rerun.TRANSIENT)] == [0]
-    (group,) = found.kinds[Rerun.UNMEASURED]
-    assert (group.cause, [item.repeat for item in group.items]) == ("never_started", [1, 3])
-    assert {item.rollout_id for item in group.items} == {None}
+def test_each_repeat_stands_for_itself() -> None:
+    found = only(reruns([attempt("503", repeat=0), attempt("200", repeat=2)]))
+    assert (found[0], found[2].repeat) == (Rerun.TRANSIENT, 0)
 
 
-def test_causes_come_the_most_frequent_first_and_each_says_what_to_fix() -> None:
+def test_each_cause_says_what_to_fix() -> None:
     tried = [attempt("402*2", task="a")]
     tried += [attempt("401*2", task=f"t{n}") for n in range(2)]
-    first, second = reruns(tried).kinds[Rerun.FIX_FIRST]
-    assert first.fix == FIXES[Subcategory.AUTH]
-    assert [item.task for item in first.items] == ["t0", "t1"]
-    assert second.fix == FIXES[Subcategory.QUOTA]
+    first, second = reruns(tried).items.items()
+    assert first[0].fix == FIXES[Subcategory.QUOTA]
+    assert second[0].fix == FIXES[Subcategory.AUTH]
+    assert [item.task for item in second[1]] == ["t0", "t1"]
     assert set(FIXES) == set(Subcategory)
 
 
@@ -160,8 +175,19 @@ def test_counts_follow_the_policy_that_they_are_read_with() -> None:
         }  # fmt: skip
 
 
-def test_a_task_lacks_no_more_repeats_than_it_has_too_few() -> None:
-    tried = [attempt("200", repeat=repeat, wanted=4) for repeat in (1, 2, 3)]
-    others = [attempt("200", task="u", repeat=repeat, wanted=4) for repeat in (2, 8)]
-    (group,) = reruns([*tried, *others]).kinds[Rerun.UNMEASURED]
-    assert [(item.task, item.repeat) for item in group.items] == [("t", 0), ("u", 0), ("u", 1)]
+@pytest.mark.parametrize(
+    ("wanted", "has", "lacks"),
+    [(4, {0, 2}, [1, 3]), (4, {1, 2, 3}, [0]), (4, {2, 8}, [0, 1]), (1, {5}, [])],
+)
+def test_repeats_never_started_are_named_and_no_more_than_are_too_few(
+    wanted: int, has: set[int], lacks: list[int]
+) -> None:
+    task = LackingTask("t", wanted, has)
+    found = list(never_started(task))
+    assert [unscored.item.repeat for unscored in found] == lacks
+    for reason, item in found:
+        assert reason is not None
+        assert reason[:2] == (Rerun.UNMEASURED, NEVER_STARTED)
+        assert (item.task, item.rollout_id, item.attempt) == ("t", None, 0)
+    for place, repeat in enumerate(lacks, 1):
+        assert list(never_started(task, after=repeat)) == found[place:]

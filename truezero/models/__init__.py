@@ -26,6 +26,7 @@ from truezero.models.keys import (
     KeysDeleted,
 )
 from truezero.models.lists import (
+    LONGEST_PAGE,
     BatchItem,
     BatchPage,
     ListParameters,
@@ -45,6 +46,7 @@ from truezero.models.reports import (
     RerunItem,
     RerunKind,
     RerunName,
+    RerunParameters,
     Reruns,
     TaskChange,
     TaskScore,
@@ -88,6 +90,7 @@ from truezero.models.validity import (
 from truezero.models.verdicts import Result, RetryAdvice, Verdict
 
 __all__ = [
+    "LONGEST_PAGE",
     "MOST_REGISTRATIONS",
     "RERUN_NAMES",
     "USAGE_DIMENSIONS",
@@ -138,6 +141,7 @@ __all__ = [
     "RerunItem",
     "RerunKind",
     "RerunName",
+    "RerunParameters",
     "Reruns",
     "Result",
     "RetryAdvice",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, Field
+
+from truezero.models.base import StrictRequest
+from truezero.models.lists import LONGEST_PAGE
 
 Change = Literal[
     "broken", "fixed", "unmeasured_b", "unmeasured_a", "unmeasured_both", "only_a", "only_b",
@@ -102,6 +105,15 @@ class BatchUsage(BaseModel):
     sum: UsageSums = Field(description="over all of them")
 
 
+class RerunParameters(StrictRequest):
+    """Which page is asked for of what is to be run again; without either it is all of it."""
+
+    after: str | None = Field(default=None, description="the `next` of the page before")
+    limit: Annotated[int, Field(ge=1, le=LONGEST_PAGE)] | None = Field(
+        default=None, description=f"items on a page; {LONGEST_PAGE} with `after`, else all"
+    )
+
+
 class RerunItem(BaseModel):
     """One repeat of a task to run again."""
 
@@ -118,7 +130,7 @@ class RerunGroup(BaseModel):
     cause: str = Field(description="a fingerprint with its lane, a check, or a short name")
     fix: str | None = Field(description="what to do first; null where nothing is to be done")
     count: int = Field(description="repeats with this cause")
-    items: list[RerunItem] = Field(description="those repeats, the oldest first")
+    items: list[RerunItem] = Field(description="those repeats, or those of the page, oldest first")
 
 
 class RerunKind(BaseModel):
@@ -138,6 +150,9 @@ class Reruns(BaseModel):
     skipped: RerunKind = Field(description="not admitted by an open breaker")
     undecided: RerunKind = Field(description="evidence is missing")
     unmeasured: RerunKind = Field(description="the provider did not fail, and there is no score")
+    next: str | None = Field(
+        default=None, description="value of `after` for the next page; null on the last"
+    )
 
     def kind(self, name: RerunName) -> RerunKind:
         """Return one of the lists by its name."""

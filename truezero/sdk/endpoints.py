@@ -12,7 +12,14 @@ from truezero.sdk.arguments import DrillFacts, OutcomeFacts, RolloutFilters
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.steps import Parameters, Story, get, post, present
 
-P = TypeVar("P", models.ExchangePage, models.RolloutPage, models.GroupPage, models.BatchComparison)
+P = TypeVar(
+    "P",
+    models.ExchangePage,
+    models.RolloutPage,
+    models.GroupPage,
+    models.BatchComparison,
+    models.Reruns,
+)
 
 EXPORT = "/rollouts/export"
 ROLLOUTS = "/rollouts"
@@ -159,7 +166,26 @@ def compare(a: str, b: str) -> Story[models.BatchComparison]:
 
 def rerun(batch: str) -> Story[models.Reruns]:
     """Return what a batch has to run again, by what is to be done first."""
-    return (yield from get(models.Reruns, f"{_batch(batch)}/rerun"))
+    params = present(limit=models.LONGEST_PAGE)
+    found, *further = yield from _pages(models.Reruns, f"{_batch(batch)}/rerun", params)
+    for name in models.RERUN_NAMES:
+        _join(found.kind(name), [page.kind(name) for page in further])
+    found.next = None
+    return found
+
+
+def _join(kind: models.RerunKind, further: Sequence[models.RerunKind]) -> None:
+    """Add the items of further pages to those of the first, and count what was read."""
+    groups = {(group.cause, group.fix): group for group in kind.groups}
+    for group in (group for page in further for group in page.groups):
+        known = groups.setdefault((group.cause, group.fix), group)
+        if known is not group:
+            known.items += group.items
+    for group in groups.values():
+        group.count = len(group.items)
+    found = [group for group in groups.values() if group.items]
+    kind.groups = sorted(found, key=lambda group: (-group.count, group.cause))
+    kind.count = sum(group.count for group in kind.groups)
 
 
 def usage(

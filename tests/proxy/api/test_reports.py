@@ -46,3 +46,22 @@ def test_an_upstream_of_a_routes_name_is_reached_as_before(service: Service) -> 
     calls = service.get("/rollouts/r1/exchanges")["items"]
     assert [call["upstream"] for call in calls] == ["compare", "compare"]
     problem(service.http.get("/compare"), 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "message"),
+    [
+        ("limit=0", "limit", "greater than or equal to 1"),
+        ("limit=1001", "limit", "less than or equal to 1000"),
+        ("limit=x", "limit", "valid integer"),
+        ("after=x", "after", "not a valid page cursor"),
+        ("kind=transient", "kind", "unknown parameter; a list takes after, limit"),
+    ],
+)
+def test_an_unreadable_parameter_of_reruns_is_named(
+    service: Service, query: str, field: str, message: str
+) -> None:
+    play(service, "a")
+    detail = problem(service.http.get(f"/batches/b/rerun?{query}"), 422, "invalid")["detail"]
+    assert detail.startswith(f"{field}: ")
+    assert message in detail

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from classifier.batches import Entry
-from classifier.reruns import RerunEntry
+from classifier.reruns import RerunEntry, without_score
 from proxy.control.alerts import BATCH, BREAKER, UPSTREAM
 from proxy.control.causes import CauseKey
-from proxy.control.mutes import _count
+from proxy.control.mutes import _muted_in
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_alerts import told, watch
 from tests.proxy.control.test_batches import DEAD, DOWN, play
@@ -67,8 +67,12 @@ def test_a_slot_is_muted_by_the_attempt_that_counts() -> None:
     key = CauseKey("auth:401", "auth", "v1:auth:openai:401:-", "openai", "gpt-5")
     muted = frozenset((key.name,))
     first, second = failed("a", 0), failed("b", 1)
-    assert _count(muted, [first, second]) == 1, "two attempts at one slot are one objection"
-    assert _count(muted, [first, failed("b", 1, fingerprint="auth:403")]) == 0
+
+    def count(*tried: RerunEntry) -> int:
+        return _muted_in(muted, without_score(tried))
+
+    assert count(first, second) == 1, "two attempts at one slot are one objection"
+    assert count(first, failed("b", 1, fingerprint="auth:403")) == 0
     scored = failed("b", 1, fingerprint=None, scoreable="yes", reward=0.0)
-    assert _count(muted, [first, scored]) == 0, "a retry measured it"
-    assert _count(muted, [failed("a", 0, provisional=True)]) == 0, "it runs: no objection yet"
+    assert count(first, scored) == 0, "a retry measured it"
+    assert count(failed("a", 0, provisional=True)) == 0, "it runs: no objection yet"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from classifier.reruns import FIXES
+from proxy.control import cursors
+from proxy.control import reruns as module
 from tests.proxy.api.test_routes import Service, empty, problem
 from tests.proxy.control.test_batch_state import services_of
 from tests.proxy.control.test_batches import ABORTED, DEAD, DOWN, play
@@ -86,3 +89,78 @@ def test_lists_are_made_anew_only_when_something_changed(service: Service) -> No
     play(service, "down", DOWN, task="t", repeat=1, repeats=2)
     told = service.get("/batches/b/rerun")
     assert [item["repeat"] for item in told["transient"]["groups"][0]["items"]] == [1]
+
+
+def paged(service: Service, limit: int) -> list[dict[str, Any]]:
+    """All pages."""
+    pages = [service.get("/batches/b/rerun", limit=limit)]
+    while (after := pages[-1]["next"]) is not None:
+        pages.append(service.get("/batches/b/rerun", limit=limit, after=after))
+    return pages
+
+
+def joined(pages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The items of pages in the first of them; its groups are those of all."""
+    whole, *further = copy.deepcopy(pages)
+    for page in further:
+        for kind in KINDS:
+            assert page[kind]["count"] == whole[kind]["count"]
+            for group, more in zip(whole[kind]["groups"], page[kind]["groups"], strict=True):
+                group["items"] += more["items"]
+    return {**whole, "next": None}
+
+
+def test_pages_join_to_the_whole_and_each_counts_all_of_it(service: Service) -> None:
+    play(service, "down-0", DOWN, task="t", repeat=0, repeats=4)
+    play(service, "alone", DOWN)
+    play(service, "held-back", ABORTED, task="other")
+    play(service, "down-1", DOWN, task="t", repeat=2, attempt=0, repeats=4)
+    play(service, "again", DOWN, task="t", repeat=2, attempt=1, repeats=4)
+    service.http.post("/rollouts", json={"id": "new", "batch": "b", "task": "new"})
+    whole = service.get("/batches/b/rerun")
+    assert listed(whole)["unmeasured"] == {
+        "never_started": [None] * 2,
+        "engine_aborted": ["held-back"],
+    }
+    assert (whole["transient"]["count"], whole["running"], whole["next"]) == (3, 1, None)
+    for limit in (1, 2, 3, 4, 5, 6, 7):
+        pages = paged(service, limit)
+        assert len(pages) == max(1, -(-6 // limit)), limit
+        assert joined(pages) == whole
+
+
+async def test_pages_are_counted_once_while_the_batch_goes_on(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        play(service, name, DOWN, task=name)
+    reruns = services_of(service).reports.reruns
+    counted: list[str] = []
+    count = module._count
+    monkeypatch.setattr(module, "_count", lambda *asked: counted.append(asked[1]) or count(*asked))
+    first = service.get("/batches/b/rerun", limit=1)
+    play(service, "late", DEAD, task="late")
+    second = service.get("/batches/b/rerun", limit=1, after=first["next"])
+    third = service.get("/batches/b/rerun", limit=2, after=second["next"])
+    assert counted == ["b"]
+    assert [item["task"] for item in second["transient"]["groups"][0]["items"]] == ["b"]
+    assert [page["transient"]["count"] for page in (first, second, third)] == [3, 3, 3]
+    assert (second["fix_first"]["count"], third["fix_first"]["count"]) == (0, 1), "newer than those"
+    assert service.get("/batches/b/rerun", limit=1)["fix_first"]["count"] == 1
+    assert counted == ["b", "b"], "who begins anew reads what is so now"
+    reruns._counted.clear()  # as in another process
+    assert service.get("/batches/b/rerun", after=first["next"])["fix_first"]["count"] == 1
+    empty(service.database)
+    play(service, "b", DOWN, task="b")
+    told = service.get("/batches/b/rerun", after=first["next"])
+    assert told["transient"]["count"] == 1, "a batch made anew is another"
+
+
+@pytest.mark.parametrize(
+    "place", [[], [1, 1.0, True, "x", "r"], [1, 1.0, True, 1.0, 7], [1, 1.0, False, "t", None], 7,
+              ["v", 1.0, True, 1.0, "r"], [1, 1.0, False, "t\x00", 1], [1, None, True, 1.0, "r"]],
+)  # fmt: skip
+def test_what_is_no_cursor_is_refused(service: Service, place: Any) -> None:
+    play(service, "down", DOWN)
+    cursor = cursors.encode(place)
+    problem(service.http.get("/batches/b/rerun", params={"after": cursor}), 422, "invalid")

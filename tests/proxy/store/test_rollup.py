@@ -18,13 +18,14 @@ from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.breakers import Admission
 from classifier.policy import Policy
 from classifier.records import Ending, Kind, Timing
-from classifier.reruns import Rerun, RerunCounts, reruns
+from classifier.reruns import Rerun, RerunCounts
 from classifier.rollup import Counts
 from classifier.totals import sum_known
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
+from proxy.control.reruns import _all
 from proxy.control.usage import UsageService
-from proxy.store import attempts, rollup, sqlite, units
+from proxy.store import rollup, sqlite, units
 from proxy.store.admin import archive, recount
 from proxy.store.admin.prune import prune
 from proxy.store.batch_calls import call_sums, usage_sums
@@ -373,7 +374,7 @@ def _check_usage(database: Database, batch: str) -> None:
 def _check_reruns(database: Database, batch: str, counts: Counts) -> None:
     """Compare with the lists of what to run again, made of the rows."""
     for policy in (Policy(repetition=2), Policy(repetition=0)):
-        listed = reruns(database.read(attempts.to_rerun, batch), policy)
+        listed = database.read(_all, batch, policy)
         assert RerunCounts.of(counts, policy) == RerunCounts(
-            running=listed.running, kinds={kind: len(listed.items(kind)) for kind in Rerun}
+            running=listed["running"], kinds={kind: listed[kind]["count"] for kind in Rerun}
         )

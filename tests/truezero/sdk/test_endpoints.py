@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from truezero import models
 from truezero.sdk import endpoints
 from truezero.sdk.steps import Request, Story
 
@@ -85,7 +86,40 @@ def test_a_comparison_is_asked_for_page_by_page() -> None:
     assert [each.task for each in ended.value.value.tasks] == ["t1", "t2"]
 
 
-def test_usage_and_reruns_are_asked_for_by_batch() -> None:
-    assert first(endpoints.rerun("a/b")).path == "/batches/a%2Fb/rerun"
+def test_what_to_run_again_is_asked_for_page_by_page() -> None:
+    def group(cause: str, count: int, *names: str) -> dict[str, object]:
+        items = [
+            {"task": name, "repeat": None, "rollout_id": name, "attempt": 1, "after_s": None}
+            for name in names
+        ]
+        return {"cause": cause, "fix": None, "count": count, "items": items}
+
+    def page(following: str | None, *groups: dict[str, object]) -> dict[str, object]:
+        none: dict[str, object] = {"count": 0, "groups": []}
+        kinds = {
+            **dict.fromkeys(models.RERUN_NAMES, none),
+            "transient": {"count": 9, "groups": groups},
+        }
+        return {"batch": "a/b", "running": 4, **kinds, "next": following}
+
+    story = endpoints.rerun("a/b")
+    asked = next(story)
+    assert isinstance(asked, Request)
+    assert (asked.path, asked.params) == ("/batches/a%2Fb/rerun", {"limit": 1000})
+    further = story.send(asked.read(page("n", group("c", 5, "t1"), group("gone", 1))))
+    assert isinstance(further, Request)
+    assert further.params == {"limit": 1000, "after": "n"}
+    last = page(None, group("new", 1, "t4"), group("c", 5, "t2", "t3"))
+    with pytest.raises(StopIteration) as ended:
+        story.send(further.read(last))
+    found = ended.value.value
+    told = [(each.cause, each.count, [item.task for item in each.items])
+            for each in found.transient.groups]  # fmt: skip
+    assert told == [("c", 3, ["t1", "t2", "t3"]), ("new", 1, ["t4"])]
+    assert (found.transient.count, found.fix_first.count, found.running) == (4, 0, 4)
+    assert found.next is None
+
+
+def test_usage_is_asked_for_by_batch() -> None:
     usage = first(endpoints.usage("b", by=("role", "task")))
     assert (usage.path, usage.params) == ("/batches/b/usage", {"by": "role,task"})
