@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import hour, instructions, machine, subjects
-from benchmarks.load import MODEL, Bench, Memory, cpu_s, memory_mb, number, points
+from benchmarks.load import MODEL, Bench, Memory, cpu_s, kernel_s, memory_mb, number, points
 from benchmarks.rows import PACES, PROMPT_MS, Numbers, Round
 from benchmarks.subjects import Stage, Subject
 
@@ -36,11 +36,14 @@ def _cpu_of_exchanges(bench: Bench, subject: Subject, *options: str) -> Numbers:
     pace = subject.pace
     ask = ("-c", str(pace.connections), *options)
     bench.ask(subject, "-d", str(pace.warm_s), *ask)
-    before = cpu_s(subject)
+    before, in_kernel = cpu_s(subject), kernel_s(subject)
     counted = bench.ask(subject, "-d", str(bench.seconds * pace.share), *ask)
-    spent = cpu_s(subject) - before
     done = number(counted["ok"])
-    return {"cpu_us": spent / done * 1e6, "per_s": done / number(counted["seconds"])}
+    return {
+        "cpu_us": (cpu_s(subject) - before) / done * 1e6,
+        "kernel_us": (kernel_s(subject) - in_kernel) / done * 1e6,
+        "per_s": done / number(counted["seconds"]),
+    }
 
 
 def cpu_per_chunk(bench: Bench, subject: Subject) -> Numbers:
@@ -51,10 +54,14 @@ def cpu_per_chunk(bench: Bench, subject: Subject) -> Numbers:
     idle = _idle_cpu_per_s(subject)
     at_once = str(subject.pace.streams)
     streams = ("-s", "-m", _chunked(bench.seconds), "-c", at_once, "-n", at_once, "-R", "200")
-    before = cpu_s(subject)
+    before, in_kernel = cpu_s(subject), kernel_s(subject)
     counted = bench.ask(subject, *streams, "-d", "1")
     spent = cpu_s(subject) - before - idle * number(counted["seconds"])
-    return {"cpu_us": spent / number(counted["chunks"]) * 1e6}
+    chunks = number(counted["chunks"])
+    return {
+        "cpu_us": spent / chunks * 1e6,
+        "kernel_us": (kernel_s(subject) - in_kernel) / chunks * 1e6,
+    }
 
 
 def _chunked(seconds: float) -> str:

@@ -94,6 +94,10 @@ def cpu_s(subject: Subject) -> float:
     return machine.cpu_s(subject.pid) if subject.pid else 0.0
 
 
+def kernel_s(subject: Subject) -> float:
+    return machine.kernel_s(subject.pid) if subject.pid else 0.0
+
+
 def memory_mb(subject: Subject) -> float:
     return machine.resident_mb(subject.pid) if subject.pid else 0.0
 

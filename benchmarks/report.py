@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.board import board
+from benchmarks.obstacles import obstacles
 from benchmarks.picture import Panel, picture
 from benchmarks.rows import (
     BOARD,
@@ -169,7 +170,8 @@ def page(results: Results, others: Sequence[Results] = ()) -> str:
 
 def _figures(results: Results) -> list[str]:
     board_of = board(results.rounds, results.absent, results.versions, NAMES, shown)
-    parts = [*_warning(results), _goals(results), board_of, _numbers(results)]
+    left = obstacles(results.rounds, NAMES, shown)
+    parts = [*_warning(results), _goals(results), left, board_of, _numbers(results)]
     if results.problems:
         parts.append("## What failed\n\n" + "\n".join(f"- {each}" for each in results.problems))
     return parts

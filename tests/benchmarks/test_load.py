@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks import machine
 from benchmarks.run import build_tools
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider
@@ -58,3 +60,19 @@ def test_what_was_not_served_is_counted_and_not_hidden(load: Path) -> None:
     with Provider(Answer(status=503, body=(b"{}",))) as refusing:
         counted = asked(load, refusing, "-n", "3", "-c", "1")
     assert (counted["started"], counted["ok"], counted["refused"]) == (3, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("command", "in_kernel"),
+    [(["cat", "/dev/urandom"], True), ([sys.executable, "-c", "while True: pass"], False)],
+    ids=["reads", "counts"],
+)
+def test_cpu_in_the_kernel_is_told_apart(command: list[str], in_kernel: bool) -> None:
+    busy = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        while (spent := machine.cpu_s(busy.pid)) < 0.5:
+            assert busy.poll() is None
+        assert (machine.kernel_s(busy.pid) > spent / 2) is in_kernel
+    finally:
+        busy.kill()
+        busy.wait()

@@ -100,6 +100,17 @@ def test_the_board_has_the_least_cpu_first_and_what_is_added_at_the_p99() -> Non
     assert rows[1] == "| envoy |  | 30 | 1.2 | 0.5 | – | – | – | – | 140 | – |"
 
 
+def test_what_the_kernel_takes_of_a_goal_stands_where_it_is_not_reached() -> None:
+    measured: Rounds = {
+        "exchange": [{"truezero": {"cpu_us": 60.0, "kernel_us": 31.0}, "nginx": {"cpu_us": 20.0}}],
+        "chunk": [{"truezero": {"cpu_us": 20.0, "kernel_us": 15.0}, "nginx": {"cpu_us": 18.0}}],
+    }
+    said = page(results(measured))
+    assert "| 1.5 kB exchange, truezero | 50 | 60 | 31 | 29 | 19 |" in said
+    assert "| SSE chunk, truezero |" not in said  # reached
+    assert "What stands in the way" not in page(results())  # not measured
+
+
 def test_other_machines_keep_their_figures_below() -> None:
     other = Results(machine={"processor": "Z80", "python": "3.12"}, rounds={
         "exchange": [{"truezero": {"cpu_us": 70.0}, "nginx": {"cpu_us": 10.0}}],
