@@ -63,20 +63,20 @@ def _choice(reading: Reading, choice: Payload) -> None:
     reading.take_finish_reason(choice.get("finish_reason"))
     delta, message = choice.get("delta"), choice.get("message")  # Perplexity, Writer: both
     if isinstance(delta, dict):
-        _message(reading, delta, choice.get("index"))
+        _message(reading, delta, choice)
     if isinstance(message, dict):
-        _message(reading, message, choice.get("index"))
+        _message(reading, message, choice)
     if "text" in choice:
         reading.note_content(choice["text"])
     if "usage" in choice:  # Moonshot's streams state it in the choice
         usage.take(reading, usage.OPENAI, choice["usage"])
 
 
-def _message(reading: Reading, message: Payload, choice: object) -> None:
+def _message(reading: Reading, message: Payload, choice: Payload) -> None:
     if not reading.content:
         _note_output(reading, message)
     if not _CALLED.isdisjoint(message):
-        _calls(reading, message, choice)
+        _calls(reading, message, choice.get("index"))
 
 
 def _note_output(reading: Reading, message: Payload) -> None:
