@@ -168,7 +168,7 @@ def lacking(
             return
 
 
-def _lacking(batch: str, begun: ColumnElement[bool], limit: int) -> Select[tuple[str, int]]:
+def _lacking(batch: str, begun: ColumnElement[bool], limit: int) -> Select[str, int]:
     r = rollouts.c
     wanted = func.max(r.repeats)
     return (
@@ -181,7 +181,7 @@ def _lacking(batch: str, begun: ColumnElement[bool], limit: int) -> Select[tuple
     )
 
 
-def _repeats(batch: str, tasks: Sequence[str]) -> Select[tuple[str, int]]:
+def _repeats(batch: str, tasks: Sequence[str]) -> Select[str, int]:
     r = rollouts.c
     known = (r.repeats.is_not(None), r.repeat.is_not(None))
     return select(r.task, r.repeat).where(r.batch == batch, r.task.in_(tasks), *known)

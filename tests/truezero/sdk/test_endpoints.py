@@ -96,10 +96,8 @@ def test_what_to_run_again_is_asked_for_page_by_page() -> None:
 
     def page(following: str | None, *groups: dict[str, object]) -> dict[str, object]:
         none: dict[str, object] = {"count": 0, "groups": []}
-        kinds = {
-            **dict.fromkeys(models.RERUN_NAMES, none),
-            "transient": {"count": 9, "groups": groups},
-        }
+        kinds: dict[str, object] = dict.fromkeys(models.RERUN_NAMES, none)
+        kinds["transient"] = {"count": 9, "groups": groups}
         return {"batch": "a/b", "running": 4, **kinds, "next": following}
 
     story = endpoints.rerun("a/b")
