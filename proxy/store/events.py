@@ -99,15 +99,14 @@ def _write(
     connection: Connection, kind: str, data: Mapping[str, Any], verdict: Mapping[str, Any]
 ) -> None:
     hold(connection, Lock.EVENTS)
-    connection.execute(
-        insert(events).values(
-            kind=kind,
-            rollout_id=verdict["rollout_id"],
-            batch=verdict["batch"],
-            at=verdict["given_at"],
-            data=as_json(data),
-        )
-    )
+    row = {
+        "kind": kind,
+        "rollout_id": verdict["rollout_id"],
+        "batch": verdict["batch"],
+        "at": verdict["given_at"],
+        "data": as_json(data),
+    }
+    connection.execute(insert(events), row)
     if connection.dialect.name != "sqlite":
         connection.execute(select(func.pg_notify(EVENTS_CHANNEL, "")))
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, case, select
 
 from classifier.batches import Entry
-from classifier.groups import Member, group
+from classifier.groups import Group, Member, group
 from proxy.store.connections import Connections
 from proxy.store.events import group_settled
 from proxy.store.tables import ENTRY_COLUMNS, JOINED, OLDEST_FIRST, rollouts, verdicts
@@ -95,23 +95,45 @@ def _advised(verdict: str) -> bool:
 def announce(connection: Connection, row: Mapping[str, Any]) -> None:
     """Write the event of a group that a rollout has just settled, the last to be judged.
 
-    A group settles by itself only where registrations say how many repeats are wanted; a rollout
-    whose own does not costs one look. The caller holds the lock of the batch, so that no two
-    rollouts are both the last one.
+    The caller holds the lock of the batch, so that no two rollouts are both the last one.
 
     Arguments:
-        row: ``rollout_id``, ``batch`` and ``given_at``, when it was judged or not admitted.
+        row: as for `settled_by`, and ``given_at``, when it was judged or not admitted.
+    """
+    now = settled_by(connection, row)
+    if now is not None:
+        group_settled(connection, now, row)
+
+
+def settled_by(connection: Connection, row: Mapping[str, Any]) -> Group | None:
+    """Return the group that a rollout settles, the last to be judged; None if it settles none.
+
+    A group settles by itself only where registrations say how many repeats are wanted; a rollout
+    whose own does not costs one look.
+
+    Arguments:
+        row: ``rollout_id`` and ``batch`` of one that is not admitted, or the columns of a final
+            verdict, which need not be stored yet.
     """
     own = select(rollouts.c.batch, rollouts.c.task).where(
         rollouts.c.id == row["rollout_id"], rollouts.c.repeats.is_not(None)
     )
     batch, task = connection.execute(own).one_or_none() or (None, None)
     if batch is None or task is None:
-        return
-    found = _tasks(connection, batch, [task]).members[task]
+        return None
+    found = [_with_verdict(m, row) for m in _tasks(connection, batch, [task]).members[task]]
     now = group(task, found)
-    if now.settled and not group(task, [_running(m, row["rollout_id"]) for m in found]).settled:
-        group_settled(connection, now, row)
+    before = [_running(member, row["rollout_id"]) for member in found]
+    return now if now.settled and not group(task, before).settled else None
+
+
+def _with_verdict(member: Member, row: Mapping[str, Any]) -> Member:
+    """Return the member with the verdict, if it is of that rollout."""
+    if member.entry.rollout_id != row["rollout_id"] or "verdict" not in row:
+        return member
+    judged = (row[name] for name in Entry._fields[4:-1])
+    retry = row["scoreable"] != "yes" and _advised(row["verdict"])
+    return member._replace(entry=Entry._make((*member.entry[:4], *judged, ())), retry=retry)
 
 
 def _running(member: Member, rollout_id: str) -> Member:

@@ -6,27 +6,30 @@ batches calls `mark`: they are counted anew by the next who asks, or by `count_m
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
 from secrets import randbits
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from classifier.rollup import (
     Addend,
     Part,
     Shape,
-    Shapes,
     add,
-    difference,
     lacking_in,
     part_of,
 )
 from proxy.store import triggers, units
+from proxy.store.batch_changes import (
+    OF_BATCH,
+    OF_BATCH_UPDATE,
+    changes,
+    served_row,
+    shape_row,
+)
 from proxy.store.derived import (
     DERIVED,
     batch_notes,
@@ -39,11 +42,11 @@ from proxy.store.derived import (
 from proxy.store.locks import Lock, hold
 from proxy.store.statements import insert_into
 from proxy.store.tables import rollouts, verdicts
-from proxy.store.task_sums import as_text, change_tasks, task_row
+from proxy.store.task_sums import as_text, task_row
+from proxy.store.types import Write
 from proxy.store.units import PLACE, Unit, attempts_of
 
 _FOLLOWED = "rollouts, exchanges, open_calls, verdicts"
-EXAMPLES = 10  # ids that are kept of rollouts served alike
 _SUMMED = (batch_notes, batch_tasks, batch_shapes, batch_servings)
 
 
@@ -51,8 +54,6 @@ _SUMMED = (batch_notes, batch_tasks, batch_shapes, batch_servings)
 _PLACES = select(*(rollouts.c[name] for name in PLACE)).where(
     rollouts.c.id.in_(bindparam("ids", expanding=True))
 )
-_BATCH = select(batches).where(batches.c.batch == bindparam("of"))
-
 _Units: TypeAlias = dict[str, set[Unit]]  # by batch
 
 
@@ -115,108 +116,13 @@ def _add_change(
     if before is None or after is None:
         mark(connection, [batch])
         return
-    if before == after:
-        return
-    old, new = part_of(before), part_of(after)
-    known = connection.execute(_BATCH, {"of": batch}).one_or_none()
-    began = [attempt.at for attempt in after]
-    if known is not None:
-        began += (known.first_at, known.last_at)
-    span = {"first_at": min(began), "last_at": max(began)}
-    if known is not None and (known.counts is None or old == new):
-        _write(connection, batch, version=known.version + 1, **span)
-        return
-    counts, tasks = difference(old, new)
-    changed = change_tasks(connection, batch, tasks)
-    total = Counter(json.loads(known.counts)) if known is not None else Counter[str]()
-    add(total, counts)
-    add(total, changed.lacking)
-    values = {**span, "counts": as_text(total)}
-    if known is None:
-        connection.execute(insert(batches).values(batch=batch, version=1, **values))
-    else:
-        _write(connection, batch, version=known.version + 1, **values)
-    _change_notes(connection, batch, old, new)
-    shapes = changed.shapes
-    add(shapes, new.single)
-    add(shapes, old.single, -1)
-    _change_shapes(connection, batch, shapes)
-    for text in sorted(old.served.keys() | new.served.keys()):
-        left, come = old.served.get(text, set()), new.served.get(text, set())
-        if left != come:
-            _change_served(connection, batch, text, left - come, come - left)
+    write(connection, list(changes(connection, batch, before, after)))
 
 
-def _write(connection: Connection, batch: str, **values: Any) -> None:
-    own = update(batches).where(batches.c.batch == bindparam("of"))
-    connection.execute(own, {"of": batch, **values})
-
-
-def _change_notes(connection: Connection, batch: str, old: Part, new: Part) -> None:
-    for note in old.notes - new.notes:
-        same = (batch_notes.c[name] == value for name, value in note._asdict().items())
-        connection.execute(delete(batch_notes).where(batch_notes.c.batch == batch, *same))
-    added = [{"batch": batch, **note._asdict()} for note in new.notes - old.notes]
-    if added:
-        connection.execute(insert(batch_notes), added)
-
-
-def _change_shapes(connection: Connection, batch: str, shapes: Shapes) -> None:
-    for shape, tasks in shapes.items():
-        row = _shape_row(batch, shape, tasks)
-        same = and_(batch_shapes.c.batch == batch, batch_shapes.c.digest == row["digest"])
-        more = update(batch_shapes).where(same).values(tasks=batch_shapes.c.tasks + tasks)
-        left = connection.execute(more.returning(batch_shapes.c.tasks)).scalar_one_or_none()
-        if left is None:
-            connection.execute(insert(batch_shapes).values(**row))
-        elif left == 0:
-            connection.execute(delete(batch_shapes).where(same))
-
-
-def _shape_row(batch: str, shape: Shape, tasks: int) -> dict[str, Any]:
-    lanes = json.dumps(shape.lanes)
-    return {
-        "batch": batch,
-        "digest": _digest(f"{shape.repeats} {shape.kept} {shape.score} {lanes}"),
-        "repeats": shape.repeats,
-        "kept": shape.kept,
-        "score": str(shape.score),
-        "lanes": lanes,
-        "tasks": tasks,
-    }
-
-
-def _change_served(
-    connection: Connection, batch: str, text: str, left: set[str], come: set[str]
-) -> None:
-    digest = _digest(text)
-    same = and_(batch_servings.c.batch == batch, batch_servings.c.digest == digest)
-    row = connection.execute(select(batch_servings).where(same)).one_or_none()
-    count = (0 if row is None else row.rollouts) + len(come) - len(left)
-    known = set() if row is None else set(json.loads(row.examples))
-    values = _served_row(batch, text, count, (known | come) - left)
-    connection.execute(
-        delete(batch_servings).where(same)
-        if not count
-        else insert(batch_servings).values(**values)
-        if row is None
-        else update(batch_servings).where(same).values(**values)
-    )
-
-
-def _served_row(batch: str, text: str, count: int, ids: Iterable[str]) -> dict[str, Any]:
-    examples = json.dumps(sorted(ids)[:EXAMPLES])
-    return {
-        "batch": batch,
-        "digest": _digest(text),
-        "servings": text,
-        "rollouts": count,
-        "examples": examples,
-    }
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=16).hexdigest()
+def write(connection: Connection, several: Iterable[Write]) -> None:
+    """Write what `changes` said."""
+    for statement, values in several:
+        connection.execute(statement, values)
 
 
 # --- counted anew --------------------------------------------------------------------------------
@@ -237,7 +143,7 @@ def shapes_of(part: Part) -> Counter[Shape]:
 def count(connection: Connection, batch: str) -> None:
     """Count a batch anew; it is deleted where it has no rollout."""
     mark(connection, [batch])
-    row = connection.execute(_BATCH, {"of": batch}).one_or_none()
+    row = connection.execute(OF_BATCH, {"of": batch}).one_or_none()
     if row is None:
         return
     part = recounted(connection, batch)
@@ -245,13 +151,13 @@ def count(connection: Connection, batch: str) -> None:
     rows = (
         (batch_notes, [{"batch": batch, **note._asdict()} for note in part.notes]),
         (batch_tasks, [task_row(batch, *item) for item in part.tasks.items()]),
-        (batch_shapes, [_shape_row(batch, *item) for item in shapes.items()]),
-        (batch_servings, [_served_row(batch, t, len(ids), ids) for t, ids in part.served.items()]),
+        (batch_shapes, [shape_row(batch, *item) for item in shapes.items()]),
+        (batch_servings, [served_row(batch, t, len(ids), ids) for t, ids in part.served.items()]),
     )
     for table, several in rows:
         if several:
             connection.execute(insert(table), several)
-    _write(connection, batch, counts=as_text(part.counts))
+    connection.execute(OF_BATCH_UPDATE, {"of": batch, "counts": as_text(part.counts)})
 
 
 def lock(connection: Connection, named: Iterable[str]) -> None:

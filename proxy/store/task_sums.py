@@ -7,22 +7,27 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, and_, delete, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, insert, select, update
 
 from classifier.rollup import Counts, Shape, TaskSums, add, lacking_in
 from proxy.store.derived import batch_tasks
+from proxy.store.types import Write
 
 
 class Changed(NamedTuple):
-    """What changed tasks change in their batch: the numbers of tasks alike, and what they lack."""
+    """What changed tasks change in their batch: the numbers of tasks alike, and what they lack.
+
+    ``writes`` is what is to be written of the tasks themselves.
+    """
 
     shapes: Counter[Shape]
     lacking: Counts
+    writes: list[Write]
 
 
 def change_tasks(connection: Connection, batch: str, tasks: Mapping[str, TaskSums]) -> Changed:
-    """Add to tasks, and write them."""
-    changed = Changed(Counter(), Counter())
+    """Return what adding to tasks changes; reads only."""
+    changed = Changed(Counter(), Counter(), [])
     known = _tasks(connection, batch, tasks)
     added: list[dict[str, Any]] = []
     for task, sums in tasks.items():
@@ -31,16 +36,19 @@ def change_tasks(connection: Connection, batch: str, tasks: Mapping[str, TaskSum
         total.add(sums)
         _count_task(changed, total, 1)
         values = task_row(batch, task, total)
-        same = and_(batch_tasks.c.batch == batch, batch_tasks.c.task == task)
+        same = {"of": batch, "of_task": task}
         if task not in known:
             added.append(values)
         elif total == TaskSums():
-            connection.execute(delete(batch_tasks).where(same))
+            changed.writes.append((delete(batch_tasks).where(_TASK), same))
         else:
-            connection.execute(update(batch_tasks).where(same).values(**values))
+            changed.writes.append((update(batch_tasks).where(_TASK), {**same, **values}))
     if added:
-        connection.execute(insert(batch_tasks), added)
+        changed.writes.append((insert(batch_tasks), added))
     return changed
+
+
+_TASK = and_(batch_tasks.c.batch == bindparam("of"), batch_tasks.c.task == bindparam("of_task"))
 
 
 def _tasks(connection: Connection, batch: str, names: Collection[str]) -> dict[str, TaskSums]:

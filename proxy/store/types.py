@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeAlias
 
-from sqlalchemy import RowMapping
+from sqlalchemy import Executable, RowMapping
 
 from classifier.breakers import Admission, BreakerState
 from classifier.records import Exchange
 from classifier.verdicts import noun
 
 Row = RowMapping
+Write: TypeAlias = tuple[Executable, Any]  # a statement, and its values
 Admit = Callable[[list[BreakerState]], Admission]
 Feed = Callable[[list[BreakerState]], list[BreakerState]]
 

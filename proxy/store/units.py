@@ -67,6 +67,33 @@ def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[st
     return {attempt.entry.rollout_id: attempt for attempt in map(_attempt, found)}
 
 
+def with_verdict(attempt: Addend, row: Mapping[str, Any], outcome: str | None) -> Addend:
+    """Return a rollout as it is read once a verdict is stored.
+
+    Arguments:
+        row: columns of `verdicts`.
+        outcome: the rollout's own, as JSON text.
+    """
+    judged = (row[name] for name in Entry._fields[4:-1])
+    unhealthy, excluded = row["health"] != "healthy", row["scoreable"] != "yes"
+    told = unhealthy or excluded or row["attributed_to"] == AttributedTo.AGENT.value
+    made = _attempt(
+        (
+            *attempt.entry[:4],
+            *judged,
+            row["verdict"] if told else None,
+            outcome if excluded else None,
+            attempt.at,
+            None,
+            row["servings"],
+            attempt.fallbacks,
+            attempt.wanted,
+            row["cause"] if unhealthy else None,
+        )
+    )
+    return made._replace(skipped=attempt.skipped)
+
+
 def _unit_of(entry: Entry) -> Unit:
     place = {"id": entry.rollout_id, **{name: getattr(entry, name) for name in PLACE[2:]}}
     return Unit.of(place)

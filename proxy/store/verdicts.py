@@ -15,20 +15,23 @@ from sqlalchemy import (
     case,
     delete,
     func,
-    insert,
     select,
 )
 
+from classifier.groups import Group
 from proxy.store.breakers import states_of, store_states
 from proxy.store.connections import Connections
 from proxy.store.derived import unjudged
-from proxy.store.events import breaker_opened, verdict_given
-from proxy.store.groups import announce
+from proxy.store.events import breaker_opened, group_settled, verdict_given
+from proxy.store.foreseen import Foreseen, foresee, state_of
+from proxy.store.groups import settled_by
 from proxy.store.locks import Lock, hold
-from proxy.store.rollup import changing
+from proxy.store.rollup import changing, lock, write
 from proxy.store.statements import insert_into
 from proxy.store.tables import exchanges, open_calls, rollouts, verdicts
 from proxy.store.types import Feed, Row
+
+_FORESEEN = 2  # times that what a verdict changes is worked out before it is stored
 
 
 class LastChange(NamedTuple):
@@ -66,26 +69,50 @@ class Verdicts:
             known: the last change of the rollout that the verdict knows; without it, it is stored
                 whatever has changed.
         """
+        for _ in range(_FORESEEN):
+            with self._connections.reading() as connection:
+                foreseen = foresee(connection, row)
+            if foreseen is None:
+                break
+            stored = self._store_foreseen(row, feed, known, foreseen)
+            if stored is not None:
+                return stored
         batch, rollout_id = row["batch"], row["rollout_id"]
         with (
             self._connections.writing() as connection,
             changing(connection, [rollout_id], held=batch),
         ):
             hold(connection, Lock.VERDICT, rollout_id)
+            now = state_of(connection, rollout_id)
             if row["provisional"]:
-                if _is_newest(connection, rollout_id, known):
-                    _store_provisional(connection, row)
-                    _note_judged(connection, rollout_id, reported=False)
+                if known is None or known.number == now.change:
+                    _keep(connection, row)
                 return False
-            first = _store_final(connection, row)
-            if first:
-                verdict_given(connection, row)
-                announce(connection, row)
-                if feed is not None and batch is not None:
-                    _feed_breakers(connection, row, feed)
-            # The last of all: calls that end now wait for it, and others for those.
-            _note_judged(connection, rollout_id)
-            return first
+            settled = settled_by(connection, row) if now.first else None
+            return _keep_final(connection, row, feed, settled, first=now.first)
+
+    def _store_foreseen(
+        self,
+        row: Mapping[str, Any],
+        feed: Feed | None,
+        known: LastChange | None,
+        foreseen: Foreseen,
+    ) -> bool | None:
+        """Store a verdict with what was foreseen; None where its batch has changed since."""
+        rollout_id = row["rollout_id"]
+        with self._connections.writing() as connection:
+            lock(connection, [row["batch"]])
+            hold(connection, Lock.VERDICT, rollout_id)
+            now = state_of(connection, rollout_id)
+            if now.read != foreseen.state.read:
+                return None
+            if row["provisional"] and not (known is None or known.number == now.change):
+                return False
+            write(connection, foreseen.writes)
+            if row["provisional"]:
+                _keep(connection, row)
+                return False
+            return _keep_final(connection, row, feed, foreseen.settled, first=now.first)
 
     def final(self, rollout_id: str) -> Row | None:
         """Return the final verdict of a rollout with an outcome, None where it has none.
@@ -212,13 +239,35 @@ def _final_query() -> Select[Any]:
 _FINAL = _final_query()  # made once: to make it takes longer than to ask it
 
 
-def _store_provisional(connection: Connection, row: Mapping[str, Any]) -> None:
-    connection.execute(_provisional(connection.dialect.name), row)
+def _keep(connection: Connection, row: Mapping[str, Any]) -> None:
+    connection.execute(_upsert(connection.dialect.name, bool(row["provisional"])), row)
+    # The last of all: calls that end now wait for it, and others for those.
+    of = {"of": row["rollout_id"]}
+    connection.execute(_NOTE_JUDGED_RUNNING if row["provisional"] else _NOTE_JUDGED, of)
+
+
+def _keep_final(
+    connection: Connection,
+    row: Mapping[str, Any],
+    feed: Feed | None,
+    settled: Group | None,
+    *,
+    first: bool,
+) -> bool:
+    """Store a final verdict; returns whether it is the rollout's first final one."""
+    if first:
+        verdict_given(connection, row)
+        if settled is not None:
+            group_settled(connection, settled, row)
+        if feed is not None and row["batch"] is not None:
+            _feed_breakers(connection, row, feed)
+    _keep(connection, row)
+    return first
 
 
 @cache
-def _provisional(dialect: str) -> Any:
-    """Return the statement that stores a verdict unless a final one stands.
+def _upsert(dialect: str, provisional: bool) -> Any:
+    """Return the statement that stores a verdict; a provisional one unless a final one stands.
 
     A provisional verdict may have been read before the outcome came.
     """
@@ -226,17 +275,8 @@ def _provisional(dialect: str) -> Any:
     return statement.on_conflict_do_update(
         index_elements=["rollout_id"],
         set_={name: statement.excluded[name] for name in verdicts.columns.keys()},  # noqa: SIM118
-        where=verdicts.c.provisional.is_(True),
+        where=verdicts.c.provisional.is_(True) if provisional else None,
     )
-
-
-def _store_final(connection: Connection, row: Mapping[str, Any]) -> bool:
-    """Store a final verdict; returns whether it is the rollout's first final one."""
-    key = verdicts.c.rollout_id == row["rollout_id"]
-    before = connection.execute(select(verdicts.c.provisional).where(key)).one_or_none()
-    connection.execute(delete(verdicts).where(key))
-    connection.execute(insert(verdicts), row)
-    return before is None or bool(before.provisional)
 
 
 def _feed_breakers(connection: Connection, row: Mapping[str, Any], feed: Feed) -> None:
@@ -247,26 +287,8 @@ def _feed_breakers(connection: Connection, row: Mapping[str, Any], feed: Feed) -
             breaker_opened(connection, state, row)
 
 
-def _is_newest(connection: Connection, rollout_id: str, known: LastChange | None) -> bool:
-    """Whether nothing has changed since a rollout was judged, and nobody else judged it since."""
-    if known is None:
-        return True
-    query = select(unjudged.c.change).where(unjudged.c.rollout_id == rollout_id)
-    now: int | None = connection.scalar(query)
-    return now == known.number
-
-
-def _note_judged(connection: Connection, rollout_id: str, *, reported: bool = True) -> None:
-    """Note that a rollout's verdict is up to date.
-
-    Arguments:
-        reported: also of one with an outcome, whose verdict is to become final.
-    """
-    same = unjudged.c.rollout_id == rollout_id
-    if not reported:
-        running = select(rollouts.c.id).where(_SAME_ROLLOUT, rollouts.c.outcome_at.is_(None))
-        same &= running.exists()
-    connection.execute(delete(unjudged).where(same))
-
-
 _SAME_ROLLOUT = rollouts.c.id == unjudged.c.rollout_id
+_RUNNING = select(rollouts.c.id).where(_SAME_ROLLOUT, rollouts.c.outcome_at.is_(None))
+_NOTE_JUDGED = delete(unjudged).where(unjudged.c.rollout_id == bindparam("of"))
+# One with an outcome is to become final.
+_NOTE_JUDGED_RUNNING = _NOTE_JUDGED.where(_RUNNING.exists())

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from classifier.breakers import Admission
 from classifier.groups import group
 from proxy.store.database import Database
+from proxy.store.groups import settled_by
 from proxy.store.tables import rollouts
 from proxy.store.types import Registration
 from tests.proxy.store.test_verdicts import verdict
@@ -151,3 +152,18 @@ def test_a_task_of_a_batch_is_found_by_the_index(database: Database) -> None:
         with database._connections.reading() as connection:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}").all()
         assert "INDEX rollouts_group (batch=? AND task=?)" in str(plan)
+
+
+def test_the_group_that_a_verdict_settles_is_known_before_it_is_stored(database: Database) -> None:
+    for repeat in (0, 1):
+        begin(database, f"r{repeat}", repeat=repeat)
+    first, last = (
+        verdict(f"r{repeat}", scoreable="yes", reward=float(repeat)) for repeat in (0, 1)
+    )
+    assert database.read(settled_by, last) is None
+    database.verdicts.store(first)
+    foreseen = database.read(settled_by, last)
+    assert foreseen is not None
+    assert (foreseen.settled, sum(foreseen.valid)) == (True, 2)
+    database.verdicts.store(last)
+    assert database.read(settled_by, last) == foreseen

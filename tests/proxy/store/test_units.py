@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from sqlalchemy import Connection
 
+from classifier import verdict_codec
 from classifier.rollup import Addend, sample_of
+from classifier.verdicts import Health, Retry, Verdict
 from proxy.store import units
 from proxy.store.database import Database
 from proxy.store.types import Registration
@@ -65,3 +70,29 @@ def test_what_a_verdict_tells_is_read_and_what_is_none_tells_nothing(database: D
     (attempt,) = database.read(units.all_of, "b")
     assert (attempt.entry.diagnostics, attempt.retry) == ((), False)
     assert (attempt.servings, attempt.fallbacks, attempt.at) == ("[]", "m", 1.0)
+
+
+def test_a_verdict_is_foreseen_as_it_is_read_once_it_is_stored(database: Database) -> None:
+    placed = Registration(id="r1", batch="b", task="t", repeat=0, repeats=4, fallbacks="m")
+    database.rollouts.register(placed, now=1.0)
+    outcome = '{"status": "success", "rewards": {"reward": 0.25}}'
+    database.rollouts.report("r1", outcome, now=2.0)
+    lane = "openai/m/key-1"
+    retry = Retry(eligible=True, after_s=None, reason="it says")
+    told = verdict_codec.encode_verdict(
+        Verdict(rollout_id="r1", batch="b", health=Health.API_ERROR, rule="all_failed",
+                policy="evidence", transient=True, lane=lane, scoreable="no", retry=retry)
+    )  # fmt: skip
+    cases: tuple[dict[str, Any], ...] = (
+        {"health": "undecided", "scoreable": "unknown", "provisional": True},
+        {"health": "healthy", "scoreable": "yes", "reward": 1 / 3, "cost_usd": 0.1},
+        {"health": "api_error", "scoreable": "no", "cause": "c", "lane": lane, "fingerprint": "f"},
+        {"health": "healthy", "scoreable": "unknown", "servings": "[]", "cause": "none"},
+        {"health": "healthy", "scoreable": "yes", "attributed_to": "agent", "total_tokens": 7},
+    )  # fmt: skip
+    for number, given in enumerate(cases):
+        row = verdict(verdict=json.dumps(told), validity=" suspect a ", **given)
+        (before,) = database.read(units.all_of, "b")
+        database.verdicts.store(row)
+        (after,) = database.read(units.all_of, "b")
+        assert units.with_verdict(before, row, outcome) == after != before, number

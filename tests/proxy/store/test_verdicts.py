@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from sqlalchemy import Engine, event
 
 from proxy.store import listing
 from proxy.store.database import Database
@@ -117,3 +123,62 @@ def test_a_verdict_older_than_the_last_change_or_another_verdict_is_not_kept(
     database.verdicts.store(verdict(provisional=True, health="undecided"), known=before)
     database.verdicts.store(verdict(provisional=True, health="undecided"), known=now)
     assert (health(), database.verdicts.unjudged(limit=9).ids) == ({"health:healthy": 1}, [])
+
+
+class Turn:
+    """What a thread does in its transactions that write: statements, and opcodes of Python."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.opcodes = 0
+        self.statements: list[str] = []
+        self._tracer: Any = None
+        event.listen(engine, "begin", self._begin)
+        event.listen(engine, "commit", self._end)
+        event.listen(engine, "before_cursor_execute", self._hear)
+
+    def _begin(self, _connection: object) -> None:
+        self.opcodes = 0
+        self.statements.clear()
+        self._tracer = sys.gettrace()
+        sys.settrace(self._trace)
+
+    def _end(self, _connection: object) -> None:
+        sys.settrace(self._tracer)
+
+    def _hear(self, *heard: Any) -> None:
+        self.statements.append(heard[2].split(maxsplit=1)[0])
+
+    def _trace(self, frame: FrameType, happens: str, _arg: object) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        self.opcodes += happens == "opcode"
+        return self._trace
+
+
+# Of both databases, locks of PostgreSQL included; each about a tenth above what it is.
+TURNS = (
+    ("runs again", {"provisional": True, "health": "healthy", "total_tokens": 10}, 4, 8_500),
+    ("scored", {"health": "healthy", "scoreable": "yes", "reward": 1.0}, 10, 25_000),
+    ("failed", {"health": "api_error", "cause": "c", "fingerprint": "f"}, 8, 22_000),
+)
+
+
+def test_the_writers_turn_is_for_writing(tmp_path: Path) -> None:
+    """What is read, decoded and added up of a batch is before it: the recorder waits behind it."""
+    database = Database(str(tmp_path / "t.db"))
+    database.prepare()
+    names = [f"{what}-{number}" for what, *_ in TURNS for number in range(4)]
+    for name in names:
+        task, repeat = name.split("-")
+        placed = Registration(id=name, batch="b", task=task, repeat=int(repeat), repeats=9)
+        database.rollouts.register(placed, now=1.0)
+        database.verdicts.store(verdict(name, provisional=True, scoreable="unknown"))
+    turn = Turn(database._connections.writer)
+    for what, given, statements, opcodes in TURNS:
+        for number in range(4):  # the first ones compile statements
+            loaded = database.rollouts.load(f"{what}-{number}")
+            assert loaded is not None
+            row = verdict(f"{what}-{number}", **given)
+            database.verdicts.store(row, lambda _: [], known=LastChange(loaded[0]["change"]))
+        assert len(turn.statements) <= statements, (what, turn.statements)
+        assert turn.opcodes <= opcodes, (what, turn.opcodes)
+    database.close()
