@@ -128,8 +128,7 @@ class HttpProtocol(asyncio.Protocol):
             return None if reading.expects or self._flow.held else Waiting.BODY
         if parser is None or self._cycles:
             return None
-        headless = reading is None or parser.head_bytes is not None
-        return Waiting.HEAD if headless else Waiting.IDLE
+        return Waiting.HEAD if reading is None or parser.head_bytes is not None else Waiting.IDLE
 
     def end(self, refusal: Refusal | None) -> None:
         """Close the connection, with a refusal where a request was begun."""
@@ -154,13 +153,13 @@ class HttpProtocol(asyncio.Protocol):
 
     def on_repeated(self, head: RepeatedHead, body: bytes, more_body: bool) -> None:
         """Take a request whose head came before, with what came of its body."""
-        client, answered = self._dispatch.client, self._answered
         cycle = RequestCycle(
-            self._flow, head.head, client, answered, keep_alive=True, expects=False,
-            repeated=head, body=body, more_body=more_body,
+            self._flow, head.head, self._dispatch.client, self._answered, keep_alive=True,
+            expects=False, repeated=head, body=body, more_body=more_body,
         )  # fmt: skip
         self._take(cycle)
-        self._hold_above(len(body), cycle)
+        if len(body) > HIGH_WATER_LIMIT and cycle is not self._dispatch.fresh:
+            self._flow.hold()
 
     def _take(self, cycle: RequestCycle) -> None:
         self.quiet = 0
@@ -175,12 +174,8 @@ class HttpProtocol(asyncio.Protocol):
         """Take a part of a request's body."""
         self.quiet = 0
         cycle = self._reading
-        if cycle is not None and not cycle.complete:
-            self._hold_above(cycle.on_body_part(body), cycle)
-
-    def _hold_above(self, size: int, cycle: RequestCycle) -> None:
-        """Stop reading where too much waits to be received, unless the rest is waited for."""
-        if size > HIGH_WATER_LIMIT and cycle is not self._dispatch.fresh:
+        waits = 0 if cycle is None or cycle.complete else cycle.on_body_part(body)
+        if waits > HIGH_WATER_LIMIT and cycle is not self._dispatch.fresh:  # it has yet to begin
             self._flow.hold()
 
     def on_request_end(self) -> None:
@@ -194,11 +189,10 @@ class HttpProtocol(asyncio.Protocol):
     def _answered(self) -> None:
         """Begin the next request's cycle, or rest."""
         del self._cycles[0]
-        flow = self._flow
-        if flow.transport.is_closing():
+        if self._flow.transport.is_closing():
             return
-        if flow.held:
-            flow.go_on()
+        if self._flow.held:
+            self._flow.go_on()
         if self._cycles:
             self._dispatch.begin(self._cycles[0])
 

@@ -158,12 +158,10 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
         elif not headless:
             parser.bound_framing()
-        if (
-            headless
-            and (exchange.status is None or exchange.uploader or self.head_bytes > _HEAD_LIMIT)
-            and not self._head_arrived(exchange)
-        ):
-            return
+        if headless:
+            fine = exchange.status is not None and self.head_bytes <= _HEAD_LIMIT
+            if not (fine or self._head_arrived(exchange)):
+                return
         if parser.complete:
             self._finish(exchange)
         elif not headless:
@@ -181,16 +179,12 @@ class Connection(asyncio.Protocol):
         self._lost(self)
 
     def _head_arrived(self, exchange: ResponseInFlight) -> bool:
-        if self.head_bytes > _HEAD_LIMIT and (
-            exchange.status is None or _size(exchange.headers) > _HEAD_LIMIT
-        ):
+        """Whether the head is all there; one that is too long fails the connection."""
+        long = exchange.status is None or _size(exchange.headers) > _HEAD_LIMIT
+        if long and self.head_bytes > _HEAD_LIMIT:
             self.fail(errors.RemoteProtocolError("the head of the response is too long"))
             return False
-        if exchange.status is None:
-            return False
-        if exchange.uploader is not None:
-            exchange.interrupt_upload()
-        return True
+        return exchange.status is not None
 
     def _finish(self, exchange: ResponseInFlight) -> None:
         """Offer the connection for the next request: the response is complete."""

@@ -101,6 +101,8 @@ class ResponseParser:
             return
         exchange.status = status
         exchange.message = None
+        if exchange.uploader is not None:
+            exchange.interrupt_upload()
         self._headers = None
         self.reusable = self._parser.should_keep_alive()
         if exchange.bodiless:
