@@ -3,12 +3,13 @@
     python -m benchmarks.live_pages [--rollouts 100000] [--pages 5] [--calls-per-s 200]
                                     [--seconds 20] [--rounds 3] [--keep FILE]
 
-Agents call at a steady rate through a service of its own, in three parts of a round: no page is
+Agents call at a steady rate through a service of its own, in four parts of a round: no page is
 open; pages are, at another service with a batch of its own, with which agents share nothing but
-the machine; pages of their own batch are. A page follows the change events and is fetched again as
-its script does it, in a process of its own: in that of the agents, what it takes to read a page
-would count as the service's. Printed are the agents' first bytes in each part and their ratios,
-and how much CPU and memory the service takes. An absolute figure says little of a shared machine.
+the machine; pages of their own batch are being opened, all at once; they are open. A page follows
+the change events and is fetched again as its script does it, in a process of its own: in that of
+the agents, what it takes to read a page would count as the service's. Printed are the agents' first
+bytes in each part and their ratios, and how much CPU and memory the service takes. An absolute
+figure says little of a shared machine.
 """
 
 from __future__ import annotations
@@ -101,11 +102,13 @@ async def _calls(port: int, per_s: int, names: Iterator[int], place: int, part: 
             await reader.readexactly(int(length))
 
 
-async def page(port: int, took_s: list[float]) -> None:
+async def page(port: int, took_s: list[float], opened: asyncio.Event) -> None:
     """Keep a page open until cancelled: fetch it, and again when something has changed."""
     news: asyncio.Queue[str] = asyncio.Queue()
     limits = httpx.Timeout(PATIENCE_S)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=limits) as http:
+    at = f"http://127.0.0.1:{port}"
+    # No TLS is spoken: without authorities to load, which takes longer than a page.
+    async with httpx.AsyncClient(base_url=at, timeout=limits, verify=False) as http:
         following = asyncio.create_task(_follow(http, news))
         told = ""
         try:
@@ -115,6 +118,7 @@ async def page(port: int, took_s: list[float]) -> None:
                 (await http.get(PAGE, headers=headers)).raise_for_status()
                 spent = time.perf_counter() - began
                 took_s.append(spent)
+                opened.set()
                 await asyncio.sleep(max(PAUSE_S, 4 * spent))
                 told = await news.get()
                 while not news.empty():
@@ -132,7 +136,11 @@ async def _follow(http: httpx.AsyncClient, news: asyncio.Queue[str]) -> None:
 
 async def _until_told(port: int, pages: int, told: Connection) -> list[float]:
     took_s: list[float] = []
-    tasks = [asyncio.create_task(page(port, took_s)) for _ in range(pages)]
+    opened = [asyncio.Event() for _ in range(pages)]
+    tasks = [asyncio.create_task(page(port, took_s, each)) for each in opened]
+    for each in opened:
+        await each.wait()
+    told.send(None)
     stop = asyncio.create_task(asyncio.to_thread(told.recv))
     done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
@@ -151,8 +159,12 @@ def _view(port: int, pages: int, told: Connection) -> None:
 
 
 @contextlib.contextmanager
-def viewing(port: int, pages: int, part: Part) -> Iterator[None]:
-    """Have another process keep so many pages open, and take down how long each fetch took."""
+def viewing(port: int, pages: int, part: Part, *, opened: bool) -> Iterator[None]:
+    """Have another process keep so many pages open, and take down how long each fetch took.
+
+    Arguments:
+        opened: begin when they are open, not when they are about to be.
+    """
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     viewer = spawn.Process(target=_view, args=(port, pages, there), daemon=True)
@@ -161,7 +173,11 @@ def viewing(port: int, pages: int, part: Part) -> Iterator[None]:
     here.recv()
     here.send("begin")
     try:
+        if opened:
+            here.recv()
         yield
+        if not opened:
+            here.recv()
         here.send("end")
         part.pages_s += here.recv()
     finally:
@@ -196,11 +212,17 @@ class Running:
     pid: int
 
     async def part(
-        self, seconds: float, *, per_s: int, pages: int = 0, of: Running | None = None
+        self,
+        seconds: float,
+        *,
+        per_s: int,
+        pages: int = 0,
+        of: Running | None = None,
+        opened: bool = True,
     ) -> Part:
-        """Have agents call for so long, with so many pages open of a service."""
+        """Have agents call for so long, with so many pages open of a service, or being opened."""
         part = Part()
-        with viewing(of.port, pages, part) if of else contextlib.nullcontext():
+        with viewing(of.port, pages, part, opened=opened) if of else contextlib.nullcontext():
             cpu, began = machine.cpu_s(self.pid), time.perf_counter()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(agents(self.port, per_s, part), seconds)
@@ -243,25 +265,32 @@ async def measure(service: Running, neighbour: Running, given: argparse.Namespac
     for each in (service, neighbour):  # what the first ones load
         await service.part(3, per_s=given.calls_per_s, pages=1, of=each)
     say(f"{machine.description()}, {machine.busy_percent():.0f} % busy with other work\n\n{HEADER}")
-    open_at = {"none": None, "neighbour's": neighbour, "own": service}
-    seen: dict[str, list[Part]] = {name: [] for name in open_at}
+    seen: dict[str, list[Part]] = {name: [] for name, _, _ in _PARTS}
     for _ in range(given.rounds):
-        for name, of in open_at.items():
+        for name, opened, seconds in _PARTS:
             found = await service.part(
-                given.seconds, per_s=given.calls_per_s, pages=given.pages, of=of
+                seconds or given.seconds,
+                per_s=given.calls_per_s,
+                pages=given.pages,
+                of={"none": None, "neighbour's": neighbour}.get(name, service),
+                opened=opened,
             )
             say(found.row(name, machine.resident_mb(service.pid)))
             seen[name].append(found)
     for share in (50, 99):
-        none, others, own = (
+        none, others, opening, own = (
             [percentile(part.first_bytes_s, share) for part in parts] for parts in seen.values()
         )
-        ratios = (_ratio(own, none), _ratio(own, others))
         say(
-            "p{}: {:.2f} times without pages, {:.2f} times with a neighbour's".format(
-                share, *ratios
-            )
+            f"p{share}: {_ratio(own, none):.2f} times without pages, {_ratio(own, others):.2f} "
+            f"times with a neighbour's; {_ratio(opening, none):.2f} times while they are opened"
         )
+
+
+# Name, whether pages are open when it begins, and seconds, None: as asked for.
+_PARTS = (
+    ("none", True, None), ("neighbour's", True, None), ("opening", False, 2.0), ("own", True, None),
+)  # fmt: skip
 
 
 def _ratio(values: Sequence[float], to: Sequence[float]) -> float:
