@@ -27,8 +27,10 @@ from proxy.store.types import Row, as_json
 from proxy.store.verdicts import LastChange
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
-_AGAIN_PER_S, _AGAIN = 1.0, 32  # rollouts that run and are judged again, at most
-_TOGETHER = 8  # of them, where there are as many: in between their batch keeps its version
+_AGAIN_PER_S = 1.0  # rollouts that run and are judged again, at most
+# Of them at once, where there are as many: in between their batch keeps its version. No more are
+# saved up, lest they all be judged when several pages are opened.
+_TOGETHER = 8
 _NEW = 200  # rollouts that run and were never judged, at a time
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
@@ -66,7 +68,7 @@ class Judge:
         self._policy = policy
         self._wall = wall
         self._judged = judged
-        self._again = TokenBucket(_AGAIN_PER_S, most=_AGAIN, clock=wall)
+        self._again = TokenBucket(_AGAIN_PER_S, most=_TOGETHER, clock=wall)
 
     async def verdict(
         self,
