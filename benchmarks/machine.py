@@ -113,7 +113,10 @@ def cpu_s(pid: int) -> float:
 
 
 def kernel_s(pid: int) -> float:
-    """CPU seconds of those in the kernel, as its clock's ticks found it there (proc(5), stime)."""
+    """CPU seconds of those in the kernel, as its clock's ticks found it there (proc(5), stime).
+
+    Of load that keeps time with those ticks, such as chunks every 10 ms, this says nothing.
+    """
     ticks = 0
     for member in family(pid):
         with contextlib.suppress(OSError):

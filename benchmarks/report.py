@@ -68,7 +68,7 @@ _HOW = """## How it was measured
   in C (`benchmarks/tools`), share another and are never what is waited for.
 - CPU is the proxy's own time as the kernel counts it (`schedstat`, all threads and children).
   Rounds take turns in random order; what is shown is the median, and comparisons are medians of
-  those inside a round.
+  those inside a round. What of it is spent in the kernel is a sample, at the clock's ticks.
 - truezero runs as it comes; "compiled" is the copy that `make compiled` makes, whose hot path is
   C. Every call is recorded in SQLite before its last byte, usage and errors are read from every
   answer. The others record nothing: nginx relays unbuffered with connections kept; LiteLLM's

@@ -115,7 +115,6 @@ ROWS = (
         figure="chunk", number="cpu_us", label="µs CPU per SSE chunk",
         against=GATEWAYS, goals=(_times(1.3),),
     ),
-    _in_kernel("chunk", "a chunk"),
     Row(
         figure="first_byte", number="p50_ms", label="ms to first byte p50",
         against=("direct",), how="+", goals=(_more(0.25),),

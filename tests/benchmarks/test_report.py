@@ -103,11 +103,11 @@ def test_the_board_has_the_least_cpu_first_and_what_is_added_at_the_p99() -> Non
 def test_what_the_kernel_takes_of_a_goal_stands_where_it_is_not_reached() -> None:
     measured: Rounds = {
         "exchange": [{"truezero": {"cpu_us": 60.0, "kernel_us": 31.0}, "nginx": {"cpu_us": 20.0}}],
-        "chunk": [{"truezero": {"cpu_us": 20.0, "kernel_us": 15.0}, "nginx": {"cpu_us": 18.0}}],
+        "large": [{"truezero": {"cpu_us": 30.0, "kernel_us": 15.0}, "nginx": {"cpu_us": 18.0}}],
     }
     said = page(results(measured))
     assert "| 1.5 kB exchange, truezero | 50 | 60 | 31 | 29 | 19 |" in said
-    assert "| SSE chunk, truezero |" not in said  # reached
+    assert "| 100 kB request, truezero |" not in said  # reached
     assert "What stands in the way" not in page(results())  # not measured
 
 
