@@ -31,7 +31,7 @@ _AGAIN_PER_S = 1.0  # rollouts that run and are judged again, at most
 # Of them at once, where there are as many: in between their batch keeps its version. No more are
 # saved up, lest they all be judged when several pages are opened.
 _TOGETHER = 8
-_NEW = 200  # rollouts that run and were never judged, at a time
+_NEW = 16  # rollouts that run and were never judged, at a time: one of a hundred calls takes 10 ms
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
 
