@@ -131,7 +131,7 @@ def _with_verdict(member: Member, row: Mapping[str, Any]) -> Member:
     """Return the member with the verdict, if it is of that rollout."""
     if member.entry.rollout_id != row["rollout_id"] or "verdict" not in row:
         return member
-    judged = (row[name] for name in Entry._fields[4:-1])
+    judged = map(row.get, Entry._fields[4:-1])
     retry = row["scoreable"] != "yes" and _advised(row["verdict"])
     return member._replace(entry=Entry._make((*member.entry[:4], *judged, ())), retry=retry)
 

@@ -71,12 +71,12 @@ def with_verdict(attempt: Addend, row: Mapping[str, Any], outcome: str | None) -
     """Return a rollout as it is read once a verdict is stored.
 
     Arguments:
-        row: columns of `verdicts`.
+        row: columns of `verdicts`; one that is left out is unknown.
         outcome: the rollout's own, as JSON text.
     """
-    judged = (row[name] for name in Entry._fields[4:-1])
+    judged = map(row.get, Entry._fields[4:-1])
     unhealthy, excluded = row["health"] != "healthy", row["scoreable"] != "yes"
-    told = unhealthy or excluded or row["attributed_to"] == AttributedTo.AGENT.value
+    told = unhealthy or excluded or row.get("attributed_to") == AttributedTo.AGENT.value
     made = _attempt(
         (
             *attempt.entry[:4],
@@ -85,10 +85,10 @@ def with_verdict(attempt: Addend, row: Mapping[str, Any], outcome: str | None) -
             outcome if excluded else None,
             attempt.at,
             None,
-            row["servings"],
+            row.get("servings"),
             attempt.fallbacks,
             attempt.wanted,
-            row["cause"] if unhealthy else None,
+            row.get("cause") if unhealthy else None,
         )
     )
     return made._replace(skipped=attempt.skipped)

@@ -58,6 +58,6 @@ def test_every_request_that_forbids_unknown_fields_shares_one_base() -> None:
     }
     assert strict == {
         "BatchPolicy", "BulkRequest", "Fault", "KeyDeletion", "ListParameters", "OutcomeRequest",
-        "RolloutRequest",
+        "RerunParameters", "RolloutRequest",
     }  # fmt: skip
     assert all(issubclass(getattr(models, name), StrictRequest) for name in strict)
