@@ -23,9 +23,9 @@ _ROLLOUTS = b"/r/"
 # Many clients send a head and its body apart. For so long the first waits for the second: a request
 # that is all there takes half the work.
 _SPLIT_S = 0.002
-# Bytes of a body: long conversations come in several reads. The beginning of a longer one is better
-# sent on at once.
-_SHORT = 1024 * 1024
+# Bytes of a body that is waited for: a long conversation comes in several reads. The beginning of a
+# longer one is better sent on at once.
+_LONGEST = 1024 * 1024
 
 # Answers a request of a rollout without a task, or returns False and has done nothing. The set
 # has what the server cancels when its grace is over: tasks, and whatever else has `cancel`.
@@ -78,7 +78,7 @@ class Dispatch:
         self._plain = None if offers is None else offers(self._scope)
 
     def begin_soon(self) -> None:
-        """Begin the fresh request: now, or when the rest of its body is here if that is short."""
+        """Begin the fresh request: now, or when the rest of a body that is waited for is here."""
         fresh = self.fresh
         if fresh is not None and fresh.more_body:
             if self._late is not None:
@@ -119,7 +119,7 @@ class Dispatch:
         if self._plain is None or cycle.expects or not head.raw_path.startswith(_ROLLOUTS):
             return False
         length = first(head.headers, CONTENT_LENGTH)
-        return length is not None and length.isdigit() and int(length) <= _SHORT
+        return length is not None and length.isdigit() and int(length) <= _LONGEST
 
 
 def _host_and_port(address: Any) -> tuple[str, int] | None:
