@@ -149,6 +149,11 @@ def _pass_at(shapes: Shapes) -> tuple[PassAt, ...] | None:
     )
 
 
+def comparable(shapes: Shapes) -> Shapes:
+    """Return the shapes whose tasks are compared with each other: repeated, and with a score."""
+    return {shape: tasks for shape, tasks in shapes.items() if shape.repeats > 1 and shape.kept}
+
+
 def exclusion_in(counts: Counts, shapes: Shapes) -> Exclusion:
     """Test whether what is left out of the score strikes hard tasks, by `exclusion`.
 
@@ -156,8 +161,7 @@ def exclusion_in(counts: Counts, shapes: Shapes) -> Exclusion:
     """
     tasks = [
         task
-        for shape, count in shapes.items()
-        if shape.repeats > 1 and shape.kept
+        for shape, count in comparable(shapes).items()
         for task in [TaskMean(_mean_of(shape), frozenset(lane or None for lane in shape.lanes))]
         * count
     ]

@@ -221,14 +221,16 @@ def fisher_p(a: int, b: int, c: int, d: int) -> float:
     one are summed, as scipy and R do.
     """
     row, column, total = a + b, a + c, a + b + c + d
-
-    def log_choose(n: int, k: int) -> float:
-        return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    lgamma = math.lgamma  # of n + 1 it is the logarithm of n!
+    least = row + column - total
+    fixed = sum(map(lgamma, (row + 1, total - row + 1, column + 1, total - column + 1)))
+    fixed -= lgamma(total + 1)
 
     def log_probability(x: int) -> float:
-        return log_choose(row, x) + log_choose(total - row, column - x) - log_choose(total, column)
+        others = lgamma(row - x + 1) + lgamma(column - x + 1)
+        return fixed - lgamma(x + 1) - others - lgamma(x - least + 1)
 
     most = log_probability(a) + 1e-7  # R's tolerance: equal ones differ by rounding
-    cells = range(max(0, row + column - total), min(row, column) + 1)
+    cells = range(max(0, least), min(row, column) + 1)
     likely = [log for x in cells if (log := log_probability(x)) <= most]
     return min(1.0, math.fsum(map(math.exp, likely)))

@@ -9,7 +9,13 @@ from typing import Any
 import orjson
 
 from classifier import breakers
-from classifier.batch_summary import ScoredBatch, declared_in, exclusion_in, summary_of
+from classifier.batch_summary import (
+    ScoredBatch,
+    comparable,
+    declared_in,
+    exclusion_in,
+    summary_of,
+)
 from classifier.exclusion import Exclusion
 from classifier.policy import Policy
 from classifier.reruns import RerunCounts
@@ -199,10 +205,11 @@ class BatchService:
         if not counts["excluded"]:
             return exclusion_in(counts, {})
         zeros = {name: count for name, count in counts.items() if name.startswith("zeros:")}
-        known = self._exclusions.of(batch, (zeros, shapes))
+        tested = comparable(shapes)  # not what has only begun
+        known = self._exclusions.of(batch, (zeros, tested))
         if known is None:
-            known = exclusion_in(counts, shapes)
-            self._exclusions.keep(batch, (zeros, shapes), known)
+            known = exclusion_in(counts, tested)
+            self._exclusions.keep(batch, (zeros, tested), known)
         return known
 
 
