@@ -6,7 +6,7 @@ from proxy.control.judge import Judge
 from proxy.control.queries import Queries, unknown_batch
 from proxy.store.batches import BatchVersion, batch_version
 
-_AGAIN = 8  # running rollouts that are judged again each time, so that it costs the same always
+_RUNNING = 4  # rollouts that run and are judged each time, so that it costs the same always
 
 
 async def up_to_date(queries: Queries, judge: Judge, batch: str) -> BatchVersion:
@@ -23,5 +23,5 @@ async def up_to_date(queries: Queries, judge: Judge, batch: str) -> BatchVersion
         raise unknown_batch(batch)
     if not version.waits:
         return version
-    await judge.refresh(batch, running=_AGAIN)
+    await judge.refresh(batch, running=_RUNNING)
     return await queries.read(batch_version, batch) or version

@@ -27,11 +27,10 @@ from proxy.store.types import Row, as_json
 from proxy.store.verdicts import LastChange
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
-_AGAIN_PER_S = 1.0  # rollouts that run and are judged again, at most
+_AGAIN_PER_S = 0.5  # rollouts that run and are judged again, at most
 # Of them at once, where there are as many: in between their batch keeps its version. No more are
 # saved up, lest they all be judged when several pages are opened.
-_TOGETHER = 8
-_NEW = 16  # rollouts that run and were never judged, at a time: one of a hundred calls takes 10 ms
+_TOGETHER = 4
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
 
@@ -109,9 +108,9 @@ class Judge:
         """Judge rollouts without an up-to-date verdict: of a batch, among these, or of all.
 
         Arguments:
-            running: at most so many that run and have been judged before, and fewer or none where
-                it is asked for so often that all of them would be judged all the time; of those
-                that were never judged a part as well.
+            running: at most so many that run, those first that were never judged; of the others
+                fewer or none where it is asked for so often that all of them would be judged all
+                the time. One of a hundred calls takes 10 ms.
 
         Returns:
             Whether there was any.
@@ -122,7 +121,6 @@ class Judge:
             among=among,
             limit=_REFRESH,
             running=running,
-            new=None if running is None else _NEW,
         )
         ids = outdated.ids
         if running is not None:

@@ -20,7 +20,7 @@ from truezero.models.lists import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
 ITEMS = 100  # on a page, unless it is asked for more
-_AGAIN = 32  # running rollouts that are judged again for a page; the others' verdicts are older
+_RUNNING = 16  # rollouts that run and are judged for a page; the others' verdicts are older
 
 _FILTERS = (
     "batch", "task", "repeat", "attempt", "model", "upstream", "role", "health", "subcategory",
@@ -67,7 +67,7 @@ class Listing:
         query, limit = query_of(asked), asked.limit or ITEMS
         after = position_of(asked.after, query)
         if query.by_verdict and not fresh:
-            await self._refresh(query, running=_AGAIN)
+            await self._refresh(query, running=_RUNNING)
             fresh = True
         rows = await self._read(query, after, limit + 1, columns, fresh=fresh)
         more = len(rows) > limit
@@ -80,7 +80,7 @@ class Listing:
             by: one of `proxy.store.grouping.GROUPS`.
         """
         query = query_of(asked)
-        await self._refresh(query, running=_AGAIN)
+        await self._refresh(query, running=_RUNNING)
         return await self._queries.read(grouped, query, by, limit=limit)
 
     async def beside(self, asked: ListParameters, rollout_id: str) -> tuple[str | None, str | None]:

@@ -131,7 +131,6 @@ class Verdicts:
         among: Sequence[str] | None = None,
         limit: int,
         running: int | None = None,
-        new: int | None = None,
     ) -> Outdated:
         """List rollouts whose verdict may have changed since they were judged.
 
@@ -140,8 +139,7 @@ class Verdicts:
         among these ids, or of all. What it costs depends on how many those are.
 
         Arguments:
-            running: at most so many of the last.
-            new: at most so many without a verdict.
+            running: at most so many without an outcome.
         """
         ended, judged = rollouts.c.outcome_at.is_not(None), verdicts.c.rollout_id.is_not(None)
         kind = case((ended, 0), (~judged, 1), else_=2)
@@ -160,8 +158,8 @@ class Verdicts:
         with self._connections.reading() as connection:
             for name, of_kind in connection.execute(query):
                 found[of_kind].append(name)
-        again = found[2][:running]
-        return Outdated([*found[0], *found[1][:new], *again], len(again))
+        run = [*found[1], *found[2]][:running]
+        return Outdated([*found[0], *run], max(0, len(run) - len(found[1])))
 
     def earlier_causes(
         self, batch: str | None, task: str, attempt: int, *, repeat: int | None = None

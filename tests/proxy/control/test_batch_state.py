@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control import judge as judging
+from proxy.control import batch_state
 from proxy.control.batch_state import up_to_date
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
@@ -86,17 +86,17 @@ async def test_many_that_run_are_judged_again_together(
 ) -> None:
     """Between two groups of them a batch keeps its version, and nothing is read anew."""
     services = services_of(service)
-    for number in range(9):
+    for number in range(5):
         service.http.post("/rollouts", json={"id": f"r{number}", "batch": "b"})
     await services.judge.refresh("b", running=8)
-    for number in range(9):
+    for number in range(5):
         service.provider.plays(answers.chat())
         service.http.post(f"/r/r{number}/openai{CHAT}", json={"model": "gpt-5"})
     now = 0.0
-    again = TokenBucket(1.0, most=8, clock=lambda: now)
+    again = TokenBucket(1.0, most=4, clock=lambda: now)
     again.take(1)
     monkeypatch.setattr(services.judge, "_again", again)
-    assert not await services.judge.refresh("b", running=8), "seven may be, nine wait"
+    assert not await services.judge.refresh("b", running=8), "three may be, five wait"
     now = 1.0
     assert await services.judge.refresh("b", running=8)
     assert again.left == 0
@@ -122,7 +122,7 @@ def test_a_batch_is_read_once_for_each_state_that_it_is_in(service: Service) -> 
 def test_of_what_was_never_judged_a_part_is_and_what_ended_all(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "_NEW", 2)
+    monkeypatch.setattr(batch_state, "_RUNNING", 2)
     for n in range(5):
         service.http.post("/rollouts", json={"id": f"r{n}", "batch": "b"})
     play(service, "won", reward=1.0)
