@@ -13,6 +13,10 @@ from proxy.store import dashboard as page_queries
 
 _POLL_S = 0.7
 _APART = 3  # polls between two changes that are told: where calls go on, there is one at each
+# Of the time, for pages that are made anew. Whoever calls meanwhile waits for the interpreter: at
+# 1 % these would be the slowest percent of agents' first bytes.
+_SHARE = 0.005
+_AT_LATEST = 15  # polls between two changes that are told, whatever pages take
 _DIGITS = 20  # of a token's ns, at most: whoever fetches a page may send more
 _QUIET_POLLS = 20  # without a change until a keep-alive is sent
 
@@ -42,6 +46,9 @@ class _Look(NamedTuple):
 class PageChanges:
     """Tells pages of changes, all of one subject at the same moment, so that they share the answer.
 
+    The more CPU pages take that are fetched again (`took`), the more rarely: half a percent of the
+    time in all, but no change waits longer than some ten seconds.
+
     Arguments:
         leaving: whether the process is about to end, and streams with it.
         clock: seconds that only grow.
@@ -61,21 +68,25 @@ class PageChanges:
         self.clock = clock
         self._sleep = sleep
         self._process = token_hex(8)
+        self._rests_until = 0.0
         self._looks: dict[Subject, asyncio.Task[_Look]] = {}
 
     async def follow(self, subject: Subject) -> AsyncIterator[PageChange]:
         """Yield a change where any process changed what a page shows, not one after another."""
         seen = (await self._look(subject)).pulse
         yield PageChange("")
-        tick, told, quiet = 0, -_APART, 0
+        tick, quiet = int(self.clock() / _POLL_S), 0
+        told = tick - _APART
         while not self._leaving():
             tick = await self._next_tick(tick)
+            if not self._due(tick, tick - told):
+                continue
             found = await self._look(subject)
             if found.pulse == seen:
                 quiet += 1
                 if quiet % _QUIET_POLLS == 0:
                     yield PageChange("")
-            elif tick % _APART == 0 or tick - told >= _APART:
+            else:
                 seen, told, quiet = found.pulse, tick, 0
                 yield PageChange("changed", found.token)
 
@@ -84,6 +95,16 @@ class PageChanges:
         process, _, at = token.partition("-")
         known = process == self._process and at.isdecimal() and len(at) < _DIGITS
         return int(at) / 1e9 if known else None
+
+    def took(self, cpu_s: float) -> None:
+        """Count what it took to make a page anew for a change, in seconds of CPU."""
+        self._rests_until = max(self._rests_until, self.clock()) + cpu_s / _SHARE
+
+    def _due(self, tick: int, since: int) -> bool:
+        """Whether a change would be told now, so many polls after the last one was."""
+        if self.clock() < self._rests_until and since < _AT_LATEST:
+            return False
+        return tick % _APART == 0 or since >= _APART
 
     async def _next_tick(self, last: int) -> int:
         """Wait until all look again, and return the number of that moment."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -35,6 +38,27 @@ _INTERVAL = _SwitchInterval()
 _LINE = threading.Lock()  # held by work: two at once would both delay the relay's threads
 
 
+class Cost:
+    """What work in threads took so far, in ``seconds`` of CPU."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+_COST: ContextVar[Cost | None] = ContextVar("cost", default=None)
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[Cost]:
+    """Add up what the work takes that this task, or one it begins, runs in threads."""
+    cost = Cost()
+    before = _COST.set(cost)
+    try:
+        yield cost
+    finally:
+        _COST.reset(before)
+
+
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run work in a thread and return its result; raises what the work raises.
 
@@ -46,9 +70,12 @@ async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 def _run(work: Callable[..., T], args: Any, kwargs: Any) -> T:
     alone = _LINE.acquire(timeout=_IN_LINE_S)
     _INTERVAL.add(1)
+    began = time.thread_time()
     try:
         return work(*args, **kwargs)
     finally:
         _INTERVAL.add(-1)
+        if (cost := _COST.get()) is not None:
+            cost.seconds += time.thread_time() - began
         if alone:
             _LINE.release()

@@ -10,6 +10,7 @@ from fastapi import Request, Response
 
 from proxy.api.auth import session_of
 from proxy.control.page_changes import PageChanges
+from proxy.control.threads import counted
 
 CHANGE_HEADER = "x-truezero-change"  # the token of the change for which a page is fetched
 _KEPT = 16  # pages; some are 200 kB
@@ -40,12 +41,21 @@ class LivePages:
         key = str(request.url), session_of(request.scope["headers"])
         made = self._made.get(key)
         if made is None or made.began < told_at or _failed(made.page):
-            made = _Made(self._changes.clock(), asyncio.create_task(make(request)))
+            made = _Made(self._changes.clock(), asyncio.create_task(self._make(request, make)))
             self._made.pop(key, None)
             self._made[key] = made
             if len(self._made) > _KEPT:
                 del self._made[next(iter(self._made))]
         return await asyncio.shield(made.page)
+
+    async def _make(
+        self, request: Request, make: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response:
+        with counted() as cost:
+            try:
+                return await make(request)
+            finally:
+                self._changes.took(cost.seconds)
 
 
 def _failed(page: asyncio.Task[Response]) -> bool:

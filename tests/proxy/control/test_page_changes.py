@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from itertools import pairwise
 from typing import Any
 
 from proxy.control.page_changes import PageChange, PageChanges, Subject
@@ -80,14 +81,49 @@ async def test_all_pages_are_told_at_once_by_one_look_and_every_third_time_at_mo
         (0, ""), (0.7, "changed"), (2.1, "changed"), (4.2, "changed"), (6.3, "changed"),
         (8.4, "changed"),
     ]  # fmt: skip
-    assert pulses.looks == 1 + 14  # as they open, and every 0.7 s
+    assert pulses.looks == len(kinds), "nor is looked in between"
+
+
+async def test_pages_that_take_long_are_told_more_rarely_but_within_eleven_seconds() -> None:
+    pulses = Pulses(lambda now: int(now * 200))
+    changes = changes_in(pulses)
+
+    async def times(took_s: float, until: float) -> list[float]:
+        """When a page is told that takes so long each time it is made."""
+        heard = []
+        async with aclosing(changes.follow(BATCH)) as stream:  # type: ignore[type-var]
+            async for change in stream:
+                if change.kind:
+                    changes.took(took_s)
+                    heard.append(round(pulses.now - began, 1))
+                if pulses.now >= until:
+                    break
+        return heard
+
+    for took_s, least, most in ((0.010, 2.1, 2.1), (0.025, 5.6, 6.3), (0.5, 10.5, 10.5)):
+        began = pulses.now
+        listening = asyncio.create_task(times(took_s, began + 40))
+        await pulses.turn(began + 60)
+        _, *told_at = await listening  # from when the pages before rested
+        apart = [round(b - a, 1) for a, b in pairwise(told_at)]
+        assert len(apart) >= 2
+        assert least <= min(apart) <= max(apart) <= most, (took_s, apart)
+
+
+async def test_what_two_pages_take_adds_up() -> None:
+    pulses = Pulses(lambda now: int(now * 200))
+    changes = changes_in(pulses)
+    changes.took(0.015)
+    changes.took(0.015)
+    (heard,) = await told(pulses, changes, pages=1, until=10)
+    assert next(at for at, change in heard if change.kind) == 6.3, "30 ms are half a percent of 6 s"
 
 
 async def test_a_change_after_a_quiet_time_is_told_by_the_next_look() -> None:
     pulses = Pulses(lambda now: now > 20)
     (heard,) = await told(pulses, changes_in(pulses), pages=1, until=40)
     assert [(at, change.kind) for at, change in heard] == [
-        (0, ""), (14, ""), (20.3, "changed"), (34.3, ""),
+        (0, ""), (14, ""), (20.3, "changed"), (35.0, ""),
     ]  # fmt: skip
 
 

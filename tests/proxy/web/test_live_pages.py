@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 
 import pytest
@@ -11,6 +12,7 @@ from fastapi import Request, Response
 
 from proxy.control.page_changes import PageChanges
 from proxy.control.queries import Queries
+from proxy.control.threads import run_in_thread
 from proxy.web.live_pages import CHANGE_HEADER, LivePages
 
 
@@ -38,11 +40,17 @@ def made() -> Iterator[int]:
 
 
 async def fetch(
-    pages: LivePages, made: Iterator[int], *, told: str = "", session: str = "", path: str = "/p"
+    pages: LivePages,
+    made: Iterator[int],
+    *,
+    told: str = "",
+    session: str = "",
+    path: str = "/p",
+    work: Callable[[], Awaitable[None]] | None = None,
 ) -> str:
     async def make(_: Request) -> Response:
         number = next(made)
-        await asyncio.sleep(0)
+        await (work() if work else asyncio.sleep(0))
         if path == "/fails":
             raise OSError(number)
         return Response(f"page {number}")
@@ -99,3 +107,26 @@ async def test_few_are_kept(clock: Clock, made: Iterator[int]) -> None:
         await fetch(pages, made, told="9", path=f"/{number}")
     assert await fetch(pages, made, told="9", path="/1") == "page 2"
     assert await fetch(pages, made, told="9", path="/0") == "page 18"
+
+
+async def test_what_it_takes_to_make_a_page_anew_is_counted_once(
+    clock: Clock, made: Iterator[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took: list[float] = []
+    monkeypatch.setattr(clock, "took", took.append)
+    pages = LivePages(clock)
+
+    async def work() -> None:
+        await run_in_thread(spend, 0.02)
+
+    together = [fetch(pages, made, told="9", work=work) for _ in range(3)]
+    assert await asyncio.gather(*together) == ["page 1"] * 3
+    await fetch(pages, made, work=work)
+    assert len(took) == 1, "not what a person opens"
+    assert took[0] >= 0.02
+
+
+def spend(cpu_s: float) -> None:
+    began = time.thread_time()
+    while time.thread_time() < began + cpu_s:
+        pass
