@@ -53,6 +53,8 @@ PATHS = {
     "check": f"/batches/{BATCH}/check",
     "list page": "/",
     "batch page": f"/ui/batches/{BATCH}",
+    "newest rollouts": f"/rollouts?batch={BATCH}&order=desc",
+    "page of rollouts": f"/ui/batches/{BATCH}?tab=rollouts",
     "usage": f"/batches/{BATCH}/usage",
     "search, nothing found": f"/rollouts?batch={BATCH}&text=nowhere",
 }

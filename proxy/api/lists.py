@@ -42,7 +42,8 @@ async def rollouts(
 
     A filter takes several values, of which any may apply; different filters are combined. Pass
     `next` of a page as `after` to get the following one. `Accept` chooses a page of JSON, or
-    all rows as CSV, JSON lines or Parquet.
+    all rows as CSV, JSON lines or Parquet. Of the rollouts that still run, eight are judged anew
+    for a page of JSON, those first that were never judged, and all for the other formats.
     """
     wanted = accepted(accept)
     if wanted is not None:

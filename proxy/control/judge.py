@@ -108,9 +108,9 @@ class Judge:
         """Judge rollouts without an up-to-date verdict: of a batch, among these, or of all.
 
         Arguments:
-            running: at most so many that run, those first that were never judged; of the others
-                fewer or none where it is asked for so often that all of them would be judged all
-                the time. One of a hundred calls takes 10 ms.
+            running: at most so many that run, those first that were never judged; where ``among``
+                does not name them, of the others fewer or none if it is asked for so often that
+                all of them would be judged all the time. One of a hundred calls takes 10 ms.
 
         Returns:
             Whether there was any.
@@ -123,7 +123,7 @@ class Judge:
             running=running,
         )
         ids = outdated.ids
-        if running is not None:
+        if running is not None and among is None:
             ids = ids[: len(ids) - outdated.again + self._allowed(outdated.again)]
         for rollout_id in ids:
             await self.verdict(rollout_id)

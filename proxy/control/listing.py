@@ -20,7 +20,7 @@ from truezero.models.lists import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
 ITEMS = 100  # on a page, unless it is asked for more
-_RUNNING = 16  # rollouts that run and are judged for a page; the others' verdicts are older
+_RUNNING = 8  # rollouts that run and are judged for a page; the others' verdicts are older
 
 _FILTERS = (
     "batch", "task", "repeat", "attempt", "model", "upstream", "role", "health", "subcategory",
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Listing:
-    """Lists rollouts, each with an up-to-date verdict."""
+    """Lists rollouts, each with an up-to-date verdict; on pages, a part of those that still run."""
 
     def __init__(self, *, queries: Queries, judge: Judge) -> None:
         self._queries = queries
@@ -69,7 +69,7 @@ class Listing:
         if query.by_verdict and not fresh:
             await self._refresh(query, running=_RUNNING)
             fresh = True
-        rows = await self._read(query, after, limit + 1, columns, fresh=fresh)
+        rows = await self._read(query, after, limit + 1, columns, fresh=fresh, running=_RUNNING)
         more = len(rows) > limit
         return rows[:limit], cursor_of(query, rows[limit - 1]) if more else None
 
@@ -151,8 +151,13 @@ class Listing:
         columns: Sequence[ColumnElement[Any]],
         *,
         fresh: bool,
+        running: int | None = None,
     ) -> list[Facts]:
-        """Read rollouts, again if one of them had to be judged."""
+        """Read rollouts, again if one of them had to be judged.
+
+        Arguments:
+            running: as for `Judge.refresh`.
+        """
 
         async def read() -> list[Facts]:
             return await self._queries.read(
@@ -160,7 +165,7 @@ class Listing:
             )
 
         rows = await read()
-        if not fresh and await self._judge.refresh(among=_ids(rows)):
+        if not fresh and await self._judge.refresh(among=_ids(rows), running=running):
             rows = await read()
         return rows
 

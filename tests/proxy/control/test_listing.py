@@ -15,7 +15,7 @@ from proxy.routing.errors import Refusal
 from proxy.store.listing import Position, RolloutQuery
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
-from tests.proxy.control.test_batches import DEAD, play
+from tests.proxy.control.test_batches import CHAT, DEAD, play
 from truezero.models import ListParameters
 
 
@@ -130,3 +130,28 @@ async def test_a_list_is_counted_by_group_with_fresh_verdicts(service: Service) 
         service.call(f"r{n}")
     groups = await of(service).groups(asked(batch=["b"]), "fingerprint", limit=9)
     assert {row["value"]: row["rollouts"] for row in groups} == {"auth:401": 2, None: 1}
+
+
+def test_of_what_runs_a_part_is_judged_for_a_page_and_all_for_a_file(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_RUNNING", 2)
+    for number in range(5):
+        service.http.post("/rollouts", json={"id": f"r{number}", "batch": "b"})
+
+    def judged() -> int:
+        items = service.get("/rollouts?batch=b")["items"]
+        return sum(item["health"] is not None for item in items)
+
+    assert [judged() for _ in range(4)] == [2, 4, 5, 5]
+    for number in range(5):
+        service.provider.plays(answers.chat())
+        service.http.post(f"/r/r{number}/openai{CHAT}", json={"model": "gpt-5"})
+    play(service, "won", reward=1.0)
+
+    def healthy(accept: str) -> int:
+        text = service.http.get("/rollouts?batch=b", headers={"accept": accept}).text
+        return text.count('"healthy"')
+
+    assert [healthy("application/json") for _ in range(2)] == [3, 5], "what ended is always judged"
+    assert healthy("application/x-ndjson") == 6
