@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
+from classifier.batch_summary import exclusion_in
+from classifier.exclusion import Exclusion
+from classifier.rollup import Counts, Shapes
 from proxy.app import Application
+from proxy.control import batches as control_batches
 from proxy.settings import load
 from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
@@ -330,3 +334,27 @@ def test_a_batch_says_whether_its_exclusions_bias_it(service: Service) -> None:
         assert told["exclusion_p"] == 2 / 252
         assert 0 < told["exclusion_fisher_p"] < 1
     assert "openai/gpt-5" in checked["lines"][0]
+
+
+def test_exclusions_are_tested_again_when_a_task_that_is_compared_has_changed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tested = []
+
+    def test(counts: Counts, shapes: Shapes) -> Exclusion:
+        tested.append(shapes)
+        return exclusion_in(counts, shapes)
+
+    monkeypatch.setattr(control_batches, "exclusion_in", test)
+    for n in range(4):
+        play(service, f"a{n}", DEAD if n % 2 else None, reward=0.0, task=f"t{n}", attempt=0)
+        play(service, f"b{n}", reward=1.0, task=f"t{n}", attempt=0)
+    service.get("/batches/b")
+    assert len(tested) == 1
+    service.http.post("/rollouts", json={"id": "begun", "batch": "b", "task": "t9"})
+    assert service.get("/batches/b")["pending"] == 1
+    assert len(tested) == 1, "what has only begun is not compared"
+    play(service, "c0", reward=0.0, task="t9", attempt=0)
+    play(service, "d0", reward=0.0, task="t9", attempt=0)
+    service.get("/batches/b")
+    assert len(tested) == 2
