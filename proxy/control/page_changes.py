@@ -98,7 +98,9 @@ class PageChanges:
 
     def took(self, cpu_s: float) -> None:
         """Count what it took to make a page anew for a change, in seconds of CPU."""
-        self._rests_until = max(self._rests_until, self.clock()) + cpu_s / _SHARE
+        now = self.clock()
+        rests_until = max(self._rests_until, now) + cpu_s / _SHARE
+        self._rests_until = min(rests_until, now + _AT_LATEST * _POLL_S)
 
     def _due(self, tick: int, since: int) -> bool:
         """Whether a change would be told now, so many polls after the last one was."""

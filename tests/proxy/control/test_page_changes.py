@@ -119,6 +119,14 @@ async def test_what_two_pages_take_adds_up() -> None:
     assert next(at for at, change in heard if change.kind) == 6.3, "30 ms are half a percent of 6 s"
 
 
+async def test_however_much_was_made_it_is_over_after_eleven_seconds() -> None:
+    pulses = Pulses(lambda now: int(now * 200))
+    changes = changes_in(pulses)
+    changes.took(100)
+    (heard,) = await told(pulses, changes, pages=1, until=20)
+    assert [at for at, change in heard if change.kind] == [8.4, 10.5, 12.6, 14.7, 16.8, 18.9]
+
+
 async def test_a_change_after_a_quiet_time_is_told_by_the_next_look() -> None:
     pulses = Pulses(lambda now: now > 20)
     (heard,) = await told(pulses, changes_in(pulses), pages=1, until=40)
