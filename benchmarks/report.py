@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.board import board
 from benchmarks.obstacles import obstacles
@@ -309,10 +310,19 @@ def _bars(results: Results, key: str) -> dict[str, float]:
 def write(results: Results) -> None:
     """Write the page, its picture, and the numbers behind both; other machines' are kept."""
     others = [each for each in published() if each.where != results.where]
-    data = {"machines": [_data(each) for each in (results, *others)]}
+    data = _rounded({"machines": [_data(each) for each in (results, *others)]})
     DATA.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     PAGE.write_text(page(results, others))
     PICTURE.write_text(drawing(results))
+
+
+def _rounded(value: Any) -> Any:
+    """Return JSON with six digits of each number, more than any measurement has."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
 def _data(results: Results) -> dict[str, object]:
