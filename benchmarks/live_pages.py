@@ -2,6 +2,7 @@
 
     python -m benchmarks.live_pages [--rollouts 100000] [--pages 5] [--calls-per-s 200]
                                     [--seconds 20] [--rounds 3] [--keep FILE]
+                                    [--control-process]
 
 Agents call at a steady rate through a service of its own, in four parts of a round: no page is
 open; pages are, at another service with a batch of its own, with which agents share nothing but
@@ -209,6 +210,7 @@ class Running:
     """A service with a batch in which rollouts run."""
 
     port: int
+    control_port: int
     pid: int
 
     async def part(
@@ -222,7 +224,9 @@ class Running:
     ) -> Part:
         """Have agents call for so long, with so many pages open of a service, or being opened."""
         part = Part()
-        with viewing(of.port, pages, part, opened=opened) if of else contextlib.nullcontext():
+        with contextlib.ExitStack() as viewed:
+            if of is not None:
+                viewed.enter_context(viewing(of.control_port, pages, part, opened=opened))
             cpu, began = machine.cpu_s(self.pid), time.perf_counter()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(agents(self.port, per_s, part), seconds)
@@ -232,12 +236,19 @@ class Running:
 
 @contextlib.contextmanager
 def running(
-    home: Path, provider: int, rollouts: int, calls_each: int, *, filled: Path
+    home: Path,
+    provider: int,
+    rollouts: int,
+    calls_each: int,
+    *,
+    filled: Path,
+    control_process: bool = False,
 ) -> Iterator[Running]:
     """Run a service on a batch of so many judged rollouts, and register those that will call.
 
     Arguments:
         filled: a database with that batch, which is made where there is none.
+        control_process: whether the control plane has a process of its own.
     """
     stage = Stage(provider_port=provider, patience_s=PATIENCE_S)
     if not filled.exists():
@@ -246,18 +257,21 @@ def running(
         database.batches.count_marked()
         database.close()
     shutil.copyfile(filled, home / "bench.db")
-    port = machine.free_port()
+    port = control_port = machine.free_port()
     command, env = subjects.serve_command(port), subjects.serve_env(stage, home)
+    if control_process:
+        control_port = machine.free_port()
+        env |= {"TRUEZERO_CONTROL_PORT": str(control_port), "TRUEZERO_CONTROL_PROCESS": "true"}
     with machine.running(command, core=None, env=env, cwd=home) as process:
         machine.wait_for_port(port, process, PATIENCE_S)
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as http:
+        with httpx.Client(base_url=f"http://127.0.0.1:{control_port}", timeout=PATIENCE_S) as http:
             http.get("/readyz").raise_for_status()
             several = [
                 {"id": f"live{n}", "batch": BATCH, "task": f"live-{n // 8}", "repeat": n % 8}
                 for n in range(LIVE)
             ]
             http.post("/rollouts/bulk", json={"rollouts": several}).raise_for_status()
-        yield Running(port=port, pid=process.pid)
+        yield Running(port=port, control_port=control_port, pid=process.pid)
 
 
 async def measure(service: Running, neighbour: Running, given: argparse.Namespace) -> None:
@@ -307,6 +321,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", type=Path, help="keep the filled database here, to use it again")
+    parser.add_argument("--control-process", action="store_true", help="serve pages from another")
     given = parser.parse_args()
     tools, port = build_tools(), machine.free_port()
     with (
@@ -318,7 +333,9 @@ def main() -> None:
         filled = given.keep or Path(home) / "filled.db"
         of = (port, given.rollouts, given.calls_each)
         with (
-            running(Path(home), *of, filled=filled) as service,
+            running(
+                Path(home), *of, filled=filled, control_process=given.control_process
+            ) as service,
             running(Path(another), *of, filled=filled) as neighbour,
             fed(neighbour.port),
         ):

@@ -66,6 +66,7 @@ class Application:
 
     Arguments:
         observers: called with every flush of the recorder, beside metrics and traces.
+        agents_only: whether another process serves the control plane, and looks for alerts.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Application:
         environment: Mapping[str, str],
         *,
         observers: Sequence[FlushObserver] = (),
+        agents_only: bool = False,
     ) -> None:
         self.connection_limits = connection_limits(settings)  # for the server's connections
         worker = new_id()
@@ -131,7 +133,7 @@ class Application:
         self._control_plane = LazyControlPlane(
             lambda: self._build_control_plane(settings, keyring, worker)
         )
-        self._webhook = webhook(settings, database, self._alert_watch)
+        self._webhook = None if agents_only else webhook(settings, database, self._alert_watch)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass agents' calls and WebSockets to the relays, all else to the control plane."""

@@ -55,6 +55,9 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
     control_host: str | None = Field(
         None, description="address of the control plane's port; defaults to `host`"
     )
+    control_process: bool = Field(
+        False, description="serve `control_port` in a process of its own, beside the workers"
+    )
     workers: int = Field(1, ge=1, le=64, description="number of worker processes")
     database_url: str = Field(
         "truezero.db",
@@ -190,6 +193,11 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         control = (self.control_host or self.host, self.control_port)
         return ((self.host, self.port), control) if self.control_port else ((self.host, self.port),)
 
+    @property
+    def separate_control(self) -> bool:
+        """Whether the control plane has a process of its own."""
+        return self.control_process and bool(self.control_port)
+
     def own_addresses(self, is_ours: Callable[[str], bool] = lambda _: False) -> OwnAddresses:
         """Return where the service listens; ``is_ours`` tells this machine's addresses."""
         return OwnAddresses(listening=self.addresses, public_url=self.public_url, is_ours=is_ours)
@@ -232,6 +240,8 @@ def _check_ports(settings: Settings) -> None:
         raise ValueError("control_port: must differ from port, and port must not be 0")
     if settings.control_host is not None and "control_port" not in settings.model_fields_set:
         raise ValueError("control_host: requires control_port")
+    if settings.control_process and "control_port" not in settings.model_fields_set:
+        raise ValueError("control_process: requires control_port")
 
 
 def _reachable(settings: Settings) -> dict[str, Upstream]:

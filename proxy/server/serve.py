@@ -15,6 +15,7 @@ from collections.abc import Iterator, MutableMapping
 from importlib import metadata
 
 import uvicorn
+from uvicorn.supervisors.multiprocess import Multiprocess
 
 from proxy.app import Application
 from proxy.inbound.certificate import CertificateError
@@ -49,11 +50,21 @@ class StartError(Exception):
 
 def create() -> Application:
     """Build the application from the environment, as uvicorn does in each worker process."""
+    return _create(agents_only=load({}, os.environ).separate_control)
+
+
+def create_control() -> Application:
+    """Build that of the control plane's own process."""
+    return _create(agents_only=False)
+
+
+def _create(*, agents_only: bool) -> Application:
     settings = load({}, os.environ)
     lines = _log(settings)
     lines.install()
     each = lines.exchanges()
-    return Application(settings, os.environ, observers=() if each is None else (each,))
+    observers = () if each is None else (each,)
+    return Application(settings, os.environ, observers=observers, agents_only=agents_only)
 
 
 def serve(settings: Settings, *, token_made: bool | None = None) -> None:
@@ -80,14 +91,45 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         log.warning("%s", warning)
     if forgotten is not None:
         log.error("%s", forgotten)
-    config = uvicorn.Config(
-        "proxy.server.serve:create",
+    urls = [_url(settings.scheme, listener) for listener in listeners]
+    lines.announce(f"truezero listening on {urls[0]} (version {_version()})")
+    for control in urls[1:]:
+        lines.announce(f"control plane listening on {control} only")
+    if token_made is not None:
+        _welcome(lines, settings, listeners[-1], invite=token_made or new)
+    try:
+        if settings.workers > 1 or settings.separate_control:
+            gc.enable()
+            with _shared_metrics(os.environ):
+                _supervisor(settings, listeners).run()
+        else:
+            SingleProcess(_config(settings)).run(sockets=listeners)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def _supervisor(settings: Settings, listeners: list[socket.socket]) -> WorkerProcesses:
+    if not settings.separate_control:
+        return WorkerProcesses(_config(settings), listeners)
+    agents, control = listeners
+    beside = Multiprocess(_config(settings, "create_control", workers=1), [control])
+    return WorkerProcesses(_config(settings), [agents], beside=beside)
+
+
+def _config(
+    settings: Settings, factory: str = "create", *, workers: int | None = None
+) -> uvicorn.Config:
+    return uvicorn.Config(
+        f"{__name__}:{factory}",
         factory=True,
         loop="uvloop",
         http=HttpProtocol if settings.certfile is None else TlsProtocol,
         **websocket_options(settings.body_limit),
         lifespan="on",
-        workers=settings.workers,
+        workers=workers or settings.workers,
         log_level=settings.log_level,
         log_config=None,
         access_log=False,
@@ -96,24 +138,6 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         backlog=4096,
         timeout_graceful_shutdown=int(settings.grace_s),
     )
-    urls = [_url(settings.scheme, listener) for listener in listeners]
-    lines.announce(f"truezero listening on {urls[0]} (version {_version()})")
-    for control in urls[1:]:
-        lines.announce(f"control plane listening on {control} only")
-    if token_made is not None:
-        _welcome(lines, settings, listeners[-1], invite=token_made or new)
-    try:
-        if settings.workers > 1:
-            gc.enable()
-            with _shared_metrics(os.environ):
-                WorkerProcesses(config, sockets=listeners).run()
-        else:
-            SingleProcess(config).run(sockets=listeners)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for listener in listeners:
-            listener.close()
 
 
 def _welcome(lines: Log, settings: Settings, control: socket.socket, *, invite: bool) -> None:

@@ -67,19 +67,63 @@ multiprocess.Process = Worker  # type: ignore[misc]  # uvicorn starts workers in
 
 
 class WorkerProcesses(Multiprocess):
-    """uvicorn's supervisor of workers; passes a second signal on to them."""
+    """uvicorn's supervisor of workers; passes a second signal on to them.
+
+    Arguments:
+        beside: further workers, with sockets of their own, that live as long as these.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        sockets: list[socket.socket],
+        *,
+        beside: Multiprocess | None = None,
+    ) -> None:
+        super().__init__(config, sockets)  # takes the signals, from those beside too
+        self._beside = beside
+        if beside is not None:
+            beside.should_exit = self.should_exit
+
+    def init_processes(self) -> None:
+        """Start all workers."""
+        super().init_processes()
+        if self._beside is not None:
+            self._beside.init_processes()
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that died or hang."""
+        super().keep_subprocess_alive()
+        if self._beside is not None:
+            self._beside.keep_subprocess_alive()
+
+    def restart_all(self) -> None:
+        """Replace each worker as soon as another serves in its place."""
+        super().restart_all()
+        if self._beside is not None:
+            self._beside.restart_all()
+
+    def terminate_all(self) -> None:
+        """Tell all workers to stop."""
+        super().terminate_all()
+        if self._beside is not None:
+            self._beside.terminate_all()
 
     def join_all(self) -> None:
         """Wait until the workers have stopped, passing further signals on to them."""
-        while any(worker.process.is_alive() for worker in self.processes):
+        while any(worker.process.is_alive() for worker in self._all()):
             if self.signal_queue:
                 self.signal_queue.clear()
                 self._signal_all()
             time.sleep(0.05)
-        super().join_all()
+        for worker in self._all():
+            worker.join()
+
+    def _all(self) -> list[Process]:
+        return self.processes + (self._beside.processes if self._beside is not None else [])
 
     def _signal_all(self) -> None:
-        for worker in self.processes:
+        for worker in self._all():
             if worker.pid is not None and worker.process.is_alive():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(worker.pid, signal.SIGTERM)

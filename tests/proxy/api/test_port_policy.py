@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -56,14 +58,17 @@ def two_ports(home: Path, **settings: str) -> Iterator[Ports]:
         yield Ports(service, control, provider, int(settings["WORKERS"]))
 
 
-@pytest.fixture(scope="module", params=["1", "2"])
+# Workers, and whether the control plane has a process of its own.
+@pytest.fixture(scope="module", params=[("1", ""), ("2", ""), ("1", "true")])
 def ports(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ports]:
     home = tmp_path_factory.mktemp("ports")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(home))  # where workers add up their numbers
-        with two_ports(home, WORKERS=request.param, ADMIN_TOKEN="t0ken") as running:
+        workers, apart = request.param
+        apart = {"CONTROL_PROCESS": apart} if apart else {}
+        with two_ports(home, WORKERS=workers, ADMIN_TOKEN="t0ken", **apart) as running:
             yield running
     assert not list(home.glob("truezero-metrics-*")), "which go with them"
 
@@ -232,6 +237,52 @@ def counted_by(folder: Path) -> set[str]:
     }
 
 
+# --- a process of its own for the control plane ----------------------------------------------
+
+
+@pytest.fixture
+def apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where workers add up their numbers
+    with two_ports(tmp_path, WORKERS="1", CONTROL_PROCESS="true", ADMIN_TOKEN="t0ken") as running:
+        running.control.headers.update(TOKEN)
+        yield running
+
+
+def processes(ports: Ports, url: str) -> tuple[int, int]:
+    """That which relays, as far as many calls show, and that of the control plane."""
+    calls_at_once(url, 64)
+    eventually(lambda: len(counted_by(ports.service.home)), 1)
+    (relay,) = (int(pid) for pid in counted_by(ports.service.home))
+    (control,) = workers_of(ports.service) - {relay}
+    return relay, control
+
+
+def test_what_agents_do_is_judged_and_ended_from_it(apart: Ports) -> None:
+    url = agent_of(apart, "r1")
+    processes(apart, url)
+    seen = {"status": "success", "termination_reason": "agent_stop"}
+    outcome = apart.control.post("/rollouts/r1/outcome", json=seen).json()
+    assert (outcome["health"], outcome["total_requests"]) == ("healthy", 64)
+    problem(send(url, json=ASK), 403, "rollout_ended")
+
+
+def test_agents_go_on_while_it_is_killed_and_started_again(apart: Ports) -> None:
+    url = agent_of(apart, "r1")
+    relay, control = processes(apart, url)
+    os.kill(control, signal.SIGKILL)
+    calls_at_once(url)
+    eventually(lambda: len(workers_of(apart.service) - {relay, control}), 1)
+    assert control not in workers_of(apart.service)
+    assert apart.control.get("/rollouts/r1/verdict").json()["total_requests"] == 72
+
+
+def workers_of(service: Service) -> set[int]:
+    """The processes that a service's supervisor started to serve."""
+    children = Path(f"/proc/{service.pid}/task/{service.pid}/children").read_text().split()
+    lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+    return {pid for pid, line in lines.items() if b"multiprocessing-fork" in line}
+
+
 # --- settings --------------------------------------------------------------------------------
 
 
@@ -245,6 +296,7 @@ def settings(**variables: str) -> Settings:
         ({"CONTROL_PORT": "8383"}, "control_port"),
         ({"CONTROL_PORT": "9000", "PORT": "0"}, "control_port"),
         ({"CONTROL_HOST": "127.0.0.1"}, "control_host"),
+        ({"CONTROL_PROCESS": "true"}, "control_process"),
         ({"CONTROL_PORT": "70000"}, "TRUEZERO_CONTROL_PORT"),
     ],
 )
@@ -280,5 +332,8 @@ def test_by_default_both_planes_share_a_port() -> None:
 def test_no_port_is_said_whatever_a_file_says(tmp_path: Path) -> None:
     """As a service does that is started for one command beside the one that the file is for."""
     config = tmp_path / "truezero.toml"
-    config.write_text("control_port = 9000\ncontrol_host = '127.0.0.1'\n")
-    assert load({}, {"TRUEZERO_CONTROL_PORT": "0"}, config).addresses == (("127.0.0.1", 8383),)
+    config.write_text("control_port = 9000\ncontrol_host = '127.0.0.1'\ncontrol_process = true\n")
+    assert load({}, {}, config).separate_control
+    without = load({}, {"TRUEZERO_CONTROL_PORT": "0"}, config)
+    assert without.addresses == (("127.0.0.1", 8383),)
+    assert not without.separate_control
