@@ -50,16 +50,16 @@ class StartError(Exception):
 
 def create() -> Application:
     """Build the application from the environment, as uvicorn does in each worker process."""
-    return _create(agents_only=load({}, os.environ).separate_control)
+    settings = load({}, os.environ)
+    return _application(settings, agents_only=settings.separate_control)
 
 
 def create_control() -> Application:
     """Build that of the control plane's own process."""
-    return _create(agents_only=False)
+    return _application(load({}, os.environ), agents_only=False)
 
 
-def _create(*, agents_only: bool) -> Application:
-    settings = load({}, os.environ)
+def _application(settings: Settings, *, agents_only: bool) -> Application:
     lines = _log(settings)
     lines.install()
     each = lines.exchanges()
@@ -116,7 +116,7 @@ def _supervisor(settings: Settings, listeners: list[socket.socket]) -> WorkerPro
         return WorkerProcesses(_config(settings), listeners)
     agents, control = listeners
     beside = Multiprocess(_config(settings, "create_control", workers=1), [control])
-    return WorkerProcesses(_config(settings), [agents], beside=beside)
+    return WorkerProcesses(_config(settings), [agents], beside=[beside])
 
 
 def _config(

@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from multiprocessing import connection, parent_process
 from types import FrameType
 
@@ -70,7 +71,7 @@ class WorkerProcesses(Multiprocess):
     """uvicorn's supervisor of workers; passes a second signal on to them.
 
     Arguments:
-        beside: further workers, with sockets of their own, that live as long as these.
+        beside: supervisors of further workers, with sockets of their own; they live as long.
     """
 
     def __init__(
@@ -78,36 +79,36 @@ class WorkerProcesses(Multiprocess):
         config: uvicorn.Config,
         sockets: list[socket.socket],
         *,
-        beside: Multiprocess | None = None,
+        beside: Sequence[Multiprocess] = (),
     ) -> None:
         super().__init__(config, sockets)  # takes the signals, from those beside too
         self._beside = beside
-        if beside is not None:
-            beside.should_exit = self.should_exit
+        for other in beside:
+            other.should_exit = self.should_exit
 
     def init_processes(self) -> None:
         """Start all workers."""
         super().init_processes()
-        if self._beside is not None:
-            self._beside.init_processes()
+        for other in self._beside:
+            other.init_processes()
 
     def keep_subprocess_alive(self) -> None:
         """Replace workers that died or hang."""
         super().keep_subprocess_alive()
-        if self._beside is not None:
-            self._beside.keep_subprocess_alive()
+        for other in self._beside:
+            other.keep_subprocess_alive()
 
     def restart_all(self) -> None:
         """Replace each worker as soon as another serves in its place."""
         super().restart_all()
-        if self._beside is not None:
-            self._beside.restart_all()
+        for other in self._beside:
+            other.restart_all()
 
     def terminate_all(self) -> None:
         """Tell all workers to stop."""
         super().terminate_all()
-        if self._beside is not None:
-            self._beside.terminate_all()
+        for other in self._beside:
+            other.terminate_all()
 
     def join_all(self) -> None:
         """Wait until the workers have stopped, passing further signals on to them."""
@@ -120,7 +121,7 @@ class WorkerProcesses(Multiprocess):
             worker.join()
 
     def _all(self) -> list[Process]:
-        return self.processes + (self._beside.processes if self._beside is not None else [])
+        return [worker for group in (self, *self._beside) for worker in group.processes]
 
     def _signal_all(self) -> None:
         for worker in self._all():

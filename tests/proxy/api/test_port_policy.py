@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import pytest
 from prometheus_client.mmap_dict import MmapedDict
 from websockets.sync.client import connect
 
+from benchmarks.machine import family
 from proxy.settings import Settings, load
 from proxy.settings_sources import SettingsError
 from tests.fakes import answers
@@ -278,9 +279,12 @@ def test_agents_go_on_while_it_is_killed_and_started_again(apart: Ports) -> None
 
 def workers_of(service: Service) -> set[int]:
     """The processes that a service's supervisor started to serve."""
-    children = Path(f"/proc/{service.pid}/task/{service.pid}/children").read_text().split()
-    lines = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
-    return {pid for pid, line in lines.items() if b"multiprocessing-fork" in line}
+    found = set()
+    for pid in family(service.pid):
+        with suppress(OSError):  # it ended meanwhile
+            if b"multiprocessing-fork" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.add(pid)
+    return found
 
 
 # --- settings --------------------------------------------------------------------------------
