@@ -188,6 +188,8 @@ class Database:
         A file that was deleted is kept open, and no other is made: who deleted it can still get it
         back. One that was found broken may be moved away.
         """
+        if _locked(error):
+            return
         place = self._connections.place
         if place is not None and place.gone:
             self._report_deleted()
@@ -245,7 +247,7 @@ def _postgres(url: URL) -> Connections:
 
 
 def _broken(error: DatabaseUnavailable) -> bool:
-    driver = str(getattr(error.__cause__, "orig", error.__cause__))
+    driver = str(_driver_error(error))
     return "malformed" in driver or "not a database" in driver
 
 
@@ -257,7 +259,16 @@ def _replaced(place: Place) -> bool:
     return False
 
 
+def _locked(error: DatabaseUnavailable) -> bool:
+    """Whether PostgreSQL is well, and another session only held a lock for too long."""
+    return getattr(_driver_error(error), "sqlstate", None) == "55P03"
+
+
 def _tables_missing(error: DatabaseUnavailable) -> bool:
     """Whether a database without tables stands where ours was."""
-    driver = getattr(error.__cause__, "orig", error.__cause__)
+    driver = _driver_error(error)
     return getattr(driver, "sqlstate", None) == "42P01" or "no such table" in str(driver)
+
+
+def _driver_error(error: DatabaseUnavailable) -> BaseException | None:
+    return getattr(error.__cause__, "orig", error.__cause__)

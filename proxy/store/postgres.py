@@ -37,6 +37,7 @@ _ATTEMPTS = 3  # at a commit that met a deadlock or a closed connection
 _INTERVAL_S = 0.1
 _TIMEOUT_S = 15.0  # how long one answer may take
 _RECORDING_TIMEOUT_S = 2.0  # the same for the recorder, behind which agents wait
+_RECORDING_LOCK_S = 0.5  # how long it waits for another's lock, as in SQLite
 
 
 # --- connections -----------------------------------------------------------------------------
@@ -70,7 +71,9 @@ def connections(url: URL) -> Connections:
         reader=_engine(url, timeout_s=_TIMEOUT_S, isolation="REPEATABLE READ"),
         writer=_engine(url, timeout_s=_TIMEOUT_S),
         patient=_engine(url, timeout_s=None),
-        commits=PostgresCommitWriter(url, timeout_s=_RECORDING_TIMEOUT_S),
+        commits=PostgresCommitWriter(
+            url, timeout_s=_RECORDING_TIMEOUT_S, lock_timeout_s=_RECORDING_LOCK_S
+        ),
         notifications=Notifications(lambda: _connect_alone(url, timeout_s=None)),
     )
 
@@ -122,10 +125,11 @@ class PostgresCommitWriter:
 
     Arguments:
         timeout_s: how long a commit may take, in seconds, before the server counts as away.
+        lock_timeout_s: how long it may wait for any one lock that another holds, in seconds.
     """
 
-    def __init__(self, url: URL, *, timeout_s: float) -> None:
-        self._url, self._timeout_s = url, timeout_s
+    def __init__(self, url: URL, *, timeout_s: float, lock_timeout_s: float) -> None:
+        self._url, self._timeout_s, self._lock_timeout_s = url, timeout_s, lock_timeout_s
         self._connection: BoundedConnection | None = None
         self._lent = threading.Lock()
 
@@ -157,6 +161,8 @@ class PostgresCommitWriter:
             except (errors.DeadlockDetected, errors.SerializationFailure):
                 if not left:
                     raise
+            except errors.LockNotAvailable:
+                raise  # the server itself is well
             except psycopg.OperationalError:
                 cut = self._connection is not None and self._connection.closed
                 self._drop()
@@ -168,6 +174,8 @@ class PostgresCommitWriter:
     def _open(self) -> BoundedConnection:
         if self._connection is None:
             self._connection = _connect_alone(self._url, timeout_s=self._timeout_s)
+            lock_timeout = f"{self._lock_timeout_s * 1000:.0f}ms"
+            self._connection.execute("SELECT set_config('lock_timeout', %s, false)", [lock_timeout])
         return self._connection
 
     def _drop(self) -> None:

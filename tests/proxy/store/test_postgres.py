@@ -223,6 +223,13 @@ def other(postgres_url: str) -> Iterator[Database]:
     opened.close()
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let recorders wait for locks, however slow the machine."""
+    for limit in ("_RECORDING_LOCK_S", "_RECORDING_TIMEOUT_S"):
+        monkeypatch.setattr(f"proxy.store.postgres.{limit}", float(PATIENCE_S))
+
+
 def test_an_event_of_one_replica_rings_at_another(database: Database, other: Database) -> None:
     rung = threading.Semaphore(0)
     with database.events.subscribe(rung.release) as told:
@@ -245,6 +252,7 @@ def test_a_call_that_did_not_fail_is_no_event(
     assert [event.payload for event in told] == ["", "the end"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_commit_cut_in_the_middle_is_made_again(
     database: Database, postgres_server: Server, postgres_url: str
 ) -> None:
@@ -262,6 +270,38 @@ def test_a_commit_cut_in_the_middle_is_made_again(
     assert [each.id for each in found[1].exchanges] == ["f1", "x1"]
 
 
+def test_a_lock_held_for_long_is_given_up_without_leaving_the_server(
+    database: Database,
+    postgres_server: Server,
+    postgres_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    monkeypatch.setattr("proxy.store.postgres._RECORDING_TIMEOUT_S", float(PATIENCE_S))
+    opened = Database(postgres_url)
+    with contextlib.closing(opened), postgres_server.connect(name) as other:
+        opened.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
+        before = _recorders(other)
+        with other.transaction():
+            other.execute("LOCK TABLE exchanges IN EXCLUSIVE MODE")
+            with pytest.raises(DatabaseUnavailable, match="lock timeout"):
+                opened.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+        opened.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+        assert _recorders(other) == before
+    found = database.rollouts.load("r1")
+    assert found is not None
+    assert {each.id for each in found[1].exchanges} == {"f1", "x1"}
+
+
+def _recorders(looking: psycopg.Connection[tuple[Any, ...]]) -> list[int]:
+    """Return the processes of the server that have recorded last."""
+    rows = looking.execute(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        " AND application_name = 'truezero' AND query LIKE 'WITH %recorded_%' ORDER BY pid"
+    ).fetchall()
+    return [int(row[0]) for row in rows]
+
+
 def test_a_listener_hears_again_after_a_restart(
     database: Database, other: Database, postgres_server: Server
 ) -> None:
@@ -275,6 +315,7 @@ def test_a_listener_hears_again_after_a_restart(
         assert rung.acquire(timeout=PATIENCE_S)
 
 
+@pytest.mark.usefixtures("patient")
 def test_events_become_visible_in_the_order_of_their_numbers(
     database: Database, other: Database, postgres_server: Server, postgres_url: str
 ) -> None:
@@ -317,6 +358,7 @@ def test_calls_stand_in_the_partition_of_their_month(
     assert [each.id for each in found[1].exchanges] == ["old", "now", "early", "soon", "later"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
     database: Database, other: Database, postgres_server: Server, postgres_url: str
 ) -> None:
