@@ -20,6 +20,8 @@ PEERS ?= $(VENV)/peers
 HOT_TESTS := $(addprefix tests/proxy/,capture inbound outbound recording/test_recorder.py relay \
 	routing telemetry/test_metrics.py wire)
 COMPILED ?= $(VENV)/compiled
+PIP_INSTALL := pip install --quiet --disable-pip-version-check
+PIP_INSTALL_TOOLS := $(PIP_INSTALL) --no-compile  # what nobody imports took half of the time
 LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
@@ -102,7 +104,9 @@ manifests: $(MANIFESTS)/.ready ## deploy/kubernetes against Kubernetes' own sche
 
 HARNESSES := benchflow clients harbor inspect_ai maseval mini_swe_agent sinks swebench verifiers
 MORE ?=  # heavy: clients that are large
-integrations: $(READY) $(foreach name,$(HARNESSES) $(MORE),$(INTEGRATIONS)/$(name)/.ready) ## the harnesses themselves, from PyPI
+HARNESS_ENVIRONMENTS := $(foreach name,$(HARNESSES) $(MORE),$(INTEGRATIONS)/$(name)/.ready)
+integrations: $(READY) ## the harnesses themselves, from PyPI
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(HARNESS_ENVIRONMENTS)
 	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest \
 		tests/journeys/test_integrations.py tests/journeys/test_harness_failures.py \
 		tests/journeys/test_agent_harness_failures.py \
@@ -145,7 +149,7 @@ $(READY): $(RUNTIME) requirements-dev.lock
 # One for each harness: they need different releases of one client.
 $(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt | $(READY)
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) -r $<
 	@touch $@
 
 # These need a newer Python than we do, and find us as `pip install` leaves us. Where the machine has
@@ -155,33 +159,33 @@ $(NEWER:%=$(INTEGRATIONS)/%/.ready): $(INTEGRATIONS)/%/.ready: tests/journeys/in
 	@newer=$$($(BIN)/python -m tests.newer_python 3.12 $(PYTHON)) || { \
 		echo "$* is not run"; exit 0; }; \
 	set -ex; "$$newer" -m venv $(@D); \
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<; \
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .; \
+	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) -r $<; \
+	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) --no-deps --editable .; \
 	touch $@
 
 # Schemas of 100 MB, which no other target needs.
 $(MANIFESTS)/.ready: deploy/kubernetes/validator.txt
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) -r $<
 	@touch $@
 
 # MkDocs, which nothing else needs.
 $(SITE)/.ready: requirements-docs.lock
 	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) --require-hashes -r $<
 	@touch $@
 
 # Gateways to measure beside us, each where nothing else sees it. One that cannot be had here is
 # told, and a row of the board says why it is empty.
 $(PEERS)/%/.ready: benchmarks/tools/%.txt
 	$(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@ || \
+	@$(@D)/bin/python -m $(PIP_INSTALL) -r $< && touch $@ || \
 		echo "$* cannot be installed here"
 
 # Its last release asks for others that not every mirror has yet: those of one before do.
 $(PEERS)/litellm/.ready: benchmarks/tools/litellm.txt benchmarks/tools/litellm-itself.txt
 	$(PYTHON) -m venv $(@D)
-	@pip="$(@D)/bin/python -m pip install --quiet --disable-pip-version-check"; \
+	@pip="$(@D)/bin/python -m $(PIP_INSTALL)"; \
 	$$pip -r $< && $$pip --no-deps -r $(word 2,$^) && touch $@ || echo "litellm cannot be installed here"
 
 $(PEERS)/portkey/.ready: benchmarks/tools/package.json
