@@ -26,6 +26,8 @@ class OperatorAccess:
         self._signers: Mapping[Auth, Signer] = context.signers
         self._access = context.access
         self._salt = context.salt
+        if (self._keys.static or self._keys.guards_keyless) and not self._keys.any_path:
+            operator_paths.compile_patterns()
 
     async def settled(
         self,

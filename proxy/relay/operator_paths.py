@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from classifier.records import Kind
@@ -32,7 +32,7 @@ class _Row:
     """Paths, whole, after the upstream; ``is_read``: calls there must be read as model calls."""
 
     methods: frozenset[str]
-    path: re.Pattern[str]
+    path: str
     is_read: bool
 
 
@@ -55,8 +55,12 @@ _GOOGLE_MODEL: Final = (
 
 
 def _row(methods: str, path: str, *, is_read: bool = False) -> _Row:
-    pattern = re.compile(f"(?:{path})/?", re.ASCII)
-    return _Row(methods=frozenset(methods.split()), path=pattern, is_read=is_read)
+    return _Row(methods=frozenset(methods.split()), path=path, is_read=is_read)
+
+
+@cache
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(f"(?:{path})/?", re.ASCII)
 
 
 # Sources of the paths: as in proxy/wire/routes.py; OpenAI's platform.openai.com/docs/api-reference.
@@ -99,6 +103,12 @@ _READ: Final = frozenset({Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE})
 _ASKS_NOTHING: Final = frozenset({"HEAD", "OPTIONS"})
 
 
+def compile_patterns() -> None:
+    """Compile now what the first calls would wait for; on import they would delay every start."""
+    for row in _ROWS:
+        _pattern(row.path)
+
+
 @lru_cache(maxsize=2048)
 def opened(method: str, path: bytes) -> Opened | None:
     """Return what the operator's key opens there; None where it opens nothing.
@@ -111,7 +121,7 @@ def opened(method: str, path: bytes) -> Opened | None:
     for row in _ROWS:
         if method not in row.methods and method not in _ASKS_NOTHING:
             continue
-        match = row.path.fullmatch(text)
+        match = _pattern(row.path).fullmatch(text)
         if match is None or (row.is_read and routes.route(method, path).kind not in _READ):
             continue
         return Opened(match.groupdict().get("id"))
