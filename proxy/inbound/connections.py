@@ -19,8 +19,7 @@ from proxy.routing.errors import RETRY_SOON, Refusal, problem
 from proxy.routing.headers import Pairs
 
 _TICK_S: Final = 1.0
-_FULL: Final = 0.8  # of the descriptors: from here on silent connections make room
-_NO_MORE: Final = 0.9  # from here on the rest is for providers and the database
+_FULL: Final = 0.95  # of the descriptors: from here on somebody silent makes room, or none enters
 _OWN: Final = 32  # descriptors of the service's own: listeners, database, logs, spill file
 
 
@@ -121,9 +120,7 @@ class ConnectionTable:
         most, used = min(self._limits.total or within, within), descriptor / descriptors
         if (among <= most and used < _FULL) or self._made_room(connection):
             return None
-        if among > most or used >= _NO_MORE:
-            return _full(f"{among - 1} connections")
-        return None
+        return _full(f"{among - 1} connections")
 
     def problem(self, refusal: Refusal) -> tuple[Pairs, bytes]:
         """Count a refusal; render it as headers and body."""

@@ -152,8 +152,8 @@ def test_the_oldest_without_a_head_makes_room_then_the_oldest_idle_one() -> None
 
 @pytest.mark.parametrize(
     ("descriptor", "idle", "refused"),
-    [(799, True, None), (800, True, None), (900, False, "too_many_connections"),
-     (899, False, None)],
+    [(949, True, None), (950, True, None), (949, False, None),
+     (950, False, "too_many_connections")],
 )  # fmt: skip
 def test_descriptors_stay_for_providers_and_the_database(
     descriptor: int, idle: bool, refused: str | None
@@ -161,12 +161,12 @@ def test_descriptors_stay_for_providers_and_the_database(
     connections, first = table(), Connection(Waiting.IDLE if idle else None)
     entered(connections, first)
     assert entered(connections, Connection(), descriptor=descriptor) == refused
-    assert bool(first.ended) == (idle and descriptor >= 800)
+    assert bool(first.ended) == (idle and descriptor >= 950)
 
 
 def test_each_connection_leaves_a_descriptor_for_its_provider() -> None:
-    connections = table(descriptors=256)  # 204 below 80 %, of which 32 are its own
-    assert [entered(connections, Connection(None), among=n) for n in (86, 87)] == [
+    connections = table(descriptors=256)  # 243 below 95 %, of which 32 are its own
+    assert [entered(connections, Connection(None), among=n) for n in (105, 106)] == [
         None, "too_many_connections",
     ]  # fmt: skip
 
