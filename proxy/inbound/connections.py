@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import islice
 from typing import Any, Final, Protocol
 
 from proxy.inbound.cause_log import CauseLog, refused_calls
@@ -19,6 +20,7 @@ from proxy.routing.errors import RETRY_SOON, Refusal, problem
 from proxy.routing.headers import Pairs
 
 _TICK_S: Final = 1.0
+_AT_ONCE: Final = 500  # connections looked at before the loop does other work: 0.2 ms
 _FULL: Final = 0.95  # of the descriptors: from here on somebody silent makes room, or none enters
 _OWN: Final = 32  # descriptors of the service's own: listeners, database, logs, spill file
 
@@ -143,7 +145,12 @@ class ConnectionTable:
 
     def sweep(self) -> None:
         """Count a tick, and end connections that were silent for too long."""
-        for connection in tuple(self._open):
+        self._look_at(tuple(self._open))
+
+    def _look_at(self, connections: Iterable[HeldConnection]) -> None:
+        for connection in connections:
+            if connection not in self._open:  # it left meanwhile
+                continue
             waiting = connection.waits_for()
             if waiting is not connection.waiting:
                 connection.waiting, connection.quiet = waiting, 0
@@ -153,8 +160,16 @@ class ConnectionTable:
                     connection.end(_TOO_SLOW.get(waiting))
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.sweep()
-        self._timer = loop.call_later(_TICK_S, self._tick, loop) if self._open else None
+        self._go_on(loop, iter(tuple(self._open)))
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop, left: Iterator[HeldConnection]) -> None:
+        """Look at some, and at the others when whatever is ready meanwhile is done."""
+        some = tuple(islice(left, _AT_ONCE))
+        self._look_at(some)
+        if len(some) == _AT_ONCE:
+            loop.call_soon(self._go_on, loop, left)
+        else:
+            self._timer = loop.call_later(_TICK_S, self._tick, loop) if self._open else None
 
     def _made_room(self, newest: HeldConnection) -> bool:
         """Close the oldest connection without a whole head, else the oldest idle one."""

@@ -52,6 +52,9 @@ class Loop:
         self.due.append((callback, given))
         return object()
 
+    def call_soon(self, callback: Any, *given: Any) -> None:
+        self.due.append((callback, given))
+
     def turn(self) -> None:
         due, self.due = self.due, []
         for callback, given in due:
@@ -127,6 +130,23 @@ def test_it_ticks_while_there_are_connections_and_only_then() -> None:
     loop.turn()
     assert loop.due == []
     entered(connections, Connection(), loop=loop)
+    assert len(loop.due) == 1
+
+
+def test_of_thousands_a_turn_of_the_loop_looks_at_a_few_hundred() -> None:
+    loop, connections = Loop(), table(descriptors=20_000)
+    many = [Connection(Waiting.IDLE) for _ in range(1500)]
+    for each in many:
+        entered(connections, each, loop=loop)
+    looked_at = []
+    for turn in range(4):
+        loop.turn()
+        looked_at.append(sum(each.waiting is Waiting.IDLE for each in many))
+        connections.leave("a", many[-1 - turn])
+    assert looked_at == [500, 1000, 1498, 1498]
+    for _ in range(3):  # the next second
+        loop.turn()
+    assert {each.quiet for each in many[:-4]} == {1}
     assert len(loop.due) == 1
 
 
