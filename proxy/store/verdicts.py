@@ -15,6 +15,7 @@ from sqlalchemy import (
     case,
     delete,
     func,
+    or_,
     select,
 )
 
@@ -134,14 +135,16 @@ class Verdicts:
     ) -> Outdated:
         """List rollouts whose verdict may have changed since they were judged.
 
-        Those with an outcome, then those without a verdict, the oldest first; then those with a
-        provisional one that have changed since, the one judged longest ago first. Of one batch,
-        among these ids, or of all. What it costs depends on how many those are.
+        Those with an outcome and those that were skipped, then those without a verdict, the oldest
+        first; then those with a provisional one that have changed since, the one judged longest ago
+        first. Of one batch, among these ids, or of all. What it costs depends on how many those
+        are.
 
         Arguments:
-            running: at most so many without an outcome.
+            running: at most so many that neither have an outcome nor were skipped.
         """
-        ended, judged = rollouts.c.outcome_at.is_not(None), verdicts.c.rollout_id.is_not(None)
+        ended = or_(rollouts.c.outcome_at.is_not(None), rollouts.c.skipped.is_not(None))
+        judged = verdicts.c.rollout_id.is_not(None)
         kind = case((ended, 0), (~judged, 1), else_=2)
         query = (
             select(unjudged.c.rollout_id, kind)

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
+from classifier.breakers import Admission
 from proxy.store import listing
 from proxy.store.database import Database
 from proxy.store.listing import RolloutQuery
@@ -96,6 +97,10 @@ def test_what_runs_is_judged_again_in_turn_and_as_many_as_asked_for(database: Da
     database.rollouts.report("ended", "{}", now=13.0)
     assert database.verdicts.unjudged(limit=9, running=0) == (["done", "ended"], 0)
     assert database.verdicts.unjudged(limit=9, running=1) == (["done", "ended", "new"], 0)
+    refused = Admission(error="skipped: the breaker is open")
+    skipped = Registration(id="skipped", batch="b")
+    database.rollouts.register(skipped, now=14.0, admit=lambda _states: refused)
+    assert database.verdicts.unjudged(limit=9, running=0) == (["done", "ended", "skipped"], 0)
 
 
 def test_a_verdict_older_than_the_last_change_or_another_verdict_is_not_kept(
