@@ -6,7 +6,7 @@ from proxy.control.judge import Judge
 from proxy.control.queries import Queries, unknown_batch
 from proxy.store.batches import BatchVersion, batch_version
 
-_RUNNING = 4  # rollouts that run and are judged each time, so that it costs the same always
+_RUNNING = 2  # rollouts that run and are judged each time, so that it costs the same always
 
 
 async def up_to_date(queries: Queries, judge: Judge, batch: str) -> BatchVersion:

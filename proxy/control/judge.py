@@ -30,7 +30,7 @@ _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _AGAIN_PER_S = 0.5  # rollouts that run and are judged again, at most
 # Of them at once, where there are as many: in between their batch keeps its version. No more are
 # saved up, lest they all be judged when several pages are opened.
-_TOGETHER = 4
+_TOGETHER = 2
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
 

@@ -20,7 +20,7 @@ from truezero.models.lists import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
 ITEMS = 100  # on a page, unless it is asked for more
-_RUNNING = 8  # rollouts that run and are judged for a page; the others' verdicts are older
+_RUNNING = 4  # rollouts that run and are judged for a page; the others' verdicts are older
 
 _FILTERS = (
     "batch", "task", "repeat", "attempt", "model", "upstream", "role", "health", "subcategory",

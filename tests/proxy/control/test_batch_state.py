@@ -86,17 +86,17 @@ async def test_many_that_run_are_judged_again_together(
 ) -> None:
     """Between two groups of them a batch keeps its version, and nothing is read anew."""
     services = services_of(service)
-    for number in range(5):
+    for number in range(3):
         service.http.post("/rollouts", json={"id": f"r{number}", "batch": "b"})
     await services.judge.refresh("b", running=8)
-    for number in range(5):
+    for number in range(3):
         service.provider.plays(answers.chat())
         service.http.post(f"/r/r{number}/openai{CHAT}", json={"model": "gpt-5"})
     now = 0.0
-    again = TokenBucket(1.0, most=4, clock=lambda: now)
+    again = TokenBucket(1.0, most=2, clock=lambda: now)
     again.take(1)
     monkeypatch.setattr(services.judge, "_again", again)
-    assert not await services.judge.refresh("b", running=8), "three may be, five wait"
+    assert not await services.judge.refresh("b", running=8), "one may be, three wait"
     now = 1.0
     assert await services.judge.refresh("b", running=8)
     assert again.left == 0
