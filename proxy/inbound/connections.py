@@ -143,12 +143,9 @@ class ConnectionTable:
         else:
             self._by_address.pop(address, None)
 
-    def sweep(self) -> None:
-        """Count a tick, and end connections that were silent for too long."""
-        self._look_at(tuple(self._open))
-
-    def _look_at(self, connections: Iterable[HeldConnection]) -> None:
-        for connection in connections:
+    def sweep(self, some: Iterable[HeldConnection] | None = None) -> None:
+        """Count a tick of connections, by default all, and end those silent for too long."""
+        for connection in tuple(self._open) if some is None else some:
             if connection not in self._open:  # it left meanwhile
                 continue
             waiting = connection.waits_for()
@@ -165,7 +162,7 @@ class ConnectionTable:
     def _go_on(self, loop: asyncio.AbstractEventLoop, left: Iterator[HeldConnection]) -> None:
         """Look at some, and at the others when whatever is ready meanwhile is done."""
         some = tuple(islice(left, _AT_ONCE))
-        self._look_at(some)
+        self.sweep(some)
         if len(some) == _AT_ONCE:
             loop.call_soon(self._go_on, loop, left)
         else:
