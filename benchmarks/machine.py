@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import IO
 
@@ -164,6 +165,7 @@ def description(python: Path | None = None) -> dict[str, object]:
         "cores": len(os.sched_getaffinity(0)),
         "hyperthreads": hyperthreads(),
         "open_files": open_files(),
+        "truezero": metadata.version("truezero"),
     }
 
 

@@ -161,21 +161,28 @@ def published(data: Path = DATA) -> list[Results]:
 
 
 def page(results: Results, others: Sequence[Results] = ()) -> str:
-    """Return the page, in Markdown: a machine's figures, how they were taken, other machines'."""
-    parts = [_HEAD, _machines([results, *others]), *_figures(results), _HOW, _machine(results)]
+    """Return the page, in Markdown: a machine's figures, how they were taken, other machines'.
+
+    Of the others it tells goals that were measured and the board; their numbers are in the JSON.
+    """
+    parts = [_HEAD, _machines([results, *others])]
+    parts += [*_figures(results), _numbers(results), *_problems(results), _HOW, _machine(results)]
     for other in others:
         title = f"# On another machine: {other.machine.get('processor')}"
-        parts += [title, *_figures(other), _machine(other)]
+        parts += [title, *_figures(other, whole=False), *_problems(other), _machine(other)]
     return "\n".join(part.rstrip() + "\n" for part in parts if part)
 
 
-def _figures(results: Results) -> list[str]:
-    board_of = board(results.rounds, results.absent, results.versions, NAMES, shown)
+def _figures(results: Results, *, whole: bool = True) -> list[str]:
+    told = board(results.rounds, results.absent, results.versions, NAMES, shown, whole=whole)
     left = obstacles(results.rounds, NAMES, shown)
-    parts = [*_warning(results), _goals(results), left, board_of, _numbers(results)]
-    if results.problems:
-        parts.append("## What failed\n\n" + "\n".join(f"- {each}" for each in results.problems))
-    return parts
+    return [*_warning(results), _goals(results, whole=whole), left, told]
+
+
+def _problems(results: Results) -> list[str]:
+    if not results.problems:
+        return []
+    return ["## What failed\n\n" + "\n".join(f"- {each}" for each in results.problems)]
 
 
 # What tells machines apart most, as comparisons inside a round.
@@ -204,7 +211,8 @@ def _machines(everywhere: Sequence[Results]) -> str:
                 for key, peer in _ACROSS
             ]
             where = f"{results.machine.get('processor')}, {results.machine.get('python')}"
-            lines.append(f"| {where}, {NAMES.get(one, one)} | {' | '.join(cells)} |")
+            name = f"{NAMES.get(one, one)} {results.machine.get('truezero', '')}".rstrip()
+            lines.append(f"| {where}, {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -220,12 +228,17 @@ def _warning(results: Results) -> list[str]:
     return [_WARNING.format(percent=results.others_percent)]
 
 
-def _goals(results: Results) -> str:
+def _goals(results: Results, *, whole: bool) -> str:
     lines = ["## Goals", "", "| figure | goal | truezero | reached | compiled | reached |"]
     lines.append("|---" * 6 + "|")
-    goals = [(row, goal) for row in ROWS for goal in row.goals]
-    lines += [_goal(row, goal, results.rows.get(row.key)) for row, goal in goals]
+    for row in ROWS:
+        found = results.rows.get(row.key)
+        lines += [_goal(row, goal, found) for goal in row.goals if whole or _measured(goal, found)]
     return "\n".join(lines)
+
+
+def _measured(goal: Goal, found: Mapping[str, object] | None) -> bool:
+    return found is not None and any(told(goal, found, one) is not None for one in OURS)
 
 
 def _goal(row: Row, goal: Goal, found: Mapping[str, object] | None) -> str:
@@ -311,7 +324,7 @@ def write(results: Results) -> None:
     """Write the page, its picture, and the numbers behind both; other machines' are kept."""
     others = [each for each in published() if each.where != results.where]
     data = _rounded({"machines": [_data(each) for each in (results, *others)]})
-    DATA.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+    DATA.write_text(json.dumps(data, indent=0, ensure_ascii=False) + "\n")  # lines for diffs
     PAGE.write_text(page(results, others))
     PICTURE.write_text(drawing(results))
 

@@ -118,6 +118,11 @@ def test_other_machines_keep_their_figures_below() -> None:
     said = page(results(), [other])
     assert said.index("# On another machine: Z80") > said.index("| 2.4 × nginx |")
     assert "| Z80, 3.12, truezero | 7 × nginx | – | – | – |" in said
+    below = said[said.index("# On another machine: Z80") :]
+    assert "| µs CPU per 1.5 kB exchange | ≤ 2.5 × nginx | 7 × nginx | **no** |" in below
+    assert "not measured" not in below, "goals without a figure there"
+    assert "nobody asked for it" not in below
+    assert "## All numbers" not in below, "which are in the JSON"
     assert results().where != other.where
 
 
