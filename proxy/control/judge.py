@@ -247,7 +247,7 @@ def _servings(verdict: Verdict) -> str | None:
 def _stands_on(rollout: RolloutRecord, verdict: Verdict, prices: PriceTable) -> dict[str, int]:
     """Count the calls behind a verdict's sums: all that used tokens, and those in the sums."""
     calls = totals.using_tokens(rollout.exchanges)
-    priced = 0 if verdict.cost_usd is None else sum(prices.cost(x) is not None for x in calls)
+    priced = 0 if verdict.cost_usd is None else sum(prices.in_total(x) for x in calls)
     return {
         "summed_calls": len(calls),
         "tokens_known_calls": sum(map(totals.tokens_known, calls)),

@@ -67,10 +67,13 @@ class PriceTable:
 
     def total(self, exchanges: Iterable[Exchange]) -> float | None:
         """Sum the cost of calls; None if one that used tokens has no price."""
-        used = [e for e in exchanges if e.usage.cost_usd is not None or e.usage.output_total]
-        costs = [self.cost(exchange) for exchange in used]
+        costs = [self.cost(exchange) for exchange in exchanges if _costs(exchange)]
         known = [cost for cost in costs if cost is not None]
         return sum_known(known) if len(known) == len(costs) else None
+
+    def in_total(self, exchange: Exchange) -> bool:
+        """Whether the cost of a call is known, where `total` of it and others is."""
+        return _costs(exchange) or self.cost(exchange) is not None
 
     def cost(self, exchange: Exchange) -> float | None:
         """Return the cost of one call: the provider's own figure, else by the table."""
@@ -130,6 +133,10 @@ class PriceTable:
     def _url(self, name: str) -> str | None:
         known = BUILT_IN.get(name) or self._upstreams.get(name)
         return known.url if known else None
+
+
+def _costs(exchange: Exchange) -> bool:
+    return exchange.usage.cost_usd is not None or bool(exchange.usage.output_total)
 
 
 @cache

@@ -111,6 +111,20 @@ def test_a_total_with_an_unknown_part_is_unknown() -> None:
     assert TABLE.total([]) is None
 
 
+COUNTS = st.none() | st.integers(0, 3)
+
+
+@given(st.lists(st.builds(
+    lambda model, inputs, outputs, told: call(
+        "openai", model, input_total=inputs, output_total=outputs, cost_usd=told
+    ),
+    st.sampled_from(["gpt-5", "no-such-model", None]), COUNTS, COUNTS, st.none() | st.just(0.5),
+)))  # fmt: skip
+def test_the_calls_of_a_known_total_are_those_whose_cost_is_known(calls: list[Exchange]) -> None:
+    if TABLE.total(calls) is not None:
+        assert [TABLE.in_total(x) for x in calls] == [cost(x) is not None for x in calls]
+
+
 def test_the_table_names_its_version() -> None:
     assert TABLE.version.startswith("genai-prices ")
 
