@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from classifier.records import Timing
 from proxy.store.commit import EVENTS_CHANNEL
@@ -53,6 +54,11 @@ def lately(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
     say(0.0)
     return say
+
+
+def _name(url: str) -> str:
+    """Return the name of a URL's database."""
+    return make_url(url).database or ""
 
 
 @contextlib.contextmanager
@@ -161,7 +167,7 @@ def test_connections_that_were_cut_cost_no_call(
     service: Service, postgres_server: Server, postgres_url: str
 ) -> None:
     service.call("r")
-    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    name = _name(postgres_url)
     with postgres_server.connect() as operator:
         for expected in range(2, 6):
             cut = operator.execute(
@@ -242,7 +248,7 @@ def test_an_event_of_one_replica_rings_at_another(database: Database, other: Dat
 def test_a_call_that_did_not_fail_is_no_event(
     database: Database, postgres_server: Server, postgres_url: str
 ) -> None:
-    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    name = _name(postgres_url)
     with postgres_server.connect(name) as hearing:
         hearing.execute(f"LISTEN {EVENTS_CHANNEL}".encode())
         database.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
@@ -257,7 +263,7 @@ def test_a_commit_cut_in_the_middle_is_made_again(
     database: Database, postgres_server: Server, postgres_url: str
 ) -> None:
     """Its statement waits for a lock; its connection is killed there."""
-    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    name = _name(postgres_url)
     database.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
     with postgres_server.connect(name) as other, postgres_server.connect() as operator:
         with other.transaction():
@@ -276,7 +282,7 @@ def test_a_lock_held_for_long_is_given_up_without_leaving_the_server(
     postgres_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    name = _name(postgres_url)
     monkeypatch.setattr("proxy.store.postgres._RECORDING_TIMEOUT_S", float(PATIENCE_S))
     opened = Database(postgres_url)
     with contextlib.closing(opened), postgres_server.connect(name) as other:
@@ -320,7 +326,7 @@ def test_events_become_visible_in_the_order_of_their_numbers(
     database: Database, other: Database, postgres_server: Server, postgres_url: str
 ) -> None:
     """A reader that has seen an event never misses one with a lower number."""
-    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    name = _name(postgres_url)
     with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
         with slow.transaction():
             slow.execute("SELECT pg_advisory_xact_lock(%s)", (Lock.EVENTS.key(),))
@@ -347,7 +353,7 @@ def test_calls_stand_in_the_partition_of_their_month(
     database.heartbeat("w", host="here", now=now)
     calls = [replace(FULL, id=name, timing=Timing(started_at=at)) for name, at in spread.items()]
     database.calls.write(CommitBatch(recorded=calls), worker="w")
-    with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as looking:
+    with postgres_server.connect(_name(postgres_url)) as looking:
         rows = looking.execute("SELECT id, tableoid::regclass::text FROM exchanges").fetchall()
     assert dict(rows) == {
         "now": "exchanges_2031_12", "soon": "exchanges_2032_01", "early": "exchanges_2032_01",
@@ -366,7 +372,7 @@ def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
     gaps = {name: Gap(1, 1.0) for name in names}
     backwards = {name: gaps[name] for name in reversed(names)}
     database.calls.write(CommitBatch(gaps=gaps), worker="w")
-    name = postgres_url.rpartition("@/")[2].partition("?")[0]
+    name = _name(postgres_url)
     with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
         with slow.transaction():
             slow.execute("UPDATE rollouts SET attempt = 1 WHERE id = 'r2'")
@@ -411,7 +417,7 @@ def test_a_database_made_anew_in_its_place_is_prepared(
     database: Database, postgres_server: Server, postgres_url: str
 ) -> None:
     before = database.deployment.secret("salt")
-    with postgres_server.connect(postgres_url.rpartition("@/")[2].partition("?")[0]) as operator:
+    with postgres_server.connect(_name(postgres_url)) as operator:
         operator.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     with pytest.raises(DatabaseUnavailable):
         database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
