@@ -109,7 +109,7 @@ integrations: $(READY) ## the harnesses themselves, from PyPI
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(HARNESS_ENVIRONMENTS)
 	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest \
 		tests/journeys/test_integrations.py tests/journeys/test_harness_failures.py \
-		tests/journeys/test_agent_harness_failures.py \
+		tests/journeys/test_agent_harness_failures.py tests/journeys/test_beside_*.py \
 		tests/journeys/test_audited_harnesses.py tests/journeys/test_identity.py \
 		tests/journeys/test_sinks.py $(ARGS)
 

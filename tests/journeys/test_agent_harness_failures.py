@@ -17,18 +17,16 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Request
 from tests.journeys.failing import Case
+from tests.journeys.harnesses import CI, ENVIRONMENTS, PAGE, Row
 from tests.journeys.test_harness_failures import (
-    CI,
-    PAGE,
     WHY,
     Measured,
-    Row,
     false_zeros,
     measure,
     run,
     written,
 )
-from tests.journeys.test_integrations import ENVIRONMENTS, SWEBENCH_CONFIG, as_installed
+from tests.journeys.test_integrations import SWEBENCH_CONFIG, as_installed
 
 pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),

@@ -7,9 +7,7 @@ With CI set, benchflow as it is runs only the cases where it keeps a zero, and t
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,21 +17,16 @@ import pytest
 
 from tests.fakes.provider import Answer, Provider, Request, Script
 from tests.journeys.failing import Case, plays
-from tests.journeys.service import ROOT, Service
-from tests.journeys.test_integrations import ENVIRONMENTS
+from tests.journeys.harnesses import CI, ENVIRONMENTS, KEY, PAGE, Row, execute
+from tests.journeys.service import Service
 from truezero.runner.audit.run import audit
 
-PAGE = ROOT / "docs" / "measurements" / "integrations.md"
-CI = bool(os.environ.get("CI"))
-KEY = "sk-own"
 GONE = "http://127.0.0.1:9"
 
 pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,44 +57,11 @@ def run(
 
     ``begun`` is called with its folder before it starts.
     """
-    assert ENVIRONMENTS
-    python = Path(ENVIRONMENTS).resolve() / harness / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{harness} is not installed: no Python here is new enough")
-    home.mkdir()
-    (home / "program.py").write_text(text)
-    if begun is not None:
-        begun(home)
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if "TRUEZERO" not in name and name not in ("PYTHONPATH", "CI")
-    }
-    environment = {
-        **clean,
-        "HOME": str(home),
-        "OPENAI_API_KEY": KEY,
-        "ANTHROPIC_API_KEY": KEY,
-        "NO_PROXY": "127.0.0.1",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        **({"TRUEZERO_URL": service} if service else {}),
-        "HF_HUB_OFFLINE": "1",
-        "MSWEA_SILENT_STARTUP": "1",
-        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
-        # these find us as an installed distribution, and must not need this
-        **({} if harness in ("benchflow", "harbor") else {"PYTHONPATH": str(ROOT)}),
-    }
-    done = subprocess.run(
-        [str(python), "program.py", ",".join(case.name for case in cases), *words],
-        env=environment,
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=1500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
+    environment = {"TRUEZERO_URL": service} if service else {}
+    names = ",".join(case.name for case in cases)
+    ran = execute(harness, text, home, names, *words, environment=environment, begun=begun)
+    assert ran.code == 0, ran.stdout[-3000:] + ran.stderr[-6000:]
+    return list(ran.rows)
 
 
 def false_zeros(folder: Path, measured: Measured) -> set[Case]:
@@ -448,9 +408,10 @@ class Suite(Benchmark):
 
 logger = FileResultLogger("logs", filename_pattern="run.jsonl", overwrite=True)
 callbacks = [logger, Truezero()] if ours else [logger]
-suite = Suite(callbacks=callbacks, num_workers=4, max_invocations=3, progress_bar=False)
+workers = int(sys.argv[4]) if sys.argv[4:] else 4
+suite = Suite(callbacks=callbacks, num_workers=workers, max_invocations=3, progress_bar=False)
 tasks = [Task(query=f"case:{case}", id=case) for case in cases]
-if ours:
+if ours and workers > 1:
     tasks += [Task(query="", id=name, user_data={"patience": patience})
               for name, patience in (("satisfied", 2), ("insatiable", 9))]
 reports = suite.run(tasks, agent_data={})
