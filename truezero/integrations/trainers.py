@@ -1,8 +1,9 @@
 """Write a group's mask into the field that each RL trainer reads; no trainer is imported.
 
-Each function takes a settled group, as `GET /batches/{id}/groups` has it, and the trainer's own
-rows, one for each of the group's ``rollout_ids`` in that order. It returns new rows and changes
-none. Field names and shapes were looked up in the trainers' sources on 2026-11-22.
+Each function takes a settled group, as ``groups()`` yields it or `GET /batches/{id}/groups` has it,
+and the trainer's own rows, one for each of the group's ``rollout_ids`` in that order. It returns
+new rows and changes none. Field names and shapes were looked up in the trainers' sources on
+2026-11-22.
 
 Some trainers go on counting a masked row in the baseline of its group. There, its reward
 becomes the baseline of the measured ones, which shifts no mean.
@@ -11,11 +12,11 @@ becomes the baseline of the measured ones, which shifts no mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from truezero import models
 
-Group = Mapping[str, Any]
+Group = models.Group | Mapping[str, Any]
 Row = Mapping[str, Any]
 
 ERROR = "truezero_masked"
@@ -28,8 +29,7 @@ def trl(group: Group) -> list[float | None]:
     None is left out of the baseline since https://github.com/huggingface/trl/pull/5902 (merged
     2026-06-01); releases before it make it 0.0 where no other reward function has a number.
     """
-    _check(group)
-    return list(group["rewards"])
+    return list(_settled(group).rewards)
 
 
 def verl(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -41,14 +41,16 @@ def verl(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
     (verl/experimental/agent_loop/agent_loop.py).
     """
 
+    found = _settled(group)
+
     def mask(row: Row, rollout_id: str) -> dict[str, Any]:
         changed: dict[str, Any] = {
             "response_mask": [0] * len(row["response_mask"]),
-            "reward_score": _neutral(group),
+            "reward_score": _neutral(found),
         }
         return changed | ({"uid": f"{row['uid']}/{rollout_id}"} if "uid" in row else {})
 
-    return _masked(group, rows, mask)
+    return _masked(found, rows, mask)
 
 
 def slime(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -57,8 +59,9 @@ def slime(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
     Both fields are of `Sample` (slime/utils/types.py). Group normalisation counts removed
     samples (slime/ray/rollout.py, `_post_process_rewards`): their ``reward`` becomes the baseline.
     """
+    found = _settled(group)
     return _masked(
-        group, rows, lambda _row, _id: {"remove_sample": True, "reward": _neutral(group)}
+        found, rows, lambda _row, _id: {"remove_sample": True, "reward": _neutral(found)}
     )
 
 
@@ -74,7 +77,7 @@ def prime_rl(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
         said = f"{ERROR}: rollout {rollout_id} was not measured"
         return {"error": {"error": ERROR, "error_chain_repr": said, "error_chain_str": said}}
 
-    return _masked(group, rows, error)
+    return _masked(_settled(group), rows, error)
 
 
 def skyrl(group: Group, output: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,8 +87,9 @@ def skyrl(group: Group, output: Mapping[str, Any]) -> dict[str, Any]:
         output: a `GeneratorOutput` (skyrl_train/generators/base.py): lists with a place for each
             trajectory, here those of the group. Its rewards are numbers, or lists by token.
     """
+    found = _settled(group)
     columns = {
-        "stop_reasons": output.get("stop_reasons") or [None] * len(group["rollout_ids"]),
+        "stop_reasons": output.get("stop_reasons") or [None] * len(found.rollout_ids),
         "loss_masks": output["loss_masks"],
         "rewards": output["rewards"],
     }
@@ -95,10 +99,10 @@ def skyrl(group: Group, output: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "stop_reasons": ERROR,
             "loss_masks": [0] * len(row["loss_masks"]),
-            "rewards": _in_shape_of(row["rewards"], _neutral(group)),
+            "rewards": _in_shape_of(row["rewards"], _neutral(found)),
         }
 
-    masked = _masked(group, rows, mask)
+    masked = _masked(found, rows, mask)
     return {**output, **{name: [row[name] for row in masked] for name in columns}}
 
 
@@ -109,7 +113,7 @@ def nemo(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
     ``grpo.masked_sample_rewards_in_baseline`` is set
     (nemo_rl/algorithms/single_controller_utils/sample_masks.py).
     """
-    return _masked(group, rows, lambda _row, _id: {"mask_sample": True})
+    return _masked(_settled(group), rows, lambda _row, _id: {"mask_sample": True})
 
 
 def nemo_failure(verdict: models.Verdict, row: Row) -> dict[str, Any]:
@@ -126,33 +130,43 @@ def nemo_failure(verdict: models.Verdict, row: Row) -> dict[str, Any]:
 
 
 def _masked(
-    group: Group, rows: Sequence[Row], mask: Callable[[Row, str], Row]
+    group: _Settled, rows: Sequence[Row], mask: Callable[[Row, str], Row]
 ) -> list[dict[str, Any]]:
     """Return the rows, with what ``mask`` returns in those that are masked."""
-    _check(group)
-    ids, valid = group["rollout_ids"], group["valid"]
+    ids = group.rollout_ids
     if len(rows) != len(ids):
-        raise ValueError(f"{len(rows)} rows for {len(ids)} rollouts of task {group['task']!r}")
+        raise ValueError(f"{len(rows)} rows for {len(ids)} rollouts of task {group.task!r}")
     return [
         dict(row) if counts else {**row, **mask(row, rollout_id)}
-        for row, rollout_id, counts in zip(rows, ids, valid, strict=True)
+        for row, rollout_id, counts in zip(rows, ids, group.valid, strict=True)
     ]
 
 
-def _check(group: Group) -> None:
-    """Return if the group has settled.
+class _Settled(NamedTuple):
+    """What trainers need of a group that has settled."""
+
+    task: str
+    rollout_ids: Sequence[str]
+    valid: Sequence[bool]
+    rewards: Sequence[float | None]
+    baseline: float | None
+
+
+def _settled(group: Group) -> _Settled:
+    """Read a group, of the SDK or as JSON.
 
     Raises:
-        ValueError: otherwise; what runs would be masked for good.
+        ValueError: it has not settled; what runs would be masked for good.
     """
-    if not group["settled"]:
-        raise ValueError(f"the group of task {group['task']!r} has not settled")
+    facts = group if isinstance(group, Mapping) else group.__dict__
+    if not facts["settled"]:
+        raise ValueError(f"the group of task {facts['task']!r} has not settled")
+    return _Settled._make(facts[name] for name in _Settled._fields)
 
 
-def _neutral(group: Group) -> float:
+def _neutral(group: _Settled) -> float:
     """Return a reward that shifts no mean: the baseline; 0 where no row of the group counts."""
-    baseline: float | None = group["baseline"]
-    return 0.0 if baseline is None else baseline
+    return 0.0 if group.baseline is None else group.baseline
 
 
 def _in_shape_of(rewards: Any, reward: float) -> Any:

@@ -126,7 +126,7 @@ def next_attempts(batch: str) -> Story[dict[tuple[str, int | None], int]]:
 def planned_samples(
     tasks: Iterable[Task], name: Callable[[Task], str], repeats: int = 1
 ) -> list[Sample[Task]]:
-    """Return each task with its name, as often as it is to be sampled.
+    """Return each task with its name, as often as it is to be sampled, one task after the other.
 
     Raises:
         ValueError: two tasks have the same name, so their attempts would be mixed up; or there
@@ -147,8 +147,8 @@ def planned_samples(
             repeats=repeats if repeats > 1 else None,
             task=task,
         )
-        for repeat in range(repeats)
         for each, task in named
+        for repeat in range(repeats)
     ]
 
 

@@ -44,6 +44,33 @@ ADAPTERS: dict[str, tuple[Callable[..., list[dict[str, Any]]], dict[str, Any]]] 
 }
 
 
+def yielded(group: dict[str, Any]) -> models.Group:
+    """The group as `Batch.groups` yields it."""
+    return models.Group.model_validate(group)
+
+
+ROWS = [{**ROW, "tokens": [place]} for place in range(3)]
+OUTPUT: dict[str, Any] = {"loss_masks": [[1], [1, 1], [1]], "rewards": [1.0, 0.0, 0.5]}
+EVERY: dict[str, Callable[[Any], object]] = {
+    "trl": trainers.trl,
+    "verl": lambda group: trainers.verl(group, ROWS),
+    "slime": lambda group: trainers.slime(group, ROWS),
+    "prime_rl": lambda group: trainers.prime_rl(group, ROWS),
+    "skyrl": lambda group: trainers.skyrl(group, OUTPUT),
+    "nemo": lambda group: trainers.nemo(group, ROWS),
+}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_trainer_is_given_the_object_that_groups_yields_as_well_as_its_json(name: str) -> None:
+    mask = EVERY[name]
+    assert mask(yielded(MIXED)) == mask(MIXED)
+    assert mask(yielded(MIXED)) not in (OUTPUT, ROWS)
+    for open_one in (OPEN, yielded(OPEN)):
+        with pytest.raises(ValueError, match="task 't' has not settled"):
+            mask(open_one)
+
+
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_only_the_masked_row_changes_and_only_in_its_fields(name: str) -> None:
     adapt, changed = ADAPTERS[name]

@@ -44,7 +44,7 @@ def test_tasks_keep_their_order_and_need_names_of_their_own() -> None:
 
 def test_repeats_are_numbered_where_a_task_has_several() -> None:
     plan = [(each.name, each.repeat) for each in planned_samples([2, 1], str, 2)]
-    assert plan == [("2", 0), ("1", 0), ("2", 1), ("1", 1)]
+    assert plan == [("2", 0), ("2", 1), ("1", 0), ("1", 1)]
     with pytest.raises(ValueError, match="repeats: 0"):
         planned_samples([1], str, 0)
 

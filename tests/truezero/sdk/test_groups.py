@@ -56,6 +56,39 @@ def test_groups_of_a_run_are_there_with_what_failed_left_out(
         assert client.groups(name, settled=False) == []
 
 
+async def run_of(url: str, kind: str, name: str, tasks: list[str], fn: Any, **how: Any) -> None:
+    """Run a batch with either client; the function is a plain one."""
+    facts: dict[str, Any] = {"model": "gpt-5", "upstream": "openai"}
+    if kind == "sync":
+        with Client(url) as client:
+            await asyncio.to_thread(client.batch(name, **facts).run, tasks, fn, **how)
+        return
+
+    async def awaited(task: str, rollout: Any) -> float:
+        return float(await asyncio.to_thread(fn, task, rollout))
+
+    async with AsyncClient(url) as asynchronous:
+        await asynchronous.batch(name, **facts).run(tasks, awaited, **how)
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_samples_start_group_by_group_so_that_the_first_settles_long_before_the_last(
+    world: tuple[str, Accounts], name: str, kind: str
+) -> None:
+    started: list[tuple[str, int]] = []
+    settled: list[list[str]] = []
+
+    def sample(task: str, rollout: Any) -> float:
+        with Client(world[0]) as client:
+            settled.append([group.task for group in client.groups(name, settled=True)])
+        started.append((task, rollout.repeat))
+        return agent(task, rollout)
+
+    await run_of(world[0], kind, name, ["x", "y", "z"], sample, repeats=4, concurrency=1)
+    assert started == [(task, repeat) for task in "xyz" for repeat in range(4)]
+    assert settled == [[]] * 4 + [["x"]] * 4 + [["x", "y"]] * 4
+
+
 async def test_a_group_comes_as_soon_as_its_last_rollout_is_judged(
     world: tuple[str, Accounts], name: str
 ) -> None:
