@@ -1,14 +1,56 @@
-"""What integrations share of a harness's attempts: their numbers, and that one was not measured."""
+"""What integrations share: whether the service answers, and the numbers of a task's attempts."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 
 from truezero import models
+from truezero.sdk.client import Client
+from truezero.sdk.errors import ServiceError
+
+GREETING_S = 5.0  # what a harness may wait for a service, once a run
 
 
 class NotMeasured(RuntimeError):
     """An attempt is no measurement: the service cannot be reached, or cannot tell."""
+
+
+def check_service(
+    url: str | None = None, token: str | None = None, *, within_s: float = GREETING_S
+) -> None:
+    """Check that the service answers, is of this release and takes the token.
+
+    Nothing holds it longer than ``within_s``, also not a name server. Blocks: call it with
+    ``asyncio.to_thread`` in a coroutine.
+
+    Arguments:
+        url, token: as for ``truezero.Client``.
+
+    Raises:
+        ServiceError: its message is the one sentence to say.
+    """
+    failed: list[ServiceError] = []
+    client = Client(url, token, timeout_s=within_s)
+
+    def greet() -> None:
+        with client:
+            try:
+                client.greet()
+                client.batch_page(limit=1)  # /healthz asks for no token
+            except ServiceError as error:
+                failed.append(error)
+
+    asking = threading.Thread(target=greet, name="truezero-greeting", daemon=True)
+    asking.start()
+    asking.join(within_s)
+    if asking.is_alive():
+        raise ServiceError(
+            f"{client.url} did not answer within {within_s:g} s: is it a truezero service?",
+            code="no_answer",
+        )
+    if failed:
+        raise failed[0]
 
 
 def next_attempt(earlier: Iterable[models.RolloutItem]) -> int:

@@ -1,9 +1,16 @@
-"""Attempts are numbered after those that a service already has."""
+"""A service is asked once whether it answers; attempts are numbered after those that it has."""
 
 from __future__ import annotations
 
-from truezero import Client
-from truezero.integrations.attempts import next_attempt
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.provider import Answer, Provider, closed_port
+from tests.journeys.harnesses import Silent
+from tests.truezero import driving
+from truezero import Client, ServiceError
+from truezero.integrations.attempts import check_service, next_attempt
 
 
 def test_attempts_go_on_where_an_earlier_process_stopped(url: str) -> None:
@@ -14,3 +21,40 @@ def test_attempts_go_on_where_an_earlier_process_stopped(url: str) -> None:
             client.register(batch="counted", task="t", attempt=number)
         client.register(batch="counted", task="uncounted")
         assert next_attempt(client.rollouts(batch="counted", task="uncounted")) == 1
+
+
+def test_a_service_that_answers_is_no_error(url: str) -> None:
+    check_service(url)
+
+
+def test_a_service_that_is_down_is_one_sentence() -> None:
+    address = f"http://127.0.0.1:{closed_port()}"
+    with pytest.raises(ServiceError, match=f"cannot reach a truezero service at {address}"):
+        check_service(address)
+
+
+def test_another_program_on_the_port_is_one_sentence() -> None:
+    with Provider(Answer(body=(b"<html>",))) as other, pytest.raises(ServiceError) as failed:
+        check_service(other.url)
+    assert str(failed.value) == f"{other.url} is not a truezero service"
+
+
+def test_a_service_of_another_release_is_one_sentence() -> None:
+    old = Answer(body=(b'{"status": "ok", "version": "0.0.9"}',))
+    with Provider(old) as other, pytest.raises(ServiceError) as failed:
+        check_service(other.url)
+    assert failed.value.code == "other_version"
+
+
+def test_a_silent_program_is_waited_for_once_and_no_longer_than_told() -> None:
+    with Silent() as silent, pytest.raises(ServiceError) as failed:
+        check_service(silent.url, within_s=0.2)
+    assert silent.visits == 1
+    assert failed.value.code == "no_answer"
+
+
+def test_a_wrong_token_is_seen_before_any_call(tmp_path: Path) -> None:
+    with driving.service(tmp_path, admin_token="t" * 20) as (url, *_):
+        check_service(url, "t" * 20)
+        with pytest.raises(ServiceError, match="the token is wrong or missing"):
+            check_service(url, "wrong")
