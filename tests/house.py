@@ -1,142 +1,95 @@
-"""Measure the source: lines of files and classes, fields of classes, duplicate class names.
+"""Figures of the source for a reviewer: ``python -m tests.house``.
 
-``python -m tests.house`` prints what exceeds a bound, ``--all`` every figure.
+Prints files, lines and imports, the modules that one other module imports, and which files a plain
+exchange, a registration and three verdicts of a running service go through. No figure is a bound:
+they show a direction. ``--files`` lists the files behind the figures.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import asyncio
+import contextlib
+import http.server
+import json
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("classifier", "proxy", "truezero")
-
-FILE_LINES, CLASS_LINES, CLASS_FIELDS = 350, 200, 15
-BOUNDS: Mapping[str, int] = {
-    "lines of a file": FILE_LINES,
-    "lines of a class": CLASS_LINES,
-    "fields of a class": CLASS_FIELDS,
-    "classes of one name": 1,
-}
+_QUIET_S = 0.2  # what follows a call (its log line, its metrics) has run by then
+_RUNS = 6  # what is not in each of them is a heartbeat's or a checkpoint's, not the call's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassFigures:
-    """Length in lines and instance attributes of one class."""
-
-    name: str
-    lines: int
-    fields: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFigures:
-    """One source file and its classes; ``path`` is relative to the repository's root."""
+class SourceFile:
+    """One module: its dotted name, its lines, what it imports of ours, its classes' names."""
 
     path: str
+    name: str
     lines: int
-    classes: tuple[ClassFigures, ...]
+    imports: frozenset[str]
+    classes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Measure:
-    """One figure that has a bound: what is measured, of what, and its value."""
-
-    what: str
-    of: str
-    figure: int
-
-    @property
-    def over(self) -> bool:
-        """Whether it exceeds its bound."""
-        return self.figure > BOUNDS[self.what]
+def read(root: Path = ROOT) -> list[SourceFile]:
+    """Read every module of the three packages."""
+    paths = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
+    texts = {path.relative_to(root).as_posix(): path.read_text("utf-8") for path in paths}
+    return files_of(texts)
 
 
-def read(root: Path = ROOT) -> list[FileFigures]:
-    """Measure every module of the three packages."""
-    files = (file for package in PACKAGES for file in sorted((root / package).rglob("*.py")))
-    return [figures(file.relative_to(root).as_posix(), file.read_text("utf-8")) for file in files]
-
-
-def figures(path: str, text: str) -> FileFigures:
-    """Measure one module; classes inside functions and classes count too."""
-    classes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
-    measured = tuple(
-        ClassFigures(name=node.name, lines=_lines(node), fields=frozenset(_fields(node)))
-        for node in classes
-    )
-    return FileFigures(path=path, lines=len(text.splitlines()), classes=measured)
-
-
-def measures(files: Iterable[FileFigures]) -> list[Measure]:
-    """Return all figures that have a bound."""
-    files = list(files)
-    result = [Measure("lines of a file", file.path, file.lines) for file in files]
-    for file in files:
-        for each in file.classes:
-            place = f"{file.path}::{each.name}"
-            result.append(Measure("lines of a class", place, each.lines))
-            result.append(Measure("fields of a class", place, len(each.fields)))
-    result += [
-        Measure("classes of one name", name, count) for name, count in _namesakes(files).items()
-    ]
+def files_of(texts: Mapping[str, str]) -> list[SourceFile]:
+    """Measure modules, given as paths and sources."""
+    known = {_module(path) for path in texts}
+    result = []
+    for path, text in texts.items():
+        tree = ast.parse(text)
+        name = _module(path)
+        result.append(
+            SourceFile(
+                path=path,
+                name=name,
+                lines=len(text.splitlines()),
+                imports=frozenset(_imported(tree, known)) - {name},
+                classes=tuple(n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)),
+            )
+        )
     return result
 
 
-def _lines(node: ast.ClassDef) -> int:
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return (node.end_lineno or first) - first + 1
+def edges(files: Iterable[SourceFile]) -> int:
+    """Count pairs of modules of which one imports the other, late imports included."""
+    return sum(len(file.imports) for file in files)
 
 
-def _fields(node: ast.ClassDef) -> Iterator[str]:
-    """Yield names declared in the body, listed in ``__slots__`` or assigned to ``self``."""
-    for part in node.body:
-        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
-            if "ClassVar" not in ast.unparse(part.annotation):
-                yield part.target.id
-        elif isinstance(part, ast.Assign) and _names_slots(part):
-            yield from _literal(part.value)
-        elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _set_on_self(part)
+def lone(files: Iterable[SourceFile]) -> dict[str, str]:
+    """Map each module that exactly one other imports to that one; packages do not count."""
+    importers: dict[str, list[str]] = defaultdict(list)
+    packages = {file.name for file in files if file.path.endswith("__init__.py")}
+    for file in files:
+        for imported in file.imports - packages:
+            importers[imported].append(file.name)
+    return {name: found[0] for name, found in sorted(importers.items()) if len(found) == 1}
 
 
-def _names_slots(part: ast.Assign) -> bool:
-    return any(isinstance(target, ast.Name) and target.id == "__slots__" for target in part.targets)
-
-
-def _literal(slots: ast.expr) -> Iterable[str]:
-    """Return the names in ``__slots__``; a constant's are found by their assignment to ``self``."""
-    if isinstance(slots, ast.Name):
-        return ()
-    names: str | Iterable[str] = ast.literal_eval(slots)
-    return (names,) if isinstance(names, str) else names
-
-
-def _set_on_self(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    if not method.args.args:
-        return
-    own = method.args.args[0].arg
-    for node in ast.walk(method):
-        if (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == own == "self"
-        ):
-            yield node.attr
-
-
-def _namesakes(files: Iterable[FileFigures]) -> dict[str, int]:
-    """Count the things each class name stands for; a REST model may share a classifier's name."""
+def namesakes(files: Iterable[SourceFile]) -> dict[str, int]:
+    """Return class names that stand for several things; a REST model may mirror a classifier's."""
     places: dict[str, set[str]] = defaultdict(set)
     for file in files:
-        for each in file.classes:
-            places[each.name].add(file.path)
-    return {name: _things(paths) for name, paths in places.items()}
+        for name in file.classes:
+            places[name].add(file.path)
+    counted = {name: _things(paths) for name, paths in places.items()}
+    return {name: count for name, count in sorted(counted.items()) if count > 1}
 
 
 def _things(paths: set[str]) -> int:
@@ -145,27 +98,193 @@ def _things(paths: set[str]) -> int:
     return len(paths) - min(len(models), len(nouns))
 
 
-def table(all_measures: Iterable[Measure]) -> str:
-    """Format the measures by kind, largest first."""
-    groups: dict[str, list[Measure]] = defaultdict(list)
-    for measure in all_measures:
-        groups[measure.what].append(measure)
-    lines: list[str] = []
-    for what, group in groups.items():
-        over = sum(measure.over for measure in group)
-        lines.append(f"{what}: at most {BOUNDS[what]}, {over} over")
-        ordered = sorted(group, key=lambda measure: (-measure.figure, measure.of))
-        lines += [f"  {measure.figure:5}  {measure.of}" for measure in ordered]
-    return "\n".join(lines)
+def _module(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def main(arguments: list[str]) -> None:
-    """Print what exceeds a bound, or everything."""
-    result = measures(read())
-    if "--all" not in arguments:
-        result = [measure for measure in result if measure.over]
-    print(table(result))  # noqa: T201
+def _imported(tree: ast.AST, known: set[str]) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                if whole in known or node.module in known:
+                    yield whole if whole in known else node.module
+
+
+# --- roads ---------------------------------------------------------------------------------
+
+
+class Roads:
+    """Notes which of our files run in any thread that is started while it is installed."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        """As ``sys.setprofile`` wants it."""
+        if event == "call":
+            self._seen.add(frame.f_code.co_filename)
+
+    def during(self, run: Callable[[int], object]) -> list[str]:
+        """Return the files that each of some runs, and what it brings about, goes through.
+
+        Arguments:
+            run: called with the number of the run.
+        """
+        return sorted(set.intersection(*(self._once(run, number) for number in range(_RUNS))))
+
+    def _once(self, run: Callable[[int], object], number: int) -> set[str]:
+        time.sleep(_QUIET_S)
+        self._seen = set()
+        run(number)
+        time.sleep(_QUIET_S)
+        return {
+            Path(name).relative_to(ROOT).as_posix()
+            for name in self._seen
+            if any(name.startswith(f"{ROOT / package}/") for package in PACKAGES)
+        }
+
+
+class _Provider(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    _ANSWER = json.dumps(
+        {
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "It is true."},
+                         "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 31, "completion_tokens": 5, "total_tokens": 36},
+        }
+    ).encode()  # fmt: skip
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        dead = self.headers["authorization"] == "Bearer sk-dead"
+        body = b'{"error":{"code":"invalid_api_key","message":"x"}}' if dead else self._ANSWER
+        self.send_response(401 if dead else 200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def _provider() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Provider) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@contextlib.contextmanager
+def _service(provider: str, folder: Path, roads: Roads) -> Iterator[str]:
+    """Run the service in this process, all its threads watched; yield its URL."""
+    import socket
+
+    import uvicorn
+
+    from proxy.app import Application
+    from proxy.inbound.http import HttpProtocol
+    from proxy.settings import load
+    from proxy.store.database import Database
+
+    environment = {
+        "TRUEZERO_DATABASE_URL": str(folder / "house.db"),
+        "TRUEZERO_UPSTREAM_OPENAI": provider,
+    }
+    Database(environment["TRUEZERO_DATABASE_URL"]).prepare()
+    app = Application(load({}, environment), environment)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(
+        uvicorn.Config(app, http=HttpProtocol, lifespan="on", access_log=False, log_config=None)
+    )
+
+    def run() -> None:
+        sys.setprofile(roads)
+        asyncio.run(server.serve(sockets=[listener]))
+
+    thread = threading.Thread(target=run, daemon=True)
+    threading.setprofile(roads)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        threading.setprofile(None)
+        server.should_exit = True
+        thread.join(60)
+
+
+def roads() -> dict[str, list[str]]:
+    """Return the files that an exchange, a registration and three verdicts go through."""
+    import httpx
+
+    watched = Roads()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _provider() as provider,
+        _service(provider, Path(folder), watched) as url,
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
+
+        def ask(rollout: str, key: str = "sk-alive") -> None:
+            client.post(
+                f"/r/{rollout}/openai/v1/chat/completions",
+                headers={"authorization": f"Bearer {key}"},
+                json={"model": "gpt-5", "messages": [{"role": "user", "content": "Is it?"}]},
+            )
+
+        def register(rollout: str) -> Any:
+            asked = {"id": rollout, "batch": "b", "task": rollout, "model": "gpt-5"}
+            return client.post("/rollouts", json=asked).raise_for_status()
+
+        def verdicts(*rollouts: str) -> None:
+            for rollout in rollouts:
+                client.get(f"/rollouts/{rollout}/verdict").raise_for_status()
+
+        register("warm")
+        ask("warm")
+        ask("warm")  # a connection that is reused is the plain case
+        verdicts("warm")
+        for number in range(_RUNS):
+            register(f"dead-{number}")
+            ask(f"dead-{number}", "sk-dead")
+            register(f"silent-{number}")
+            ask(f"alive-{number}")
+        return {
+            "a plain exchange": watched.during(lambda _: ask("warm")),
+            "a registration": watched.during(lambda number: register(f"new-{number}")),
+            "three verdicts": watched.during(
+                lambda number: verdicts(f"alive-{number}", f"dead-{number}", f"silent-{number}")
+            ),
+        }
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--files", action="store_true", help="list the files behind the figures")
+    listed = parser.parse_args().files
+    files = read()
+    alone = lone(files)
+    sizes = Counter({file.path: file.lines for file in files})
+    rows: dict[str, tuple[int, list[str]]] = {
+        "files": (len(files), []),
+        "lines": (sum(sizes.values()), [f"{n:6} {path}" for path, n in sizes.most_common(20)]),
+        "imports between modules": (edges(files), []),
+        "modules with one importer": (len(alone), [f"{a} <- {b}" for a, b in alone.items()]),
+        **{f"files of {name}": (len(found), found) for name, found in roads().items()},
+    }
+    for name, (figure, behind) in rows.items():
+        print(f"{figure:7,}  {name}")  # noqa: T201
+        for line in behind if listed else ():
+            print(f"         {line}")  # noqa: T201
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
