@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from classifier.validity.measurement import Measurement
 from classifier.verdicts import Coverage, ValidityFinding
@@ -17,7 +17,7 @@ class Looked:
     finding: ValidityFinding | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ValidityCheck:
     """One check.
 
@@ -27,5 +27,5 @@ class ValidityCheck:
     """
 
     name: str
-    agent_can_cause: bool
     look: Callable[[Measurement], Looked | None]
+    agent_can_cause: bool = field(kw_only=True)

@@ -24,17 +24,17 @@ from classifier.verdicts import Coverage, Level, ValidityFinding
 
 # In the order in which coverage lists them.
 CHECKS: tuple[ValidityCheck, ...] = (
-    prompt_truncated.CHECK,
-    output_truncated.CHECK,
-    reasoning_ate_budget.CHECK,
-    engine_aborted.CHECK,
-    model_substituted.CHECK,
-    serving_changed.CHECK,
-    tool_calls_unparsed.CHECK,
-    starved.CHECK,
-    usage_mismatch.CHECK,
-    judge_failed.CHECK,
-    duplicate_identity.CHECK,
+    ValidityCheck(prompt_truncated.NAME, prompt_truncated.look, agent_can_cause=True),
+    ValidityCheck(output_truncated.NAME, output_truncated.look, agent_can_cause=True),
+    ValidityCheck(reasoning_ate_budget.NAME, reasoning_ate_budget.look, agent_can_cause=True),
+    ValidityCheck(engine_aborted.NAME, engine_aborted.look, agent_can_cause=False),
+    ValidityCheck(model_substituted.NAME, model_substituted.look, agent_can_cause=True),
+    ValidityCheck(serving_changed.NAME, serving_changed.look, agent_can_cause=True),
+    ValidityCheck(tool_calls_unparsed.NAME, tool_calls_unparsed.look, agent_can_cause=True),
+    ValidityCheck(starved.NAME, starved.look, agent_can_cause=True),
+    ValidityCheck(usage_mismatch.NAME, usage_mismatch.look, agent_can_cause=True),
+    ValidityCheck(judge_failed.NAME, judge_failed.look, agent_can_cause=False),
+    ValidityCheck(duplicate_identity.NAME, duplicate_identity.look, agent_can_cause=True),
 )
 _CAUSED_BY_AGENTS = frozenset(check.name for check in CHECKS if check.agent_can_cause)
 _SEVERITY = {level: place for place, level in enumerate(Level)}

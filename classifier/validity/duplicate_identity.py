@@ -7,7 +7,7 @@ so it is no proof.
 
 from __future__ import annotations
 
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -36,6 +36,3 @@ def look(measured: Measurement) -> Looked | None:
             "that another address had begun with before: two runs may share this rollout",
         ),
     )
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 
 from classifier.logical_calls import is_abort
 from classifier.records import Exchange, Kind
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -86,6 +86,3 @@ def _called_others(measured: Measurement, aborted: Sequence[Exchange]) -> bool:
 
 def _among(answers: Sequence[Exchange], aborts: set[_End]) -> list[Exchange]:
     return [x for x in answers if (x.upstream, x.api, x.finish_reason) in aborts and _ended(x)]
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=False, look=look)

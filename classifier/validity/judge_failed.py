@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, plural
 from classifier.verdicts import Coverage, Health, Level, RoleVerdict, Subcategory, ValidityFinding
 
@@ -71,6 +71,3 @@ def _why(role: RoleVerdict) -> str:
 def _told(name: str, role: RoleVerdict) -> str:
     lost = f"{_lost(role):,} of {plural(role.total_requests, 'call')}"
     return f"role {name} did not reach its model in {lost} ({_why(role)})"
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=False, look=look)

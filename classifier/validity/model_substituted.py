@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from classifier.model_names import canonical, unsized
 from classifier.records import Exchange
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -181,6 +181,3 @@ def _finding(measured: Measurement, level: Level, served: Served) -> ValidityFin
         sentence=f"{served.asked} was asked for; {who} {len(calls):,} of {plural(of, 'call')}",
         about={"asked": served.asked, "answered": models},
     )
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from classifier.logical_calls import CUT_SHORT, bare_reason, output_tokens
 from classifier.records import Exchange, UsageSource
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -79,6 +79,3 @@ def _sentence(cut: list[Exchange], early: list[Exchange], mattered: list[Exchang
     elif mattered:
         sentence += ", a tool call or the last answer among them"
     return sentence
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

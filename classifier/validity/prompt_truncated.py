@@ -21,7 +21,7 @@ from operator import attrgetter
 
 from classifier.logical_calls import output_tokens
 from classifier.records import Exchange, Usage
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -237,6 +237,3 @@ def _told(cut: _Cut) -> str:
     if cut.sign is _Sign.STUCK:
         return f"{read} were counted while the conversation grew twice"
     return f"the count fell from {cut.before:,} to {read} while the conversation grew"
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from classifier.logical_calls import CUT_SHORT, bare_reason, has_content, output_tokens
 from classifier.records import Exchange
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -53,6 +53,3 @@ def look(measured: Measurement) -> Looked | None:
             about={"output_tokens": last, "limit": eaten[-1].output_limit},
         ),
     )
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from classifier.model_names import canonical
 from classifier.records import Exchange
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -69,6 +69,3 @@ def _finding(
         sentence=f"one model was served by {' and '.join(told)} over {plural(len(calls), 'call')}",
         about=about,
     )
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from classifier.evidence import Evidence
 from classifier.logical_calls import output_tokens
 from classifier.records import Exchange, ExecutionStatus
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -76,6 +76,3 @@ def _sentence(provider: float, lost: float, wall: float, made: int | None) -> st
     if lost:
         told += f" and its failures {lost:,.0f} s"
     return told if made is None else f"{told} for {made:,} tokens of output"
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

@@ -8,7 +8,7 @@ offered, in a format that models are trained on.
 
 from __future__ import annotations
 
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, plural, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -52,6 +52,3 @@ def look(measured: Measurement) -> Looked | None:
             about={"parsed_calls": parsed},
         ),
     )
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from classifier.logical_calls import output_tokens
 from classifier.records import Exchange, Kind
-from classifier.validity.check import Looked, ValidityCheck
+from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, plural
 from classifier.verdicts import Coverage, Level, ValidityFinding
 
@@ -90,6 +90,3 @@ def _readings(calls: Sequence[Exchange]) -> Iterator[float]:
         for other in {written, written - reasoning, written + reasoning, 0}:
             if one + other > 0:
                 yield one + other
-
-
-CHECK = ValidityCheck(name=NAME, agent_can_cause=True, look=look)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
-from fastapi import Response
+from starlette.responses import Response
 
 from proxy.control.threads import run_in_thread
 

@@ -6,7 +6,7 @@ and none can be a secret or a prompt. What the table does not know is ``other``.
 
 from __future__ import annotations
 
-from collections import Counter
+import collections
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Protocol
@@ -81,7 +81,9 @@ class ModelCounters:
         for (upstream, model), calls in _by_model(ended).items():
             name = self._prices.model_name(upstream, model)
             label = self._label(upstream, name)
-            causes = Counter(_NO_CAUSE if e.cause is None else e.cause.subcategory for e in calls)
+            causes = collections.Counter(
+                _NO_CAUSE if e.cause is None else e.cause.subcategory for e in calls
+            )
             for cause, count in causes.items():
                 self._calls.labels(upstream, label, cause).inc(count)
             used = [e for e in calls if _uses_tokens(e)]

@@ -7,7 +7,7 @@ from classifier.evidence import Evidence
 from classifier.time_account import TimeAccount
 from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement
-from classifier.validity.starved import CHECK
+from classifier.validity.starved import look
 from classifier.verdicts import Coverage
 from tests.builders import rollout
 
@@ -20,7 +20,7 @@ def look(
     provider_s, lost_s, agent_s = seconds
     facts = Evidence.of(rollout(calls, status=status), EVIDENCE)
     time = TimeAccount(provider_s=provider_s, lost_s=lost_s, agent_s=agent_s)
-    return CHECK.look(Measurement.of(facts, roles={}, time=time))
+    return look(Measurement.of(facts, roles={}, time=time))
 
 
 def level(seconds: Seconds, calls: str = "200+tool*4") -> str | None:
