@@ -28,7 +28,7 @@ def dead(subcategory: Subcategory | None = Subcategory.AUTH, **said: Any) -> Rol
     return RoleVerdict(**facts | said)
 
 
-def looked(**roles: RoleVerdict) -> Looked | None:
+def examined(**roles: RoleVerdict) -> Looked | None:
     facts = Evidence.of(rollout("200+tool 200"), EVIDENCE)
     return look(Measurement.of(facts, roles=roles, time=TimeAccount()))
 
@@ -36,7 +36,7 @@ def looked(**roles: RoleVerdict) -> Looked | None:
 def test_a_score_does_not_stand_on_a_dead_judge_or_user() -> None:
     for role in ("judge", "Judge-2", "grader", "verifier", "user", "user_simulator", "evaluator",
                  "reward-model"):  # fmt: skip
-        looked = looked(**{role: dead()})
+        looked = examined(**{role: dead()})
         assert looked is not None, role
         assert looked.finding is not None, role
         assert (looked.finding.check, looked.finding.level) == (NAME, Level.INVALID), role
@@ -55,7 +55,7 @@ def test_the_level_is_that_of_the_worst_role() -> None:
         ({"judge": dead(health=Health.UNDECIDED)}, None),
         ({"judge": dead(health=Health.NOT_JUDGED)}, None),
     ):
-        looked = looked(**roles)
+        looked = examined(**roles)
         assert looked is not None
         assert (looked.finding.level if looked.finding else None) is level, roles
 
@@ -65,7 +65,7 @@ def test_the_finding_says_of_whom_and_why() -> None:
         None, health=Health.SUSPECTED_API_ERROR, rule="empty_answers", total_requests=2,
         failed_requests=0, evidence=("u0",),
     )  # fmt: skip
-    looked = looked(user=empty, judge=dead(failed_requests=2), tool=HEALTHY)
+    looked = examined(user=empty, judge=dead(failed_requests=2), tool=HEALTHY)
     assert looked is not None
     finding = looked.finding
     assert finding is not None
@@ -80,14 +80,14 @@ def test_the_finding_says_of_whom_and_why() -> None:
 
 def test_calls_of_an_undecided_role_are_not_covered() -> None:
     undecided = RoleVerdict(health=Health.UNDECIDED, rule="undecided", total_requests=3)
-    looked = looked(judge=undecided, user=HEALTHY)
+    looked = examined(judge=undecided, user=HEALTHY)
     assert looked is not None
     assert looked.coverage == Coverage(looked=2, of=5)
-    assert looked() is None
+    assert examined() is None
 
 
 def test_no_finding_names_more_than_ten_calls() -> None:
-    looked = looked(judge=dead(evidence=tuple(f"j{n}" for n in range(30))))
+    looked = examined(judge=dead(evidence=tuple(f"j{n}" for n in range(30))))
     assert looked is not None
     assert looked.finding is not None
     assert looked.finding.evidence == tuple(f"j{n}" for n in range(20, 30))

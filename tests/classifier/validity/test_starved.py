@@ -14,7 +14,7 @@ from tests.builders import rollout
 Seconds = tuple[float | None, float | None, float | None]  # provider, lost, agent
 
 
-def looked(
+def examined(
     seconds: Seconds, calls: str = "200+tool*4", status: str = "task_timeout"
 ) -> Looked | None:
     provider_s, lost_s, agent_s = seconds
@@ -24,7 +24,7 @@ def looked(
 
 
 def level(seconds: Seconds, calls: str = "200+tool*4") -> str | None:
-    looked = looked(seconds, calls)
+    looked = examined(seconds, calls)
     assert looked is not None
     return None if looked.finding is None else looked.finding.level.value
 
@@ -45,7 +45,7 @@ def test_a_timeout_is_the_providers_where_little_came_for_most_of_the_time() -> 
 
 
 def test_the_finding_tells_where_the_time_went() -> None:
-    looked = looked((1800, 200, 400), "503 200+tool*2 200[5-900]")
+    looked = examined((1800, 200, 400), "503 200+tool*2 200[5-900]")
     assert looked is not None
     finding = looked.finding
     assert finding is not None
@@ -57,7 +57,7 @@ def test_the_finding_tells_where_the_time_went() -> None:
         "provider_s": 1800, "lost_s": 200, "agent_s": 400, "output_tokens": 60,
     }  # fmt: skip
     assert set(finding.evidence) == {"x0", "x1", "x2", "x3"}
-    looked = looked((900, 0, 100), "200+tool*20 200+tool+nousage[30-800]")
+    looked = examined((900, 0, 100), "200+tool*20 200+tool+nousage[30-800]")
     assert looked is not None
     assert looked.finding is not None
     assert looked.finding.sentence == (
@@ -68,9 +68,9 @@ def test_the_finding_tells_where_the_time_went() -> None:
 
 
 def test_only_timeouts_whose_time_is_known_are_looked_at() -> None:
-    assert looked((900, 0, 100), status="success") is None
-    assert looked((900, 0, 100), calls="") is None
+    assert examined((900, 0, 100), status="success") is None
+    assert examined((900, 0, 100), calls="") is None
     unknown: list[Seconds] = [(None, 0, 100), (900, None, 100), (900, 0, None)]
     for seconds in unknown:
-        looked = looked(seconds)
+        looked = examined(seconds)
         assert looked == Looked(coverage=Coverage(looked=0, of=4)), seconds
