@@ -26,6 +26,14 @@ _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 _DOUBLED = b"/v1/v1/"
 _DOT_SEGMENT = re.compile(rb"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?=/|%2f|%5c|$)", re.IGNORECASE)
 _TARGET_BYTES = re.compile(rb"[\x21-\x7e]*\Z")
+# What clients append to a base URL that is the service's own address, by whose client does so.
+_BARE = re.compile(
+    rb"/(?:"
+    rb"(?P<openai>(?:v1/)?(?:chat/completions|completions|responses|embeddings|models|realtime))"
+    rb"|(?P<anthropic>v1/messages(?:/count_tokens)?)"
+    rb"|(?P<gemini>v1(?:beta|alpha)?/models/[!-.0-~]+:[A-Za-z]+)"
+    rb")\Z"
+)
 
 # Longer paths are not cached: they hardly repeat, and would fill the memory.
 CACHED_BYTES = 2048
@@ -59,12 +67,14 @@ class Target:
 
 
 def is_data_plane(raw_path: bytes, upstreams: Mapping[str, Upstream]) -> bool:
-    """Whether a path is an agent's: ``/r/…`` or ``/{upstream}/…``."""
+    """Whether a path is an agent's: ``/r/…``, ``/{upstream}/…`` or a model's without either."""
     if raw_path.startswith(b"/r/") or raw_path == b"/r":
         return True
     name, slash, _ = raw_path[1:].partition(b"/")
     plain = normalised(name.decode("latin-1"))
-    return plain in upstreams and (slash != b"" or plain not in SHARED)
+    if plain in upstreams:
+        return slash != b"" or plain not in SHARED
+    return _BARE.match(raw_path) is not None
 
 
 def address(
@@ -129,7 +139,7 @@ class Addresses:
         if who is not None:
             return self._target(who, role, raw_path, query)
         if self._unattributed is None:
-            raise _no_rollout()
+            raise _no_rollout(raw_path)
         target = self._target(_NOBODY, role, raw_path, query)
         self._unattributed(target.upstream, by_name)
         return target
@@ -229,13 +239,25 @@ def _header_identity(
     return None
 
 
-def _no_rollout() -> Refusal:
+def _no_rollout(path: bytes) -> Refusal:
+    full = _right_path(path)
+    where = f"the path {full}" if full is not None else "the base_url /r/{rollout}/{upstream}/…"
     return Refusal(
         400,
         "no_rollout",
-        "no rollout given: use the base_url /r/{rollout}/{upstream}/…, a rollout key (as the API "
-        "key, or in the header x-truezero-key), or the header x-truezero-rollout",
+        f"no rollout given: use {where}, a rollout key (as the API key, or in the header "
+        "x-truezero-key), or the header x-truezero-rollout",
     )
+
+
+def _right_path(path: bytes) -> str | None:
+    """Return a bare path of a model with a rollout and an upstream; None of any other path."""
+    found = _BARE.match(path)
+    if found is None:
+        return None
+    upstream = found.lastgroup
+    version = "" if path.startswith(b"/v1") else "/v1"
+    return f"/r/{{rollout}}/{upstream}{version}{path.decode('ascii')}"
 
 
 def checked_rollout(rollout_id: str) -> str:
@@ -278,19 +300,22 @@ def _upstream(path: bytes, upstreams: Mapping[str, Upstream]) -> tuple[Upstream,
     name = normalised(segment.decode("latin-1"))
     upstream = upstreams.get(name)
     if upstream is None:
-        known = ", ".join(sorted(upstreams))
-        display_name = name if name.isascii() and name.isprintable() else "that"
-        raise Refusal(
-            404,
-            "unknown_upstream",
-            f"{display_name[:64]!r} is not an upstream; known upstreams: {known}",
-        )
+        raise Refusal(404, "unknown_upstream", _unknown(name, path, upstreams))
     if upstream.url is None:
         variable = f"TRUEZERO_UPSTREAM_{name.upper().replace('-', '_')}"
         raise Refusal(
             404, "unconfigured_upstream", f"{name!r} has no URL: set {variable}=https://…"
         )
     return upstream, (slash + rest) or b"/"
+
+
+def _unknown(name: str, path: bytes, upstreams: Mapping[str, Upstream]) -> str:
+    known = ", ".join(sorted(upstreams))
+    full = _right_path(path)
+    if full is not None:
+        return f"the path names no upstream: use {full}, or one of {known} for its upstream"
+    display_name = name if name.isascii() and name.isprintable() else "that"
+    return f"{display_name[:64]!r} is not an upstream; known upstreams: {known}"
 
 
 def _forwardable(path: bytes, query: bytes) -> bytes:

@@ -123,6 +123,19 @@ async def test_the_service_describes_itself_beside_the_event_loop(
     assert loop not in threads
 
 
+@pytest.mark.parametrize(
+    ("settings", "status", "code"),
+    [({}, 404, "unknown_upstream"), ({"ADMIN_TOKEN": "t0ken"}, 400, "no_rollout")],
+)
+def test_a_client_at_the_services_own_address_is_told_the_path(
+    tmp_path: Path, settings: dict[str, str], status: int, code: str
+) -> None:
+    with serving(tmp_path, **settings) as service:
+        answer = service.http.post("/v1/chat/completions", json={"model": "m", "messages": []})
+        problem(answer, status, code)
+        assert " /r/{rollout}/openai/v1/chat/completions, " in answer.json()["detail"]
+
+
 def test_every_refusal_is_counted_and_logged_by_its_code(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -108,6 +108,32 @@ def test_an_unknown_upstream_says_which_are_known() -> None:
     assert "openai" in refusal.detail
 
 
+@each(
+    "path, right",
+    [
+        ("/v1/chat/completions", "/r/{rollout}/openai/v1/chat/completions"),
+        ("/chat/completions", "/r/{rollout}/openai/v1/chat/completions"),
+        ("/v1/responses", "/r/{rollout}/openai/v1/responses"),
+        ("/r/r1/v1/embeddings", "/r/{rollout}/openai/v1/embeddings"),
+        ("/v1/messages", "/r/{rollout}/anthropic/v1/messages"),
+        ("/v1beta/models/g-2:generateContent",
+         "/r/{rollout}/gemini/v1beta/models/g-2:generateContent"),
+    ],
+)  # fmt: skip
+def test_a_models_path_without_an_upstream_is_told_the_right_one(path: str, right: str) -> None:
+    refusal = refused(path, x_truezero_rollout="r1")
+    assert refusal.code == "unknown_upstream"
+    assert f"use {right}, or one of anthropic, " in refusal.detail
+
+
+def test_a_models_path_without_a_rollout_is_told_the_right_one() -> None:
+    refusal = refused("/v1/chat/completions")
+    assert refusal.code == "no_rollout"
+    assert "use the path /r/{rollout}/openai/v1/chat/completions" in refusal.detail
+    other = refused("/v1beta/models/\xe4:generateContent")
+    assert "use the base_url /r/{rollout}/{upstream}/…" in other.detail
+
+
 def test_a_role_stands_in_the_path_or_in_a_header() -> None:
     assert to("/r/r1/as/judge/openai/v1/x").role == "judge"
     assert to("/r/r1/openai/v1/x", x_truezero_role="user-simulator").role == "user-simulator"
@@ -278,7 +304,8 @@ def test_a_minted_key_proves_a_bare_path_of_the_same_rollout_only() -> None:
     [
         ("/r/r1/openai/v1/x", True), ("/r", True), ("/openai/v1/x", True), ("/my_llm", True),
         ("/rollouts", False), ("/rollouts/r1/verdict", False), ("/docs", False), ("/", False),
-        ("/healthz", False), ("/reports", False),
+        ("/healthz", False), ("/reports", False), ("/v1/chat/completions", True),
+        ("/v1/messages", True), ("/models", True), ("/v1/rollouts", False), ("/v1", False),
     ],
 )  # fmt: skip
 def test_the_data_plane_claims_its_paths_and_no_others(path: str, agents: bool) -> None:
