@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -10,12 +12,14 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from proxy.routing.errors import PROBLEM_TYPE, Refusal, problem
+from proxy.routing.errors import PROBLEM_TYPE, Refusal, RefusalCode, problem
 from truezero.models.lists import ListParameters
+
+log = logging.getLogger("truezero")
 
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}  # a schema as items of `BulkRegistered` have it
 _TYPE = PROBLEM_TYPE.decode()
-_TITLES = {
+_CODES: Mapping[int, RefusalCode] = {
     404: "not_found",
     405: "method_not_allowed",
     401: "unauthorized",
@@ -36,6 +40,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
 
 
 def render(refusal: Refusal) -> Response:
@@ -80,12 +85,25 @@ async def _http(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 400:  # how FastAPI answers a body nested too deep
         return render(Refusal(422, "invalid", "body: not readable as JSON"))
-    code = _TITLES.get(error.status_code, "http_error")
+    code = _CODES.get(error.status_code, "http_error")
     headers = tuple(
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in (error.headers or {}).items()
     )
     return render(Refusal(error.status_code, code, str(error.detail), headers))
+
+
+def note_unexpected(error: Exception) -> str:
+    """Log an exception that nothing provided for; return the id under which the log has it."""
+    incident = token_hex(4)
+    log.error("unexpected error %s", incident, exc_info=error)
+    return incident
+
+
+async def _unexpected(_request: Request, error: Exception) -> Response:
+    incident = note_unexpected(error)
+    detail = f"unexpected error {incident}: the service's log has the reason under this id"
+    return render(Refusal(500, "internal_error", detail, extra={"incident": incident}))
 
 
 def _field(error: Mapping[str, Any]) -> str:

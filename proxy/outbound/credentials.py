@@ -12,14 +12,14 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import SIGNATURE_HEADERS, Pairs
 from proxy.routing.upstreams import Auth, Upstream
 
-MISSING = "upstream_credentials_missing"
-UNAVAILABLE = "upstream_credentials_unavailable"
+MISSING: Final = "upstream_credentials_missing"
+UNAVAILABLE: Final = "upstream_credentials_unavailable"
 
 _THREADS = 4  # a pool of their own: look-ups may wait for the network, other threads must not
 _ABSENT_S = 30.0  # how long a look-up without result is cached: it can take seconds

@@ -18,6 +18,7 @@ from websockets.typing import Subprotocol
 from classifier.records import Ending
 from proxy.outbound import dial
 from proxy.routing.address_guard import AddressGuard
+from proxy.routing.errors import RefusalCode
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Upstream
 
@@ -44,12 +45,12 @@ class WebSocketUnreachableError(Exception):
 
     ending: Ending
     status: int
-    code: str
+    code: RefusalCode
     detail: str
 
 
 # The first match wins, so subclasses come before their bases.
-_FAILURES: tuple[tuple[type[Exception], Ending, int, str], ...] = (
+_FAILURES: tuple[tuple[type[Exception], Ending, int, RefusalCode], ...] = (
     (TimeoutError, Ending.TIMED_OUT, 504, "upstream_timeout"),
     (InvalidProxy, Ending.NEVER_CONNECTED, 502, "upstream_unreachable"),
     (ProxyError, Ending.NEVER_CONNECTED, 502, "upstream_unreachable"),

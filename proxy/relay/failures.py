@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from classifier.records import Ending
 from proxy.outbound import errors
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import Refusal, RefusalCode
 
-_Meaning = tuple[type[errors.UpstreamError], Ending, int, str]
+_Meaning = tuple[type[errors.UpstreamError], Ending, int, RefusalCode]
 
 # The first that fits. The second is no failure of any provider: the verdict is undecided.
 _MEANINGS: tuple[_Meaning, ...] = (

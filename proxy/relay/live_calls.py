@@ -9,7 +9,7 @@ from typing import Protocol
 
 from classifier.records import UNATTRIBUTED
 from proxy.capture.conversations import Conversations
-from proxy.routing.errors import RETRY_SOON, Refusal
+from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
 
 _END_S = 5.0  # within which a call that was told to end has been recorded
 
@@ -101,5 +101,5 @@ class LiveCalls:
         return not left
 
 
-def _full(code: str, calls: str) -> Refusal:
+def _full(code: RefusalCode, calls: str) -> Refusal:
     return Refusal(503, code, f"concurrency limit reached ({calls}); retry after 1 s", RETRY_SOON)

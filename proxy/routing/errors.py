@@ -8,10 +8,71 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 PROBLEM_TYPE = b"application/problem+json"
 REFUSAL_HEADER = b"x-truezero-refusal"
 RETRY_SOON = ((b"retry-after", b"1"),)  # seconds, RFC 9110 §10.2.3
+
+# Every code that a refusal may carry. Each has a row in docs/troubleshooting.md.
+RefusalCode: TypeAlias = Literal[
+    "agents_only",
+    "bad_path",
+    "bad_role",
+    "bad_rollout",
+    "batch_policy",
+    "body_timeout",
+    "body_too_large",
+    "cross_origin",
+    "foreign_form",
+    "form_too_large",
+    "head_timeout",
+    "head_too_large",
+    "http_error",
+    "internal_error",
+    "invalid",
+    "key_alias_exists",
+    "method_not_allowed",
+    "no_outcome",
+    "no_rollout",
+    "no_websocket",
+    "not_acceptable",
+    "not_confirmed",
+    "not_found",
+    "out_of_resources",
+    "outcome_exists",
+    "path_not_allowed",
+    "reserved_rollout",
+    "responses_unknown",
+    "rollout_ended",
+    "rollout_exists",
+    "sign_in",
+    "stale_form",
+    "storage_unavailable",
+    "tls_required",
+    "too_many_calls",
+    "too_many_calls_of_rollout",
+    "too_many_connections",
+    "too_many_registrations",
+    "unauthorized",
+    "unconfigured_upstream",
+    "unknown_batch",
+    "unknown_call",
+    "unknown_cause",
+    "unknown_host",
+    "unknown_key",
+    "unknown_lane",
+    "unknown_rollout",
+    "unknown_upstream",
+    "unproven_rollout",
+    "unregistered_rollout",
+    "upstream_credentials_missing",
+    "upstream_credentials_unavailable",
+    "upstream_disconnected",
+    "upstream_not_allowed",
+    "upstream_timeout",
+    "upstream_unreachable",
+]
 
 
 @dataclass(slots=True)
@@ -24,7 +85,7 @@ class Refusal(Exception):
     """
 
     status: int
-    code: str
+    code: RefusalCode
     detail: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
     extra: Mapping[str, object] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
 
+from proxy.api import problems
 from proxy.api.auth import ControlAuth, session_of
 from proxy.api.state import Address, of_app
 from proxy.control.dashboard import Dashboard
@@ -39,6 +40,10 @@ class PageRoute(APIRoute):
                 return await problem(refusal.status, refusal.detail)
             except RequestValidationError:
                 return await problem(422, "invalid query parameter")
+            except (
+                Exception
+            ) as error:  # of any kind; the log has it
+                return await problem(500, "this page failed", problems.note_unexpected(error))
 
         async def shared(request: Request) -> Response:
             if CHANGE_HEADER not in request.headers or request.method != "GET":
@@ -106,9 +111,11 @@ def page_router() -> APIRouter:
     return APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-async def problem(status: int, detail: str) -> Response:
-    """Render a page that says what is wrong."""
-    return await run_in_thread(render.page, "problem.html", status, code=status, detail=detail)
+async def problem(status: int, detail: str, incident: str | None = None) -> Response:
+    """Render a page that says what is wrong; ``incident`` is the id of the log's line."""
+    return await run_in_thread(
+        render.page, "problem.html", status, code=status, detail=detail, incident=incident
+    )
 
 
 def redirect(path: str) -> RedirectResponse:

@@ -59,4 +59,6 @@ class LivePages:
 
 
 def _failed(page: asyncio.Task[Response]) -> bool:
-    return page.done() and (page.cancelled() or page.exception() is not None)
+    if not page.done():
+        return False
+    return page.cancelled() or page.exception() is not None or page.result().status_code >= 500

@@ -6,7 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+import truezero
+from proxy.control.batches import BatchService
 from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.conftest import Services
 
 
 @pytest.fixture
@@ -73,6 +76,22 @@ def test_a_bad_registration_names_the_field(
 ) -> None:
     refusal = problem(service.http.post("/rollouts", json=facts), 422, "invalid")
     assert field in refusal["detail"]
+
+
+def test_an_unexpected_error_has_an_id_that_the_log_has_too(
+    services: Services, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = services()
+    monkeypatch.setattr(BatchService, "fingerprints", lambda _: 1 / 0)
+    told = problem(service.http.get("/fingerprints"), 500, "internal_error")
+    assert told["incident"] in told["detail"]
+    assert f"unexpected error {told['incident']}" in caplog.messages
+    said = r"^unexpected error \w{8}: the service's log"
+    with (
+        truezero.Client(str(service.http.base_url)) as client,
+        pytest.raises(truezero.ServiceError, match=said),
+    ):
+        client.fingerprints()
 
 
 def test_what_is_not_there_is_a_problem_too(service: Service) -> None:

@@ -26,7 +26,7 @@ def test_a_refusal_is_a_problem_document_with_its_own_header() -> None:
 
 
 def test_further_members_stand_beside_the_standard_ones() -> None:
-    _, body = problem(Refusal(409, "conflict", "taken", extra={"rollout": "r1"}))
+    _, body = problem(Refusal(409, "rollout_exists", "taken", extra={"rollout": "r1"}))
     assert json.loads(body)["rollout"] == "r1"
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
 from fastapi import APIRouter, FastAPI
 from starlette.testclient import TestClient
 
 from proxy.routing.errors import Refusal
-from proxy.web import context
+from proxy.web import context, render
 from proxy.web.context import Number, PageRoute
+from tests.proxy.conftest import Services
 
 
 def test_a_refusal_and_a_bad_parameter_are_pages() -> None:
@@ -15,7 +19,7 @@ def test_a_refusal_and_a_bad_parameter_are_pages() -> None:
 
     @routes.get("/counted")
     async def counted(page: Number) -> None:
-        raise Refusal(404, "unknown", f"no <{page}>")
+        raise Refusal(404, "unknown_call", f"no <{page}>")
 
     app = FastAPI()
     app.include_router(routes)
@@ -27,6 +31,20 @@ def test_a_refusal_and_a_bad_parameter_are_pages() -> None:
         answer = browser.get(path)
         assert (answer.status_code, told in answer.text) == (status, True), path
         assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_a_template_that_fails_is_a_page_with_a_way_back_and_the_logs_id(
+    services: Services, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(render._templates().filters, "ago", lambda *_: 1 / 0)
+    service = services()
+    assert service.http.post("/rollouts", json={"batch": "b"}).status_code == 201
+    page = service.http.get("/")
+    (incident,) = re.findall(r"under the id <code>(\w{8})</code>", page.text)
+    assert page.status_code == 500
+    assert '<header class="top">' in page.text and '<a class="brand" href="/">' in page.text
+    assert '<a href="/">Back to batches</a>' in page.text
+    assert f"unexpected error {incident}" in caplog.messages
 
 
 def test_a_redirect_is_followed_by_get_and_not_kept() -> None:
