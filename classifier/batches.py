@@ -134,8 +134,8 @@ def validity_names(findings: Sequence[ValidityFinding]) -> str | None:
 
 
 def reward_of(result: Result) -> float | None:
-    """Return the one score of a result, as `reward_in` reads it."""
-    return reward_in(result.rewards, result.eval)
+    """Return the one score of a result, as `reward_in` reads it; None where it does not count."""
+    return None if result.scoreable == "no" else reward_in(result.rewards, result.eval)
 
 
 def reward_in(

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import ClassVar, Self
 
 from classifier.diagnostic_kind import REGISTRY, Diagnostic, declare, proved, rollouts
+from classifier.records import TerminationReason
 from classifier.verdicts import (
     ENDED_ON_UNEXPLAINED_REJECTION,
     ERROR_BEFORE_ANY_CALL,
@@ -17,6 +18,8 @@ from classifier.verdicts import (
     Verdict,
     noun,
 )
+
+_OUT_OF_STEPS = "the agent ran out of steps, which the policy leaves out (max_steps)"
 
 
 def kinds() -> tuple[type[Diagnostic], ...]:
@@ -48,6 +51,22 @@ def summaries(verdicts: Iterable[Verdict]) -> list[str]:
 def check_lines(verdict: Verdict, name: str) -> list[str]:
     """Return one line for each thing wrong with the measurement called ``name``."""
     return [diagnostic.check_line(name) for diagnostic in diagnose(verdict)]
+
+
+def why_unscored(verdict: Verdict) -> str | None:
+    """Return why a verdict takes the rewards away, as a sentence; None where it does not."""
+    if verdict.scoreable != "no" or verdict.error:
+        return verdict.error
+    early = NotJudgedInfo.of(verdict)
+    reasons = [_OUT_OF_STEPS] if TerminationReason.MAX_STEPS in verdict.excluded_by else []
+    reasons += [early.reason] if early else _spoilt_by(verdict)
+    return f"not scored: {'; '.join(reasons) or 'the policy leaves it out'}"
+
+
+def _spoilt_by(verdict: Verdict) -> list[str]:
+    """Return what each finding says that takes a score away."""
+    spoilt = (found for found in verdict.validity if found.check in verdict.excluded_by)
+    return [f"{found.sentence} ({found.check})" for found in spoilt]
 
 
 def _detail(verdict: Verdict) -> str:
@@ -271,7 +290,7 @@ class ValidityInfo(Diagnostic):
             return None
         return cls(
             checks=tuple(found.check for found in spoilt),
-            detail="; ".join(f"{found.sentence} ({found.check})" for found in spoilt),
+            detail="; ".join(_spoilt_by(verdict)),
             evidence=tuple(dict.fromkeys(chain.from_iterable(found.evidence for found in spoilt))),
         )
 

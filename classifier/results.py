@@ -1,6 +1,6 @@
 """The result of one rollout: the runner's outcome and the verdict in one record.
 
-Neither is derived from the other, except that an unhealthy verdict removes the rewards.
+Neither is derived from the other, except that a verdict that is not scoreable removes the rewards.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from classifier.diagnostic_kind import Diagnostic
-from classifier.diagnostics import diagnose
+from classifier.diagnostics import diagnose, why_unscored
 from classifier.records import ExecutionStatus, Outcome, RolloutRecord, TerminationReason
 from classifier.verdicts import (
     AttributedTo,
@@ -37,9 +37,9 @@ class Result:
     """The record that a runner stores.
 
     ``status``, ``termination_reason``, ``eval`` and ``rewards`` are the runner's, None
-    before it reported. ``rewards`` is None also where the verdict is unhealthy, ``error``
-    is the verdict's sentence only where the runner had none. Tokens and ``cost_usd`` (US
-    dollars) are those of the verdict.
+    before it reported. ``rewards`` is None also where the verdict's ``scoreable`` is no, and
+    ``error`` then says why, if the runner reported none. Tokens and ``cost_usd`` (US dollars)
+    are those of the verdict.
     """
 
     rollout_id: str
@@ -102,14 +102,14 @@ def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
         status=outcome.status if reported else None,
         termination_reason=outcome.termination_reason if succeeded else None,
         eval=outcome.eval,
-        rewards=None if verdict.health.unhealthy else outcome.rewards,
+        rewards=None if verdict.scoreable == "no" else outcome.rewards,
         health=verdict.health,
         error_category=verdict.error_category,
         subcategory=verdict.subcategory,
         transient=verdict.transient,
         fingerprint=verdict.fingerprint,
         diagnostics=diagnose(verdict),
-        error=outcome.error or verdict.error,
+        error=outcome.error or why_unscored(verdict),
         verifier_error=outcome.verifier_error,
         export_error=outcome.export_error,
         scoreable=verdict.scoreable,

@@ -89,8 +89,8 @@ async def verdict(
 async def result(services: Services, rollout_id: Annotated[str, ROLLOUT_ID]) -> dict[str, Any]:
     """Get the record to store as `result.json`.
 
-    The same as the answer to the outcome; 409 before it. `rewards` is null where the verdict
-    takes them away.
+    The same as the answer to the outcome; 409 before it. `rewards` is null where the verdict's
+    `scoreable` is `no`; `error` then says why, if the runner reported none.
     """
     return await services.judge.result(rollout_id)
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from classifier import breakers, codec, totals, verdict_codec
 from classifier.batches import reward_of, validity_names
+from classifier.diagnostics import why_unscored
 from classifier.policy import SEED, Policy
 from classifier.records import RolloutRecord
 from classifier.results import result
@@ -157,7 +158,7 @@ class Judge:
     def _result(self, rollout_id: str) -> dict[str, Any]:
         final = self._final(rollout_id)
         if final is not None and final["result"] is not None:
-            return {**json.loads(final["result"]), "late_calls": final["late_calls"]}
+            return {**_spoken(final), "late_calls": final["late_calls"]}
         loaded = self._loader.load(rollout_id)
         if loaded.rollout.outcome is None:
             raise Refusal(
@@ -236,6 +237,18 @@ class Judge:
             "verdict": _in_order(verdict_codec.encode_verdict(verdict)),
             "result": _in_order(verdict_codec.encode_result(record)) if reported else None,
         }
+
+
+def _spoken(final: Row) -> dict[str, Any]:
+    """Return the stored result, in which a verdict that is not scoreable has taken the rewards.
+
+    Earlier versions left them where the model was reached.
+    """
+    record: dict[str, Any] = json.loads(final["result"])
+    if record.get("scoreable") != "no" or record["rewards"] is None:
+        return record
+    verdict = verdict_codec.decode_verdict(json.loads(final["verdict"]))
+    return record | {"rewards": None, "error": record["error"] or why_unscored(verdict)}
 
 
 def _servings(verdict: Verdict) -> str | None:

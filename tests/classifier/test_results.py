@@ -19,6 +19,7 @@ from classifier import (
     result,
     validate,
 )
+from classifier.batches import reward_of
 from classifier.diagnostics import ApiErrorInfo, SuspectedApiErrorInfo
 from classifier.verdict_codec import encode_result
 from tests.builders import outcome, rollout
@@ -87,7 +88,48 @@ def judged(rollout: RolloutRecord) -> Result:
         (
             "",
             {"prompts_executed": 0, "export_error": "disk full"},
-            {"health": "not_judged", "export_error": "disk full", "error": None},
+            {
+                "health": "not_judged",
+                "export_error": "disk full",
+                "rewards": None,
+                "error": "not scored: no prompt was executed",
+            },
+        ),
+        # the judge had a dead key, so that nobody knows what the agent deserved
+        (
+            "200+tool 200 401+judge*2",
+            {"rewards": {"reward": 0.0}, "eval": {"passed": False}},
+            {
+                "health": "healthy",
+                "scoreable": "no",
+                "rewards": None,
+                "eval": {"passed": False},
+                "error_category": None,
+                "error": "not scored: role judge did not reach its model in 2 of 2 calls (auth) "
+                "(judge_failed)",
+            },
+        ),
+        # the same, and the runner has an error of its own
+        (
+            "200+tool 200 401+judge*2",
+            {"rewards": {"reward": 0.0}, "error": "ValueError"},
+            {"rewards": None, "error": "ValueError"},
+        ),
+        # the policy leaves it out
+        (
+            "200+tool*9",
+            {"termination_reason": "max_steps", "max_steps": "exclude"},
+            {
+                "rewards": None,
+                "error": "not scored: the agent ran out of steps, which the policy leaves out "
+                "(max_steps)",
+            },
+        ),
+        # nobody knows whether a model was reached: the runner's rewards stay
+        (
+            "200+tool 400",
+            {"rewards": {"reward": 0.0}},
+            {"scoreable": "unknown", "rewards": {"reward": 0.0}, "error": None},
         ),
         # a dead key, and points all the same
         (
@@ -141,15 +183,27 @@ def test_a_result_holds_the_facts_apart(
     assert {name: encoded[name] for name in expected} == expected
 
 
+def test_the_one_number_that_is_stored_counts_as_the_rewards_do() -> None:
+    told: dict[str, Any] = {"rewards": {"reward": 0.0}, "eval": {"score": 0.0}}
+    for text, number in (
+        ("200+tool", 0.0),
+        ("200+tool 400", 0.0),
+        ("200+tool 401+judge*2", None),
+        ("401*3", None),
+    ):
+        assert reward_of(judged(rollout(text, **told))) == number, text
+        assert reward_of(judged(rollout(text, **told | {"rewards": None}))) == number, text
+
+
 @each("status, text", list(product(ExecutionStatus, ["200+tool", "401*3", "200 503", ""])))
 def test_no_fact_is_derived_from_another(status: ExecutionStatus, text: str) -> None:
     seen = rollout(text, status=status.value, rewards={"reward": 1.0})
     record = judged(seen)
     assert record.status is status
     assert (record.termination_reason is None) is (status is not ExecutionStatus.SUCCESS)
-    assert (record.rewards is None) is record.health.unhealthy
+    assert (record.rewards is None) is (record.scoreable == "no")
+    assert (record.error is None) is not (record.scoreable == "no")
     assert (record.error_category is None) is not record.health.unhealthy
-    assert (record.error is None) is not record.health.unhealthy
 
 
 def test_a_failure_is_found_in_its_own_field() -> None:

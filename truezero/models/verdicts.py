@@ -113,10 +113,10 @@ class Result(BaseModel):
         description="why the agent's loop stopped, as reported; only with status `success`"
     )
     rewards: dict[str, float] | None = Field(
-        description="as reported; null where the verdict takes them away"
+        description="as reported; null where the verdict's `scoreable` is `no`"
     )
     eval: dict[str, Any] | None = Field(description="the runner's own evaluation, as reported")
-    error: str | None = Field(description="the runner's error, else the verdict's sentence")
+    error: str | None = Field(description="the runner's error, else why `rewards` do not count")
     error_category: Literal["api_error", "suspected_api_error"] | None = Field(
         description=_CATEGORY
     )

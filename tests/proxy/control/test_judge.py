@@ -1,10 +1,14 @@
-"""Which rollouts a list judges anew: those whose calls are not all in their verdict, no other."""
+"""Which rollouts a list judges anew, and results, which speak as their verdicts do."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,7 +16,7 @@ from proxy.store.database import Database
 from proxy.store.types import CommitBatch
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.api.test_routes import Service
+from tests.proxy.api.test_routes import ASK, CHAT, Service
 from tests.proxy.conftest import Services
 from tests.proxy.store.records import FULL
 
@@ -67,3 +71,63 @@ def test_registering_what_traffic_created_judges_it_again(service: Service) -> N
     assert service.get("/rollouts", health="healthy")["items"]
     service.http.post("/rollouts", json={"id": "r1", "batch": "b", "model": "other"})
     assert service.get("/batches/b")["health"] == {"api_error": 1}
+
+
+# --- a score that a dead judge gave -------------------------------------------------------------
+
+UNJUDGED = "not scored: role judge did not reach its model in 1 of 1 call (auth) (judge_failed)"
+ZERO = {"status": "success", "termination_reason": "agent_stop", "rewards": {"reward": 0.0}}
+
+
+def judged_by_nobody(service: Service, rollout: str = "r1") -> dict[str, Any]:
+    """Play a rollout whose judge has a dead key, and return the answer to its outcome."""
+    at = {"id": rollout, "batch": "b", "task": "t", "repeat": 0, "repeats": 1}
+    service.http.post("/rollouts", json=at)
+    service.provider.plays(answers.healthy)
+    service.call(rollout)
+    service.provider.plays(DEAD)
+    service.http.post(f"/r/{rollout}/as/judge/openai{CHAT}", json=ASK)
+    answer = service.http.post(f"/rollouts/{rollout}/outcome", json=ZERO)
+    assert answer.status_code == 200, answer.text
+    result: dict[str, Any] = answer.json()
+    return result
+
+
+def test_a_reward_that_a_dead_judge_gave_is_null_wherever_it_is_read(service: Service) -> None:
+    result = judged_by_nobody(service)
+    assert service.get("/rollouts/r1/verdict")["scoreable"] == "no"
+    assert service.get("/rollouts/r1/result") == result
+    assert (result["health"], result["rewards"], result["error"]) == ("healthy", None, UNJUDGED)
+    (item,) = service.get("/rollouts", reward="null")["items"]
+    assert (item["scoreable"], item["reward"]) == ("no", None)
+    assert service.get("/rollouts", reward="zero")["items"] == []
+    (row,) = csv.DictReader(
+        io.StringIO(service.http.get("/rollouts", headers={"accept": "text/csv"}).text)
+    )
+    assert (row["scoreable"], row["reward"]) == ("no", "")
+    batch = service.get("/batches/b")
+    assert (batch["scored"], batch["score_effective"], batch["coverage"]) == (0, None, 0.0)
+    (group,) = service.get("/batches/b/groups")["items"]
+    assert (group["rewards"], group["valid"], group["baseline"]) == ([None], [False], None)
+    shown = service.http.get("/ui/rollouts/r1", headers={"accept": "text/html"}).text
+    assert "<s>0</s> <b>null</b>" in shown
+
+
+def test_what_the_runner_says_went_wrong_stays_its_own_error(service: Service) -> None:
+    judged_by_nobody(service)
+    service.http.post("/rollouts", json={"id": "r2", "batch": "b"})
+    service.http.post(f"/r/r2/as/judge/openai{CHAT}", json=ASK)
+    service.provider.plays(answers.healthy)
+    service.call("r2")
+    told = {**ZERO, "error": "the judge said nothing"}
+    result = service.http.post("/rollouts/r2/outcome", json=told).json()
+    assert (result["scoreable"], result["rewards"]) == ("no", None)
+    assert result["error"] == "the judge said nothing"
+
+
+def test_a_result_that_an_earlier_version_stored_says_the_same(service: Service) -> None:
+    result = judged_by_nobody(service)
+    earlier = {**result, "rewards": {"reward": 0.0}, "error": None}
+    with closing(sqlite3.connect(service.database)) as connection, connection:
+        connection.execute("UPDATE verdicts SET result = ?", [json.dumps(earlier)])
+    assert service.get("/rollouts/r1/result") == result
