@@ -14,7 +14,7 @@ PREFIX = "TRUEZERO_"
 CONFIG_FILE = "truezero.toml"
 
 # Variables with our prefix that only the runner's side reads.
-_RUNNERS = frozenset({"URL", "TOKEN", "CONFIG", "CORPUS"})
+_RUNNERS = frozenset({"URL", "TOKEN", "CONFIG", "CORPUS", "OUTCOMES", "OUTCOME_PATIENCE_S"})
 _UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
 _KEY = re.compile(r"KEY_([A-Z0-9_]+)\Z")
 

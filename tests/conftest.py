@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -24,6 +26,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 _NOBODY = Path(__file__).parent / "fakes" / "nobody.pem"  # its key was never kept
 os.environ["SSL_CERT_FILE"] = str(_NOBODY)
 os.environ.pop("SSL_CERT_DIR", None)
+
+# Outcomes wait for nobody and are kept outside the checkout, whoever reports one; who tests
+# patience has it.
+_OUTCOMES = tempfile.mkdtemp(prefix="truezero-outcomes-")
+os.environ["TRUEZERO_OUTCOMES"] = str(Path(_OUTCOMES, "kept"))
+os.environ["TRUEZERO_OUTCOME_PATIENCE_S"] = "0"
 
 # A shell that starts a job in the background has it ignore Ctrl-C, and so would all it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -55,6 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_sessionfinish() -> None:
     """Find what tests left unclosed; pytest would look for it among all modules, five times."""
+    shutil.rmtree(_OUTCOMES, ignore_errors=True)
     gc.collect()
     gc.collect()
     gc.freeze()

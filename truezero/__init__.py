@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from truezero.sdk.batches import AsyncBatch, Batch
     from truezero.sdk.client import AsyncClient, Client
     from truezero.sdk.current import carry, current, headers, httpx_hook
-    from truezero.sdk.errors import ServiceError
+    from truezero.sdk.errors import ServiceError, Undelivered
     from truezero.sdk.events import Event
     from truezero.sdk.loop import ExecutionLoop
+    from truezero.sdk.outcomes import outcomes_left
     from truezero.sdk.rollouts import (
         AgentError,
         AsyncRollout,
@@ -48,11 +49,13 @@ __all__ = [
     "SetupFailed",
     "Skipped",
     "TaskTimeout",
+    "Undelivered",
     "UserError",
     "carry",
     "current",
     "headers",
     "httpx_hook",
+    "outcomes_left",
 ]
 
 _ELSEWHERE = {
@@ -65,10 +68,12 @@ _ELSEWHERE = {
     "ExecutionLoop": "sdk.loop",
     "Ran": "sdk.batch_plan",
     "ServiceError": "sdk.errors",
+    "Undelivered": "sdk.errors",
     "carry": "sdk.current",
     "current": "sdk.current",
     "headers": "sdk.current",
     "httpx_hook": "sdk.current",
+    "outcomes_left": "sdk.outcomes",
 }
 
 

@@ -40,9 +40,7 @@ class PageRoute(APIRoute):
                 return await problem(refusal.status, refusal.detail)
             except RequestValidationError:
                 return await problem(422, "invalid query parameter")
-            except (
-                Exception
-            ) as error:  # of any kind; the log has it
+            except Exception as error:  # of any kind; the log has it
                 return await problem(500, "this page failed", problems.note_unexpected(error))
 
         async def shared(request: Request) -> Response:

@@ -9,7 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import httpx
 
-from truezero.sdk import endpoints
+from truezero.sdk import endpoints, outcomes
 from truezero.sdk.current import DEFAULT_URL
 from truezero.sdk.errors import ServiceError, refused, unreachable
 from truezero.sdk.rollouts import AsyncPlayer, SyncPlayer
@@ -73,8 +73,24 @@ class BaseClient:
     reset_breaker = _Endpoint(endpoints.reset_breaker)
     fingerprints = _Endpoint(endpoints.fingerprints)
 
-    def __init__(self, url: str | None, token: str | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        token: str | None,
+        timeout_s: float,
+        *,
+        keep_outcomes: bool,
+        clock: Callable[[], float],
+    ) -> None:
         self.url = (url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/")
+        self._terms = outcomes.DeliveryTerms(
+            url=self.url,
+            folder=outcomes.folder(),
+            patience_s=outcomes.patience_s(),
+            timeout_s=timeout_s,
+            clock=clock,
+            keeps=keep_outcomes,
+        )
         token = token or os.environ.get("TRUEZERO_ADMIN_TOKEN")
         self._settings: dict[str, Any] = {
             "base_url": self.url,
@@ -87,7 +103,13 @@ class BaseClient:
     def _read(self, request: Request[T], response: httpx.Response) -> T:
         if response.is_error:
             raise refused(response.status_code, response.content, self.url)
-        return read(request, response.content, self.url)
+        answer = read(request, response.content, self.url, response.status_code)
+        outcomes.answered(self._terms.service)
+        return answer
+
+    @staticmethod
+    def _timeout(request: Request[Any]) -> Any:
+        return httpx.USE_CLIENT_DEFAULT if request.timeout_s is None else request.timeout_s
 
     def _unreachable(self, error: httpx.HTTPError) -> ServiceError:
         return unreachable(self.url, error)

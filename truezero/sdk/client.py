@@ -5,7 +5,6 @@ A service that does not answer is an error, never a healthy verdict.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
@@ -21,7 +20,7 @@ from truezero.sdk.batches import AsyncBatch, Batch
 from truezero.sdk.current import DEFAULT_URL
 from truezero.sdk.errors import ServiceError, refused
 from truezero.sdk.events import Event, Events
-from truezero.sdk.steps import Pause, Request, Step, Story, Work, present
+from truezero.sdk.steps import AskTerms, Pause, Request, Step, Story, Work, present
 
 __all__ = ["DEFAULT_URL", "AsyncClient", "Client", "ServiceError"]
 
@@ -40,7 +39,8 @@ class Client(BaseClient):
         url: by default ``TRUEZERO_URL``, else the address ``truezero serve`` listens on.
         token: by default ``TRUEZERO_ADMIN_TOKEN``; required if the service has one.
         timeout_s: timeout of one request, in seconds.
-        transport, sleep: for tests.
+        keep_outcomes: keep an outcome while the service is away, and wait for it.
+        transport, sleep, clock: for tests.
     """
 
     def __init__(
@@ -49,10 +49,12 @@ class Client(BaseClient):
         token: str | None = None,
         *,
         timeout_s: float = 30.0,
+        keep_outcomes: bool = True,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(url, token, timeout_s)
+        super().__init__(url, token, timeout_s, keep_outcomes=keep_outcomes, clock=clock)
         self._sleep = sleep
         self._http = httpx.Client(transport=transport, **self._settings)
 
@@ -134,18 +136,27 @@ class Client(BaseClient):
     def play(self, story: Story[T], *, sleep: Callable[[float], object] | None = None) -> T:
         """Run an endpoint's generator to its end; ``sleep`` takes seconds."""
         answer: Any = None
+        error: BaseException | None = None
         while True:
             try:
-                step = story.send(answer)
+                step = story.send(answer) if error is None else story.throw(error)
             except StopIteration as end:
                 value: T = end.value
                 return value
-            answer = self._take(step, sleep or self._sleep)
+            answer, error = None, None
+            try:
+                answer = self._take(step, sleep or self._sleep)
+            except BaseException as raised:
+                if not isinstance(step, Request):
+                    raise
+                error = raised  # what is asked for may go on without the answer
 
     def _take(self, step: Step, sleep: Callable[[float], object]) -> Any:
         match step:
             case Request():
                 return self._read(step, self._send(step))
+            case AskTerms():
+                return self._terms
             case Pause():
                 return sleep(step.seconds)
             case Work():
@@ -154,7 +165,11 @@ class Client(BaseClient):
     def _send(self, request: Request[Any]) -> httpx.Response:
         try:
             return self._http.request(
-                request.method, request.path, params=request.params, json=request.body
+                request.method,
+                request.path,
+                params=request.params,
+                json=request.body,
+                timeout=self._timeout(request),
             )
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -170,6 +185,13 @@ class Client(BaseClient):
                     yield event
 
 
+async def _sleep(seconds: float) -> None:
+    """Sleep under asyncio and trio alike; harnesses use both."""
+    import anyio  # noqa: PLC0415  httpx, which needs it, loads it as late
+
+    await anyio.sleep(seconds)
+
+
 class AsyncClient(BaseClient):
     """The same for asyncio: methods that block in ``Client`` are awaited here.
 
@@ -182,10 +204,12 @@ class AsyncClient(BaseClient):
         token: str | None = None,
         *,
         timeout_s: float = 30.0,
+        keep_outcomes: bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[object]] = _sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(url, token, timeout_s)
+        super().__init__(url, token, timeout_s, keep_outcomes=keep_outcomes, clock=clock)
         self._sleep = sleep
         self._http = httpx.AsyncClient(transport=transport, **self._settings)
 
@@ -273,18 +297,27 @@ class AsyncClient(BaseClient):
     ) -> T:
         """Run an endpoint's generator to its end; ``sleep`` takes seconds."""
         answer: Any = None
+        error: BaseException | None = None
         while True:
             try:
-                step = story.send(answer)
+                step = story.send(answer) if error is None else story.throw(error)
             except StopIteration as end:
                 value: T = end.value
                 return value
-            answer = await self._take(step, sleep or self._sleep)
+            answer, error = None, None
+            try:
+                answer = await self._take(step, sleep or self._sleep)
+            except BaseException as raised:
+                if not isinstance(step, Request):
+                    raise
+                error = raised  # what is asked for may go on without the answer
 
     async def _take(self, step: Step, sleep: Callable[[float], Awaitable[object]]) -> Any:
         match step:
             case Request():
                 return self._read(step, await self._send(step))
+            case AskTerms():
+                return self._terms
             case Pause():
                 return await sleep(step.seconds)
             case Work():
@@ -293,7 +326,11 @@ class AsyncClient(BaseClient):
     async def _send(self, request: Request[Any]) -> httpx.Response:
         try:
             return await self._http.request(
-                request.method, request.path, params=request.params, json=request.body
+                request.method,
+                request.path,
+                params=request.params,
+                json=request.body,
+                timeout=self._timeout(request),
             )
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error

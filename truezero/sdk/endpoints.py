@@ -10,7 +10,8 @@ from urllib.parse import quote
 from truezero import models
 from truezero.sdk.arguments import DrillFacts, OutcomeFacts, RolloutFilters
 from truezero.sdk.errors import ServiceError
-from truezero.sdk.steps import Parameters, Story, get, post, present
+from truezero.sdk.outcomes import Delivery
+from truezero.sdk.steps import AskTerms, Parameters, Story, get, post, present
 
 P = TypeVar(
     "P",
@@ -61,9 +62,28 @@ def register_many(rollouts: Sequence[DrillFacts]) -> Story[list[models.BulkItem]
 
 
 def report(rollout_id: str, **outcome: Unpack[OutcomeFacts]) -> Story[models.Result]:
-    """Report what the runner observed; safe to repeat."""
+    """Report what the runner observed; safe to repeat.
+
+    Waits for a service that is away, and keeps the outcome in a file until it has arrived.
+
+    Raises:
+        Undelivered: the service was away for longer than ``TRUEZERO_OUTCOME_PATIENCE_S``.
+    """
+    delivery, made = yield from _delivered(rollout_id, outcome)
+    delivery.arrived()
+    return made
+
+
+def _delivered(rollout_id: str, outcome: OutcomeFacts) -> Story[tuple[Delivery, models.Result]]:
+    """Report an outcome; what is kept of it stays until its runner has all that it waits for."""
     body = {"status": "success", **outcome}
-    return (yield from post(models.Result, f"{_rollout(rollout_id)}/outcome", body))
+    terms = yield AskTerms()
+    delivery = Delivery(terms, rollout_id, body)
+    path = f"{_rollout(rollout_id)}/outcome"
+    made = yield from delivery.until_answered(
+        lambda: post(models.Result, path, body, timeout_s=delivery.timeout_s())
+    )
+    return delivery, made
 
 
 def verdict(
@@ -86,11 +106,18 @@ def result(rollout_id: str) -> Story[models.Result]:
 def ended(
     rollout_id: str, **outcome: Unpack[OutcomeFacts]
 ) -> Story[tuple[models.Result, models.Verdict]]:
-    """Report a rollout whose agent has exited, and wait for its last calls to end."""
-    made = yield from report(rollout_id, **outcome)
-    judged = yield from verdict(rollout_id, settled=True)
+    """Report a rollout whose agent has exited, and wait for its last calls to end.
+
+    Waits for a service that is away, and keeps the outcome, like ``report``.
+
+    Raises:
+        Undelivered: the service was away for longer than ``TRUEZERO_OUTCOME_PATIENCE_S``.
+    """
+    delivery, made = yield from _delivered(rollout_id, outcome)
+    judged = yield from delivery.until_answered(lambda: verdict(rollout_id, settled=True))
     if (made.model_extra or {}).get("provisional") and not judged.provisional:
-        made = yield from result(rollout_id)
+        made = yield from delivery.until_answered(lambda: result(rollout_id))
+    delivery.arrived()
     return made, judged
 
 

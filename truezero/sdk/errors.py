@@ -1,12 +1,17 @@
-"""The one error of the SDK: no response, a refusal, or a response of another version."""
+"""The errors of the SDK: no response, a refusal, or a response of another version."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import httpx
 
 from truezero import models
 
 UNREACHABLE = "unreachable"  # the connection was refused
+AWAY = "away"  # a balancer answered for it
+OTHER_SERVICE = "other_service"  # another program answered
+_BALANCERS = frozenset({502, 503, 504})
 
 
 class ServiceError(Exception):
@@ -21,6 +26,26 @@ class ServiceError(Exception):
         super().__init__(sentence)
         self.status = status
         self.code = code
+
+
+class Undelivered(ServiceError):
+    """The outcome of a rollout did not reach the service; the sample is no measurement yet.
+
+    ``file`` keeps it for `truezero outcomes deliver`; None if it could not be written.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        rollout_id: str,
+        file: Path | None,
+        status: int | None = None,
+        code: str | None = None,
+    ) -> None:
+        super().__init__(sentence, status=status, code=code)
+        self.rollout_id = rollout_id
+        self.file = file
 
 
 def unreachable(url: str, error: Exception) -> ServiceError:
@@ -45,9 +70,25 @@ def refused(status: int, body: bytes, url: str) -> ServiceError:
     try:
         problem = models.Problem.model_validate_json(body)
     except ValueError:
-        return ServiceError(f"{url} is not a truezero service (HTTP {status})", status=status)
+        return not_truezero(url, status)
     sentence = problem.detail
     if problem.code == "unauthorized":
         told = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
         sentence = f"{url}: {told}"
     return ServiceError(sentence, status=problem.status, code=problem.code)
+
+
+def not_truezero(url: str, status: int) -> ServiceError:
+    """Return the error for a response that no truezero service gives."""
+    if status in _BALANCERS:
+        return ServiceError(
+            f"the truezero service at {url} is away: what stands before it answers HTTP {status}",
+            status=status,
+            code=AWAY,
+        )
+    return ServiceError(
+        f"{url} is not a truezero service (HTTP {status}): another program answers there, or a "
+        "balancer whose service is away",
+        status=status,
+        code=OTHER_SERVICE,
+    )

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from truezero.sdk.errors import ServiceError
+from truezero.sdk.errors import ServiceError, not_truezero
 
 Parameters = Mapping[str, str | float | Sequence[str] | Sequence[float]]
 
@@ -31,6 +31,12 @@ class Request(Generic[T]):
     read: Callable[[Any], T]
     params: Parameters = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
+    timeout_s: float | None = None  # None: the client's
+
+
+@dataclass(frozen=True, slots=True)
+class AskTerms:
+    """Ask the client how it delivers outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +53,11 @@ class Work:
     do: Callable[[], Any]
 
 
-Step = Request[Any] | Pause | Work
+Step = Request[Any] | AskTerms | Pause | Work
 Story = Generator[Step, Any, T]
 
 
-def read(request: Request[T], body: bytes, url: str) -> T:
+def read(request: Request[T], body: bytes, url: str, status: int = 200) -> T:
     """Parse the response to a request.
 
     Raises:
@@ -60,7 +66,7 @@ def read(request: Request[T], body: bytes, url: str) -> T:
     try:
         payload = json.loads(body)
     except ValueError as error:
-        raise ServiceError(f"{url} is not a truezero service") from error
+        raise not_truezero(url, status) from error
     try:
         return request.read(payload)
     except ValidationError as error:
@@ -84,9 +90,10 @@ def post(
     body: Mapping[str, Any] | None = None,
     *,
     params: Parameters | None = None,
+    timeout_s: float | None = None,
 ) -> Story[M]:
     """Send ``body`` as JSON, and read the response as ``model``."""
-    return _answer("POST", model, path, params, body)
+    return _answer("POST", model, path, params, body, timeout_s)
 
 
 def _answer(
@@ -95,9 +102,16 @@ def _answer(
     path: str,
     params: Parameters | None,
     body: Mapping[str, Any] | None,
+    timeout_s: float | None = None,
 ) -> Story[M]:
-    read = partial(model.model_validate)
-    payload: M = yield Request(method=method, path=path, read=read, params=params or {}, body=body)
+    payload: M = yield Request(
+        method=method,
+        path=path,
+        read=partial(model.model_validate),
+        params=params or {},
+        body=body,
+        timeout_s=timeout_s,
+    )
     return payload
 
 

@@ -36,7 +36,7 @@ def test_a_service_that_is_down_is_one_sentence() -> None:
 def test_another_program_on_the_port_is_one_sentence() -> None:
     with Provider(Answer(body=(b"<html>",))) as other, pytest.raises(ServiceError) as failed:
         check_service(other.url)
-    assert str(failed.value) == f"{other.url} is not a truezero service"
+    assert str(failed.value).startswith(f"{other.url} is not a truezero service (HTTP 200): ")
 
 
 def test_a_service_of_another_release_is_one_sentence() -> None:

@@ -169,7 +169,9 @@ def test_where_the_service_has_gone_no_reward_stays(
     asyncio.run(whole())
     done._maybe_classify_api_error()
     assert done._rewards is None
-    assert "truezero: not measured, temporarily unavailable: cannot reach" in (done._error or "")
+    assert "truezero: not measured, temporarily unavailable: the outcome of rollout" in (
+        done._error or ""
+    )
 
 
 def test_a_rollout_that_was_never_settled_keeps_no_reward(rollouts: Made) -> None:

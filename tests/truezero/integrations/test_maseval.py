@@ -188,7 +188,7 @@ def test_no_score_is_kept_where_the_service_cannot_be_reached(
     [report] = suite.run(("t", "sk-good", 1))
     assert vars(suite)["evaluate"] is leave, "what was the benchmark's own is given back"
     assert facts(report) == ("environment_error", None, None)
-    assert "not measured: cannot reach" in report["traces"]["truezero"]["error"]
+    assert "not measured: the outcome of rollout" in report["traces"]["truezero"]["error"]
 
 
 def test_a_shared_client_that_names_no_rollout_is_told_so(url: str) -> None:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from truezero import models
 from truezero.sdk import endpoints
-from truezero.sdk.steps import Request, Story
+from truezero.sdk.outcomes import DeliveryTerms
+from truezero.sdk.steps import AskTerms, Request, Story
 
 
 def first(story: Story[object]) -> Request[object]:
     request = next(story)
+    assert isinstance(request, Request)
+    return request
+
+
+def reported(story: Story[object]) -> Request[object]:
+    """The request of an outcome, of a client that keeps none."""
+    assert isinstance(next(story), AskTerms)
+    terms = DeliveryTerms(
+        url="http://x", folder=Path(), patience_s=0, timeout_s=1, clock=lambda: 0.0, keeps=False
+    )
+    request = story.send(terms)
     assert isinstance(request, Request)
     return request
 
@@ -54,8 +68,8 @@ def test_groups_are_asked_for_page_by_page() -> None:
 
 
 def test_an_outcome_is_a_success_unless_it_says_otherwise() -> None:
-    assert first(endpoints.report("r")).body == {"status": "success"}
-    failed = first(endpoints.report("r", status="agent_error", error="e"))
+    assert reported(endpoints.report("r")).body == {"status": "success"}
+    failed = reported(endpoints.report("r", status="agent_error", error="e"))
     assert failed.body == {"status": "agent_error", "error": "e"}
 
 

@@ -23,5 +23,13 @@ def test_a_refused_connection_differs_from_a_silent_one(error: Exception, code: 
 
 
 def test_a_body_that_is_no_problem_is_no_truezero_service() -> None:
-    error = refused(502, b"<html>", URL)
-    assert (str(error), error.status) == (f"{URL} is not a truezero service (HTTP 502)", 502)
+    error = refused(404, b"<html>", URL)
+    assert str(error).startswith(f"{URL} is not a truezero service (HTTP 404): ")
+    assert (error.status, error.code) == (404, "other_service")
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_what_a_balancer_answers_is_of_a_service_that_is_away(status: int) -> None:
+    error = refused(status, b"<html>", URL)
+    assert str(error).startswith(f"the truezero service at {URL} is away: ")
+    assert (error.status, error.code) == (status, "away")

@@ -33,7 +33,7 @@ def test_a_response_is_read_as_its_model_or_not_at_all() -> None:
     body = b'{"status": "ok", "version": "1.2.3"}'
     assert read(alive(), body, URL).version == "1.2.3"
     for body, sentence, code in (
-        (b"<html>", f"{URL} is not a truezero service", None),
+        (b"<html>", f"{URL} is not a truezero service", "other_service"),
         (
             b'{"status": "ok"}',
             "to /healthz does not match truezero .* [(]version[)]",

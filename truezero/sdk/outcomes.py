@@ -1,0 +1,347 @@
+"""Outcomes that could not be delivered: kept as files until the service is back.
+
+A file has what the runner reported of one rollout; no token and no key.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from truezero.printable import visible
+from truezero.sdk.current import DEFAULT_URL
+from truezero.sdk.errors import ServiceError, Undelivered
+from truezero.sdk.steps import Pause, Story
+
+FOLDER_VARIABLE = "TRUEZERO_OUTCOMES"
+PATIENCE_VARIABLE = "TRUEZERO_OUTCOME_PATIENCE_S"
+_FOLDER = Path(".truezero", "outcomes")
+_PATIENCE_S = 60.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.25, 2.0
+_SHORTEST_TIMEOUT_S = 5.0  # of an attempt while the service is away
+_LONGEST_NAME = 80
+
+T = TypeVar("T")
+
+
+# --- files ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptOutcome:
+    """An outcome as it is kept: for which service and rollout, and since when (epoch seconds)."""
+
+    service: str
+    rollout_id: str
+    kept_at: float
+    outcome: Mapping[str, Any]
+
+
+def folder() -> Path:
+    """Return where outcomes are kept: ``TRUEZERO_OUTCOMES``, else below the working directory."""
+    return Path(os.environ.get(FOLDER_VARIABLE) or _FOLDER).absolute()
+
+
+def keep(place: Path, kept: KeptOutcome) -> Path:
+    """Write an outcome into a folder; the same outcome has the same file.
+
+    Raises:
+        OSError: the folder cannot be written to.
+    """
+    _make(place)
+    file = place / _name(kept)
+    draft = place / f".{file.stem}.{secrets.token_hex(4)}"
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as written:
+            written.write(json.dumps(asdict(kept), indent=2).encode())
+            written.flush()
+            os.fsync(written.fileno())
+        draft.replace(file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    return file
+
+
+def kept_in(place: Path) -> Iterator[tuple[Path, KeptOutcome | None]]:
+    """Yield the kept outcomes of a folder, the oldest first; None for a file that is none.
+
+    A file that another process delivers meanwhile is left out.
+    """
+    found: list[tuple[Path, KeptOutcome | None]] = []
+    for file in sorted(place.glob("*.json")):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((file, _read(file)))
+    yield from sorted(found, key=lambda each: each[1].kept_at if each[1] else 0.0)
+
+
+def _read(file: Path) -> KeptOutcome | None:
+    try:
+        stored = json.loads(file.read_bytes())
+        return KeptOutcome(
+            service=str(stored["service"]),
+            rollout_id=str(stored["rollout_id"]),
+            kept_at=float(stored["kept_at"]),
+            outcome=dict(stored["outcome"]),
+        )
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _make(place: Path) -> None:
+    """Create the folder for this user only; one that exists stays as it is."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        place.mkdir(mode=0o700)
+
+
+def _name(kept: KeptOutcome) -> str:
+    """Return a file's name: the rollout, and a digest of everything but the time."""
+    facts = json.dumps([kept.service, kept.rollout_id, kept.outcome], sort_keys=True)
+    digest = hashlib.sha256(facts.encode()).hexdigest()[:16]
+    return f"{quote(kept.rollout_id, safe='')[:_LONGEST_NAME]}.{digest}.json"
+
+
+# --- delivery ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryTerms:
+    """How a client delivers outcomes.
+
+    ``keeps`` is false where nobody misses one that is lost: it is tried once.
+    """
+
+    url: str
+    folder: Path
+    patience_s: float
+    timeout_s: float
+    clock: Callable[[], float]
+    keeps: bool
+
+    @property
+    def service(self) -> str:
+        """The service's address without a name and password."""
+        return without_credentials(self.url)
+
+
+# Since when a service is away, by its address; all clients of a process wait until one deadline.
+_away_since: dict[str, float] = {}
+_lost: dict[str, str] = {}  # outcomes that could not be kept either: rollout → why
+_folders: set[Path] = set()  # where this process kept one
+_said: set[str] = set()  # sentences about what is left
+
+
+class Delivery:
+    """One outcome on its way: sent again while the service is away, kept until it has arrived."""
+
+    def __init__(self, terms: DeliveryTerms, rollout_id: str, outcome: Mapping[str, Any]) -> None:
+        self._terms = terms
+        self._kept = KeptOutcome(
+            service=terms.service, rollout_id=rollout_id, kept_at=time.time(), outcome=outcome
+        )
+        self._file: Path | None = None
+        self._not_kept: str | None = None
+        self._wait_s = _FIRST_WAIT_S
+
+    def until_answered(self, ask: Callable[[], Story[T]]) -> Story[T]:
+        """Ask until the service answers.
+
+        Raises:
+            Undelivered: it was away for too long, or refused what it may take later.
+            ServiceError: the outcome itself is refused.
+        """
+        while True:
+            try:
+                return (yield from ask())
+            except ServiceError as error:
+                if not self._terms.keeps or (self._file is None and _is_final(error)):
+                    raise
+                self._keep()
+                wait_s = self._next_wait_s(error)
+            except BaseException as stopped:  # Ctrl-C or a cancellation, while it was under way
+                if self._terms.keeps and not isinstance(stopped, Exception):
+                    self._keep()
+                raise
+            yield Pause(wait_s)
+
+    def timeout_s(self) -> float | None:
+        """Return the timeout of the next attempt: None for the client's own."""
+        since = _away_since.get(self._terms.service)
+        if since is None:
+            return None
+        left_s = since + self._terms.patience_s - self._terms.clock()
+        return min(self._terms.timeout_s, max(left_s, _SHORTEST_TIMEOUT_S))
+
+    def arrived(self) -> None:
+        """Forget it."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink(missing_ok=True)
+
+    def _keep(self) -> None:
+        if self._file is not None:
+            return
+        _say_at_exit()
+        try:
+            self._file = keep(self._terms.folder, self._kept)
+        except OSError as error:
+            self._not_kept = error.strerror or type(error).__name__
+        else:
+            _folders.add(self._terms.folder)
+
+    def _next_wait_s(self, error: ServiceError) -> float:
+        now = self._terms.clock()
+        since = _away_since.setdefault(self._terms.service, now) if is_away(error) else None
+        left_s = 0.0 if since is None else since + self._terms.patience_s - now
+        if left_s <= 0:
+            self._keep()  # a disk that was full may have room now
+            raise self._undelivered(error) from error
+        wait_s = min(self._wait_s, left_s)
+        self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
+        return wait_s
+
+    def _undelivered(self, error: ServiceError) -> Undelivered:
+        rollout_id, place = self._kept.rollout_id, self._terms.folder
+        why = _short(error, self._terms.service)
+        if self._file is None:
+            _lost[rollout_id] = told = f"{place}: {self._not_kept}"
+            mend = f"it could not be kept either ({told}): run the sample again"
+        else:
+            then = "when the service is back" if is_away(error) else "once that is mended"
+            command = deliver_command(place, self._terms.service)
+            mend = f"it is kept in {self._file}: {then}, run `{command}`"
+        return Undelivered(
+            f"the outcome of rollout {rollout_id!r} is not delivered, {why}; {mend}",
+            rollout_id=rollout_id,
+            file=self._file,
+            status=error.status,
+            code=error.code,
+        )
+
+
+def answered(service: str) -> None:
+    """Note that a service answered: the next time that it is away, patience begins anew."""
+    _away_since.pop(service, None)
+
+
+def is_away(error: ServiceError) -> bool:
+    """Whether the service may be back in a while: nobody answered, or not the service itself."""
+    status = error.status or 0
+    return error.code in _AWAY or status in _LATER or status >= 500
+
+
+def _is_final(error: ServiceError) -> bool:
+    """Whether the service itself refused the outcome, and always will."""
+    return error.status in _FINAL and error.code not in _AWAY
+
+
+_AWAY = frozenset({"unreachable", "no_answer", "away", "other_service"})
+_LATER = frozenset({408, 425, 429})
+_FINAL = frozenset({400, 409, 413, 422})
+
+
+def _short(error: ServiceError, service: str) -> str:
+    if error.code not in _AWAY:
+        return str(error)
+    if error.status:
+        return f"the service at {service} is away (HTTP {error.status})"
+    return f"cannot reach a truezero service at {service} ({type(error.__cause__).__name__})"
+
+
+# --- what is left --------------------------------------------------------------------------
+
+
+def outcomes_left() -> str | None:
+    """Return one sentence on the outcomes that are not delivered, for the end of a run.
+
+    None if there are none. Counts what this process kept and all in the folder. A process that
+    kept one says it on exit, unless this function has told it already.
+    """
+    found = {place: list(kept_in(place)) for place in sorted(_folders | {folder()})}
+    told = [_left_in(place, [kept for _, kept in files]) for place, files in found.items() if files]
+    if _lost:
+        count = _counted(len(_lost))
+        why = next(iter(_lost.values()))
+        told.append(f"{count} could be neither delivered nor kept ({why}): run it again")
+    sentence = "; ".join(told) or None
+    if sentence is not None:
+        _said.add(sentence)
+    return sentence
+
+
+def deliver_command(place: Path, service: str | None) -> str:
+    """Return the command that delivers a folder's outcomes to a service, as typed here."""
+    words = ["truezero", "outcomes", "deliver"]
+    if place != folder():
+        words += ["--folder", str(place)]
+    if service not in (None, without_credentials(os.environ.get("TRUEZERO_URL") or DEFAULT_URL)):
+        words += ["--url", str(service)]
+    return shlex.join(words)
+
+
+def without_credentials(url: str) -> str:
+    """Return an address without the name and password that may be in it."""
+    parts = urlsplit(url.rstrip("/"))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def patience_s() -> float:
+    """Return how long outcomes wait for a service, in seconds.
+
+    Raises:
+        ServiceError: ``TRUEZERO_OUTCOME_PATIENCE_S`` is not such a number.
+    """
+    written = os.environ.get(PATIENCE_VARIABLE) or _PATIENCE_S
+    try:
+        seconds = float(written)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise ServiceError(f"{PATIENCE_VARIABLE}: {written!r} is not a number of seconds")
+    return seconds
+
+
+def _left_in(place: Path, kept: list[KeptOutcome | None]) -> str:
+    services = {each.service for each in kept if each is not None}
+    command = deliver_command(place, services.pop() if len(services) == 1 else None)
+    verb = "is" if len(kept) == 1 else "are"
+    return (
+        f"{_counted(len(kept))} {verb} not delivered and kept in {place}: "
+        f"when the service is back, run `{command}`"
+    )
+
+
+def _counted(count: int) -> str:
+    return f"{count} outcome{'' if count == 1 else 's'}"
+
+
+@cache
+def _say_at_exit() -> None:
+    """Have the process say on exit what is left, once."""
+    atexit.register(_say_left)
+
+
+def _say_left() -> None:
+    said = frozenset(_said)
+    sentence = outcomes_left()
+    if sentence is not None and sentence not in said:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"truezero: {visible(sentence)}\n")
