@@ -81,17 +81,49 @@ def _weight(verdict: Verdict) -> _Weight:
     return _Weight.FEEDS if suspected or permanent else _Weight.SILENT
 
 
+def lane_to_prove(verdict: Verdict) -> Lane | None:
+    """Return the lane on which a call of the batch has to be seen for the verdict to be proof.
+
+    None if the verdict needs none, or nothing could make it proof: a suspicion on a lane whose
+    upstream or model nobody knows. That is a mistake in a set-up, which stops nothing.
+    """
+    if verdict.provisional or not _unseen(verdict) or _vague(verdict):
+        return None
+    return Lane.read(_lane(verdict))
+
+
+def _unseen(verdict: Verdict) -> bool:
+    """Whether a failure is suspected of a rollout that made no call."""
+    return verdict.health is Health.SUSPECTED_API_ERROR and not verdict.total_requests
+
+
+def _vague(verdict: Verdict) -> bool:
+    lane = Lane.read(_lane(verdict))
+    return lane.upstream is None or lane.model is None
+
+
+def _proves(verdict: Verdict, *, seen: bool) -> bool:
+    """Whether a verdict that feeds a streak may open its lane."""
+    if verdict.health is not Health.SUSPECTED_API_ERROR:
+        return True
+    return not _vague(verdict) and (seen or not _unseen(verdict))
+
+
 def feed(
     states: Iterable[BreakerState],
     verdict: Verdict,
     *,
     now: float,
     policy: Policy = EVIDENCE,
+    seen: bool = False,
 ) -> list[BreakerState]:
     """Return the breakers of the verdict's batch that it changes, as they are afterwards.
 
     Verdicts are fed in the order in which they were given; a provisional one, one without
     a batch, and one fed before change nothing. A lane without a state yet gets one.
+
+    Arguments:
+        seen: a call of the batch was seen on ``lane_to_prove(verdict)``.
     """
     if verdict.provisional or verdict.batch is None:
         return []
@@ -100,7 +132,8 @@ def feed(
     lane, threshold = _lane(verdict), policy.breaker_threshold
     if not any(state.lane == lane for state in touched):
         touched.append(BreakerState(batch=verdict.batch, lane=lane, threshold=threshold))
-    after = [_after(state, verdict, now) for state in touched]
+    proven = _proves(verdict, seen=seen)
+    after = [_after(state, verdict, now, proven=proven) for state in touched]
     return [new for new, old in zip(after, touched, strict=True) if new != old]
 
 
@@ -118,17 +151,17 @@ def _concerns(state: BreakerState, verdict: Verdict) -> bool:
     return Lane.read(state.lane).meets(Lane.read(_lane(verdict)))
 
 
-def _after(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
+def _after(state: BreakerState, verdict: Verdict, now: float, *, proven: bool) -> BreakerState:
     weight = _weight(verdict)
     if state.canary == verdict.rollout_id:
-        return _after_canary(state, verdict, weight, now)
+        return _after_canary(state, verdict, weight if proven else _Weight.SILENT, now)
     match weight:
         case _Weight.SILENT:
             return state
         case _Weight.CLEARS:
             return _cleared(state)
         case _Weight.FEEDS:
-            return _fed(state, verdict, now)
+            return _fed(state, verdict, now, proven=proven)
     assert_never(weight)
 
 
@@ -160,12 +193,15 @@ def _cleared(state: BreakerState) -> BreakerState:
     return replace(state, phase=Phase.HALF_OPEN)
 
 
-def _fed(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
-    """Extend the streak; rollouts that were in flight when it opened do not count."""
+def _fed(state: BreakerState, verdict: Verdict, now: float, *, proven: bool) -> BreakerState:
+    """Extend the streak, and open the breaker if it is long enough and the verdict is proof.
+
+    Rollouts that were in flight when it opened do not count.
+    """
     if state.phase is not Phase.CLOSED or verdict.rollout_id in state.tripped_by:
         return state
     counted = _counted(state, verdict)
-    if 0 < state.threshold <= counted.streak:
+    if proven and 0 < state.threshold <= counted.streak:
         return _opened(counted, verdict, now)
     return counted
 

@@ -249,7 +249,7 @@ _ROLLOUT: Columns = {
     **_columns(_text, "id", "batch", "task", "model", "upstream", "usage_channel"),
     **_columns(_count, "repeat", "attempt", "gaps", "unattributed_calls"),
     **_columns(_texts, "fallbacks"),
-    **_columns(_text, "agents", "validity", "max_steps"),
+    **_columns(_text, "agents", "validity", "max_steps", "skipped"),
     **_columns(_number, "began_at", "ended_at"),
     **_columns(_neighbours, "neighbours"),
 }
@@ -312,6 +312,8 @@ def encode_rollout(rollout: RolloutRecord) -> Json:
     """Encode a rollout without its exchanges and its outcome."""
     encoded: Json = {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
     near = encode_neighbours(rollout.neighbours)
+    if rollout.skipped is None:
+        del encoded["skipped"]
     return encoded | {"fallbacks": list(rollout.fallbacks), "neighbours": near}
 
 

@@ -221,12 +221,15 @@ class NotJudgedInfo(Diagnostic):
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self | None:
-        """Apply where no prompt was executed, or an error came before any call."""
+        """Apply where no prompt was executed, or an error came before any call.
+
+        Of a rollout that a breaker did not admit, the reason is the breaker's.
+        """
         if verdict.health is not Health.NOT_JUDGED:
             return None
         early = ERROR_BEFORE_ANY_CALL in verdict.warnings
         reason = "the agent made no call before its error" if early else "no prompt was executed"
-        return cls(total_requests=verdict.total_requests, reason=reason)
+        return cls(total_requests=verdict.total_requests, reason=verdict.error or reason)
 
     @classmethod
     def summary(cls, count: int) -> str:

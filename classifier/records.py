@@ -298,7 +298,8 @@ class RolloutRecord:
     reported, in seconds since the epoch. ``agents``, ``validity`` and ``max_steps`` are its
     batch's policy; None: as the service's policy says. ``neighbours`` are those of failed calls,
     by exchange id, as far as they were read. ``unattributed_calls`` of agents named no rollout
-    while this one ran, counted where it made no call of its own.
+    while this one ran, counted where it made no call of its own. ``skipped`` is why an open breaker
+    did not admit it: ``skipped: breaker open on auth:401 after 5 rollouts in a row``.
     """
 
     id: str
@@ -320,6 +321,7 @@ class RolloutRecord:
     ended_at: float | None = None
     neighbours: Mapping[str, Neighbours] = field(default_factory=dict)
     unattributed_calls: int = 0
+    skipped: str | None = None
 
     @property
     def models(self) -> tuple[str, ...]:

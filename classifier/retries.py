@@ -82,6 +82,8 @@ def backoff_s(attempt: int, policy: Policy = EVIDENCE) -> float:
 def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[str]) -> str | None:
     if verdict.attributed_to is AttributedTo.AGENT:
         return "the agent's own failure: its reward counts"
+    if verdict.health is Health.NOT_JUDGED and verdict.error:
+        return "skipped: fix the cause and reset the breaker, then register again"
     if ERROR_BEFORE_ANY_CALL in verdict.warnings:
         return "no call was made: see the runner's own error"
     passing = bool(verdict.excluded_by) and _PASSING.issuperset(verdict.excluded_by)

@@ -26,6 +26,7 @@ from classifier.records import Exchange, ExecutionStatus, RolloutRecord, Termina
 from classifier.retries import with_advice
 from classifier.roles import role_verdicts
 from classifier.seed_policy import judge_by_seed
+from classifier.suspicion_rules import without_signal
 from classifier.tails import Strength
 from classifier.time_account import time_account
 from classifier.validity.across import ways_of
@@ -37,9 +38,14 @@ from classifier.weighing import Weighed, weigh
 
 
 def _not_judged(facts: Evidence) -> Finding | None:
-    if unprompted(facts.outcome) or never_began(facts):
+    if unprompted(facts.outcome) or never_began(facts) or _kept_out(facts):
         return Finding(health=Health.NOT_JUDGED, rule="not_judged")
     return None
+
+
+def _kept_out(facts: Evidence) -> bool:
+    """Whether a breaker did not admit the rollout, and it made no call."""
+    return facts.rollout.skipped is not None and without_signal(facts)
 
 
 def _undecided(facts: Evidence) -> Finding | None:
@@ -110,7 +116,7 @@ def _verdict(facts: Evidence, weighed: Weighed) -> Verdict:
         rule=finding.rule,
         policy=facts.policy.name,
         lane=main_lane(kept if kept.main else facts),
-        error=finding.sentence and f"{finding.health.value}: {finding.sentence}",
+        error=_error(facts, finding),
         total_requests=len(facts.calls),
         failed_requests=sum(bool(call.failures) for call in facts.calls) if failures else 0,
         recovered_requests=_recovered(facts.calls) if failures else 0,
@@ -138,6 +144,13 @@ def _verdict(facts: Evidence, weighed: Weighed) -> Verdict:
         servings=tuple(ways_of(measured.main)),
     )
     return with_advice(_explained(verdict, facts, finding, top), rollout, facts.policy)
+
+
+def _error(facts: Evidence, finding: Finding) -> str | None:
+    """Return what the verdict says went wrong; of a skipped rollout, which breaker was open."""
+    if finding.health is Health.NOT_JUDGED:
+        return facts.rollout.skipped
+    return finding.sentence and f"{finding.health.value}: {finding.sentence}"
 
 
 def _explained(

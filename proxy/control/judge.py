@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from classifier import breakers, codec, totals, verdict_codec
@@ -180,14 +181,24 @@ class Judge:
             verdict = with_advice(verdict, rollout, self._policy, earlier)
         if self._recorder.failing or not loaded.storable:
             return verdict
+        feed = partial(
+            breakers.feed, verdict=verdict, now=now, policy=self._policy, seen=self._seen(verdict)
+        )
         first = self._database.verdicts.store(
             self._verdict_row(rollout, verdict, now),
-            lambda states: breakers.feed(states, verdict, now=now, policy=self._policy),
+            feed,
             known=LastChange(loaded.change),
         )
         if first:
             self._judged(verdict)
         return verdict
+
+    def _seen(self, verdict: Verdict) -> bool:
+        """Whether a call of the batch was seen where a suspicion needs one to open a breaker."""
+        lane = breakers.lane_to_prove(verdict)
+        if lane is None or verdict.batch is None:
+            return False
+        return self._database.calls.seen_on(verdict.batch, lane)
 
     def _final(self, rollout_id: str) -> Row | None:
         """Return the final verdict, which stands; None while there is none, or none can be read."""

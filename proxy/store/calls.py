@@ -7,10 +7,12 @@ from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select
 
+from classifier.fingerprints import Lane, plain
 from classifier.records import UNATTRIBUTED, Exchange, Kind
 from proxy.store.closings import reopen
 from proxy.store.commit import Commit
 from proxy.store.connections import Connections
+from proxy.store.derived import call_usage
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
 from proxy.store.events import exchange_failed
 from proxy.store.rows import exchange_of, exchange_row, open_exchange_of, open_row
@@ -165,6 +167,24 @@ class Calls:
         both = ended.union(in_flight).subquery()
         with self._connections.reading() as connection:
             return connection.scalar(select(func.count()).select_from(both)) or 0
+
+    def seen_on(self, batch: str, lane: Lane) -> bool:
+        """Whether an agent of the batch made a call on the lane, which names upstream and model."""
+        of_batch = (call_usage.c.batch == batch, call_usage.c.upstream == lane.upstream)
+        any_call = select(call_usage.c.minute).where(*of_batch, call_usage.c.role == "agent")
+        calls = (
+            select(exchanges.c.model)
+            .distinct()
+            .join_from(rollouts, exchanges, exchanges.c.rollout_id == rollouts.c.id)
+            .where(rollouts.c.batch == batch, exchanges.c.upstream == lane.upstream)
+            .where(exchanges.c.role == "agent", exchanges.c.kind == Kind.INFERENCE.value)
+        )
+        with self._connections.reading() as connection:
+            # A batch without any call is the usual one to ask about, and has no row there.
+            if connection.execute(any_call.limit(1)).first() is None:
+                return False
+            models = connection.execute(calls).scalars()
+            return any(plain(model) == plain(lane.model) for model in models)
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
         """List up to ``limit`` exchanges of a rollout by id, oldest first; None where unknown."""

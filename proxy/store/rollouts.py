@@ -137,6 +137,7 @@ class Rollouts:
             gaps=row["gaps"],
             fallbacks=tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else (),
             agents=row["agents"],
+            skipped=row["skipped"],
             validity=row["validity"],
             max_steps=row["max_steps"],
             began_at=row["created_at"],

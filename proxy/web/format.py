@@ -265,6 +265,8 @@ def _suspected(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -
 
 
 def _not_judged(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
+    if verdict["error"]:  # a breaker's words
+        return f"{verdict['error'][:1].upper()}{verdict['error'][1:]}."
     if "error_before_any_call" in verdict.get("warnings", ()):
         return "The agent failed before it made a call, so there is nothing to judge."
     return "No prompt was executed, so there is nothing to judge."

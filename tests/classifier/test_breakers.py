@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import Policy, RolloutRecord, judge
-from classifier.breakers import Admission, BreakerState, Phase, admit, at, feed, reset
+from classifier.breakers import (
+    Admission,
+    BreakerState,
+    Phase,
+    admit,
+    at,
+    feed,
+    lane_to_prove,
+    reset,
+)
+from classifier.fingerprints import Lane
 from tests.builders import rollout
 
 LANE = "openai/gpt-5/key-3f9a"
@@ -25,12 +35,17 @@ class Desk:
         self.policy = Policy(breaker_threshold=threshold)
         self.states: dict[str, BreakerState] = {}
         self.fed = 0
+        self.called: list[Lane] = []  # the lanes of calls that were seen
 
     def give(self, *texts: str, now: float = NOW, **said: Any) -> BreakerState:
         for text in texts:
             self.fed += 1
             told = judge(rollout(text, **{"id": f"r{self.fed}"} | said))
-            for state in feed(self.states.values(), told, now=now, policy=self.policy):
+            lane = lane_to_prove(told)
+            seen = lane is not None and any(lane.meets(call) for call in self.called)
+            if told.total_requests:
+                self.called.append(Lane.read(told.lane or ""))
+            for state in feed(self.states.values(), told, now=now, policy=self.policy, seen=seen):
                 self.states[state.lane] = state
         return self[LANE]
 
@@ -98,20 +113,37 @@ def test_a_lane_is_none_of_anothers_business() -> None:
 
 def test_suspected_failures_open_it_with_their_own_fingerprint() -> None:
     desk = Desk()
-    for _ in range(5):
-        desk.give("", upstream="openai", model="gpt-9")
-    state = desk["openai/gpt-9/-"]
-    assert (state.phase, state.fingerprint) == (Phase.OPEN, "suspected:zero_signal")
-    assert desk.admit(model="gpt-9").error is not None
-    assert desk.admit(model="gpt-5").error is None
+    state = desk.give(*["200+empty"] * 5)
+    assert (state.phase, state.fingerprint) == (Phase.OPEN, "suspected:empty_answers")
 
 
-def test_suspected_failures_of_nameless_rollouts_hold_the_batch() -> None:
+def test_rollouts_without_a_call_open_a_lane_on_which_their_batch_made_one() -> None:
     desk = Desk()
-    desk.give(*[""] * 5)
-    assert desk.admit().error == (
-        "skipped: breaker open on suspected:zero_signal after 5 rollouts in a row"
-    )
+    desk.give("503", upstream="openai", model="gpt-5")
+    desk.give(*[""] * 5, upstream="openai", model="gpt-5")
+    state = desk["openai/gpt-5/-"]
+    assert (state.phase, state.fingerprint) == (Phase.OPEN, "suspected:zero_signal")
+    assert desk.admit(model="gpt-5").error is not None
+    assert desk.admit(model="gpt-9").error is None
+
+
+def test_rollouts_without_a_call_stop_no_batch_of_which_no_call_was_seen() -> None:
+    desk = Desk()
+    desk.give(*[""] * 20, upstream="openai", model="gpt-9")
+    state = desk["openai/gpt-9/-"]
+    assert (state.phase, state.streak) == (Phase.CLOSED, 20)
+    assert desk.admit(model="gpt-9").error is None
+
+
+@pytest.mark.parametrize(
+    "named", [{}, {"upstream": "openai"}, {"model": "gpt-5"}], ids=["nothing", "upstream", "model"]
+)
+def test_a_lane_of_unknown_parts_never_opens(named: dict[str, Any]) -> None:
+    desk = Desk()
+    desk.give("503")
+    desk.give(*[""] * 20, **named)
+    assert {state.phase for state in desk.states.values()} == {Phase.CLOSED}
+    assert desk.admit().error is None
 
 
 def test_an_answer_on_the_lane_ends_the_streak_of_rollouts_that_never_called_it() -> None:
@@ -201,7 +233,7 @@ def test_a_healthy_canary_closes_it() -> None:
     assert desk.admit().error is None
 
 
-@pytest.mark.parametrize("text", ["401", "402", ""])
+@pytest.mark.parametrize("text", ["401", "402", "200+empty"])
 def test_a_dead_canary_opens_it_again(text: str) -> None:
     desk = half_open()
     desk.admit(id="bird")
@@ -210,7 +242,7 @@ def test_a_dead_canary_opens_it_again(text: str) -> None:
     assert desk.admit().error is not None
 
 
-@pytest.mark.parametrize("text", ["503", "lost"])
+@pytest.mark.parametrize("text", ["503", "lost", ""])
 def test_a_canary_that_proves_nothing_lets_the_next_one_try(text: str) -> None:
     desk = half_open()
     desk.admit(id="bird")
@@ -256,7 +288,8 @@ def test_a_breaker_opens_only_on_a_streak_and_is_always_one_row(texts: list[str]
     for text in texts:
         desk.give(text)
     for state in desk.states.values():
-        assert (state.phase is Phase.CLOSED) is (state.streak < 3)
+        proven = state.lane != str(Lane())
+        assert (state.phase is Phase.CLOSED) is (state.streak < 3 or not proven)
         assert len(state.tripped_by) == state.streak
         row = json.loads(json.dumps(asdict(state)))
         row |= {"phase": Phase(row["phase"]), "tripped_by": tuple(row["tripped_by"])}

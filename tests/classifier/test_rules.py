@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, judge
 from classifier.codec import decode_exchange, encode_exchange
+from classifier.diagnostics import check_lines
 from classifier.logical_calls import calls_of, counted
+from classifier.records import ExecutionStatus
 from tests.builders import STARTED, calls, exchange, rollout
 from tests.tables import each
 
@@ -331,3 +333,27 @@ def test_rewards_never_decide(text: str, rewards: dict[str, float] | None) -> No
 def test_judging_again_says_the_same(text: str) -> None:
     seen = rollout(text)
     assert judge(seen, policy=EVIDENCE) == judge(seen)
+
+
+SKIPPED = "skipped: breaker open on auth:401 after 5 rollouts in a row"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"prompts_executed": 0, "status": ExecutionStatus.SETUP_FAILED},
+        {"status": ExecutionStatus.UNKNOWN_EXECUTION_ERROR, "error": "not admitted"},
+        {"prompts_executed": 1},
+    ],
+    ids=["the service's own outcome", "a runner's error", "a runner that does not know"],
+)
+def test_a_rollout_that_no_breaker_admitted_is_skipped(said: dict[str, Any]) -> None:
+    verdict = judge(replace(rollout("", **said), skipped=SKIPPED))
+    assert (verdict.health, verdict.error) == (Health.NOT_JUDGED, SKIPPED)
+    assert verdict.retry.reason.startswith("skipped: fix the cause and reset the breaker")
+    assert check_lines(verdict, "t") == [f"t: not a measurement: {SKIPPED}"]
+
+
+def test_a_skipped_rollout_that_ran_all_the_same_is_judged_by_its_calls() -> None:
+    verdict = judge(replace(rollout("200"), skipped=SKIPPED))
+    assert (verdict.health, verdict.error) == (Health.HEALTHY, None)

@@ -214,8 +214,35 @@ def test_the_same_permanent_cause_again_and_again_opens_the_breaker(service: Ser
     assert (lane["phase"], lane["fingerprint"], lane["streak"]) == ("open", "auth:401", 3)
     assert lane["tripped_by"] == ["dead-0", "dead-1", "dead-2"]
     assert service.get("/rollouts/next/result")["error"] == refused["error"]
+    assert service.get("/rollouts/next/verdict")["error"] == refused["error"]
+    line = f"next: not a measurement: {refused['error']}"
+    assert line in service.get("/batches/b/check")["lines"]
     summary = service.get("/batches/b")
     assert (summary["skipped"], summary["health"]["not_judged"]) == (1, 1)
+
+
+def silent(service: Service, number: int, **lane: str) -> bool:
+    """Report a rollout that made no call; returns whether it was admitted."""
+    named = {"id": f"silent-{number}", "batch": "b", **lane}
+    admitted: bool = service.http.post("/rollouts", json=named).json()["admitted"]
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 1.0}}
+    service.http.post(f"/rollouts/silent-{number}/outcome", json=seen)
+    return admitted
+
+
+@pytest.mark.parametrize("lane", [{}, {"upstream": "openai", "model": "gpt-5"}])
+def test_a_batch_of_which_no_call_came_is_never_stopped(
+    service: Service, lane: dict[str, str]
+) -> None:
+    assert all(silent(service, number, **lane) for number in range(8))
+    (state,) = service.get("/batches/b/breaker")["lanes"]
+    assert (state["phase"], state["streak"]) == ("closed", 8)
+
+
+def test_rollouts_without_a_call_are_stopped_on_a_lane_that_worked(service: Service) -> None:
+    play(service, "well", DOWN)
+    lane = {"upstream": "openai", "model": "gpt-5"}
+    assert [silent(service, number, **lane) for number in range(4)] == [True] * 3 + [False]
 
 
 def test_other_lanes_and_batches_go_on(service: Service) -> None:

@@ -26,6 +26,14 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
+def called(service: Service) -> None:
+    """Have a rollout of batch b make a call, which fails for a while."""
+    service.http.post("/rollouts", json={"id": "called", "batch": "b"})
+    service.provider.plays(answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR])
+    asked = {"model": "gpt-5", "messages": []}
+    service.http.post("/r/called/openai/v1/chat/completions", json=asked)
+
+
 def test_registration_says_where_to_point_an_agent(service: Service) -> None:
     answer = service.http.post("/rollouts", json={"id": "a/b", "batch": "x", "model": "gpt-5"})
     assert answer.status_code == 201
@@ -97,10 +105,13 @@ def test_a_rollout_may_be_registered_with_fallbacks_of_its_model(service: Servic
 
 
 def test_a_rollout_with_fallbacks_is_held_by_the_breaker_of_its_model(service: Service) -> None:
+    called(service)
     for number in range(5):
-        report(service, f"r{number}", batch="b", model=["gpt-5", "o5"])
+        named = {"id": f"r{number}", "batch": "b", "upstream": "openai", "model": ["gpt-5", "o5"]}
+        service.http.post("/rollouts", json=named)
+        report(service, f"r{number}")
     (lane,) = service.get("/batches/b/breaker")["lanes"]
-    assert (lane["lane"], lane["phase"]) == ("-/gpt-5/-", "open")
+    assert (lane["lane"], lane["phase"]) == ("openai/gpt-5/-", "open")
     for model, admitted in ((["gpt-5", "o4"], False), (["o5", "gpt-5"], True), ("gpt-5", False)):
         answer = service.http.post("/rollouts", json={"batch": "b", "model": model})
         assert answer.json()["admitted"] is admitted, model
@@ -217,14 +228,18 @@ def test_an_outcome_may_register_without_a_batch(service: Service) -> None:
     assert listed(service, "r1") == {**nothing, "registered": True}
 
 
-def test_outcomes_of_unregistered_rollouts_open_the_breaker_once_each(service: Service) -> None:
+def test_outcomes_of_unregistered_rollouts_count_once_each_and_stop_nothing(
+    service: Service,
+) -> None:
+    called(service)
+    named = {"batch": "b", "model": "gpt-5"}
     for name in ("r1", "r2", "r2", "r3", "r3", "r4"):
-        assert report(service, name, batch="b", model="gpt-5").status_code == 200
+        assert report(service, name, **named).status_code == 200
     (lane,) = service.get("/batches/b/breaker")["lanes"]
     assert (lane["phase"], lane["streak"]) == ("closed", 4)
-    report(service, "r5", batch="b", model="gpt-5")
+    report(service, "r5", **named)
     (lane,) = service.get("/batches/b/breaker")["lanes"]
-    assert (lane["phase"], lane["tripped_by"]) == ("open", ["r1", "r2", "r3", "r4", "r5"])
+    assert (lane["phase"], lane["tripped_by"]) == ("closed", ["r1", "r2", "r3", "r4", "r5"])
 
 
 def test_the_verdict_on_an_outcome_that_registers_is_an_event_of_its_batch(

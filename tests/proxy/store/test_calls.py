@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, event
 
+from classifier.fingerprints import Lane
 from classifier.records import UNATTRIBUTED, Ending, Exchange, Kind, Timing, Usage
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
 from proxy.store.tables import metadata
-from proxy.store.types import CommitBatch, Gap
+from proxy.store.types import CommitBatch, Gap, Registration
 from tests.proxy.store.records import BARE, FULL, exchanges_of
 
 
@@ -34,6 +35,32 @@ def test_a_response_is_known_to_the_rollout_it_was_answered(database: Database) 
     for rollout, upstream, digest, known in rows:
         found = database.calls.answered(rollout, upstream=upstream, response_digest=digest)
         assert found is known, (rollout, upstream, digest)
+
+
+def test_a_call_of_a_batch_is_seen_on_its_lane(database: Database) -> None:
+    batch = {"m": "main", "j": "judged", "p": "listed", "f": "foreign"}
+    for name, of in batch.items():
+        database.rollouts.register(Registration(id=name, batch=of), now=1.0)
+    asked: dict[str, Any] = {"upstream": "openai", "model": "org/GPT-5", "role": "agent"}
+    asked["kind"] = Kind.INFERENCE
+    calls = [
+        replace(FULL, id="m1", rollout_id="m", **asked),
+        replace(FULL, id="j1", rollout_id="j", **asked | {"role": "judge"}),
+        replace(FULL, id="p1", rollout_id="p", **asked | {"kind": Kind.PROBE}),
+    ]
+    database.calls.write(CommitBatch(recorded=calls), worker="w")
+    rows = (
+        ("main", "openai", "gpt-5", True),
+        ("main", "openai", "gpt-5-mini", False),
+        ("main", "anthropic", "gpt-5", False),
+        ("judged", "openai", "gpt-5", False),
+        ("listed", "openai", "gpt-5", False),
+        ("foreign", "openai", "gpt-5", False),
+        ("no such batch", "openai", "gpt-5", False),
+    )
+    for of, upstream, model, seen in rows:
+        lane = Lane(upstream=upstream, model=model)
+        assert database.calls.seen_on(of, lane) is seen, (of, upstream, model)
 
 
 def test_calls_that_name_no_rollout_make_none_and_are_read_as_they_are(database: Database) -> None:
