@@ -34,9 +34,11 @@ import socket
 import subprocess
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +103,7 @@ def execute(
 ) -> Ran:
     """Run a program where its harness is installed, in a new folder; skip where there is none.
 
+    truezero is installed there too, with its entry points.
     ``begun`` is called with the folder before it starts; ``environment`` is put over a clean one.
     """
     assert ENVIRONMENTS
@@ -109,6 +112,8 @@ def execute(
         pytest.skip(f"{harness} is not installed: no Python here is new enough")
     home.mkdir()
     (home / "program.py").write_text(text)
+    if harness not in _AS_INSTALLED:
+        as_installed(home)
     if begun is not None:
         begun(home)
     clean = {
@@ -145,6 +150,20 @@ def execute(
         stderr=done.stderr,
         took_s=time.monotonic() - started,
     )
+
+
+def as_installed(home: Path) -> None:
+    """Let a program that starts in this folder find our version and our entry points."""
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    groups = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items())
+        for group, named in points.items()
+    ]
+    info = home / "truezero-0.dist-info"
+    info.mkdir()
+    told = f"Metadata-Version: 2.1\nName: truezero\nVersion: {metadata.version('truezero')}\n"
+    (info / "METADATA").write_text(told)
+    (info / "entry_points.txt").write_text("\n".join(groups))
 
 
 # --- the conditions -------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from tests.journeys.test_harness_failures import (
     run,
     written,
 )
-from tests.journeys.test_integrations import SWEBENCH_CONFIG, as_installed
+from tests.journeys.test_integrations import SWEBENCH_CONFIG
 
 pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
@@ -90,8 +90,7 @@ print(json.dumps({"case": "log", "version": version("inspect-ai")}))
 def inspect_ai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     def runs(mode: str, url: str, home: Path, cases: Iterable[Case]) -> list[Row]:
         base, service = (f"{url}/v1", "") if mode == "stock" else (f"{url}/openai/v1", url)
-        begun = as_installed if service else None
-        return run("inspect_ai", INSPECT, home, cases, mode, base, service=service, begun=begun)
+        return run("inspect_ai", INSPECT, home, cases, mode, base, service=service)
 
     yield from measure("inspect_ai", tmp_path_factory.mktemp("inspect_ai"), runs)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.harnesses import as_installed
 from tests.journeys.service import ROOT, Service
 
 ENVIRONMENTS = os.environ.get("INTEGRATIONS")  # a folder with one for each harness
@@ -69,19 +69,6 @@ def run(
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     return [line for line in done.stdout.splitlines() if line.startswith("{")]
-
-
-def as_installed(home: Path) -> None:
-    """Let a program that starts in this folder find the entry points of pyproject.toml."""
-    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    groups = [
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items())
-        for group, named in points.items()
-    ]
-    info = home / "truezero-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: truezero\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("\n".join(groups))
 
 
 # --- Inspect -------------------------------------------------------------------------------

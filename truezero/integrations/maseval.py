@@ -1,6 +1,7 @@
 """MASEval: each repetition of a task is a rollout; a report without a model keeps no score.
 
-MASEval swallows what a callback raises, so whatever cannot be judged is written into the report.
+MASEval swallows what a callback raises: a run without a service is stopped where MASEval runs its
+tasks, and whatever cannot be judged later is written into the report.
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ import logging
 import math
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from truezero import models
-from truezero.integrations.attempts import next_attempt
+from truezero.integrations.attempts import check_service, next_attempt
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
-from truezero.sdk.current import Identity, current
+from truezero.sdk.current import Identity, WatchedIdentity, current
 from truezero.sdk.errors import ServiceError
+from truezero.sdk.outcomes import outcomes_left
 
 Report = dict[str, Any]
 
 _BATCH = "TRUEZERO_BATCH"
 _JUDGE, _USER = "judge", "user"
+_RUNS = ("_run_sequential", "_run_parallel")  # maseval/core/benchmark.py: what `run` ends in
+_NO_CALL = "zero_signal"  # rule of a verdict
 _TRACE = "truezero"  # key in a report's traces: result loggers drop unknown keys of the report
 
 # maseval/core/benchmark.py: TaskExecutionStatus; the deprecated value means unclassified.
@@ -51,6 +56,7 @@ _REASONS: Mapping[str, models.TerminationReason] = {
     "not_terminated": "max_steps",
 }
 
+_UNMEASURED = "unmeasured"  # key in the trace of a report whose score was taken: its cause
 _ABSENT = object()
 
 _log = logging.getLogger("truezero")
@@ -75,7 +81,10 @@ class Truezero:
     Each report gets ``termination_reason`` beside ``status`` and ``eval``, and
     ``traces["truezero"]``. A report that is no measurement (the model failed, no call was made,
     or the service is unreachable) has ``eval`` None and, where MASEval would count it, the status
-    ``environment_error``, so that ``get_failed_tasks`` returns its task.
+    ``environment_error``, so that ``get_failed_tasks`` returns its task. Where nothing takes a
+    rollout's base URL or key, MASEval's own scores stay, and a warning says so once a run.
+
+    A run does not start without a service: ``benchmark.run`` raises ``ServiceError``.
 
     Arguments:
         url, token: as for ``truezero.Client``.
@@ -85,15 +94,25 @@ class Truezero:
     def __init__(
         self, url: str | None = None, token: str | None = None, *, batch: str | None = None
     ) -> None:
+        self._url, self._token = url, token
         self._client = Client(url, token)
         self._batch = batch or os.environ.get(_BATCH) or f"maseval-{uuid.uuid4().hex[:8]}"
         self._patched: list[tuple[Any, str, Any]] = []
+        self._wired = False  # in this run the key or base URL of a rollout was taken
+        self._warned = False  # and it was said that none was
 
     # --- called by MASEval -----------------------------------------------------------------
 
     def on_run_start(self, benchmark: Any) -> None:
-        """Put each repetition of the run under a rollout."""
+        """Put each repetition of the run under a rollout; stop the run if there is no service."""
         self._restore()  # a run that was aborted has no end
+        self._wired = self._warned = False
+        try:
+            check_service(self._url, self._token)
+        except Exception as error:  # MASEval would swallow it, and run on
+            for name in _RUNS:
+                self._patch(benchmark, name, partial(self._refuse, error))
+            return
         self._patch(benchmark, "_execute_task_repetition", partial(self._measure, benchmark))
         self._patch(benchmark, "evaluate", partial(_in_role, _JUDGE))
         self._patch(benchmark, "setup_user", _user_in_role)
@@ -102,12 +121,20 @@ class Truezero:
         """Mark a report that was not judged: nothing may keep a score unseen."""
         del benchmark
         if _TRACE not in report["traces"]:
-            unmeasured(report, "truezero did not see this repetition; its log says why")
+            why = "truezero did not see this repetition; its log says why"
+            unmeasured(report, why, cause="not seen")
 
     def on_run_end(self, benchmark: Any, results: list[Report]) -> None:
-        """Restore the benchmark."""
-        del benchmark, results
+        """Restore the benchmark; say how much was not measured."""
+        del benchmark
         self._restore()
+        if said := unmeasured_line(results, self._batch):
+            left = outcomes_left()
+            _log.warning("%s", f"{said}; {left}" if left else said)
+
+    def _refuse(self, error: Exception, *_: Any) -> NoReturn:
+        self._restore()
+        raise ServiceError(f"no task was run: {error}") from None
 
     # --- one repetition --------------------------------------------------------------------
 
@@ -132,11 +159,15 @@ class Truezero:
                 roles=[_JUDGE, _USER],
             )
         except ServiceError as error:
-            return _not_run(benchmark, task, repeat_idx, f"not measured, not run: {error}")
+            why = f"not measured, not run: {error}"
+            return _not_run(benchmark, task, repeat_idx, why, cause=_failing(error))
         if not registered.admitted:
-            return _not_run(benchmark, task, repeat_idx, registered.error or "skipped")
-        with _working_for(registered):
+            why = registered.error or "skipped"
+            return _not_run(benchmark, task, repeat_idx, why, cause="skipped")
+        watched = WatchedIdentity(registered)
+        with _working_for(watched):
             report = self._run(registered, original, task, agent_data, repeat_idx)
+        self._wired = self._wired or watched.taken
         self._judge(registered, report, termination_reason(benchmark, report))
         return report
 
@@ -168,14 +199,27 @@ class Truezero:
         try:
             _, verdict = self._client.ended(registered.id, **seen)
         except ServiceError as error:
-            unmeasured(report, f"not measured: {error}", **known)
+            unmeasured(report, f"not measured: {error}", cause=_failing(error), **known)
             return
         judged = {**known, **judgement(verdict)}
         if verdict.health in ("healthy", "not_judged"):
             report["traces"][_TRACE] = judged
+        elif verdict.rule == _NO_CALL and not self._wired:
+            report["traces"][_TRACE] = judged
+            self._warn_of_no_call(report)
         else:
             told = ", ".join(verdict.warnings) or verdict.rule
-            unmeasured(report, verdict.error or f"{verdict.health}: {told}", **judged)
+            why = verdict.error or f"{verdict.health}: {told}"
+            unmeasured(report, why, cause=verdict.fingerprint or verdict.health, **judged)
+
+    def _warn_of_no_call(self, report: Report) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "task %s: no call came through truezero, MASEval's own score is kept: "
+                "is the client's base URL the service's, and does it name the rollout?",
+                report["task_id"],
+            )
 
     # --- the benchmark's methods -----------------------------------------------------------
 
@@ -205,9 +249,9 @@ def _working_for(rollout: Identity) -> Iterator[None]:
 def _in_role(role: str, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a method whose model calls are not the agent's."""
     rollout = current.get()
-    if not isinstance(rollout, models.RolloutRegistered):
+    if not isinstance(rollout, WatchedIdentity):
         return original(*args, **kwargs)
-    access = rollout.roles[role]
+    access = rollout.rollout.roles[role]
     named = _InRole(id=rollout.id, key=access.key, base_urls=access.base_urls)
     with _working_for(named):
         return original(*args, **kwargs)
@@ -224,14 +268,14 @@ def _user_in_role(original: Callable[..., Any], *args: Any, **kwargs: Any) -> An
     return user
 
 
-def _not_run(benchmark: Any, task: Any, repeat_idx: int, why: str) -> Report:
+def _not_run(benchmark: Any, task: Any, repeat_idx: int, why: str, *, cause: str) -> Report:
     """Build MASEval's report of a repetition that was not run."""
     status = importlib.import_module("maseval.core.benchmark").TaskExecutionStatus
     report: Report = benchmark._build_report(
         task, repeat_idx, status.ENVIRONMENT_ERROR, error=_error(why)
     )
     report["termination_reason"] = None
-    unmeasured(report, why)
+    unmeasured(report, why, cause=cause)
     return report
 
 
@@ -304,14 +348,35 @@ def judgement(verdict: models.Verdict) -> dict[str, Any]:
     return verdict.model_dump(include=shown)
 
 
-def unmeasured(report: Report, why: str, **known: Any) -> None:
-    """Take the score out of a report, and say why; an error of the run's own stays."""
+def unmeasured(report: Report, why: str, *, cause: str, **known: Any) -> None:
+    """Take the score out of a report, and say why; an error of the run's own stays.
+
+    Arguments:
+        cause: in a word or two, what `unmeasured_line` counts.
+    """
     report["eval"] = None
-    report["traces"][_TRACE] = {"health": None, **known, "error": why}
+    report["traces"][_TRACE] = {"health": None, **known, "error": why, _UNMEASURED: cause}
     report["error"] = report["error"] or _error(why)
     if report["status"] in _COUNTED:
         report["status"] = "environment_error"
     report["termination_reason"] = None
+
+
+def unmeasured_line(reports: Sequence[Report], batch: str) -> str | None:
+    """Return how many reports are no measurements, by cause; None if all are."""
+    traced = [report["traces"].get(_TRACE) or {} for report in reports]
+    causes = Counter(one[_UNMEASURED] for one in traced if _UNMEASURED in one)
+    if not causes:
+        return None
+    told = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
+    return (
+        f"{causes.total()} of {len(reports)} repetitions not measured: {told}; "
+        f"more with `truezero check {batch}`"
+    )
+
+
+def _failing(error: ServiceError) -> str:
+    return "truezero service away" if error.status is None else "refused by the truezero service"
 
 
 def _error(why: str) -> dict[str, Any]:

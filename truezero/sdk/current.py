@@ -9,6 +9,8 @@ from functools import lru_cache, wraps
 from typing import Any, ParamSpec, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from truezero import models
+
 DEFAULT_URL = "http://127.0.0.1:8383"  # where `truezero serve` listens by default
 
 _KEY_HEADER = "x-truezero-key"
@@ -38,6 +40,42 @@ class Identity(Protocol):
     def base_urls(self) -> dict[str, str]:
         """Base URL for the clients of each upstream, by name."""
         ...
+
+
+class WatchedIdentity:
+    """An identity, and whether the running code took a key, a base URL or a variable of it.
+
+    One that nobody took cannot be named in any call: the code asks its model elsewhere.
+    """
+
+    __slots__ = ("rollout", "taken")
+
+    def __init__(self, rollout: models.RolloutRegistered) -> None:
+        self.rollout = rollout
+        self.taken = False
+
+    @property
+    def id(self) -> str:
+        """The rollout's id; to know it is not to take it."""
+        return self.rollout.id
+
+    @property
+    def key(self) -> str:
+        """API key that identifies the rollout, ``tz-…``."""
+        self.taken = True
+        return self.rollout.key
+
+    @property
+    def base_urls(self) -> dict[str, str]:
+        """Base URL for the clients of each upstream, by name."""
+        self.taken = True
+        return self.rollout.base_urls
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment variables that point common agents at the proxy."""
+        self.taken = True
+        return self.rollout.env
 
 
 # Set by the block of a rollout and by integrations. asyncio tasks and `asyncio.to_thread` inherit
@@ -106,7 +144,8 @@ def _key_for(asked: _Origin) -> dict[str, str]:
 
 def _addresses(rollout: Identity) -> Iterator[str]:
     """Yield URLs of the service: as agents and as this process reach it."""
-    yield from rollout.base_urls.values()
+    known = rollout.rollout if isinstance(rollout, WatchedIdentity) else rollout
+    yield from known.base_urls.values()
     yield os.environ.get("TRUEZERO_URL") or DEFAULT_URL
 
 

@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 import truezero
-from truezero import Client
+from tests.fakes.provider import Provider
+from truezero import Client, ServiceError
 from truezero.integrations.maseval import (
     Truezero,
     outcome,
@@ -91,14 +92,19 @@ class Suite:
     def run(self, *tasks: tuple[str, str, int], workers: int = 1) -> list[Any]:
         """Run as MASEval does: it swallows what callbacks raise."""
         self.callback.on_run_start(self)
-        with ThreadPoolExecutor(workers) as pool:
-            repeats = range(self.n_task_repeats)
-            asked = [(task, repeat) for task in tasks for repeat in repeats]
-            reports = list(pool.map(lambda one: self._one(*one), asked))
+        reports = self._run_parallel(tasks, workers)
         for report in reports:
             self.callback.on_task_repeat_end(self, report)
         self.callback.on_run_end(self, reports)
         return reports
+
+    def _run_sequential(self) -> None: ...
+
+    def _run_parallel(self, tasks: Any, workers: int) -> list[Any]:
+        with ThreadPoolExecutor(workers) as pool:
+            repeats = range(self.n_task_repeats)
+            asked = [(task, repeat) for task in tasks for repeat in repeats]
+            return list(pool.map(lambda one: self._one(*one), asked))
 
     def _one(self, task: tuple[str, str, int], repeat: int) -> Any:
         name, key, calls = task
@@ -169,14 +175,16 @@ def test_a_judge_and_a_user_that_are_answered_do_not_hide_a_dead_model(url: str)
     assert [call.role for call in calls] == ["user", "agent", "agent", "user", "judge"]
 
 
-def test_no_score_is_kept_where_the_service_cannot_be_reached(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_task_is_run_without_a_service(url: str) -> None:
     suite = Suite(url, Truezero("http://127.0.0.1:9", batch="gone"))
-    [report] = suite.run(("t", "sk-good", 1))
-    assert facts(report) == ("environment_error", None, None)
-    assert "not measured, not run: cannot reach" in report["error"]["error_message"]
+    with pytest.raises(ServiceError, match="no task was run: cannot reach a truezero service"):
+        suite.run(("t", "sk-good", 1))
+    assert not {"_run_parallel", "_run_sequential"} & vars(suite).keys()
 
+
+def test_no_score_is_kept_where_the_service_leaves(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     leaving = Truezero(url, batch="leaving")
 
     def leave() -> Any:
@@ -189,6 +197,39 @@ def test_no_score_is_kept_where_the_service_cannot_be_reached(
     assert vars(suite)["evaluate"] is leave, "what was the benchmark's own is given back"
     assert facts(report) == ("environment_error", None, None)
     assert "not measured: the outcome of rollout" in report["traces"]["truezero"]["error"]
+    [said] = caplog.messages
+    assert said.startswith("1 of 1 repetitions not measured: truezero service away (1); more with")
+    assert "`truezero check leaving`; 1 outcome is not delivered and kept in" in said
+
+
+def test_scores_stay_where_no_call_names_a_rollout_and_that_is_said_once(
+    url: str, provider: Provider, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The base URL is the provider's: the harness goes on as without truezero."""
+    suite = Suite(url, Truezero(url, batch="elsewhere"))
+    suite.shared.base_url = httpx.URL(provider.url)
+    reports = suite.run(*[(f"t{n}", "sk-dead", 1) for n in range(3)])
+    assert {report["status"] for report in reports} == {"success"}
+    assert [report["eval"] for report in reports] == [[{"score": 0.0}]] * 3
+    assert {report["traces"]["truezero"]["rule"] for report in reports} == {"zero_signal"}
+    [said] = caplog.messages
+    assert said.startswith("task t0: no call came through truezero, MASEval's own score is kept")
+
+
+def test_a_rollout_whose_address_was_taken_and_that_made_no_call_keeps_no_score(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = Suite(url, Truezero(url, batch="taken"))
+
+    def look(key: str) -> None:
+        rollout = truezero.current.get()
+        assert rollout is not None
+        assert rollout.base_urls["openai"]
+
+    monkeypatch.setattr(suite, "ask", look)
+    [report] = suite.run(("t", "sk-good", 1))
+    assert facts(report) == ("environment_error", None, None)
+    assert report["traces"]["truezero"]["rule"] == "zero_signal"
 
 
 def test_a_shared_client_that_names_no_rollout_is_told_so(url: str) -> None:
@@ -295,7 +336,10 @@ def test_what_was_not_set_up_executed_no_prompt() -> None:
 
 def test_what_is_known_stays_beside_why_it_is_no_measurement() -> None:
     report: Any = {"status": "success", "eval": [1], "error": None, "traces": {"agents": {}}}
-    unmeasured(report, "why", health="undecided", status="success")
+    unmeasured(report, "why", cause="one", health="undecided", status="success")
     assert report["traces"] == {
-        "agents": {}, "truezero": {"health": "undecided", "status": "success", "error": "why"},
+        "agents": {},
+        "truezero": {
+            "health": "undecided", "status": "success", "error": "why", "unmeasured": "one",
+        },
     }  # fmt: skip
