@@ -22,6 +22,7 @@ from truezero import models
 from truezero.printable import visible
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
+from truezero.sdk.current import key_header
 
 TRACES = "traces.jsonl"  # verifiers/v1/utils/trace_store.py
 
@@ -39,9 +40,6 @@ _STATUSES: Mapping[str, models.ExecutionStatus] = {
 }
 
 
-_KEY_HEADER = "x-truezero-key"
-
-
 class Keys:
     """Registers each trace as it begins, and sends its key with its calls.
 
@@ -52,7 +50,7 @@ class Keys:
     def __init__(self, client: Client, *, batch: str) -> None:
         self._client = client
         self._batch = batch
-        self._keys: dict[str, str] = {}
+        self._registered: dict[str, models.RolloutRegistered] = {}
 
     def on_trace(self, trace: Any, repeat: int | None = None) -> None:
         """Register a trace; the ``on_trace`` of an agent's ``run``, which comes before any call.
@@ -64,10 +62,9 @@ class Keys:
             ServiceError: the service is unreachable or rejects the request.
         """
         task = task_of(trace.model_dump(exclude={"nodes", "state"}))
-        registered = self._client.register(
+        self._registered[str(trace.id)] = self._client.register(
             id=str(trace.id), batch=self._batch, task=task, repeat=repeat
         )
-        self._keys[str(trace.id)] = registered.key
 
     def attach(self, kind: type) -> None:
         """Send keys from a class of clients: ``verifiers.v1.clients.eval.EvalClient``."""
@@ -80,10 +77,12 @@ class Keys:
         @wraps(method)
         async def call(*args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(*args, **kwargs)
-            key = self._keys.get(str(bound.arguments.get("session_id")))
-            if key is not None:
+            rollout = self._registered.get(str(bound.arguments.get("session_id")))
+            if rollout is not None:
                 before = bound.arguments.get("headers") or {}
-                bound.arguments["headers"] = {**before, _KEY_HEADER: key}
+                asked = str(bound.arguments["self"].base_url)
+                named = key_header(asked, rollout, service=self._client.url)
+                bound.arguments["headers"] = {**before, **named}
             return await method(*bound.args, **bound.kwargs)
 
         return call

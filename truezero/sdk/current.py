@@ -13,7 +13,7 @@ from truezero import models
 
 DEFAULT_URL = "http://127.0.0.1:8383"  # where `truezero serve` listens by default
 
-_KEY_HEADER = "x-truezero-key"
+KEY_HEADER = "x-truezero-key"  # beside the provider's own key; the service does not pass it on
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 _PORTS = {"http": 80, "https": 443}
 
@@ -23,13 +23,8 @@ T = TypeVar("T")
 _Origin = tuple[str, str, int | None]
 
 
-class Identity(Protocol):
-    """What names a rollout: ``Rollout``, ``AsyncRollout`` and the answer of ``register``."""
-
-    @property
-    def id(self) -> str:
-        """The rollout's id."""
-        ...
+class Keyed(Protocol):
+    """What has a key of a rollout, or of one of its roles."""
 
     @property
     def key(self) -> str:
@@ -39,6 +34,15 @@ class Identity(Protocol):
     @property
     def base_urls(self) -> dict[str, str]:
         """Base URL for the clients of each upstream, by name."""
+        ...
+
+
+class Identity(Keyed, Protocol):
+    """What names a rollout: ``Rollout``, ``AsyncRollout`` and the answer of ``register``."""
+
+    @property
+    def id(self) -> str:
+        """The rollout's id."""
         ...
 
 
@@ -102,7 +106,11 @@ def httpx_hook(request: Any) -> _Done:
     ``AsyncClient``. Requests to other servers, and those outside any rollout, are not changed.
     """
     url = request.url
-    request.headers.update(_key_for(_origin(url.scheme, url.host, url.port)))
+    named = headers(f"{url.scheme}://{url.netloc.decode()}")  # a query may hold a key
+    if named:
+        request.headers.update(named)
+    else:  # a redirect repeats the headers of the request before it
+        request.headers.pop(KEY_HEADER, None)
     return _DONE
 
 
@@ -112,7 +120,29 @@ def headers(url: str) -> dict[str, str]:
     For clients that take headers per call and no hook. Empty outside any rollout, and for other
     servers than the service.
     """
-    return _key_for(_origin_of(url))
+    rollout = current.get()
+    return {} if rollout is None else key_header(url, rollout)
+
+
+def key_header(url: str, rollout: Keyed, *, service: str | None = None) -> dict[str, str]:
+    """Return the header that names a rollout in a call to this URL; empty for other servers.
+
+    Whatever sends a rollout's key asks here: it goes to the service's own host only.
+
+    Arguments:
+        service: the service's address; by default ``TRUEZERO_URL``, else ``DEFAULT_URL``.
+    """
+    return {KEY_HEADER: rollout.key} if is_service(url, rollout, service=service) else {}
+
+
+def is_service(url: str, rollout: Keyed | None = None, *, service: str | None = None) -> bool:
+    """Whether a URL is the service's, as this process or the rollout's agent reaches it."""
+    # To look where a key would go is not to take it.
+    told = rollout.rollout if isinstance(rollout, WatchedIdentity) else rollout
+    known = [] if told is None else list(told.base_urls.values())
+    known.append(service or os.environ.get("TRUEZERO_URL") or DEFAULT_URL)
+    asked = _origin_of(url)
+    return asked is not None and any(_origin_of(base) == asked for base in known)
 
 
 def carry(function: Callable[P, T]) -> Callable[P, T]:
@@ -135,27 +165,13 @@ def carry(function: Callable[P, T]) -> Callable[P, T]:
     return run
 
 
-def _key_for(asked: _Origin) -> dict[str, str]:
-    rollout = current.get()
-    if rollout is None or not any(_origin_of(base) == asked for base in _addresses(rollout)):
-        return {}
-    return {_KEY_HEADER: rollout.key}
-
-
-def _addresses(rollout: Identity) -> Iterator[str]:
-    """Yield URLs of the service: as agents and as this process reach it."""
-    known = rollout.rollout if isinstance(rollout, WatchedIdentity) else rollout
-    yield from known.base_urls.values()
-    yield os.environ.get("TRUEZERO_URL") or DEFAULT_URL
-
-
 @lru_cache(maxsize=256)
-def _origin_of(url: str) -> _Origin:
-    parts = urlsplit(url)
-    return _origin(parts.scheme, parts.hostname or "", parts.port)
-
-
-def _origin(scheme: str, host: str, port: int | None) -> _Origin:
-    name = host.strip("[]").lower()
-    name = "localhost" if name in _LOOPBACK else name
-    return scheme, name, port or _PORTS.get(scheme)
+def _origin_of(url: str) -> _Origin | None:
+    """Return scheme, host and port of a URL; None if it has none that a client could call."""
+    try:
+        parts = urlsplit(url)
+        host, port = (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return None
+    name = "localhost" if host in _LOOPBACK else host
+    return (parts.scheme, name, port or _PORTS.get(parts.scheme)) if name else None

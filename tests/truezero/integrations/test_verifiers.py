@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.fakes.provider import Provider
 from tests.truezero import driving
 from truezero import Client
 from truezero.integrations.verifiers import (
@@ -161,7 +162,7 @@ class Sender:
     """A client of verifiers, as far as keys are sent with its calls."""
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        self.base_url = f"{url}/openai/v1"
 
     async def get_response(
         self,
@@ -176,7 +177,7 @@ class Sender:
             "X-Session-ID": f"{session_id}",
         }
         async with httpx.AsyncClient(timeout=60) as client:
-            url = f"{self.url}/openai/v1/chat/completions"
+            url = f"{self.base_url}/chat/completions"
             return (await client.post(url, json=body, headers=own)).status_code
 
     relay = get_response
@@ -202,6 +203,10 @@ async def test_where_a_token_is_asked_for_each_traces_key_is_sent(tmp_path: Path
             assert await Attached(url).relay(asked, session_id=live.id) == 200
             assert settle(client, live, batch="keyed", repeat=repeat).measured
         assert await Attached(url).get_response(asked, "stranger") == 403
+        with Provider() as elsewhere:
+            await Attached(elsewhere.url).get_response(asked, "a")
+            [direct] = elsewhere.requests
+            assert direct.header("x-truezero-key") is None, "it is the service's only"
         items = {(one.id, one.task, one.repeat) for one in client.rollouts(batch="keyed")}
         sources = {call.attribution_source for call in client.exchanges("a")}
     assert items == {("a", "one", 0), ("b", "one", 1)}

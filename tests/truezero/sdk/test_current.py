@@ -12,7 +12,15 @@ import httpx
 import pytest
 
 import truezero
-from truezero.sdk.current import Identity, carry, current, headers, httpx_hook
+from truezero.sdk.current import (
+    Identity,
+    carry,
+    current,
+    headers,
+    httpx_hook,
+    is_service,
+    key_header,
+)
 
 SERVICE = "http://proxy.example:8383"
 
@@ -55,6 +63,33 @@ def test_only_the_service_is_shown_a_rollouts_key(
         assert stamped(url) == ("tz-r1" if named else None)
     finally:
         current.reset(token)
+
+
+def test_a_redirect_to_another_server_is_not_shown_the_key() -> None:
+    seen: dict[str, str | None] = {}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen[request.url.host] = request.headers.get("x-truezero-key")
+        moved = {"location": "https://elsewhere.example/v1"}
+        return httpx.Response(307 if request.url.host == "proxy.example" else 200, headers=moved)
+
+    with httpx.Client(
+        transport=httpx.MockTransport(answer),
+        event_hooks={"request": [httpx_hook]},
+        follow_redirects=True,
+    ) as client:
+        token = current.set(rollout("r1"))
+        try:
+            client.get(f"{SERVICE}/openai/v1")
+        finally:
+            current.reset(token)
+    assert seen == {"proxy.example": "tz-r1", "elsewhere.example": None}
+
+
+@pytest.mark.parametrize("url", ["", "elsewhere", "http://[", "http://h:port", "mailto:a@b"])
+def test_what_is_no_address_is_not_the_service(url: str) -> None:
+    assert not is_service(url, rollout("r1"), service=url or SERVICE)
+    assert key_header(url, rollout("r1")) == {}
 
 
 def test_one_hook_serves_blocking_and_async_clients() -> None:
