@@ -226,12 +226,15 @@ def doctor(
         for name, told in facts.items():
             typer.echo(visible_lines(f"{name:14} {told}"))
         typer.echo()
-    with truezero.Client(url, token) as client:
-        for check in examine(client, wanted, os.environ):
-            told = machine.without_credentials(check.told)
-            done.append(replace(check, told=told))
-            if not as_json:
-                typer.echo(visible_lines(f"{check.health:7}  {check.name}: {told}"))
+    try:
+        with truezero.Client(url, token) as client:
+            for check in examine(client, wanted, os.environ):
+                told = machine.without_credentials(check.told)
+                done.append(replace(check, told=told))
+                if not as_json:
+                    typer.echo(visible_lines(f"{check.health:7}  {check.name}: {told}"))
+    except truezero.ServiceError as error:
+        fail(str(error), 1)
     if as_json:
         typer.echo(json.dumps([asdict(check) for check in done], indent=2))
     raise typer.Exit(1 if checks.failed(done) else 0)

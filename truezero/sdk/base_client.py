@@ -11,7 +11,7 @@ import httpx
 
 from truezero.sdk import endpoints, outcomes
 from truezero.sdk.current import DEFAULT_URL
-from truezero.sdk.errors import ServiceError, refused, unreachable
+from truezero.sdk.errors import ServiceError, checked_url, refused, unreachable
 from truezero.sdk.rollouts import AsyncPlayer, SyncPlayer
 from truezero.sdk.steps import Request, Story, read
 
@@ -82,7 +82,7 @@ class BaseClient:
         keep_outcomes: bool,
         clock: Callable[[], float],
     ) -> None:
-        self.url = (url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/")
+        self.url = checked_url((url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/"))
         self._terms = outcomes.DeliveryTerms(
             url=self.url,
             folder=outcomes.folder(),

@@ -33,7 +33,8 @@ T = TypeVar("T")
 class Client(BaseClient):
     """A client of one service; safe to share between threads.
 
-    Every method raises ``ServiceError`` if the service is unreachable or rejects the request.
+    Every method raises ``ServiceError`` if the service is unreachable or rejects the request, and
+    so does making one with an address that is no URL.
 
     Arguments:
         url: by default ``TRUEZERO_URL``, else the address ``truezero serve`` listens on.

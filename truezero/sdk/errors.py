@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import httpx
@@ -46,6 +47,18 @@ class Undelivered(ServiceError):
         super().__init__(sentence, status=status, code=code)
         self.rollout_id = rollout_id
         self.file = file
+
+
+def checked_url(url: str) -> str:
+    """Return the service's address; raise ServiceError if it is not an http:// or https:// URL."""
+    if re.match(r"https?://[^/]", url, re.IGNORECASE):
+        return url
+    mended = "" if "://" in url else f", for example http://{url}"
+    raise ServiceError(
+        f"the service's address {url!r} does not begin with http:// or https://: "
+        f"set TRUEZERO_URL to the whole URL{mended}",
+        code="bad_url",
+    )
 
 
 def unreachable(url: str, error: Exception) -> ServiceError:

@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from tests.fakes.provider import closed_port
+from tests.truezero.cli.test_cli import truezero
 from truezero.cli import options
 
 
@@ -63,3 +64,21 @@ def test_a_service_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixtu
         pytest.fail("nobody answered")
     assert exit_.value.exit_code == 1
     assert capsys.readouterr().err.startswith(f"truezero: cannot reach a truezero service at {url}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"], ["verdict", "r"], ["batch", "b"], ["check", "b"], ["watch", "b"], ["export"],
+        ["doctor"], ["run", "--", "true"], ["drill", "--", "true"],
+    ],
+)  # fmt: skip
+def test_an_address_without_a_scheme_is_one_sentence_of_every_command(
+    words: list[str], tmp_path: Path
+) -> None:
+    done = truezero(*words, folder=tmp_path, TRUEZERO_URL="localhost:8383")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "truezero: the service's address 'localhost:8383' does not begin with http:// or https://: "
+        "set TRUEZERO_URL to the whole URL, for example http://localhost:8383\n"
+    )

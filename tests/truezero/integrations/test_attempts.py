@@ -58,3 +58,10 @@ def test_a_wrong_token_is_seen_before_any_call(tmp_path: Path) -> None:
         check_service(url, "t" * 20)
         with pytest.raises(ServiceError, match="the token is wrong or missing"):
             check_service(url, "wrong")
+
+
+def test_an_address_without_a_scheme_is_told_before_anything_is_asked() -> None:
+    with pytest.raises(
+        ServiceError, match=r"^the service's address 'localhost:8383' does not begin"
+    ):
+        check_service("localhost:8383")

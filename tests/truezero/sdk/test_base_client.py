@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.fakes.provider import closed_port
-from truezero.sdk.client import Client
+from truezero.sdk.client import AsyncClient, Client
 from truezero.sdk.errors import ServiceError
 
 
@@ -14,6 +14,20 @@ def test_the_environment_names_the_service(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("TRUEZERO_URL", "http://elsewhere:1/")
     with Client() as client:
         assert client.url == "http://elsewhere:1"
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+@pytest.mark.parametrize("url", ["localhost:8383", "127.0.0.1:8383", "http:/here", "//here:8383"])
+def test_an_address_without_a_scheme_is_refused_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, client: type[Client | AsyncClient], url: str
+) -> None:
+    monkeypatch.setenv("TRUEZERO_URL", url)
+    with pytest.raises(ServiceError) as caught:
+        client()
+    assert str(caught.value).startswith(
+        f"the service's address {url!r} does not begin with http:// or https://: set TRUEZERO_URL"
+    )
+    assert ("for example http://localhost:8383" in str(caught.value)) == (url == "localhost:8383")
 
 
 def test_a_proxy_for_the_world_is_not_asked_for_this_machine(
