@@ -136,8 +136,8 @@ lock: ## pin the dependencies anew, within pyproject.toml; needs uv
 
 # What runs truezero, made again when a lock changes: all that `make demo` and `make serve` wait for.
 $(RUNTIME): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("truezero needs Python 3.11 or newer: make PYTHON=python3.12" \
-		if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("truezero needs Python 3.11 or newer, and $(PYTHON) is %d.%d: \
+	make PYTHON=python3.12 $(MAKECMDGOALS)" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@UV=$(UV) $(PYTHON) deploy/environment.py $(VENV) requirements.lock
 	@touch $@
 

@@ -119,3 +119,19 @@ def test_a_target_installs_what_it_needs_and_no_more(
     )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if "deploy/environment.py" in line]
     assert list(dict.fromkeys(line.rsplit(" ", 1)[1] for line in lines)) == locks
+
+
+@pytest.mark.parametrize("target", ["demo", "serve", "test", "check"])
+def test_an_old_python_is_told_how_to_ask_for_this_target_with_another(
+    target: str, tmp_path: Path
+) -> None:
+    old = tmp_path / "python"
+    code = "import sys; sys.version_info = (3, 9, 18); exec(sys.argv[1])"
+    old.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$2\"\n")
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", target, f"VENV={tmp_path / 'venv'}", f"PYTHON={old}"],
+        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "MAKEFLAGS": ""},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"and {old} is 3.9: make PYTHON=python3.12 {target}\n" in done.stderr
