@@ -59,7 +59,12 @@ class BoundedRoute(APIRoute):
 router = APIRouter(route_class=BoundedRoute, responses={**PROBLEMS, **_TOO_LARGE})
 
 
-@router.post("/rollouts/bulk", response_model=models.BulkRegistered, tags=["rollouts"])
+@router.post(
+    "/rollouts/bulk",
+    response_model=models.BulkRegistered,
+    tags=["rollouts"],
+    operation_id="register_rollouts",
+)
 async def register_many(
     services: Services, limiter: Limiter, request: Request, body: models.BulkRequest
 ) -> StreamingResponse:

@@ -32,7 +32,13 @@ _EXPORTED: dict[int | str, dict[str, Any]] = {200: {"content": {LINES: _TEXT}, "
 router = APIRouter(responses=PROBLEMS)
 
 
-@router.get("/rollouts", response_model=models.RolloutPage, responses=_LISTED, tags=["rollouts"])
+@router.get(
+    "/rollouts",
+    response_model=models.RolloutPage,
+    responses=_LISTED,
+    tags=["rollouts"],
+    operation_id="list_rollouts",
+)
 async def rollouts(
     services: Services,
     asked: Asked,
@@ -56,6 +62,7 @@ async def rollouts(
     tags=["rollouts"],
     response_class=StreamingResponse,
     responses=_EXPORTED,
+    operation_id="export_rollouts",
 )
 async def export(services: Services, asked: Asked) -> StreamingResponse:
     """Export rollouts, outcomes and calls as JSON lines.
@@ -67,7 +74,9 @@ async def export(services: Services, asked: Asked) -> StreamingResponse:
     return StreamingResponse(_as_lines(parts), media_type=LINES)
 
 
-@router.get("/batches", response_model=models.BatchPage, tags=["batches"])
+@router.get(
+    "/batches", response_model=models.BatchPage, tags=["batches"], operation_id="list_batches"
+)
 async def batches(
     services: Services, after: str | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Response:

@@ -13,7 +13,9 @@ from proxy.api.state import Exposition
 router = APIRouter(responses={401: PROBLEMS[401]})
 
 
-@router.get("/metrics", tags=["service"], response_class=PlainTextResponse)
+@router.get(
+    "/metrics", tags=["service"], response_class=PlainTextResponse, operation_id="get_metrics"
+)
 def metrics(exposition: Exposition, accept: Annotated[str, Header()] = "") -> Response:
     """Get metrics for Prometheus.
 

@@ -41,7 +41,13 @@ def _content(media_type: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {media_type: {"schema": {"type": "string"}}}, "description": "OK"}}
 
 
-@router.post("/rollouts", status_code=201, tags=["rollouts"], dependencies=LIMITED)
+@router.post(
+    "/rollouts",
+    status_code=201,
+    tags=["rollouts"],
+    dependencies=LIMITED,
+    operation_id="register_rollout",
+)
 async def register(
     services: Services, request: Request, rollout: models.RolloutRequest
 ) -> models.RolloutRegistered:
@@ -54,7 +60,12 @@ async def register(
     return await services.registrar.register(rollout, public_url=base_url(request))
 
 
-@router.post("/rollouts/{rollout_id:path}/outcome", response_model=models.Result, tags=["rollouts"])
+@router.post(
+    "/rollouts/{rollout_id:path}/outcome",
+    response_model=models.Result,
+    tags=["rollouts"],
+    operation_id="report_outcome",
+)
 async def outcome(
     services: Services, rollout_id: Annotated[str, ROLLOUT_ID], request: models.OutcomeRequest
 ) -> dict[str, Any]:
@@ -67,7 +78,12 @@ async def outcome(
     return await services.rollouts.report(rollout_id, request)
 
 
-@router.get("/rollouts/{rollout_id:path}/verdict", response_model=models.Verdict, tags=["rollouts"])
+@router.get(
+    "/rollouts/{rollout_id:path}/verdict",
+    response_model=models.Verdict,
+    tags=["rollouts"],
+    operation_id="get_verdict",
+)
 async def verdict(
     services: Services,
     rollout_id: Annotated[str, ROLLOUT_ID],
@@ -85,7 +101,12 @@ async def verdict(
     )
 
 
-@router.get("/rollouts/{rollout_id:path}/result", response_model=models.Result, tags=["rollouts"])
+@router.get(
+    "/rollouts/{rollout_id:path}/result",
+    response_model=models.Result,
+    tags=["rollouts"],
+    operation_id="get_result",
+)
 async def result(services: Services, rollout_id: Annotated[str, ROLLOUT_ID]) -> dict[str, Any]:
     """Get the record to store as `result.json`.
 
@@ -99,6 +120,7 @@ async def result(services: Services, rollout_id: Annotated[str, ROLLOUT_ID]) -> 
     "/rollouts/{rollout_id:path}/exchanges",
     response_model=models.ExchangePage,
     tags=["rollouts"],
+    operation_id="list_exchanges",
 )
 async def exchanges(
     services: Services,
@@ -115,7 +137,12 @@ async def exchanges(
     return await _json(page)
 
 
-@router.get("/batches/{batch:path}/check", response_model=models.Check, tags=["batches"])
+@router.get(
+    "/batches/{batch:path}/check",
+    response_model=models.Check,
+    tags=["batches"],
+    operation_id="check_batch",
+)
 async def check(services: Services, batch: Annotated[str, BATCH]) -> Response:
     """Check whether a batch is a valid measurement.
 
@@ -125,7 +152,12 @@ async def check(services: Services, batch: Annotated[str, BATCH]) -> Response:
     return await _json(await services.batches.check(batch))
 
 
-@router.post("/batches/{batch:path}/breaker/reset", response_model=models.Breaker, tags=["batches"])
+@router.post(
+    "/batches/{batch:path}/breaker/reset",
+    response_model=models.Breaker,
+    tags=["batches"],
+    operation_id="reset_breaker",
+)
 async def reset_breaker(
     services: Services, batch: Annotated[str, BATCH], lane: str | None = None
 ) -> dict[str, Any]:
@@ -137,7 +169,12 @@ async def reset_breaker(
     return await services.batches.reset_breaker(batch, lane=lane)
 
 
-@router.get("/batches/{batch:path}/breaker", response_model=models.Breaker, tags=["batches"])
+@router.get(
+    "/batches/{batch:path}/breaker",
+    response_model=models.Breaker,
+    tags=["batches"],
+    operation_id="get_breaker",
+)
 async def breaker(services: Services, batch: Annotated[str, BATCH]) -> dict[str, Any]:
     """Get a batch's circuit breakers.
 
@@ -147,7 +184,12 @@ async def breaker(services: Services, batch: Annotated[str, BATCH]) -> dict[str,
     return await services.batches.breaker(batch)
 
 
-@router.get("/batches/{batch:path}/groups", response_model=models.GroupPage, tags=["batches"])
+@router.get(
+    "/batches/{batch:path}/groups",
+    response_model=models.GroupPage,
+    tags=["batches"],
+    operation_id="list_groups",
+)
 async def groups(
     services: Services,
     batch: Annotated[str, BATCH],
@@ -175,6 +217,7 @@ async def groups(
     tags=["batches"],
     response_class=StreamingResponse,
     responses=_content(_SSE),
+    operation_id="follow_events",
 )
 async def events(
     services: Services,
@@ -193,7 +236,12 @@ async def events(
 
 
 # After the others: its path matches theirs.
-@router.get("/batches/{batch:path}", response_model=models.BatchSummary, tags=["batches"])
+@router.get(
+    "/batches/{batch:path}",
+    response_model=models.BatchSummary,
+    tags=["batches"],
+    operation_id="get_batch",
+)
 async def summary(services: Services, batch: Annotated[str, BATCH]) -> Response:
     """Get the summary of a batch.
 
@@ -203,7 +251,12 @@ async def summary(services: Services, batch: Annotated[str, BATCH]) -> Response:
     return await _json(await services.batches.summary(batch))
 
 
-@router.get("/fingerprints", response_model=models.Fingerprints, tags=["batches"])
+@router.get(
+    "/fingerprints",
+    response_model=models.Fingerprints,
+    tags=["batches"],
+    operation_id="list_fingerprints",
+)
 async def fingerprints(services: Services) -> dict[str, Any]:
     """List causes across batches, most frequent first.
 
@@ -221,7 +274,7 @@ async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:
             yield f": alive\nid: {event.id}\n\n".encode()  # a stream that breaks resumes there
 
 
-@router.get("/healthz", tags=["service"])
+@router.get("/healthz", tags=["service"], operation_id="get_health")
 async def healthz(version: Version) -> models.Alive:
     """Check that the process is alive.
 
@@ -230,7 +283,7 @@ async def healthz(version: Version) -> models.Alive:
     return models.Alive(status="ok", version=version)
 
 
-@router.get("/readyz", tags=["service"])
+@router.get("/readyz", tags=["service"], operation_id="get_readiness")
 async def readyz(services: Services, response: Response) -> models.Ready:
     """Check that calls can be recorded.
 

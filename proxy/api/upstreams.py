@@ -15,7 +15,12 @@ from truezero import models
 router = APIRouter(responses=PROBLEMS)
 
 
-@router.get("/upstreams", response_model=models.UpstreamReport, tags=["service"])
+@router.get(
+    "/upstreams",
+    response_model=models.UpstreamReport,
+    tags=["service"],
+    operation_id="get_upstreams",
+)
 async def report(
     services: Services,
     since: Annotated[

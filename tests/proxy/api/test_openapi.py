@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from proxy.api import auth, openapi
 from tests.api_examples import FILE, text
@@ -23,6 +25,18 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield f"{method.upper()} {path}", operation
+
+
+def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
+    assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
+
+
+def test_every_call_has_an_id_that_makes_a_good_method_name(document: dict[str, Any]) -> None:
+    """Generators of clients name methods after them."""
+    ids = [operation["operationId"] for _, operation in operations(document)]
+    assert len({*ids}) == len(ids)
+    verbs = "check|compare|delete|export|follow|generate|get|list|register|report|reset"
+    assert [each for each in ids if not re.fullmatch(rf"(?:{verbs})_[a-z]+", each)] == []
 
 
 def test_every_call_has_a_summary_and_a_description(document: dict[str, Any]) -> None:

@@ -61,7 +61,5 @@ def test_a_wrong_token_is_seen_before_any_call(tmp_path: Path) -> None:
 
 
 def test_an_address_without_a_scheme_is_told_before_anything_is_asked() -> None:
-    with pytest.raises(
-        ServiceError, match="^the service's address 'localhost:8383'"
-    ):
+    with pytest.raises(ServiceError, match=r"^the service's address 'localhost:8383'"):
         check_service("localhost:8383")
