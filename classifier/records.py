@@ -5,6 +5,7 @@ None holds a prompt, a completion or a key.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -63,6 +64,21 @@ class Attribution(StrEnum):
 
 UNATTRIBUTED = "unattributed"
 """The reserved id under which calls that name no rollout are recorded; no rollout has it."""
+
+
+ROLLOUT_MAX = 200  # characters of a rollout's id, contract §1
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def id_flaw(rollout_id: str) -> str | None:
+    """Return why no rollout can have an id that is not reserved; None if one can."""
+    if not rollout_id:
+        return "a rollout id must not be empty"
+    if len(rollout_id) > ROLLOUT_MAX:
+        return f"a rollout id has at most {ROLLOUT_MAX} characters"
+    if _CONTROL.search(rollout_id):
+        return "a rollout id must not contain control characters"
+    return None
 
 
 class KeySource(StrEnum):

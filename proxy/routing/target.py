@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-from classifier.records import UNATTRIBUTED, Attribution
+from classifier.records import UNATTRIBUTED, Attribution, id_flaw
 from proxy.routing import baggage
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
@@ -19,9 +19,6 @@ from proxy.routing.operator_keys import KeyUse, OperatorKeys, without_keys
 from proxy.routing.rollout_keys import AGENT, Keyring
 from proxy.routing.upstreams import SHARED, Upstream, normalised
 
-ROLLOUT_MAX = 200  # characters, contract §1
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 _DOUBLED = b"/v1/v1/"
 _DOT_SEGMENT = re.compile(rb"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?=/|%2f|%5c|$)", re.IGNORECASE)
@@ -271,10 +268,9 @@ def checked_rollout(rollout_id: str) -> str:
     if rollout_id == UNATTRIBUTED:
         detail = f"the rollout id {UNATTRIBUTED!r} is reserved for calls that name no rollout"
         raise Refusal(400, "reserved_rollout", detail)
-    if len(rollout_id) > ROLLOUT_MAX:
-        raise Refusal(400, "bad_rollout", f"a rollout id has at most {ROLLOUT_MAX} characters")
-    if _CONTROL.search(rollout_id):
-        raise Refusal(400, "bad_rollout", "a rollout id must not contain control characters")
+    flaw = id_flaw(rollout_id)
+    if flaw is not None:
+        raise Refusal(400, "bad_rollout", flaw)
     return rollout_id
 
 

@@ -21,7 +21,7 @@ from proxy.store.types import CommitBatch, Gap, Registration, as_json
 from tests.proxy.store.records import BARE, FULL
 
 # In the order of their code points, which is neither that of UTF-16 nor of any language.
-NAMES = ("", "A/b", "a", "a ", "a'\"\n", "é", "～", "😀")
+NAMES = ("!", "A/b", "a", "a ", "a'\"\\", "é", "～", "😀")
 
 
 def fill(url: str, *, calls: int = 3) -> Database:

@@ -1,6 +1,7 @@
-"""Export a database's rollouts as records, and import records: whole rollouts or none.
+"""Export a database's rollouts and calls as records, and import records: whole rollouts or none.
 
-Secrets, workers and events stay behind.
+Calls that belong to no rollout are records as well, each by itself. Secrets, workers and events
+stay behind.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import merge
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import ne
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
     Connection,
     Select,
+    exists,
     select,
     update,
 )
@@ -39,6 +41,7 @@ _CONFLICTS_KEPT = 10  # further ones are counted
 
 _OF_ROLLOUTS = ("rollout", "exchange", "verdict")
 _OWNER_AT = {name: noun.owner_at for name, noun in NOUNS.items()}
+_CALL_AT = NOUNS["exchange"].columns.index("id")
 _RANK = {noun: rank for rank, noun in enumerate(_OF_ROLLOUTS)}
 _FACTS = frozenset(_OF_ROLLOUTS) - {"verdict"}  # from which a verdict follows
 
@@ -49,11 +52,11 @@ class ImportResult:
 
     added: Counter[str] = field(default_factory=Counter)
     unchanged: Counter[str] = field(default_factory=Counter)
-    refused: int = 0  # rollouts and breakers that exist with different data
+    refused: int = 0  # rollouts, lone calls and breakers that exist with different data
     conflicts: list[str] = field(default_factory=list)  # the first refusals, a sentence each
 
     def refuse(self, sentence: str) -> None:
-        """Count a rollout or breaker that exists with different data."""
+        """Count a rollout, a call without one or a breaker that exists with different data."""
         self.refused += 1
         if len(self.conflicts) < _CONFLICTS_KEPT:
             self.conflicts.append(sentence)
@@ -64,10 +67,11 @@ class ImportResult:
 
 @contextmanager
 def export_records(url: str, *, batch: str | None = None) -> Iterator[Iterator[Record]]:
-    """Read all rollouts, or those of one batch, in one snapshot.
+    """Read all rollouts and calls, or those of one batch, in one snapshot.
 
     Rollouts come by id, each followed by its exchanges by id and its verdict; then breakers.
-    A call in flight is exported as `lost`.
+    Calls without a rollout stand where one of that id would. A call in flight is exported as
+    `lost`.
 
     Raises:
         UnusableDatabase: this version cannot read the database.
@@ -107,6 +111,8 @@ def _in_order(
     connection: Connection, noun: Noun, mine: Select[Any] | Sequence[str] | None = None
 ) -> Select[Any]:
     query = select(noun.table).order_by(*rows.by_key(connection, noun.table))
+    if noun.table is verdicts:  # one given while its rollout was deleted says nothing of a call
+        query = query.where(exists().where(rollouts.c.id == verdicts.c.rollout_id))
     return query if mine is None else query.where(noun.table.c[noun.owner].in_(mine))
 
 
@@ -133,8 +139,8 @@ def import_records(url: str, records: Iterable[Record]) -> ImportResult:
     """Import records into a database, whose schema is brought up to date first.
 
     A rollout is added whole or not at all. One that exists with the same data is left as it is,
-    its verdict included; one that exists with different data is refused. After an
-    interruption, the same import continues where it stopped.
+    its verdict included; one that exists with different data is refused. So is each call without
+    a rollout, by itself. After an interruption, the same import continues where it stopped.
 
     Arguments:
         records: in the order of ``export_records``.
@@ -155,20 +161,41 @@ def import_records(url: str, records: Iterable[Record]) -> ImportResult:
     return result
 
 
-Group: TypeAlias = tuple[str, list[Record]]  # an owner and all about it
+Group: TypeAlias = tuple[str, list[Record]]  # an owner and all about it, or some of its lone calls
 
 
 def _groups(records: Iterable[Record]) -> Iterator[Group]:
-    """Group the records of one rollout or one breaker."""
+    """Group the records of one rollout or one batch's breakers; calls without one in parts."""
     before: tuple[bool, str] = (False, "")
     for owner, group in groupby(records, _owner):
         if owner < before:
             raise RecordError(f"{owner[1]!r} comes after {before[1]!r}: records must be sorted")
         before = owner
-        whole = list(group)
-        if whole[0][0] not in ("rollout", "breaker"):
-            raise RecordError(f"{owner[1]!r}: no rollout record")
-        yield owner[1], whole
+        yield from _parts(owner[1], group)
+
+
+def _parts(owner: str, group: Iterator[Record]) -> Iterator[Group]:
+    first = next(group)
+    if first[0] != "exchange":
+        yield owner, _with_rollout(owner, [first, *group])
+        return
+    calls = chain([first], group)
+    while part := list(islice(calls, CHUNK)):  # of one id there may be any number
+        yield owner, _alone(owner, part)
+
+
+def _with_rollout(owner: str, whole: list[Record]) -> list[Record]:
+    if whole[0][0] == "verdict":
+        raise RecordError(f"{owner!r}: no rollout record")
+    if sum(name == "rollout" for name, _ in whole) > 1:
+        raise RecordError(f"{owner!r}: more than one rollout record")
+    return whole
+
+
+def _alone(owner: str, part: list[Record]) -> list[Record]:
+    if any(name != "exchange" for name, _ in part):
+        raise RecordError(f"{owner!r}: no rollout record")
+    return part
 
 
 def _owner(record: Record) -> tuple[bool, str]:
@@ -192,13 +219,13 @@ def _chunks(groups: Iterable[Group]) -> Iterator[list[Group]]:
 
 
 def _add(connection: Connection, chunk: Sequence[Group], result: ImportResult) -> None:
-    ours = [group for group in chunk if group[1][0][0] != "breaker"]
-    new = [*_new_rollouts(connection, ours, result)]
-    new += [
-        record
-        for group in chunk[len(ours) :]
-        for record in _new_breakers(connection, group, result)
-    ]
+    by_kind: dict[str, list[Group]] = {"rollout": [], "exchange": [], "breaker": []}
+    for group in chunk:
+        by_kind[group[1][0][0]].append(group)
+    new = [*_new_rollouts(connection, by_kind["rollout"], result)]
+    for kind, added in (("exchange", _new_calls), ("breaker", _new_breakers)):
+        for group in by_kind[kind]:
+            new += added(connection, group, result)
     for name, noun in NOUNS.items():
         rows.insert(connection, noun.table, [row for kind, row in new if kind == name])
     _fill_in(connection, [row[_OWNER_AT[name]] for name, row in new if name == "verdict"])
@@ -242,11 +269,41 @@ def _facts(group: Iterable[Record]) -> list[tuple[str, Row]]:
 
 
 def _difference(mine: Sequence[Record], theirs: Sequence[Record]) -> str:
+    if theirs[0][0] != "rollout":
+        return "only calls are stored"
     if len(mine) != len(theirs):
         return f"{len(theirs) - 1} exchanges stored, {len(mine) - 1} in the archive"
     (name, row), (_, known) = next(pair for pair in zip(mine, theirs, strict=True) if ne(*pair))
     fields = zip(NOUNS[name].columns, row, known, strict=True)
     return f"{name}: {next(field for field, value, other in fields if value != other)}"
+
+
+def _new_calls(connection: Connection, group: Group, result: ImportResult) -> Iterator[Record]:
+    """Yield those of an id's lone calls that are not stored; what stands is left as it is."""
+    owner, calls = group
+    if connection.scalar(select(rollouts.c.id).where(rollouts.c.id == owner)) is not None:
+        result.refuse(
+            f"rollout {owner!r} already exists with different data (only calls in the archive)"
+        )
+        return
+    stored = select(exchanges).where(
+        exchanges.c.rollout_id == owner, exchanges.c.id.in_([row[_CALL_AT] for _, row in calls])
+    )
+    flying = (row for _, _, row in _in_flight(connection, [owner]))
+    existing = {row[_CALL_AT]: tuple(row) for row in chain(flying, connection.execute(stored))}
+    for name, row in calls:
+        known = existing.get(row[_CALL_AT])
+        if known is None:
+            yield name, row
+        elif known == tuple(row):
+            result.unchanged[name] += 1
+        else:
+            fields = zip(NOUNS[name].columns, row, known, strict=True)
+            field = next(field for field, value, other in fields if value != other)
+            result.refuse(
+                f"call {row[_CALL_AT]!r} without a rollout already exists with different data "
+                f"({field})"
+            )
 
 
 def _new_breakers(connection: Connection, group: Group, result: ImportResult) -> Iterator[Record]:

@@ -11,12 +11,11 @@ from typing import Any
 import orjson
 from sqlalchemy import Boolean, Column, DefaultClause, Float, Integer
 
+from classifier.records import UNATTRIBUTED, id_flaw
 from proxy.store.admin.nouns import NOUNS, Noun, RecordError
-from proxy.store.admin.rows import Row, columns_of
+from proxy.store.admin.rows import Row
 from proxy.store.rows import exchange_of
-from proxy.store.tables import exchanges
 
-_STARTED_AT = columns_of(exchanges).index("started_at")
 _YEAR_9999 = 253_370_764_800.0  # in epoch seconds; Python's calendar ends soon after
 _SHAPES = 10_000  # combinations of types that are remembered
 _KINDS: tuple[tuple[type[Any], frozenset[type]], ...] = (
@@ -107,18 +106,37 @@ def _default(column: Column[Any]) -> object:
 
 
 def _check_meaning(name: str, noun: Noun, row: Row) -> None:
-    """Check what a column's type cannot: enumerated names, times and JSON."""
+    """Check what a column's type cannot: ids, enumerated names, times and JSON."""
+    if name != "breaker":
+        _check_id(name, row[noun.owner_at])
     if name == "exchange":
         try:
             exchange_of(row)
         except (KeyError, ValueError) as error:
             raise RecordError(f"{error} is not a known value") from None
-        if not 0 <= row[_STARTED_AT] < _YEAR_9999:
-            raise RecordError(f"started_at: {row[_STARTED_AT]!r} is not a valid time")
+    for column in _times(name):
+        at = row[noun.columns.index(column)]
+        if at is not None and not 0 <= at < _YEAR_9999:
+            raise RecordError(f"{column}: {at!r} is not a valid time")
     for column in noun.json:
         value = row[noun.columns.index(column)]
         if value is not None and not _is_object(value):
             raise RecordError(f"{column}: not a JSON object")
+
+
+@cache
+def _times(name: str) -> tuple[str, ...]:
+    """Return the columns that hold epoch seconds."""
+    return tuple(column for column in NOUNS[name].columns if column.endswith("_at"))
+
+
+def _check_id(name: str, rollout_id: str) -> None:
+    """Refuse an id that registration refuses; under a reserved one there are calls only."""
+    flaw = id_flaw(rollout_id)
+    if flaw is None and rollout_id == UNATTRIBUTED and name != "exchange":
+        flaw = f"{rollout_id!r} is reserved for calls that name no rollout"
+    if flaw is not None:
+        raise RecordError(f"{NOUNS[name].owner}: {flaw}")
 
 
 def _is_object(value: str) -> bool:

@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from classifier.records import Exchange
-from proxy.store.admin import archive, jsonl, nouns, rows, validate
+from classifier.codec import decode_exchange, encode_exchange
+from classifier.records import UNATTRIBUTED, Ending, Exchange
+from proxy.routing.errors import Refusal
+from proxy.routing.target import checked_rollout
+from proxy.store.admin import archive, jsonl, nouns, prune, recount, rows, validate
 from proxy.store.admin.archive import ImportResult
 from proxy.store.admin.manifest import ArchiveError
 from proxy.store.admin.nouns import NOUNS, Record
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
-from proxy.store.types import CommitBatch
+from proxy.store.types import CommitBatch, Gap, Registration, as_json
+from tests import postgres
 from tests.classifier.test_codec import EXCHANGES
 from tests.proxy.api.test_routes import empty
 from tests.proxy.filled import NAMES, contents, fill, run
 from tests.proxy.store.admin.archives import exported, imported, records_of
 from tests.proxy.store.records import BARE
+from tests.proxy.store.test_verdicts import verdict
 
 # --- round trips ---------------------------------------------------------------------------
 
@@ -134,11 +141,22 @@ def test_a_language_of_postgresqls_changes_no_order(full: str, english_postgres_
     assert exported(english_postgres_url) == exported(full)
 
 
+def named(call: Exchange) -> Exchange:
+    """A call under an id that registration takes, or of no rollout."""
+    try:
+        return replace(call, rollout_id=checked_rollout(call.rollout_id))
+    except Refusal:
+        return replace(call, rollout_id=UNATTRIBUTED)
+
+
+CALLS = EXCHANGES.map(named)
+
+
 @settings(  # five at a time: an archive costs more than what is in it
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     max_examples=settings().max_examples // 5,
 )
-@given(st.lists(EXCHANGES, min_size=5, max_size=5, unique_by=lambda one: one.id))
+@given(st.lists(CALLS, min_size=5, max_size=5, unique_by=lambda one: one.id))
 def test_any_exchange_goes_through_an_archive(tmp_path: Path, exchanges: list[Exchange]) -> None:
     one, two = tmp_path / "one.db", tmp_path / "two.db"
     database = Database(str(one))
@@ -152,6 +170,237 @@ def test_any_exchange_goes_through_an_archive(tmp_path: Path, exchanges: list[Ex
     imported(str(two), exported(str(one)))
     assert contents(str(two))["exchanges"] == contents(str(one))["exchanges"]
     assert exported(str(two)) == exported(str(one))
+
+
+# --- histories -----------------------------------------------------------------------------
+
+ROLLOUTS, STRAYS = ("r", "s", "t/é"), (UNATTRIBUTED, "pruned", "r.2")
+STEP = st.one_of(
+    st.tuples(st.just("register"), st.sampled_from(ROLLOUTS), st.sampled_from((None, "b", "c"))),
+    st.tuples(st.just("call"), st.sampled_from((*ROLLOUTS, UNATTRIBUTED)), EXCHANGES),
+    st.tuples(st.just("stray"), st.sampled_from(STRAYS), EXCHANGES),
+    st.tuples(st.just("begin"), st.sampled_from((*ROLLOUTS, UNATTRIBUTED)), EXCHANGES),
+    st.tuples(st.sampled_from(("end", "die", "prune")), st.none(), st.none()),
+    st.tuples(st.just("gap"), st.sampled_from(ROLLOUTS), st.integers(1, 9)),
+    st.tuples(st.just("report"), st.sampled_from(ROLLOUTS), st.sampled_from((0.0, 0.5))),
+    st.tuples(st.just("judge"), st.sampled_from(ROLLOUTS), st.booleans()),
+    st.tuples(st.just("revoke"), st.sampled_from(ROLLOUTS), st.none()),
+)
+HISTORIES = st.lists(STEP, max_size=12)
+SPENT = [  # every kind of call that the property is about, whatever hypothesis makes of them
+    ("call", UNATTRIBUTED, BARE), ("begin", UNATTRIBUTED, replace(BARE, id="x3")),
+    ("register", "r", "b"), ("begin", "r", replace(BARE, id="x4")), ("die", None, None),
+    ("report", "r", 0.0), ("judge", "r", False), ("stray", "pruned", replace(BARE, id="x5")),
+    ("call", "r", replace(BARE, id="x6", ending=Ending.COMPLETE)),
+    ("begin", UNATTRIBUTED, replace(BARE, id="x7")),
+]  # fmt: skip
+
+
+def storable(call: Exchange) -> Exchange:
+    """The same in a few months, and without NUL, which PostgreSQL stores in no text."""
+    plain = decode_exchange(json.loads(json.dumps(encode_exchange(call)).replace("\\u0000", "?")))
+    began = 1.79e9 + call.timing.started_at % 1e7
+    return replace(plain, timing=replace(plain.timing, started_at=began))
+
+
+def lived(database: Database, history: list[tuple[str, Any, Any]]) -> None:
+    """Have a database see a history: calls of rollouts and of none, lost, late, in flight."""
+    flying: list[Exchange] = []
+    for at, (what, owner, given_) in enumerate(history):
+        now = 1.8e9 + at
+        if what in ("call", "begin", "stray"):
+            each = replace(storable(given_), id=f"{at:04}", rollout_id=owner)
+            if what == "stray":  # the process knows its rollout, which was deleted meanwhile
+                database.calls._remember([owner])
+            if what == "begin":
+                flying.append(each)
+            batch = CommitBatch(
+                opened=[each] if what == "begin" else (),
+                recorded=() if what == "begin" else [each],
+                late=bool(at % 2),
+            )
+            database.calls.write(batch, worker="w")
+        elif what == "end" and flying:
+            database.calls.write(CommitBatch(recorded=[flying.pop()]), worker="w")
+        elif what == "die":
+            database.workers.retire("w")
+            flying.clear()
+        elif what == "prune":
+            prune.prune(database, before=now, pause=lambda _s: None)
+        elif what == "gap":
+            database.calls.write(CommitBatch(gaps={owner: Gap(given_, now)}), worker="w")
+        elif what == "register":
+            database.rollouts.register(Registration(id=owner, batch=given_), now=now)
+        elif what == "report":
+            seen = {"status": "success", "rewards": {"reward": given_}}
+            database.rollouts.report(owner, as_json(seen), now=now)
+        elif what == "judge":
+            row = database.rollouts.row(owner) or {"batch": "b", "created_at": now}
+            database.verdicts.store(
+                verdict(owner, batch=row["batch"], provisional=given_, began_at=row["created_at"])
+            )
+        elif what == "revoke":
+            database.rollouts.revoke(owner, now=now)
+
+
+def returned(source: str, target: str) -> bytes:
+    """Take an archive of one database to an empty one, and back out of it: the same bytes."""
+    first = exported(source)
+    taken = imported(target, first)
+    assert (taken.refused, taken.unchanged.total()) == (0, 0)
+    assert exported(target) == first
+    again = imported(target, first)
+    assert (again.refused, again.added.total(), again.unchanged) == (0, 0, taken.added)
+    database = Database(target)
+    try:
+        assert database.read(recount.check).right
+    finally:
+        database.close()
+    return first
+
+
+def held_calls(url: str) -> set[tuple[str, str]]:
+    """All calls of a database, those in flight too, whether they have a rollout or not."""
+    tables = contents(url)
+    ended = {(row[0], row[1]) for row in tables["exchanges"]}
+    return ended | {(row[1], row[0]) for row in tables["open_calls"]}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(HISTORIES)
+@example(SPENT)
+def test_whatever_a_service_lived_through_comes_back_the_same(
+    emptied: Path, history: list[tuple[str, Any, Any]]
+) -> None:
+    one, two = (str(shutil.copy(emptied, emptied.with_name(name))) for name in ("one", "two"))
+    database = Database(one)
+    lived(database, history)
+    database.close()
+    first = returned(one, two)
+    stated = {(each["rollout_id"], each["id"]) for each in records_of(first, "exchange")}
+    assert stated == held_calls(one)
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=max(5, settings().max_examples // 3),
+)
+@given(HISTORIES)
+@example(SPENT)
+def test_whatever_a_service_on_postgresql_lived_through_comes_back_the_same(
+    emptied: Path, postgres_server: postgres.Server, history: list[tuple[str, Any, Any]]
+) -> None:
+    sqlite = str(shutil.copy(emptied, emptied.with_name("sqlite")))
+    with postgres_server.database() as one, postgres_server.database() as two:
+        database = Database(one)
+        lived(database, history)
+        database.close()
+        assert returned(one, two) == returned(one, sqlite)
+
+
+@pytest.fixture(scope="module")
+def emptied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file as new, which is copied."""
+    file = tmp_path_factory.mktemp("emptied") / "new"
+    database = Database(str(file))
+    database.prepare()
+    database.close()
+    return file
+
+
+# --- calls without a rollout ---------------------------------------------------------------
+
+
+def nameless(url: Path, *ids: str, owner: str = UNATTRIBUTED, status: int = 200) -> str:
+    """Write calls that have no rollout; returns the database."""
+    database = Database(str(url))
+    database.prepare()
+    if owner != UNATTRIBUTED:
+        database.calls._remember([owner])  # as a process does whose rollout is deleted meanwhile
+    made = [
+        replace(BARE, id=each, rollout_id=owner, status=status, ending=Ending.COMPLETE)
+        for each in ids
+    ]
+    database.calls.write(CommitBatch(recorded=made), worker="w")
+    database.close()
+    return str(url)
+
+
+def test_lone_calls_of_two_services_are_added_up(tmp_path: Path) -> None:
+    one, two = nameless(tmp_path / "1.db", "a", "b"), nameless(tmp_path / "2.db", "b", "c")
+    taken = imported(two, exported(one))
+    assert (taken.added, taken.unchanged, taken.refused) == ({"exchange": 1}, {"exchange": 1}, 0)
+    assert [each["id"] for each in records_of(exported(two), "exchange")] == ["a", "b", "c"]
+
+
+def test_a_lone_call_that_is_there_with_other_data_is_refused_and_stays(tmp_path: Path) -> None:
+    one = nameless(tmp_path / "1.db", "a", "b", status=200)
+    two = nameless(tmp_path / "2.db", "b", status=500)
+    taken = imported(two, exported(one))
+    assert taken.conflicts == [
+        "call 'b' without a rollout already exists with different data (status)"
+    ]
+    assert [each["status"] for each in records_of(exported(two), "exchange")] == [200, 500]
+
+
+def test_a_lone_call_in_flight_is_the_one_that_an_archive_calls_lost(tmp_path: Path) -> None:
+    one = tmp_path / "1.db"
+    database = Database(nameless(one))
+    database.calls.write(
+        CommitBatch(opened=[replace(BARE, id="a", rollout_id=UNATTRIBUTED)]), worker="w"
+    )
+    database.close()
+    taken = imported(str(one), exported(str(one)))
+    assert (taken.added, taken.unchanged) == ({}, {"exchange": 1})
+
+
+@pytest.mark.parametrize("archived", ["only calls", "a rollout"])
+def test_calls_and_a_rollout_of_one_id_are_not_mixed(tmp_path: Path, archived: str) -> None:
+    lone = nameless(tmp_path / "1.db", "a", owner="r1")
+    whole = str(tmp_path / "2.db")
+    database = Database(whole)
+    database.prepare()
+    database.rollouts.register(Registration(id="r1"), now=1.0)
+    database.close()
+    source, target = (lone, whole) if archived == "only calls" else (whole, lone)
+    before = exported(target)
+    taken = imported(target, exported(source))
+    said = "only calls in the archive" if archived == "only calls" else "only calls are stored"
+    assert taken.conflicts == [f"rollout 'r1' already exists with different data ({said})"]
+    assert exported(target) == before
+
+
+def test_no_more_than_a_few_lone_calls_are_held_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "CHUNK", 3)
+    sizes = []
+    groups = archive._groups
+
+    def measured(records: Iterable[Record]) -> Iterator[archive.Group]:
+        for owner, part in groups(records):
+            sizes.append(len(part))
+            yield owner, part
+
+    monkeypatch.setattr(archive, "_groups", measured)
+    one, two = nameless(tmp_path / "1.db", *"abcdefgh"), str(tmp_path / "2.db")
+    imported(two, exported(one))
+    assert sizes == [3, 3, 2]
+    assert exported(two) == exported(one)
+
+
+def test_a_verdict_whose_rollout_was_deleted_is_in_no_archive(full: str, tmp_path: Path) -> None:
+    run(Path(full), "DELETE FROM rollouts WHERE id = 'a'")
+    assert "a" not in {each["rollout_id"] for each in records_of(exported(full), "verdict")}
+    other = str(tmp_path / "other.db")
+    imported(other, exported(full))
+    assert exported(other) == exported(full)
+
+
+def test_one_rollout_has_one_record(full: str, tmp_path: Path) -> None:
+    one = next(r for r in jsonl.read(exported(full).splitlines()) if r[0] == "rollout")
+    with pytest.raises(nouns.RecordError, match="more than one rollout record"):
+        archive.import_records(str(tmp_path / "other.db"), [one, one])
 
 
 # --- importing again, and into what is there -----------------------------------------------
@@ -266,7 +515,7 @@ def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path)
 
 def test_records_that_are_not_sorted_are_refused(full: str, tmp_path: Path) -> None:
     one, two = [r for r in jsonl.read(exported(full).splitlines()) if r[0] == "rollout"][:2]
-    with pytest.raises(nouns.RecordError, match="'' comes after 'A/b'"):
+    with pytest.raises(nouns.RecordError, match="'!' comes after 'A/b'"):
         archive.import_records(str(tmp_path / "other.db"), [two, one])
     assert not (tmp_path / "other.db").exists()
 

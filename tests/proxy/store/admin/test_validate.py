@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from proxy.store.admin import nouns, validate
+from proxy.control.registrar import nameable
+from proxy.routing.errors import Refusal
+from proxy.store.admin import archive, nouns, validate
 from proxy.store.admin.manifest import ArchiveError
 from proxy.store.admin.nouns import NOUNS
 from tests.proxy.store.admin.archives import changed, exported, imported, records_of
@@ -26,7 +28,10 @@ from tests.proxy.store.admin.archives import changed, exported, imported, record
         (lambda r: r.update(type="shoe"), "line 3: type: 'shoe' is not one of rollout"),
         (lambda r: r.update(started_at=1e15),
          "line 3: started_at: 1000000000000000.0 is not a valid time"),
-        (lambda r: r.update(rollout_id="!"), "'!': no rollout record"),
+        (lambda r: r.update(rollout_id="a\n"),
+         "line 3: rollout_id: a rollout id must not contain control characters"),
+        (lambda r: r.update(rollout_id="a" * 201),
+         "line 3: rollout_id: a rollout id has at most 200 characters"),
     ],
 )  # fmt: skip
 def test_a_record_that_is_none_of_ours_is_named(
@@ -62,3 +67,37 @@ def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:
             (None, type(None)),
         ]
         assert validate.row_of("rollout", less)[:at] == whole[:at]
+
+
+@pytest.mark.parametrize("name", ["", "a\0", "a\u2028", "a" * 201, "unattributed"])
+def test_an_id_that_registration_refuses_is_refused(full: str, name: str) -> None:
+    with pytest.raises(Refusal):
+        nameable(name)
+    for kind, field in (("rollout", "id"), ("verdict", "rollout_id")):
+        record = records_of(exported(full), kind)[0]
+        del record["type"]
+        with pytest.raises(nouns.RecordError, match=f"^{field}: "):
+            validate.row_of(kind, {**record, field: name})
+
+
+def test_a_verdict_belongs_to_a_rollout(full: str, tmp_path: Path) -> None:
+    record = records_of(exported(full), "verdict")[0]
+    del record["type"]
+    lone = [("verdict", validate.row_of("verdict", {**record, "rollout_id": "!"}))]
+    with pytest.raises(nouns.RecordError, match="'!': no rollout record"):
+        archive.import_records(str(tmp_path / "other.db"), lone)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("rollout", "created_at"), ("rollout", "outcome_at"), ("exchange", "started_at"),
+     ("verdict", "given_at"), ("verdict", "began_at")],
+)  # fmt: skip
+@pytest.mark.parametrize("at", [-1.0, 1e12, 1e300])
+def test_a_time_that_no_page_could_show_is_refused(
+    full: str, kind: str, field: str, at: float
+) -> None:
+    record = records_of(exported(full), kind)[0]
+    del record["type"]
+    with pytest.raises(nouns.RecordError, match=f"{field}: .* is not a valid time"):
+        validate.row_of(kind, {**record, field: at})
