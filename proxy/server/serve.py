@@ -9,6 +9,7 @@ import glob
 import logging
 import os
 import resource
+import signal
 import socket
 import sys
 from collections.abc import Iterator, MutableMapping
@@ -68,7 +69,7 @@ def _application(settings: Settings, *, agents_only: bool) -> Application:
 
 
 def serve(settings: Settings, *, token_made: bool | None = None) -> None:
-    """Run the service until it receives SIGINT or SIGTERM.
+    """Run the service until it receives SIGINT, SIGTERM or SIGHUP.
 
     Arguments:
         token_made: whether this start made the admin token; None where the operator chose it, or
@@ -112,11 +113,16 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
 
 
 def _supervisor(settings: Settings, listeners: list[socket.socket]) -> WorkerProcesses:
-    if not settings.separate_control:
-        return WorkerProcesses(_config(settings), listeners)
-    agents, control = listeners
-    beside = Multiprocess(_config(settings, "create_control", workers=1), [control])
-    return WorkerProcesses(_config(settings), [agents], beside=[beside])
+    hangup = signal.getsignal(signal.SIGHUP)
+    if settings.separate_control:
+        agents, control = listeners
+        beside = Multiprocess(_config(settings, "create_control", workers=1), [control])
+        supervisor = WorkerProcesses(_config(settings), [agents], beside=[beside])
+    else:
+        supervisor = WorkerProcesses(_config(settings), listeners)
+    if hangup is signal.SIG_IGN:  # by `nohup`
+        signal.signal(signal.SIGHUP, hangup)
+    return supervisor
 
 
 def _config(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -16,7 +18,7 @@ import pytest
 from benchmarks import kill
 from tests.fakes import answers
 from tests.fakes.provider import Hang, Provider, Wait
-from tests.journeys.service import Service
+from tests.journeys.service import Service, _free_port
 
 CHAT = "/v1/chat/completions"
 PATIENCE_S = 60.0
@@ -75,6 +77,32 @@ def test_killed_at_random_under_load_it_forgets_nothing(
     assert tally.undecided > 0
 
 
+def shaped(shape: str) -> dict[str, str]:
+    """The settings that a service of these processes takes."""
+    if shape == "a control process":
+        return {"CONTROL_PROCESS": "true", "CONTROL_PORT": str(_free_port()), "WORKERS": "1"}
+    return {"WORKERS": "2" if shape == "workers" else "1"}
+
+
+def children(pid: int) -> list[int]:
+    """The processes that serve for this one, which are no zombies."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(each) for each in found if serves(Path("/proc") / each)]
+
+
+def serves(process: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return b"spawn_main" in (process / "cmdline").read_bytes()  # which a zombie has none of
+    return False
+
+
+def wait_until(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def wait_until_deaf(service: Service) -> None:
     """Return once a service that was told to stop takes no further connection."""
     port = int(service.url.rpartition(":")[2])
@@ -86,37 +114,66 @@ def wait_until_deaf(service: Service) -> None:
             time.sleep(0.02)
 
 
+@pytest.mark.parametrize(
+    ("how", "shape"),
+    [
+        (signal.SIGTERM, "one process"),
+        (signal.SIGHUP, "one process"),
+        (signal.SIGINT, "workers"),
+        (signal.SIGHUP, "workers"),
+        (signal.SIGHUP, "a control process"),
+    ],
+)
 def test_told_to_stop_it_lets_a_call_end_and_exits_with_0(
-    provider: Provider, tmp_path: Path
+    provider: Provider, tmp_path: Path, how: signal.Signals, shape: str
 ) -> None:
+    """The signal goes to every process of the service, as a terminal or systemd sends it."""
     stopping = threading.Event()
     provider.plays(answers.chat_stream().stopping_after(1, Wait(stopping)))
-    with Service(tmp_path, provider.url) as service:
+    with Service(tmp_path, provider.url, **shaped(shape)) as service:
         agent = Agent(service, "r")
         assert agent.heard.wait(PATIENCE_S)
-        service.send(signal.SIGTERM)
-        wait_until_deaf(service)
+        workers = children(service.pid)
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, how)
+        service.send(how)
+        if shape == "one process":
+            wait_until_deaf(service)
+        else:
+            wait_until(lambda: len(children(service.pid)) < len(workers))  # an idle one is gone
         stopping.set()
         assert service.wait() == 0
         agent.join(PATIENCE_S)
         assert agent.whole
-        service.start()
-        (exchange,) = service.exchanges("r")
-    assert (exchange["ending"], exchange["usage_source"]) == ("complete", "provider")
+        with contextlib.closing(sqlite3.connect(service.database)) as kept:
+            recorded = kept.execute("SELECT rollout_id, ending, usage_source FROM exchanges")
+            assert recorded.fetchall() == [("r", "complete", "provider")]
 
 
-@pytest.mark.parametrize("by", ["a second signal", "the end of the grace"])
+@pytest.mark.parametrize(
+    ("by", "shape"),
+    [
+        ("a second signal", "one process"),
+        ("a second signal", "workers"),
+        ("the end of the grace", "one process"),
+    ],
+)
 def test_a_call_that_does_not_end_is_cut_and_recorded_as_lost(
-    provider: Provider, tmp_path: Path, by: str
+    provider: Provider, tmp_path: Path, by: str, shape: str
 ) -> None:
     provider.plays(answers.chat_stream().stopping_after(1, Hang()))
-    grace = "60" if by == "a second signal" else "1"
-    with Service(tmp_path, provider.url, GRACE_S=grace) as service:
+    grace = "600" if by == "a second signal" else "1"
+    with Service(tmp_path, provider.url, GRACE_S=grace, **shaped(shape)) as service:
         agent = Agent(service, "r")
         assert agent.heard.wait(PATIENCE_S)
+        workers = children(service.pid)
         service.send(signal.SIGTERM)
         if by == "a second signal":
-            wait_until_deaf(service)
+            if shape == "one process":
+                wait_until_deaf(service)
+            else:
+                wait_until(lambda: len(children(service.pid)) < len(workers))
             service.send(signal.SIGTERM)
         assert service.wait(PATIENCE_S) == 0
         agent.join(PATIENCE_S)
