@@ -1,10 +1,17 @@
-"""The certificate that agents are shown: two files, read at start and again when they change."""
+"""The certificate that agents are shown: two files, read at start and again when they change.
+
+Files are read in a thread of their own: a file system that hangs costs no call anything.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
+import os
 import ssl
+import stat
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +19,7 @@ from pathlib import Path
 log = logging.getLogger("truezero")
 
 LOOK_S = 10.0  # between looks at the files
+READ_S = 5.0  # that a look takes at most
 _NOT_YET, _EXPIRED = 9, 10  # verify codes: X509_V_ERR_CERT_NOT_YET_VALID, …_HAS_EXPIRED
 _NO_PAIR = frozenset({"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"})
 
@@ -25,41 +33,79 @@ class CertificateError(ValueError):
 class Certificate:
     """A certificate chain and its key, in PEM; who renews them overwrites the files.
 
-    A pair that cannot be used is logged, once for each change, and the one before it is kept.
+    A pair that cannot be used, or not be read in time, is logged, once for each change, and the
+    one before it is kept.
 
     Arguments:
         clock: monotonic seconds.
+        read: makes a context of the two files, as `context` does.
 
     Raises:
         CertificateError: the pair cannot be used at the start.
     """
 
     def __init__(
-        self, certfile: str, keyfile: str, *, clock: Callable[[], float] = time.monotonic
+        self,
+        certfile: str,
+        keyfile: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        read: Callable[[str, str], ssl.SSLContext] | None = None,
+        read_s: float = READ_S,
     ) -> None:
         self._files = certfile, keyfile
         self._clock = clock
+        self._read = read or context
+        self._read_s = read_s
         self._looked_at = clock()
-        self._stamp = self._now_stamped()
-        self._context = context(certfile, keyfile)
+        self._stamp: _Stamp | None = None
+        self._context: ssl.SSLContext | None = None
+        self._failure: Exception | None = None
+        self._said_late = False
+        self._look = self._begin_look()
+        self._look.join(read_s)
+        if self._look.is_alive():
+            raise CertificateError(f"certfile: {self._late()}")
+        if self._failure is not None:
+            raise self._failure
 
     def context(self) -> ssl.SSLContext:
-        """Return what a handshake that begins now goes by."""
+        """Return what a handshake that begins now goes by; a look at the files may begin."""
         now = self._clock()
         if now - self._looked_at >= LOOK_S:
-            self._looked_at = now
-            stamp = self._now_stamped()
-            if stamp != self._stamp:
-                self._stamp = stamp
-                self._renew()
+            if not self._look.is_alive():
+                self._looked_at, self._said_late = now, False
+                self._look = self._begin_look()
+            elif not self._said_late:  # no other look begins: each would hang as this one does
+                self._said_late = True
+                log.error("the certificate is not looked at: %s", self._late())
+        assert self._context is not None
         return self._context
 
-    def _renew(self) -> None:
+    def _begin_look(self) -> threading.Thread:
+        look = threading.Thread(target=self._look_at_files, name="certificate", daemon=True)
+        look.start()
+        return look
+
+    def _late(self) -> str:
+        certfile, keyfile = self._files
+        return f"{certfile} and {keyfile} could not be read within {self._read_s:g} s"
+
+    def _look_at_files(self) -> None:
+        stamp = self._now_stamped()
+        if stamp == self._stamp:
+            return
+        first, self._stamp = self._stamp is None, stamp
         try:
-            self._context = context(*self._files)
-        except CertificateError as error:
-            log.error("the certificate changed and is not used: %s", error)
-        else:
+            made = self._read(*self._files)
+        except Exception as error:  # a thread that dies would say nothing
+            if first:
+                self._failure = error
+            else:
+                log.error("the certificate changed and is not used: %s", error)
+            return
+        self._context = made
+        if not first:
             log.warning("the certificate changed and is used from now on")
 
     def _now_stamped(self) -> _Stamp:
@@ -79,7 +125,7 @@ def context(certfile: str, keyfile: str) -> ssl.SSLContext:
     """
     for setting, file in (("certfile", certfile), ("keyfile", keyfile)):
         try:
-            Path(file).read_bytes()
+            _check_regular(file)
         except OSError as error:
             raise CertificateError(f"{setting}: cannot read {file}: {error.strerror}") from None
     agent = _agent(certfile)
@@ -90,6 +136,21 @@ def context(certfile: str, keyfile: str) -> ssl.SSLContext:
     _load_pair(serving, certfile, keyfile)
     _shake_hands(agent, serving, certfile)
     return serving
+
+
+def _check_regular(file: str) -> None:
+    """Open a file that can be read to its end: a FIFO or a device might keep a reader waiting."""
+    opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        kind = os.fstat(opened).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "not a regular file")
+        while os.read(opened, 1 << 16):
+            pass
+    finally:
+        os.close(opened)
 
 
 def _agent(certfile: str) -> ssl.SSLContext:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import threading
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,8 @@ def test_each_way_not_to_be_a_certificate_is_one_sentence(
 ) -> None:
     sound, other = str(authority.issue(HOST)), str(authority.issue(HOST))
     missing, empty = str(tmp_path / "no.pem"), str(tmp_path / "empty.pem")
+    fifo = str(tmp_path / "fifo.pem")
+    os.mkfifo(fifo)
     Path(empty).write_text("not PEM\n")
     key = load_pem_private_key(Path(sound).read_bytes(), None)
     encrypted, weak = tmp_path / "encrypted.pem", tmp_path / "rsa.pem"
@@ -44,6 +48,9 @@ def test_each_way_not_to_be_a_certificate_is_one_sentence(
         ((missing, sound), f"certfile: cannot read {missing}: No such file or directory"),
         ((sound, missing), f"keyfile: cannot read {missing}: No such file or directory"),
         ((str(tmp_path), sound), f"certfile: cannot read {tmp_path}: Is a directory"),
+        ((fifo, sound), f"certfile: cannot read {fifo}: not a regular file"),
+        ((sound, fifo), f"keyfile: cannot read {fifo}: not a regular file"),
+        ((sound, "/dev/zero"), "keyfile: cannot read /dev/zero: not a regular file"),
         ((empty, sound), f"certfile: {empty} holds no certificate in PEM"),
         ((sound, empty), f"keyfile: {empty} holds no private key in PEM"),
         ((sound, str(authority.file)), f"keyfile: {authority.file} holds no private key in PEM"),
@@ -79,19 +86,75 @@ def test_a_renewed_pair_is_shown_and_a_broken_one_is_not(
     now[0] = LOOK_S - 0.1
     assert shown(served.context(), authority)[0] == begun, "it looks no more often"
     now[0] = LOOK_S
-    renewed = shown(served.context(), authority)[0]
+    renewed = shown(looked(served), authority)[0]
     assert renewed != begun
-    for turn, broken in enumerate((b"half a certif", None), 2):
-        file.unlink() if broken is None else file.write_bytes(broken)
+    for turn, broken in enumerate(("half a certif", "no file", "a FIFO"), 2):
+        file.unlink(missing_ok=True)
+        if broken == "a FIFO":
+            os.mkfifo(file)
+        elif broken != "no file":
+            file.write_text(broken)
         for _ in range(2):  # said once, though it looks twice
             now[0] += LOOK_S
-            assert shown(served.context(), authority)[0] == renewed
+            assert shown(looked(served), authority)[0] == renewed
         assert [each.levelname for each in caplog.records] == ["WARNING", *["ERROR"] * (turn - 1)]
     assert "certfile: " in caplog.messages[-1]
     assert "PRIVATE KEY" not in caplog.text
+    file.unlink()
     file.write_bytes(first.read_bytes())
     now[0] += LOOK_S
-    assert shown(served.context(), authority)[0] == begun
+    assert shown(looked(served), authority)[0] == begun
+
+
+def looked(served: Certificate) -> ssl.SSLContext:
+    """What is shown once the files have been looked at."""
+    served.context()
+    served._look.join(60)
+    return served.context()
+
+
+def test_files_that_do_not_answer_leave_the_pair_and_the_calls_alone(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The reading function stands for a file system that hangs: none here does so on request."""
+    file, now, hangs = tmp_path / "served.pem", [0.0], threading.Event()
+    first, second = authority.issue(HOST), authority.issue(HOST)
+    file.write_bytes(first.read_bytes())
+    hangs.set()  # the start is answered
+    reads = []
+
+    def read(certfile: str, keyfile: str) -> ssl.SSLContext:
+        reads.append(certfile)
+        hangs.wait()
+        return context(certfile, keyfile)
+
+    served = Certificate(str(file), str(file), clock=lambda: now[0], read=read)
+    begun = shown(served.context(), authority)[0]
+    hangs.clear()
+    file.write_bytes(second.read_bytes())
+    for _ in range(5):
+        now[0] += LOOK_S
+        assert shown(served.context(), authority)[0] == begun, "the handshake waits for nobody"
+    assert len(reads) == 2, "no further look piles up behind the one that hangs"
+    assert caplog.messages == [
+        f"the certificate is not looked at: {file} and {file} could not be read within 5 s"
+    ]
+    hangs.set()
+    served._look.join(60)
+    assert shown(served.context(), authority)[0] != begun
+
+
+def test_a_start_waits_for_files_no_longer_than_its_deadline(
+    authority: Authority,
+) -> None:
+    file, never = str(authority.issue(HOST)), threading.Event()
+
+    def read(_certfile: str, _keyfile: str) -> ssl.SSLContext:
+        never.wait()
+        raise AssertionError
+
+    with pytest.raises(CertificateError, match=r"could not be read within 0\.01 s"):
+        Certificate(file, file, read=read, read_s=0.01)
 
 
 def shown(
