@@ -76,6 +76,8 @@ def _commands(typed: str, command: Any) -> Iterator[tuple[str, Any]]:
     if inner is None:
         yield typed, command
         return
+    if command.invoke_without_command and typed != "truezero":
+        yield typed, command
     for name, each in inner.items():
         yield from _commands(f"{typed} {name}", each)
 

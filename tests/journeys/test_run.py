@@ -24,6 +24,7 @@ import pytest
 from tests import forked
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
+from tests.fakes.balancer import Balancer, Page
 from tests.fakes.provider import Provider, Request, closed_port
 from tests.journeys.service import ROOT, Service
 from tests.waiting import until
@@ -306,6 +307,92 @@ def test_an_open_breaker_lets_nothing_start(provider: Provider, tmp_path: Path) 
     assert held.returncode == 76
     assert "skipped: breaker open on auth:401" in held.stderr
     assert not (tmp_path / "started").exists()
+
+
+# --- a service that goes ---------------------------------------------------------------------
+
+
+def keeping(place: Path, patience_s: str) -> Any:
+    return {"TRUEZERO_OUTCOMES": str(place), "TRUEZERO_OUTCOME_PATIENCE_S": patience_s}
+
+
+def test_an_outcome_waits_for_a_service_that_was_killed_and_comes_back(
+    provider: Provider, tmp_path: Path
+) -> None:
+    place = tmp_path / "kept"
+    with Service(tmp_path, provider.url) as service:
+        killing = python(f"print(ask()); os.kill({service.pid}, 9)")
+
+        def come_back() -> None:
+            until(lambda: any(place.glob("*.json")))
+            service.kill()
+            service.start()
+
+        back = threading.Thread(target=come_back)
+        back.start()
+        done = run("--id", "r", *killing, url=service.url, **keeping(place, "600"))
+        back.join()
+        assert (done.returncode, done.stdout) == (0, "200\n")
+        waits, verdict = done.stderr.splitlines()
+        assert waits.startswith(f"truezero: cannot reach a truezero service at {service.url} (")
+        assert waits.endswith(f": outcomes wait for it for up to 600 s, and are kept in {place}")
+        assert "r: healthy (1 call" in verdict
+        assert service.get("/rollouts/r/result")["status"] == "success"
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_an_outcome_of_a_service_that_stays_away_is_kept_and_exit_code_79(
+    as_json: bool, provider: Provider, tmp_path: Path
+) -> None:
+    place = tmp_path / "kept"
+    with Service(tmp_path, provider.url) as service:
+        killing = python(f"print(ask()); os.kill({service.pid}, 9); sys.exit(3)")
+        words = ("--json",) if as_json else ()
+        words = (*words, "--id", "r", "--batch", "b", *killing)
+        done = run(*words, url=service.url, **keeping(place, "0"))
+        assert (done.returncode, done.stdout) == (79, "200\n")
+        (line,) = done.stderr.splitlines()
+        record = json.loads(line) if as_json else {"undelivered": line}
+        (file,) = place.iterdir()
+        assert f"it is kept in {file}: when the service is back, run `" in record["undelivered"]
+        assert not as_json or (record["exit_code"], record["agent_exit_code"]) == (79, 3)
+        assert not as_json or record["verdict"] is None
+        service.kill()
+        service.start()
+        given = environment(service.url, TRUEZERO_OUTCOMES=str(place))
+        delivered = forked.run("outcomes", "deliver", cwd=ROOT, env=given)
+        assert delivered.returncode == 0, delivered.stderr
+        assert "r: healthy (1 call" in delivered.stdout
+        assert service.get("/rollouts/r/result")["status"] == "agent_error"
+
+
+def test_a_balancer_whose_service_is_away_starts_no_agent(tmp_path: Path) -> None:
+    with Balancer("") as balancer:
+        balancer.page = Page(502)
+        done = run("--", "touch", str(tmp_path / "started"), url=balancer.url)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert f"the truezero service at {balancer.url} is away" in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
+# Ends what `run` has started beside it: the service of its own.
+ORPHAN = """
+beside = open(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read().split()
+for pid in map(int, beside):
+    if pid != os.getpid():
+        os.kill(pid, 9)
+"""
+
+
+def test_nothing_is_kept_for_a_service_of_its_own_that_dies(
+    nowhere: str, provider: Provider, tmp_path: Path
+) -> None:
+    kept = keeping(tmp_path, "600")
+    done = run(*python("print(ask())" + ORPHAN), url=nowhere, provider=provider, **kept)
+    assert (done.returncode, done.stdout) == (1, "200\n")
+    assert done.stderr.splitlines()[-1].startswith("truezero: cannot reach a truezero service at")
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- stopping ------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.fakes.provider import closed_port
 from tests.truezero.driving import call, service
 from truezero.runner.agents import AGENTS
 
@@ -20,7 +21,7 @@ def snippets(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
 
 
-def test_the_sdks_page_runs(tmp_path: Path) -> None:
+def test_the_sdks_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def run_agent(env: dict[str, str]) -> float:
         return float(call(env["OPENAI_BASE_URL"]) == 200)
 
@@ -38,11 +39,14 @@ def test_the_sdks_page_runs(tmp_path: Path) -> None:
             "url": url, "token": None, "run_agent": run_agent, "ask_agent": ask_agent,
             "run_agent_later": run_agent_later, "ask_shared": ask_shared,
         }  # fmt: skip
-        one, loop, shared, batch, later, many = snippets("reference/sdk.md")
+        one, away, loop, shared, batch, later, many = snippets("reference/sdk.md")
         exec(one, known)
         assert known["rollout"].result.rewards == {"reward": 1.0}
         from truezero import Client
 
+        with Client(f"http://127.0.0.1:{closed_port()}") as known["client"]:
+            exec(away, known)
+        assert "rollout 'night-12/t1' is not delivered" in capsys.readouterr().out
         with Client(url) as known["client"], known["client"].batch("loops") as known["batch"]:
             exec(loop, known)
             assert known["rollout"].result.termination_reason == "agent_stop"

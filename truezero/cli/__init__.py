@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from truezero.cli import audit, batches, lists, rollouts, service
+from truezero.cli import audit, batches, lists, outcomes, rollouts, service
 
 app = typer.Typer(
     name="truezero",
@@ -19,6 +19,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 database = typer.Typer(help="Manage the service's database.", no_args_is_help=True)
+kept = typer.Typer()
 _AGENT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -52,8 +53,11 @@ app.command("import")(service.import_archive)
 app.command()(service.prune)
 app.command()(rollouts.classify)
 app.command()(audit.audit)
+app.add_typer(kept, name="outcomes")
 app.command()(rollouts.demo)
 app.add_typer(database, name="db")
+kept.callback(invoke_without_command=True)(outcomes.kept)
+kept.command()(outcomes.deliver)
 database.command()(service.upgrade)
 database.command()(service.copy)
 database.command()(service.backup)

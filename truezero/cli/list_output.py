@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from truezero import models
 from truezero.cli import call_output
 from truezero.cli.output import HEALTH_STYLE, escape
+
+if TYPE_CHECKING:
+    from truezero.sdk.outcomes import KeptOutcome
 
 _MORE = "there are more: --limit N shows more of them"
 
@@ -36,6 +41,26 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
             _moment(item.created_at),
         )
     _print(table, len(items), "rollouts", more=more)
+
+
+def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
+    """Print a line for each outcome that is kept."""
+    table = _table("rollout", "batch", "task", "reported", "kept since (UTC)", "for the service")
+    for file, kept in files:
+        if kept is None:
+            table.add_row(f"[red]no outcome: {escape(file.name)}[/red]", *5 * [""])
+            continue
+        said = kept.outcome
+        reported = said.get("status") if said.get("rewards") is None else said["rewards"]
+        table.add_row(
+            escape(kept.rollout_id),
+            escape(str(said.get("batch") or "–")),
+            escape(str(said.get("task") or "–")),
+            escape(str(reported)),
+            _moment(kept.kept_at),
+            escape(kept.service),
+        )
+    _print(table, len(files), "outcomes", more=False)
 
 
 def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:

@@ -40,10 +40,12 @@ AgentCommand = Annotated[
 
 
 @contextmanager
-def connected(url: str | None, token: str | None) -> Iterator[truezero.Client]:
+def connected(
+    url: str | None, token: str | None, *, keep_outcomes: bool = True
+) -> Iterator[truezero.Client]:
     """Connect to a service of a compatible version; print an error and exit with 1 on failure."""
     try:
-        with truezero.Client(url, token) as client:
+        with truezero.Client(url, token, keep_outcomes=keep_outcomes) as client:
             client.greet()
             yield client
     except truezero.ServiceError as error:

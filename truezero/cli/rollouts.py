@@ -80,7 +80,8 @@ def run(
 
     Exit code: the agent's own if the verdict is healthy or the agent did not start (127:
     command not found); 75 transient provider failure, 76 permanent provider failure or open
-    breaker, 77 suspected failure, 78 missing evidence; 1 if the service failed.
+    breaker, 77 suspected failure, 78 missing evidence, 79 the service was away at the end and the
+    outcome is kept for `truezero outcomes deliver`; 1 if the service failed before.
     """
     from truezero.runner import embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
@@ -121,7 +122,7 @@ def report_lines(report: Report) -> list[str]:
     from truezero.cli import output  # noqa: PLC0415
 
     if report.verdict is None:
-        return [f"{report.rollout_id}: {report.skipped}"]
+        return [report.undelivered or f"{report.rollout_id}: {report.skipped}"]
     stopped = "; agent stopped (--fail-fast)" if report.ended.doomed else ""
     error = None if report.result is None else report.result.error
     told = output.verdict_line(report.verdict, error) + stopped
@@ -171,7 +172,7 @@ def drill(
             delay_s=delay_s,
         )
         with (
-            embedded.connect_or_start(url, token, runner.say) as client,
+            embedded.connect_or_start(url, token, runner.say, keep_outcomes=False) as client,
             progress("drilling") as show,
         ):
             number = count(1)
@@ -227,7 +228,7 @@ def doctor(
             typer.echo(visible_lines(f"{name:14} {told}"))
         typer.echo()
     try:
-        with truezero.Client(url, token) as client:
+        with truezero.Client(url, token, keep_outcomes=False) as client:
             for check in examine(client, wanted, os.environ):
                 told = machine.without_credentials(check.told)
                 done.append(replace(check, told=told))

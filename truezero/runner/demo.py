@@ -104,7 +104,7 @@ def run(*, keep: Path | None = None, as_json: bool = False) -> None:
 def _play(url: str, console: Console) -> list[Run]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with (
-        Client(url) as client,
+        Client(url, keep_outcomes=False) as client,
         httpx.Client(timeout=30) as http,
         ThreadPoolExecutor(len(SCENES)) as agents,
         Progress(*columns, console=console, transient=True) as progress,

@@ -84,20 +84,27 @@ def service(
 
 @contextmanager
 def connect_or_start(
-    url: str | None, token: str | None, say: Callable[[str], object] = lambda _line: None
+    url: str | None,
+    token: str | None,
+    say: Callable[[str], object] = lambda _line: None,
+    *,
+    keep_outcomes: bool = True,
 ) -> Iterator[Client]:
     """Connect to the service at that address, or start a temporary one if none answers.
+
+    Arguments:
+        keep_outcomes: as for ``Client``; one that dies with the run is never waited for.
 
     Raises:
         ServiceError: another program or another version answers there.
         EmbeddedStartError: the temporary service did not start.
     """
     with ExitStack() as opened:
-        client = opened.enter_context(Client(url, token))
+        client = opened.enter_context(Client(url, token, keep_outcomes=keep_outcomes))
         if not _answers(client):
             say(f"no service at {client.url}; starting a temporary one for this run")
             own_url, own_token = opened.enter_context(_own_service())
-            client = opened.enter_context(Client(own_url, own_token))
+            client = opened.enter_context(Client(own_url, own_token, keep_outcomes=False))
         yield client
 
 

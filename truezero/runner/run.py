@@ -5,9 +5,11 @@ The agent's input and output are passed through unread.
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,9 @@ from truezero.runner.process import (
 from truezero.runner.report import Report
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
+from truezero.sdk.errors import Undelivered
+from truezero.sdk.outcomes import log as outcomes_log
+from truezero.sdk.outcomes import outcomes_left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +52,8 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
     """Run a job under a new rollout of a service.
 
     Arguments:
-        say: is told before the start why the agent's calls would not come.
+        say: is told before the start why the agent's calls would not come, and at the end that
+            the service is waited for.
 
     Raises:
         ServiceError: the service is unreachable or rejects a request.
@@ -73,7 +79,18 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         ended, outcome = _run_command(equipment, job, client, rollout.id)
     # What it was registered with, for a service that no longer knows it.
     named: OutcomeFacts = {**facts, **outcome}
-    result, verdict = client.ended(rollout.id, **named)
+    try:
+        with _said_by_sdk(say):
+            result, verdict = client.ended(rollout.id, **named)
+    except Undelivered as error:
+        outcomes_left()  # the report says it
+        return Report(
+            rollout_id=rollout.id,
+            agent=equipment.agent,
+            ended=ended,
+            undelivered=str(error),
+            bypasses=equipment.bypasses,
+        )
     return Report(
         rollout_id=rollout.id,
         agent=equipment.agent,
@@ -83,6 +100,27 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         bypasses=equipment.bypasses,
         no_call=_no_call(equipment, outcome, verdict),
     )
+
+
+class _Saying(logging.Handler):
+    """Says what is logged."""
+
+    say: Callable[[str], object]
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.say(record.getMessage())
+
+
+@contextmanager
+def _said_by_sdk(say: Callable[[str], object]) -> Iterator[None]:
+    """Say what the SDK logs of a service that is away."""
+    handler = _Saying()
+    handler.say = say
+    outcomes_log.addHandler(handler)
+    try:
+        yield
+    finally:
+        outcomes_log.removeHandler(handler)
 
 
 def _no_call(equipment: Equipment, outcome: OutcomeFacts, verdict: models.Verdict) -> str | None:

@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import secrets
 import shlex
@@ -25,6 +26,8 @@ from truezero.printable import visible
 from truezero.sdk.current import DEFAULT_URL
 from truezero.sdk.errors import ServiceError, Undelivered
 from truezero.sdk.steps import Pause, Story
+
+log = logging.getLogger("truezero.outcomes")
 
 FOLDER_VARIABLE = "TRUEZERO_OUTCOMES"
 PATIENCE_VARIABLE = "TRUEZERO_OUTCOME_PATIENCE_S"
@@ -208,8 +211,13 @@ class Delivery:
             _folders.add(self._terms.folder)
 
     def _next_wait_s(self, error: ServiceError) -> float:
-        now = self._terms.clock()
-        since = _away_since.setdefault(self._terms.service, now) if is_away(error) else None
+        now, service = self._terms.clock(), self._terms.service
+        if is_away(error) and self._terms.patience_s and service not in _away_since:
+            log.warning(
+                "%s: outcomes wait for it for up to %g s, and are kept in %s",
+                _short(error, service), self._terms.patience_s, self._terms.folder,
+            )  # fmt: skip
+        since = _away_since.setdefault(service, now) if is_away(error) else None
         left_s = 0.0 if since is None else since + self._terms.patience_s - now
         if left_s <= 0:
             self._keep()  # a disk that was full may have room now

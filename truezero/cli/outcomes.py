@@ -1,0 +1,203 @@
+"""Commands on outcomes that could not be delivered: list them, deliver them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from truezero.cli.options import AsJson, Token, Url, connected, fail
+from truezero.printable import visible
+
+if TYPE_CHECKING:
+    import truezero
+    from truezero import models
+    from truezero.sdk.outcomes import KeptOutcome
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        help="Where they are kept.  [default: .truezero/outcomes]",
+        envvar="TRUEZERO_OUTCOMES",
+        show_envvar=True,
+    ),
+]
+
+
+def kept(context: typer.Context, folder: Folder = None, as_json: AsJson = False) -> None:
+    """List the outcomes that could not be delivered, the oldest first.
+
+    Each is what a harness or `truezero run` reported of one rollout while the service was away.
+    """
+    if context.invoked_subcommand is not None:
+        context.obj = folder
+        return
+    place = _folder(folder)
+    files = list(_files(place))
+    if as_json:
+        typer.echo(json.dumps([_listed(file, one) for file, one in files], indent=2))
+    elif not files:
+        typer.echo(visible(f"no outcome is kept in {place}"))
+    else:
+        from truezero.cli import list_output  # noqa: PLC0415  loaded where it is printed
+
+        list_output.print_outcomes(files)
+
+
+def deliver(
+    context: typer.Context,
+    folder: Folder = None,
+    moved_from: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL", help="Also those for this address: it has moved."),
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Deliver the kept outcomes to their service, and print what its results are now.
+
+    A harness that waited in vain has these samples as errors; each line says what was reported,
+    whether it counts, and why not. A delivered outcome's file is removed. One that the service
+    rejects stays, and so does one for another service.
+
+    Exit code: 0 if none is left, 1 otherwise.
+    """
+    place = _folder(folder or context.obj)
+    files = list(_files(place))
+    if not files:
+        typer.echo("[]" if as_json else visible(f"no outcome is kept in {place}"))
+        return
+    with connected(url, token, keep_outcomes=False) as client:
+        done: list[_Delivery] = []
+        for one in _deliveries(client, files, moved_from):
+            done.append(one)
+            if not as_json:
+                typer.echo(visible(one.line))
+    if as_json:
+        typer.echo(json.dumps([one.record() for one in done], indent=2))
+    left = sum(not one.delivered for one in done)
+    if not as_json:
+        differ = sum(one.differs for one in done)
+        typer.echo(
+            f"{len(done) - left} of {len(done)} delivered, {differ} with another reward than "
+            "reported; to a harness that waited in vain, each is an error until you correct it"
+        )
+    if left:
+        fail(f"{left} of {len(done)} outcomes are still kept in {place}", 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Delivery:
+    """What came of one file: a result and verdict, or the reason why it is still there."""
+
+    file: Path
+    rollout_id: str | None
+    reported: Mapping[str, float] | None = None
+    problem: str | None = None
+    result: models.Result | None = None
+    verdict: models.Verdict | None = None
+
+    @property
+    def delivered(self) -> bool:
+        return self.result is not None
+
+    @property
+    def differs(self) -> bool:
+        """Whether another reward counts than was reported."""
+        return self.result is not None and self.result.rewards != self.reported
+
+    @property
+    def line(self) -> str:
+        from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
+
+        if self.result is None or self.verdict is None:
+            named = f"{self.rollout_id}: " if self.rollout_id else ""
+            return f"{named}not delivered: {self.problem}; kept in {self.file}"
+        told = output.verdict_line(self.verdict, self.result.error)
+        if self.reported is None and self.result.rewards is None:
+            return f"{told}: no reward was reported"
+        if not self.differs:
+            return f"{told}: {_rewards(self.reported)} counts, as reported"
+        return (
+            f"{told}: reported {_rewards(self.reported)}, its result has "
+            f"{_rewards(self.result.rewards)}"
+        )
+
+    def record(self) -> dict[str, Any]:
+        result, verdict = self.result, self.verdict
+        return {
+            "rollout_id": self.rollout_id,
+            "file": str(self.file),
+            "delivered": self.delivered,
+            "problem": self.problem,
+            "reported": self.reported,
+            "rewards": result and result.rewards,
+            "differs": self.differs,
+            "health": verdict and verdict.health,
+            "error": (result and result.error) or (verdict and verdict.error),
+        }
+
+
+def _deliveries(
+    client: truezero.Client, files: list[tuple[Path, KeptOutcome | None]], moved_from: str | None
+) -> Iterator[_Delivery]:
+    """Deliver each outcome that is meant for this service; stop asking where it is away."""
+    from truezero.sdk.errors import ServiceError  # noqa: PLC0415  loads httpx
+    from truezero.sdk.outcomes import is_away, without_credentials  # noqa: PLC0415  the same
+
+    here, away = without_credentials(client.url), None
+    meant = {here, without_credentials(moved_from)} if moved_from else {here}
+    for file, one in files:
+        if one is None:
+            yield _Delivery(file=file, rollout_id=None, problem="it is no outcome that was kept")
+            continue
+        left = _Delivery(file=file, rollout_id=one.rollout_id, reported=_reported(one))
+        if one.service not in meant:
+            problem = (
+                f"it is for {one.service}: pass --url {one.service}, or --from {one.service} if "
+                f"that service is at {here} now"
+            )
+            yield replace(left, problem=problem)
+            continue
+        try:
+            if away is not None:
+                raise away
+            result, verdict = client.ended(one.rollout_id, **one.outcome)
+        except ServiceError as error:
+            away = error if is_away(error) else None
+            yield replace(left, problem=str(error))
+        else:
+            file.unlink(missing_ok=True)
+            yield replace(left, result=result, verdict=verdict)
+
+
+def _files(place: Path) -> Iterator[tuple[Path, KeptOutcome | None]]:
+    from truezero.sdk.outcomes import kept_in  # noqa: PLC0415  loads httpx
+
+    return kept_in(place)
+
+
+def _folder(named: Path | None) -> Path:
+    from truezero.sdk import outcomes  # noqa: PLC0415  loads httpx
+
+    return outcomes.folder() if named is None else named.absolute()
+
+
+def _listed(file: Path, one: KeptOutcome | None) -> dict[str, Any]:
+    return {"file": str(file), **(asdict(one) if one is not None else {"rollout_id": None})}
+
+
+def _reported(one: KeptOutcome) -> dict[str, float] | None:
+    """Return the rewards by name; a bare number is the reward named ``reward``."""
+    rewards = one.outcome.get("rewards")
+    return {"reward": float(rewards)} if isinstance(rewards, int | float) else rewards
+
+
+def _rewards(rewards: Mapping[str, float] | None) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in (rewards or {}).items()) or "none"
