@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from classifier.evidence import Evidence
-from classifier.logical_calls import CallState, LogicalCall, ended_at, state_of
+from classifier.logical_calls import CallState, LogicalCall, ended_at, filtered, state_of
 from classifier.model_names import canonical, unsized
 from classifier.neighbours import BURST_S, corroborated
 from classifier.policy import UNTRUSTED
@@ -270,6 +270,7 @@ ALWAYS: tuple[tuple[str, AttributedTo, Predicate], ...] = (
 )
 # The agent's too where agents are untrusted.
 UNTRUSTED_ROWS: tuple[tuple[str, Predicate], ...] = (
+    ("filtered", lambda failed, _: filtered(failed)),
     ("own_key", lambda failed, _: failed.key_source is KeySource.OVERRIDE),
     ("other_key", _other_key),
     ("other_lane", _other_lane),

@@ -249,7 +249,7 @@ _ROLLOUT: Columns = {
     **_columns(_text, "id", "batch", "task", "model", "upstream", "usage_channel"),
     **_columns(_count, "repeat", "attempt", "gaps", "unattributed_calls"),
     **_columns(_texts, "fallbacks"),
-    **_columns(_text, "agents", "validity", "max_steps", "skipped"),
+    **_columns(_text, "agents", "validity", "max_steps", "content_filter", "skipped"),
     **_columns(_number, "began_at", "ended_at"),
     **_columns(_neighbours, "neighbours"),
 }

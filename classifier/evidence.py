@@ -10,6 +10,7 @@ from classifier.logical_calls import (
     LogicalCall,
     calls_of,
     counted,
+    filter_as_answer,
     has_content,
     has_output,
     with_continuations,
@@ -38,7 +39,8 @@ REPORTED_ERRORS = frozenset(ExecutionStatus) - {
 class Evidence:
     """The evidence of one rollout.
 
-    ``exchanges``: every counted attempt by its end, ``failures`` those that failed;
+    ``exchanges``: every counted attempt by its end, one that a filter stopped as an answer where
+    it is one, ``failures`` those that failed;
     ``calls``: the same as logical calls, ``main`` those to the model under test, which
     registration names where ``bound``; ``unseen``: no call was to the registered model;
     ``answers``: the answers of all that were answered; ``tail``: what was left failed.
@@ -64,6 +66,9 @@ class Evidence:
             calls = calls_of(exchanges, settled=True)
         else:
             exchanges = with_continuations(rollout.exchanges)
+            if any(x.cause is not None for x in exchanges):
+                on_requests = (rollout.content_filter or policy.content_filter) == "answer"
+                exchanges = [filter_as_answer(x, on_requests=on_requests) for x in exchanges]
             calls = calls_of(exchanges, settled=rollout.outcome is not None)
             if any(x.kind is Kind.CONTINUATION for x in exchanges):
                 read = {x.id for call in calls for x in call.attempts}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
@@ -45,6 +46,7 @@ _BOTCHED = frozenset(
 # sglang FINISH_ABORT in python/sglang/srt/managers/schedule_batch.py.
 _ABORTS = frozenset(("abort", "aborted", "error"))
 _ANSWERS_WITHOUT_CONTENT = REFUSALS | CUT_SHORT | _BOTCHED
+_FILTERED = "content_filter"  # the reason of a filter's cause, and the finish reason of one
 _CANCELLED = "cancelled"  # a background response that the agent took back
 
 
@@ -142,6 +144,24 @@ def refused(exchange: Exchange) -> bool:
     return bare_reason(exchange.finish_reason) in REFUSALS
 
 
+def filtered(exchange: Exchange) -> bool:
+    """Whether a content filter stopped a call, and its error says so."""
+    return exchange.cause is not None and exchange.cause.reason == _FILTERED
+
+
+def filter_as_answer(exchange: Exchange, *, on_requests: bool) -> Exchange:
+    """Return a call that a filter stopped as the refusal that it is; others as they are.
+
+    Arguments:
+        on_requests: also one whose request was rejected for it; else only one that was begun to
+            be answered.
+    """
+    rejected = exchange.status is not None and exchange.status >= 400
+    if not filtered(exchange) or (rejected and not on_requests):
+        return exchange
+    return replace(exchange, cause=None, ending=Ending.COMPLETE, finish_reason=_FILTERED)
+
+
 def cut_short(exchange: Exchange) -> bool:
     """Whether the answer reached its own limit of tokens."""
     return bare_reason(exchange.finish_reason) in CUT_SHORT
@@ -179,7 +199,9 @@ def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
         return CallState.LOST
     if exchange.pending:
         return CallState.UNANSWERED if settled else CallState.PENDING
-    whole = ending is Ending.COMPLETE and (exchange.status is None or exchange.status < 300)
+    whole = ending is Ending.COMPLETE and (
+        exchange.status is None or exchange.status < 300 or refused(exchange)
+    )
     if (
         whole
         and exchange.kind is Kind.CONTINUATION

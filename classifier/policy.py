@@ -18,6 +18,8 @@ class Policy:
     ``agents``: "trusted", or "untrusted" where they may fail calls to rid themselves of a
     score. ``validity``: "invalid", "suspect" or "none", the mildest finding that makes a rollout
     not scoreable. ``max_steps``: "score" or "exclude" rollouts that ran out of steps.
+    ``content_filter``: "failure", or "answer" where a filter on a request is the outcome of what
+    is tested; a filter on an answer is an answer under each.
     ``max_retries``, ``retry_base_s``, ``retry_cap_s``: see retries.
     ``repetition``: attempts in a row with one and the same cause that make a transient
     failure look deterministic. ``request_repeats``: failures of one and the same request
@@ -30,6 +32,7 @@ class Policy:
     agents: str = TRUSTED
     validity: str = "invalid"
     max_steps: str = "score"
+    content_filter: str = "failure"
     max_retries: int = 2
     retry_base_s: float = 1.0
     retry_cap_s: float = 30.0

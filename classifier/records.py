@@ -311,11 +311,12 @@ class RolloutRecord:
     could not be recorded. ``outcome`` is None while the runner has not reported. An answer of
     one of ``fallbacks``, which the runner declared beside ``model``, counts as reaching it.
     ``began_at`` is when it was registered or first called, ``ended_at`` when its outcome was
-    reported, in seconds since the epoch. ``agents``, ``validity`` and ``max_steps`` are its
-    batch's policy; None: as the service's policy says. ``neighbours`` are those of failed calls,
-    by exchange id, as far as they were read. ``unattributed_calls`` of agents named no rollout
-    while this one ran, counted where it made no call of its own. ``skipped`` is why an open breaker
-    did not admit it: ``skipped: breaker open on auth:401 after 5 rollouts in a row``.
+    reported, in seconds since the epoch. ``agents``, ``validity``, ``max_steps`` and
+    ``content_filter`` are its batch's policy; None: as the service's policy says. ``neighbours``
+    are those of failed calls, by exchange id, as far as they were read. ``unattributed_calls`` of
+    agents named no rollout while this one ran, counted where it made no call of its own.
+    ``skipped`` is why an open breaker did not admit it: ``skipped: breaker open on auth:401 after
+    5 rollouts in a row``.
     """
 
     id: str
@@ -333,6 +334,7 @@ class RolloutRecord:
     agents: str | None = None
     validity: str | None = None
     max_steps: str | None = None
+    content_filter: str | None = None
     began_at: float | None = None
     ended_at: float | None = None
     neighbours: Mapping[str, Neighbours] = field(default_factory=dict)

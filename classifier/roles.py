@@ -38,7 +38,10 @@ def _of(
 ) -> RoleVerdict | None:
     calls = tuple(replace(x, role=AGENT) for x in rollout.exchanges if x.role == role)
     record = RolloutRecord(
-        id=rollout.id, exchanges=calls, outcome=None if rollout.outcome is None else _ENDED
+        id=rollout.id,
+        exchanges=calls,
+        outcome=None if rollout.outcome is None else _ENDED,
+        content_filter="failure",  # a judge without an answer has not judged
     )
     facts = Evidence.of(record, policy)
     if not facts.calls:

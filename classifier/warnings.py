@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from classifier.evidence import Evidence, never_began, reported_activity
-from classifier.logical_calls import CallState, cut_short, proven_empty, refused
+from classifier.logical_calls import CallState, cut_short, filtered, proven_empty, refused
 from classifier.records import Ending, Exchange, UsageSource
 from classifier.suspicion_rules import without_signal
 from classifier.tails import Strength
@@ -30,8 +30,19 @@ def _reason(name: str) -> Callable[[Evidence], bool]:
     return lambda facts: any(x.cause is not None and x.cause.reason == name for x in facts.failures)
 
 
+def _filtered(facts: Evidence) -> bool:
+    """Whether a filter stopped a call, be it a failure or the answer."""
+    own = {x.id for x in facts.exchanges}
+    return any(filtered(x) for x in facts.rollout.exchanges if x.id in own)
+
+
 def _usage(source: UsageSource) -> Callable[[Evidence], bool]:
-    return lambda facts: source in {x.usage.source for x in facts.answers}
+    # What a filter rejected is an answer where the policy says so, and costs no tokens.
+    return lambda facts: source in {x.usage.source for x in facts.answers if not _rejected(x)}
+
+
+def _rejected(exchange: Exchange) -> bool:
+    return exchange.status is not None and exchange.status >= 400
 
 
 def _any_answer(applies: Callable[[Exchange], bool]) -> Callable[[Evidence], bool]:
@@ -76,7 +87,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     (ENDED_ON_UNEXPLAINED_REJECTION, _ended_unexplained),
     ("ended_on_failure", lambda facts: facts.tail.cut_off and facts.tail.continued),
     ("context_length", _reason("context_length")),
-    ("content_filter", _reason("content_filter")),
+    ("content_filter", _filtered),
     ("refusals", _any_answer(refused)),
     ("truncated_by_max_tokens", _any_answer(cut_short)),
     ("empty_answers", _any_answer(proven_empty)),

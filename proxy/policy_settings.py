@@ -14,6 +14,7 @@ _POLICY = (
     "agents",
     "validity",
     "max_steps",
+    "content_filter",
     "max_retries",
     "breaker_threshold",
 )
@@ -44,6 +45,11 @@ class PolicySettings(BaseModel):
     )
     max_steps: Literal["score", "exclude"] = Field(
         "score", description="whether rollouts that ran out of steps are scored"
+    )
+    content_filter: Literal["failure", "answer"] = Field(
+        "failure",
+        description="what a content filter on a request is: a rejected request, which takes the "
+        "reward away, or the `answer` of the system under test",
     )
     doomed_after: int = Field(
         2, ge=0, description="equal permanent failures after which a rollout is doomed; 0: never"

@@ -140,6 +140,7 @@ class Rollouts:
             skipped=row["skipped"],
             validity=row["validity"],
             max_steps=row["max_steps"],
+            content_filter=row["content_filter"],
             began_at=row["created_at"],
             ended_at=row["outcome_at"],
         )

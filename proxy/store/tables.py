@@ -89,6 +89,7 @@ rollouts = Table(
     Column("max_steps", _text(16)),  # score, exclude: likewise
     Column("repeat", Integer),  # which sample of its task, from 0
     Column("repeats", Integer),  # how many samples of its task its batch is to have
+    Column("content_filter", _text(16)),  # failure, answer: one for all of a batch
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_group", "batch", "task", "created_at", "id"),

@@ -67,7 +67,7 @@ class Registration:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "id"}
 
 
-POLICY_COLUMNS = ("agents", "validity", "max_steps")
+POLICY_COLUMNS = ("agents", "validity", "max_steps", "content_filter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

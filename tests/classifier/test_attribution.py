@@ -28,6 +28,7 @@ ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("200 500", {}, "rest", "unproven"),
     ("200 503", {}, "rest", "rest"),
     ("200 net", {}, "rest", "rest"),
+    ("400+content_filter", {}, "never_accepted", "filtered"),
     ("net", BOUND, "rest", "rest"),
     ("net", {}, "rest", "unproven"),
     ("200 429", {}, "rest", "unproven"),

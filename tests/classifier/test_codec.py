@@ -255,7 +255,7 @@ def test_an_outcome_that_contradicts_itself_is_named(
 def test_a_rollout_reads_back_without_its_exchanges_and_outcome() -> None:
     written = RolloutRecord(
         id="r1", batch="b", task="t", repeat=4, attempt=0, model="m", upstream="u", gaps=2,
-        fallbacks=("n", "o"), agents="untrusted", unattributed_calls=3,
+        fallbacks=("n", "o"), agents="untrusted", content_filter="answer", unattributed_calls=3,
         neighbours={"x1": Neighbours(alike=2, answered=1, answered_between=True, starts=7)},
     )  # fmt: skip
     assert decode_rollout(encode_rollout(written)) == written

@@ -30,6 +30,12 @@ def test_each_role_is_judged_by_its_own_calls() -> None:
         assert found == (health, rule, subcategory, failed), text
 
 
+def test_a_judge_whose_request_was_filtered_has_not_judged() -> None:
+    for content_filter in ("failure", "answer"):
+        (found,) = roles("200 400+content_filter+judge", content_filter=content_filter).values()
+        assert (found.rule, found.failed_requests) == ("all_failed", 1), content_filter
+
+
 def test_a_judges_failure_is_not_the_agents_and_an_agents_not_the_judges() -> None:
     dead_judge = judge(rollout("200+tool 401+judge"))
     assert (dead_judge.health, dead_judge.total_requests) == (Health.HEALTHY, 1)

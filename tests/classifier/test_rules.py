@@ -14,7 +14,7 @@ from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, judge
 from classifier.codec import decode_exchange, encode_exchange
 from classifier.diagnostics import check_lines
 from classifier.logical_calls import calls_of, counted
-from classifier.records import ExecutionStatus
+from classifier.records import ExecutionStatus, Neighbours
 from tests.builders import STARTED, calls, exchange, rollout
 from tests.tables import each
 
@@ -357,3 +357,59 @@ def test_a_rollout_that_no_breaker_admitted_is_skipped(said: dict[str, Any]) -> 
 def test_a_skipped_rollout_that_ran_all_the_same_is_judged_by_its_calls() -> None:
     verdict = judge(replace(rollout("200"), skipped=SKIPPED))
     assert (verdict.health, verdict.error) == (Health.HEALTHY, None)
+
+
+# --- content filters ----------------------------------------------------------------------------
+
+FILTERED = "400+content_filter"
+
+
+@each(
+    "text, said, expected",
+    [
+        # a request: a failure, unless the batch's policy says that it is the answer
+        (FILTERED, {}, ("api_error", "no", "operator")),
+        (FILTERED, {"content_filter": "failure"}, ("api_error", "no", "operator")),
+        (FILTERED, {"content_filter": "answer"}, ("healthy", "yes", None)),
+        # an answer: always an answer
+        ("200+content_filter", {}, ("healthy", "yes", None)),
+        ("200+content_filter", {"content_filter": "failure"}, ("healthy", "yes", None)),
+        ("200+text+content_filter", {}, ("healthy", "yes", None)),
+        # after an answer it is the agent's own doing, as each rejection with a reason
+        (f"200+tool {FILTERED}", {}, ("healthy", "yes", None)),
+        (f"200+tool {FILTERED}", {"content_filter": "answer"}, ("healthy", "yes", None)),
+        # an untrusted agent's: it wrote what was filtered
+        (FILTERED, {"agents": "untrusted"}, ("healthy", "yes", "agent")),
+        (f"{FILTERED}*9", {"agents": "untrusted"}, ("healthy", "yes", "agent")),
+        (FILTERED, {"agents": "untrusted", "content_filter": "answer"}, ("healthy", "yes", None)),
+        # what failed after a filter that answered did fail
+        (f"{FILTERED} 401*2", {"content_filter": "answer"}, ("api_error", "no", "operator")),
+    ],
+)
+def test_a_content_filter_has_one_meaning(
+    text: str, said: dict[str, Any], expected: tuple[str, str, str | None]
+) -> None:
+    verdict = judge(rollout(text, **said))
+    found = (verdict.health.value, verdict.scoreable, verdict.attributed_to)
+    assert found == expected
+    assert "content_filter" in verdict.warnings
+
+
+def test_the_services_policy_says_what_a_filter_is_where_a_batch_does_not() -> None:
+    service = Policy(content_filter="answer")
+    assert judge(rollout(FILTERED), policy=service).scoreable == "yes"
+    assert judge(rollout(FILTERED, content_filter="failure"), policy=service).scoreable == "no"
+
+
+def test_a_filter_is_a_refusal_and_no_failed_call() -> None:
+    verdict = judge(rollout(f"200+tool {FILTERED}*2", content_filter="answer"))
+    assert (verdict.total_requests, verdict.failed_requests, verdict.status_counts) == (3, 0, {})
+    assert verdict.warnings == ("content_filter", "refusals")
+    assert verdict.retry.eligible is False
+
+
+def test_an_outage_that_others_saw_does_not_make_a_filter_the_providers() -> None:
+    seen = rollout(FILTERED, agents="untrusted")
+    near = {"x0": Neighbours(alike=3)}
+    verdict = judge(replace(seen, neighbours=near))
+    assert (verdict.scoreable, verdict.attributed_to) == ("yes", "agent")

@@ -32,6 +32,8 @@ from tests.tables import each
         ("200 400 200", {}, ()),
         ("200 400+context_length", {}, ("ended_on_rejection", "context_length")),
         ("200 400+content_filter 200", {}, ("content_filter",)),
+        ("400+content_filter", {"content_filter": "answer"}, ("content_filter", "refusals")),
+        ("200 200+content_filter", {}, ("content_filter", "refusals", "usage_missing")),
         ("200+refusal 200", {}, ("refusals",)),
         ("200+length", {}, ("truncated_by_max_tokens",)),
         ("200 200+empty", {}, ("empty_answers",)),

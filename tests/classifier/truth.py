@@ -138,6 +138,23 @@ lost("400+content_filter", "all_failed rejected_request:400", "all_failed reject
 lost("400+unsupported*3", "all_failed rejected_request:400", "all_failed rejected_request:400",
      "a parameter this model does not take")  # fmt: skip
 
+# A content filter: on a request a failure unless the batch says otherwise, on an answer an answer.
+FILTERED = "all_failed rejected_request:400"
+fair("400+content_filter*2", "what a safety evaluation is about", content_filter="answer",
+     seed=FILTERED)  # fmt: skip
+fair("403+content_filter", "whatever its status", content_filter="answer",
+     seed="all_failed auth:403")  # fmt: skip
+fair("200+tool 400+content_filter", "at the end too", content_filter="answer")
+fair("200+content_filter", "the filter stopped an answer, inside a 200", seed=QUIET)
+fair("200+text+content_filter", "in the middle of its words")
+fair("200+tool 200+content_filter*2", "nor does it interrupt what went before")
+lost("400+content_filter 401", "all_failed auth:401", "all_failed auth:401",
+     "a tie: the one that failed last", content_filter="failure")  # fmt: skip
+lost("400+content_filter 401*2", "interrupted auth:401", "all_failed auth:401",
+     "an answer of the filter, then a dead key", content_filter="answer")  # fmt: skip
+lost("400+context_length", FILTERED, FILTERED, "another rejection is none of it",
+     content_filter="answer")  # fmt: skip
+
 # Failures that wear a 200: a status-only judge sees success.
 lost("200+provider_error*2", "all_failed provider_error:200", QUIET,
      "an error event inside the stream")  # fmt: skip

@@ -441,6 +441,16 @@ def _openai(
     return whole({"error": error}, status, ("x-request-id", "req_failed_1"), *headers)
 
 
+# Azure's filter on a request (learn.microsoft.com/azure/foundry/openai/concepts/content-filter).
+FILTERED = _openai(
+    400,
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management "
+    "policy. Please modify your prompt and retry.",
+    "invalid_request_error",
+    "content_filter",
+)
+
+
 def _anthropic(status: int, kind: str, message: str, *headers: tuple[str, str]) -> Answer:
     payload = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
     return whole(payload, status, ("request-id", "req_1"), *headers)

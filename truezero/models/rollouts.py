@@ -78,6 +78,11 @@ class BatchPolicy(StrictRequest):
     max_steps: Literal["score", "exclude"] | None = Field(
         default=None, description="whether rollouts that ran out of steps are scored"
     )
+    content_filter: Literal["failure", "answer"] | None = Field(
+        default=None,
+        description="what a content filter on a request is: a rejected request, which takes the "
+        "reward away, or the `answer` of the system under test",
+    )
 
 
 class RolloutRequest(StrictRequest):

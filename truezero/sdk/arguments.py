@@ -14,6 +14,7 @@ class PolicyFacts(TypedDict, total=False):
     agents: Literal["trusted", "untrusted"] | None
     validity: Literal["invalid", "suspect", "none"] | None
     max_steps: Literal["score", "exclude"] | None
+    content_filter: Literal["failure", "answer"] | None
 
 
 class LaneFacts(TypedDict, total=False):

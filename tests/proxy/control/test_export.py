@@ -54,6 +54,19 @@ def test_what_was_exported_is_judged_as_the_service_does(service: Service) -> No
     assert judge(rollout).fingerprint == verdict["fingerprint"] == "auth:401"
 
 
+def test_a_filter_is_of_an_export_what_it_was_to_its_batch(service: Service) -> None:
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    for name in ("failure", "answer"):
+        policy = {"content_filter": name}
+        service.http.post("/rollouts", json={"id": name, "batch": name, "policy": policy})
+        service.provider.plays(answers.FILTERED)
+        service.call(name)
+        service.http.post(f"/rollouts/{name}/outcome", json=seen)
+    lines = [json.dumps(record) for record in export(service)]
+    found = {one.rollout_id: one.scoreable for one in judge_export(lines)}
+    assert found == {"failure": "no", "answer": "yes"}
+
+
 def test_findings_roles_and_time_are_the_same_of_an_export(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "r", "batch": "b", "policy": {"validity": "none"}})
     for rollout in ("r", "s"):

@@ -319,6 +319,57 @@ def test_a_batchs_policy_says_which_finding_takes_a_score_and_lists_find_them(
     )
 
 
+def test_a_batch_says_whether_a_filter_on_its_requests_is_a_failure_or_the_answer(
+    service: Service,
+) -> None:
+    reported = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    found = {}
+    for name, policy in (
+        ("plain", {}), ("failure", {"content_filter": "failure"}),
+        ("answer", {"content_filter": "answer"}), ("untrusted", {"agents": "untrusted"}),
+    ):  # fmt: skip
+        asked = {"id": name, "batch": name, "policy": policy}
+        assert service.http.post("/rollouts", json=asked).status_code == 201
+        service.provider.plays(answers.FILTERED)
+        service.call(name)
+        result = service.http.post(f"/rollouts/{name}/outcome", json=reported).json()
+        verdict = service.get(f"/rollouts/{name}/verdict")
+        assert "content_filter" in verdict["warnings"]
+        found[name] = (verdict["health"], verdict["fingerprint"], result["rewards"])
+    failed = ("api_error", "rejected_request:400", None)
+    kept = ("healthy", None, {"reward": 0.0})
+    assert found == {"plain": failed, "failure": failed, "answer": kept, "untrusted": kept}
+    again = {"id": "answer-2", "batch": "answer"}
+    assert service.http.post("/rollouts", json=again).status_code == 201
+    other = {"id": "answer-3", "batch": "answer", "policy": {"content_filter": "failure"}}
+    answer = service.http.post("/rollouts", json=other)
+    assert "policy.content_filter 'answer'" in problem(answer, 409, "batch_policy")["detail"]
+    wrong = {"id": "w", "policy": {"content_filter": "null"}}
+    problem(service.http.post("/rollouts", json=wrong), 422, "invalid")
+
+
+def test_a_filter_on_an_answer_is_an_answer(service: Service) -> None:
+    service.provider.plays(answers.responses_failed_stream("content_filter"))
+    asked = {"model": "gpt-5", "input": "x", "stream": True}
+    service.http.post("/r/r1/openai/v1/responses", json=asked)
+    reported = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    result = service.http.post("/rollouts/r1/outcome", json=reported).json()
+    assert (result["health"], result["rewards"]) == ("healthy", {"reward": 0.0})
+    (call,) = service.get("/rollouts/r1/exchanges")["items"]
+    assert (call["status"], call["subcategory"]) == (200, "rejected_request")
+
+
+def test_the_service_may_say_what_a_filter_is_to_batches_that_do_not(services: Services) -> None:
+    service = services(CONTENT_FILTER="answer")
+    service.provider.plays(answers.FILTERED)
+    for name, policy in (("r1", {}), ("r2", {"content_filter": "failure"})):
+        service.http.post("/rollouts", json={"id": name, "batch": name, "policy": policy})
+        service.call(name)
+    service.call("unregistered")
+    healths = {item["id"]: item["health"] for item in service.get("/rollouts")["items"]}
+    assert healths == {"r1": "healthy", "r2": "api_error", "unregistered": "healthy"}
+
+
 def test_a_list_takes_a_repeat_and_an_attempt(service: Service) -> None:
     for name, repeat, attempt in (("a", 0, 0), ("b", 1, 0), ("c", 1, 1)):
         asked = {"id": name, "batch": "b", "task": "t", "repeat": repeat, "attempt": attempt}
