@@ -21,7 +21,7 @@ from proxy.inbound.asgi import Receive, Scope, Send
 from proxy.inbound.dispatch import TakePlain
 from proxy.inbound.responses import noting_refusals, send_refusal
 from proxy.outbound.dial import is_own_address
-from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.ports import FlushObserver
 from proxy.recording.recorder import Recorder

@@ -1,7 +1,6 @@
 """What the relay sends requests through: an interface, and its requests and responses.
 
-`proxy.outbound.http1.Http1Transport` implements it for the service; `HttpxTransport` adapts any
-httpx transport to it.
+`proxy.outbound.http1.transport.Http1Transport` implements it for the service.
 """
 
 from __future__ import annotations

@@ -20,9 +20,9 @@ from proxy.inbound.request_cycle import RequestCycle
 from proxy.inbound.request_head import RepeatedHead, RequestHead
 from proxy.inbound.response_framing import CONTENT_LENGTH
 from proxy.outbound import errors
-from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.http1.pushed import OriginLines
 from proxy.outbound.http1.serialize import SerializedRequest
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.transport import UpstreamRequest
 from proxy.relay.call import shown_key
 from proxy.relay.context import RelayContext

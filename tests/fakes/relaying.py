@@ -23,7 +23,7 @@ from proxy.inbound.dispatch import TakePlain
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
-from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.transport import UpstreamTransport
 from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.http import Relay

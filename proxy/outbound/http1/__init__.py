@@ -2,7 +2,3 @@
 
 It adds no header, keeps no cookie, follows no redirect, decodes nothing and logs nothing.
 """
-
-from proxy.outbound.http1.transport import Http1Transport
-
-__all__ = ["Http1Transport"]

@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
-from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.transport import (
     NO_TIMEOUTS,
     Timeouts,

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from proxy.outbound import dial, errors
-from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.routing.address_guard import AddressGuard, GuardedAddressError
 from proxy.routing.own_addresses import OwnAddresses
 from tests.fakes.provider import closed_port

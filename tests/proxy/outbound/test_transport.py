@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 
-import httpx
 import pytest
 
-from proxy.outbound.http1 import Http1Transport
-from proxy.outbound.httpx_transport import HttpxTransport
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.transport import (
     NO_TIMEOUTS,
     Timeouts,
@@ -24,7 +22,6 @@ from truezero.models import Fault
 
 IMPLEMENTATIONS: dict[str, Callable[[], UpstreamTransport]] = {
     "http1": Http1Transport,
-    "httpx": lambda: HttpxTransport(httpx.AsyncHTTPTransport()),
     "fault": lambda: FaultInjector(Fault(kind="auth"), method="GET", path=b"/v1/models"),
 }
 
@@ -44,10 +41,9 @@ class Body:
         self.closed = True
 
 
-@pytest.mark.parametrize("name", ["http1", "httpx"])
-async def test_each_transport_sends_what_it_is_given(name: str) -> None:
+async def test_the_transport_sends_what_it_is_given() -> None:
     headers = [(b"host", b"h"), (b"X-A", b"1"), (b"x-a", b"2"), (b"content-length", b"2")]
-    transport = IMPLEMENTATIONS[name]()
+    transport = Http1Transport()
     with Provider(lambda _: Answer(headers=(("X-B", "1"), ("x-b", "2")), body=(b"{}",))) as there:
         got = await fetch(transport, there.url + "/a%2Fb?c", "PUT", b"hi", headers)
         (seen,) = there.requests

@@ -12,8 +12,8 @@ from proxy.inbound.flow_control import FlowControl
 from proxy.inbound.request_cycle import RequestCycle
 from proxy.inbound.request_head import RequestHead
 from proxy.outbound import errors
-from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.http1.connection import Connection
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.transport import NO_TIMEOUTS, UpstreamRequest
 from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.http import Relay

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.transport import Timeouts
 from tests.fakes.sockets import Heard, Reset, Silence, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.outbound import dial, errors
-from proxy.outbound.http1 import Http1Transport, connector
+from proxy.outbound.http1 import connector
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.transport import Timeouts
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Heard, Stay, hear, playing, serving

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1 import Http1Transport
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.transport import NO_TIMEOUTS, Timeouts
 from tests.fakes.sockets import Heard, Stay, hear, playing, reset, serving
 from tests.proxy.outbound.client import (

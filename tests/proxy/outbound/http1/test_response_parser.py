@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1 import Http1Transport
 from proxy.outbound.http1.connection import Connection
 from proxy.outbound.http1.response import ResponseBodyStream
 from proxy.outbound.http1.response_parser import FramingTooLong, ResponseParser
 from proxy.outbound.http1.serialize import compose
+from proxy.outbound.http1.transport import Http1Transport
 from proxy.routing.headers import Pairs
 from tests.fakes.sockets import Reset, Silence, Stay, Step, playing
 from tests.proxy.outbound.client import Received, fetch, read, request
