@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from proxy.control.batches import BatchService
-from proxy.control.mutes import Mutes, Names
 from proxy.control.page_paths import path_of
 from proxy.control.queries import Queries
 from proxy.control.upstream_service import UpstreamService
@@ -34,7 +33,7 @@ class Watched:
 
 
 class AlertWatch:
-    """Finds what an operator is to be told of; of what comes from muted causes alone, nothing.
+    """Finds what an operator is to be told of.
 
     Arguments:
         address: base URL of the pages, for links; None leaves them out.
@@ -48,7 +47,6 @@ class AlertWatch:
         database: Database,
         batches: BatchService,
         upstreams: UpstreamService,
-        mutes: Mutes,
         address: str | None,
         wall: Callable[[], float],
     ) -> None:
@@ -56,7 +54,6 @@ class AlertWatch:
         self._alerts = database.alerts
         self._batches = batches
         self._upstreams = upstreams
-        self._mutes = mutes
         self._address = address
         self._wall = wall
 
@@ -67,16 +64,15 @@ class AlertWatch:
             Refusal: 503 while the database is unavailable.
         """
         now = self._wall()
-        muted = await self._mutes.names()
-        found = [*await self._breakers(now, muted), *await self._failing(now, muted)]
+        found = [*await self._breakers(now), *await self._failing(now)]
         looked = {BREAKER, UPSTREAM}
         for row in await self._queries.read(newest, limit=_BATCHES):
             if row["last_at"] >= now - _RECENT_S:
                 looked.add(f"{BATCH}:{row['batch']}")
-                found += await self._batch(row["batch"], now, muted)
+                found += await self._batch(row["batch"], now)
         return Watched(conditions=tuple(found), watched=frozenset(looked))
 
-    async def _breakers(self, now: float, muted: Names) -> list[Condition]:
+    async def _breakers(self, now: float) -> list[Condition]:
         states = await self._queries.run(self._alerts.open_breakers, since=now - _RECENT_S, now=now)
         return [
             Condition(
@@ -93,10 +89,9 @@ class AlertWatch:
                 },
             )
             for state in states
-            if not await self._mutes.rollouts(muted, state.tripped_by)
         ]
 
-    async def _failing(self, now: float, muted: Names) -> list[Condition]:
+    async def _failing(self, now: float) -> list[Condition]:
         report = await self._upstreams.report(now - _WINDOW_S)
         return [
             Condition(
@@ -113,16 +108,12 @@ class AlertWatch:
                 },
             )
             for each in report.items
-            if (since := each.stats.failing_since) is not None
-            and since <= now - _FAILING_S
-            and not await self._mutes.calls(muted, each.name, since=since)
+            if (since := each.stats.failing_since) is not None and since <= now - _FAILING_S
         ]
 
-    async def _batch(self, batch: str, now: float, muted: Names) -> list[Condition]:
+    async def _batch(self, batch: str, now: float) -> list[Condition]:
         try:
             objections = await self._batches.objections(batch)
-            if objections:
-                objections -= await self._mutes.slots(muted, batch)
         except Refusal as refusal:
             if refusal.status != 404:
                 raise

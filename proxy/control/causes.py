@@ -1,4 +1,4 @@
-"""Causes by upstream and model: how often, since when, in which batches; and muting one."""
+"""Causes by upstream and model: how often, since when, in which batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from classifier.fingerprints import Lane
@@ -14,7 +13,6 @@ from proxy.control.queries import Queries
 from proxy.control.threads import run_in_thread
 from proxy.control.timeline import round_step
 from proxy.store import cause_stats
-from proxy.store.deployment import Deployment
 
 _STEPS = 30  # of a trend, roughly
 
@@ -30,19 +28,13 @@ class CauseKey(NamedTuple):
     upstream: str | None
     model: str | None
 
-    @property
-    def name(self) -> str:
-        """A short name, as which it is muted."""
-        return blake2b("\0".join(part or "" for part in self).encode(), digest_size=12).hexdigest()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseStats:
     """How many rollouts a cause struck; times in epoch seconds.
 
     ``recent`` counts those of the window, ``trend`` the same by step, oldest first. ``batches``
-    are the names of those struck, the latest first, and ``alone`` rollouts of no batch;
-    ``muted_at`` is None unless it is muted.
+    are the names of those struck, the latest first, and ``alone`` rollouts of no batch.
     """
 
     key: CauseKey
@@ -53,7 +45,6 @@ class CauseStats:
     alone: int
     first_seen: float
     last_seen: float
-    muted_at: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +60,14 @@ class CausePage:
 
 
 class CauseService:
-    """Reads and mutes causes.
+    """Reads causes.
 
     Arguments:
         wall: seconds since the epoch.
     """
 
-    def __init__(
-        self, *, queries: Queries, deployment: Deployment, wall: Callable[[], float]
-    ) -> None:
+    def __init__(self, *, queries: Queries, wall: Callable[[], float]) -> None:
         self._queries = queries
-        self._deployment = deployment
         self._wall = wall
 
     async def page(self, since: float, until: float | None = None) -> CausePage:
@@ -99,24 +87,14 @@ class CauseService:
         over_time = await self._queries.read(
             cause_stats.causes_over_time, since=steps.start * step_s, step_s=step_s
         )
-        muted = await self._queries.run(self._deployment.muted)
-        items = await run_in_thread(_summed, rows, over_time, steps, muted)
+        items = await run_in_thread(_summed, rows, over_time, steps)
         return CausePage(items=items, step_s=step_s, start=steps.start * step_s)
-
-    async def mute(self, name: str) -> None:
-        """Mute a cause by its name."""
-        await self._queries.run(self._deployment.mute, name, now=int(self._wall()))
-
-    async def unmute(self, name: str) -> None:
-        """Show a cause again."""
-        await self._queries.run(self._deployment.unmute, name)
 
 
 def _summed(
     rows: Iterable[Facts],
     over_time: Iterable[Facts],
     steps: range,
-    muted: Mapping[str, int],
 ) -> list[CauseStats]:
     groups: defaultdict[CauseKey, list[Facts]] = defaultdict(list)
     for row in rows:
@@ -125,15 +103,12 @@ def _summed(
     for row in over_time:
         trends[key_of(row)][row["step"]] += row["rollouts"]
     found = [
-        _stats(key, group, [trends[key][step] for step in steps], muted)
-        for key, group in groups.items()
+        _stats(key, group, [trends[key][step] for step in steps]) for key, group in groups.items()
     ]
     return sorted(found, key=lambda each: (-each.recent, -each.rollouts, each.key.fingerprint))
 
 
-def _stats(
-    key: CauseKey, rows: Sequence[Facts], trend: Sequence[int], muted: Mapping[str, int]
-) -> CauseStats:
+def _stats(key: CauseKey, rows: Sequence[Facts], trend: Sequence[int]) -> CauseStats:
     seen: dict[str, float] = {}
     for row in rows:
         if row["batch"] is not None:
@@ -147,7 +122,6 @@ def _stats(
         alone=sum(row["rollouts"] for row in rows if row["batch"] is None),
         first_seen=min(row["first_seen"] for row in rows),
         last_seen=max(row["last_seen"] for row in rows),
-        muted_at=muted.get(key.name),
     )
 
 

@@ -22,7 +22,6 @@ from proxy.control.groups import GroupService
 from proxy.control.judge import Judge
 from proxy.control.listing import Listing
 from proxy.control.loader import RecorderState, RolloutLoader
-from proxy.control.mutes import Mutes
 from proxy.control.page_changes import PageChanges
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
@@ -172,7 +171,7 @@ def compose(
         ),
         pages=PageServices(
             rollout=RolloutPages(queries=queries, judge=judge, prices=prices),
-            causes=CauseService(queries=queries, deployment=database.deployment, wall=wall),
+            causes=CauseService(queries=queries, wall=wall),
             upstreams=upstream_service,
             finder=Finder(queries=queries),
             changes=PageChanges(queries=queries, leaving=leaving),
@@ -180,7 +179,6 @@ def compose(
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
         alerts=AlertWatch(
             queries=queries, database=database, batches=batches, upstreams=upstream_service,
-            mutes=Mutes(queries=queries, deployment=database.deployment), address=address,
-            wall=wall,
+            address=address, wall=wall,
         ),
     )  # fmt: skip

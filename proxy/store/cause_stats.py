@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, func, select
 
 from proxy.store.dashboard import floor_of
-from proxy.store.tables import exchanges, verdicts
+from proxy.store.tables import verdicts
 
 Facts = dict[str, Any]
 
@@ -60,48 +59,3 @@ def causes_over_time(connection: Connection, *, since: float, step_s: int) -> li
         .group_by(*_CAUSE, step)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def causes_of(connection: Connection, rollout_ids: Collection[str]) -> list[Facts]:
-    """Return the cause of each of these rollouts that failed.
-
-    Returns:
-        Rows of ``fingerprint``, ``subcategory``, ``cause`` and ``lane``, each once.
-    """
-    query = (
-        select(*_CAUSE)
-        .where(verdicts.c.rollout_id.in_(rollout_ids))
-        .where(verdicts.c.fingerprint.is_not(None))
-        .distinct()
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
-
-
-class CallCause(NamedTuple):
-    """Why calls to a model failed; ``code`` is the provider's, else our reason."""
-
-    model: str | None
-    subcategory: str
-    status: int | None
-    code: str | None
-
-
-def causes_of_calls(
-    connection: Connection, upstream: str, *, since: float, most: int
-) -> list[CallCause]:
-    """Return why calls to an upstream failed, each once; not those that were rejected as wrong.
-
-    Arguments:
-        since: began at or after it, in epoch seconds.
-        most: the latest failed calls, of which it is said.
-    """
-    code = func.coalesce(exchanges.c.error_code, exchanges.c.reason)
-    query = (
-        select(exchanges.c.model, exchanges.c.subcategory, exchanges.c.status, code)
-        .where(exchanges.c.started_at >= since, exchanges.c.upstream == upstream)
-        .where(exchanges.c.subcategory.is_not(None))
-        .where(exchanges.c.subcategory != "rejected_request")
-        .order_by(exchanges.c.started_at.desc())
-        .limit(most)
-    )
-    return list({CallCause(*row): None for row in connection.execute(query)})

@@ -11,7 +11,6 @@ from proxy.store.statements import add
 from proxy.store.tables import server
 
 _CREATED = "created"
-_MUTED = "muted."  # before the name of a cause
 _ENDED = "ended."  # before the name of a session, in the table `server`
 _USED = "link."  # before the name of a sign-in link
 
@@ -74,25 +73,6 @@ class Deployment:
         with self._connections.writing() as connection:
             _delete_expired(connection, _USED, now)
             return add(connection, server, {"name": _USED + name, "value": str(ends)})
-
-    def mute(self, name: str, *, now: int) -> None:
-        """Mute a cause by a name of up to 30 characters; one that is muted stays so since then.
-
-        Arguments:
-            now: in epoch seconds.
-        """
-        with self._connections.writing() as connection:
-            add(connection, server, {"name": _MUTED + name, "value": str(now)})
-
-    def unmute(self, name: str) -> None:
-        """Show a cause again."""
-        with self._connections.writing() as connection:
-            connection.execute(delete(server).where(server.c.name == _MUTED + name))
-
-    def muted(self) -> dict[str, int]:
-        """Return the names of muted causes, and since when in epoch seconds."""
-        with self._connections.reading() as connection:
-            return _named(connection, _MUTED)
 
 
 def _named(connection: Connection, prefix: str) -> dict[str, int]:

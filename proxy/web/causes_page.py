@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -10,15 +9,13 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 
 from proxy.control.causes import CauseStats
-from proxy.routing.errors import Refusal
-from proxy.web import badges, forms, mending, time_range
+from proxy.web import badges, mending, time_range
 from proxy.web.context import Context, page_router, redirect
 from proxy.web.time_range import Bound, TimeRange
 
 WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
 LISTED = 100  # causes on the page
 BATCHES = 3  # of a cause that are named
-_NAME = re.compile("[0-9a-f]{24}")  # a cause's short name
 
 router = page_router()
 
@@ -30,13 +27,11 @@ async def _causes(
     window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = WINDOWS_S[1],
     since: Bound = None,
     until: Bound = None,
-    muted: bool = False,
 ) -> Response:
     chosen = time_range.read(context.dashboard.now(), window, since, until)
     page = await context.services.pages.causes.page(chosen.since, chosen.until)
     # Those of any time are listed, unless a time was chosen.
-    listed = [each for each in page.items if each.recent or chosen.window is not None]
-    shown = [each for each in listed if (each.muted_at is not None) == muted]
+    shown = [each for each in page.items if each.recent or chosen.window is not None]
     most = max((count for each in shown for count in each.trend), default=0) or 1
     return await context.page(
         "causes.html",
@@ -44,8 +39,6 @@ async def _causes(
         "causes",
         items=[_item(each, chosen) for each in shown[:LISTED]],
         found=len(shown),
-        hidden=len(listed) - len(shown),
-        muted=muted,
         most=most,
         step_s=page.step_s,
         start=page.start,
@@ -54,21 +47,6 @@ async def _causes(
         most_batches=BATCHES,
         live="",
     )
-
-
-@router.post("/ui/causes/{action}")
-async def _change(context: Context, request: Request, action: str) -> Response:
-    fields = await forms.fields(request)
-    context.check_form(request, fields)
-    changes = {
-        "mute": context.services.pages.causes.mute,
-        "unmute": context.services.pages.causes.unmute,
-    }
-    name = fields.get("cause", "")
-    if action not in changes or not _NAME.fullmatch(name):
-        raise Refusal(404, "unknown_cause", "no such cause")
-    await changes[action](name)
-    return redirect("/ui/causes")
 
 
 @router.get("/ui/fingerprints")

@@ -44,40 +44,14 @@ def test_keys_of_one_model_are_one_line_and_its_batches_come_latest_first() -> N
         {**row("openai/gpt-5/key-2", 1), "step": 11},
         {**row("openai/z-ai/glm/key-2", 9), "step": 10},
     ]
-    muted = CauseKey("suspected:zero_signal", None, None, None, None)
-    found = _summed(rows, over_time, range(10, 13), {muted.name: 77})
+    found = _summed(rows, over_time, range(10, 13))
     assert [(each.key.model, each.rollouts, each.recent) for each in found] == [
         ("z-ai/glm", 1, 9), ("gpt-5", 9, 6), (None, 1, 0),
     ]  # fmt: skip
     gpt = found[1]
     assert (gpt.batches, gpt.alone, gpt.trend) == (["later", "b"], 2, [0, 6, 0])
-    assert (gpt.first_seen, gpt.last_seen, gpt.muted_at) == (2.0, 30.0, None)
-    assert (found[2].key, found[2].muted_at) == (muted, 77)
-
-
-def test_names_tell_causes_apart() -> None:
-    keys = [
-        CauseKey("quota:429", "quota", FINE, "openai", "gpt-5"),
-        CauseKey("quota:429", "quota", FINE, "openai", None),
-        CauseKey("quota:429", "quota", FINE, None, "openai"),
-        CauseKey("quota:429", "quota", None, "openai", "gpt-5"),
-    ]
-    assert len({key.name for key in keys}) == 4
-    assert {len(key.name) for key in keys} == {24}
-
-
-async def test_a_cause_is_muted_in_every_process(service: Service) -> None:
-    play(service, "dead", DEAD)
-    play(service, "fine")
-    (cause,) = (await of(service).page(time.time() - 3600)).items
-    assert (cause.key.fingerprint, cause.key.model, cause.recent) == ("auth:401", "gpt-5", 1)
-    assert (cause.batches, cause.muted_at) == (["b"], None)
-    await of(service).mute(cause.key.name)
-    (again,) = (await of(service).page(time.time() - 3600)).items
-    assert again.muted_at is not None
-    await of(service).unmute(cause.key.name)
-    (again,) = (await of(service).page(time.time() - 3600)).items
-    assert again.muted_at is None
+    assert (gpt.first_seen, gpt.last_seen) == (2.0, 30.0)
+    assert found[2].key == CauseKey("suspected:zero_signal", None, None, None, None)
 
 
 async def test_a_trend_is_of_the_time_that_was_chosen(service: Service) -> None:

@@ -47,15 +47,3 @@ def test_a_used_link_is_forgotten_once_it_has_expired(database: Database) -> Non
     with create_engine(database.url).connect() as raw:
         names = set(raw.scalars(select(server.c.name).where(server.c.name.contains("."))))
     assert names == {"link.b", "ended.s"}, "sessions are another's affair"
-
-
-def test_a_cause_stays_muted_since_then_until_it_is_not(database: Database) -> None:
-    deployment = database.deployment
-    deployment.mute("one", now=5)
-    deployment.mute("one", now=9)
-    deployment.mute("two", now=7)
-    assert deployment.muted() == {"one": 5, "two": 7}
-    deployment.unmute("one")
-    deployment.unmute("never")
-    assert deployment.muted() == {"two": 7}
-    assert deployment.ended_sessions() == set(), "nothing else is taken for one"

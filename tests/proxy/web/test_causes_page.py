@@ -1,4 +1,4 @@
-"""The page of causes: where each strikes, what to do about it, and muting."""
+"""The page of causes: where each strikes and what to do about it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.proxy.api.test_routes import Service
 from tests.proxy.store.test_verdicts import verdict
 from tests.proxy.web.test_pages import DEAD, LIMITED, page, play, words
 
-AT, OWN = "/ui/causes", {"sec-fetch-site": "same-origin"}
+AT = "/ui/causes"
 
 
 @pytest.fixture
@@ -58,30 +58,6 @@ def test_a_chosen_time_shows_what_struck_in_it_and_leads_to_those_rollouts(
     assert "No failures in this time" in before
     assert "auth:401" in words(page(service, f"{AT}?since=&until=")), "empty fields ask nothing"
     page(service, AT, status=422, since="soon")
-
-
-def test_a_muted_cause_is_counted_and_can_be_shown_again(service: Service) -> None:
-    play(service, "dead", DEAD)
-    html = page(service, AT)
-    token = re.search(r'name="form_token" value="(\w+)"', html)
-    cause = re.search(r'name="cause" value="(\w+)"', html)
-    assert token is not None
-    assert cause is not None
-    fields = {"form_token": token[1], "cause": cause[1]}
-    for sent, headers in (({"cause": cause[1]}, OWN), (fields, {})):
-        assert service.http.post(f"{AT}/mute", data=sent, headers=headers).status_code == 403
-    for action, name in (("mute", "x' OR 1"), ("mute", "é" * 24), ("forget", cause[1])):
-        sent = {**fields, "cause": name}
-        answer = service.http.post(f"{AT}/{action}", data=sent, headers=OWN)
-        assert answer.status_code == 404, action
-    answer = service.http.post(f"{AT}/mute", data=fields, headers=OWN)
-    assert (answer.status_code, answer.headers["location"]) == (303, AT)
-    said = words(page(service, AT))
-    assert "No failures" in said
-    assert "1 are muted" in said or "muted: 1" in said
-    assert "auth:401" in words(page(service, AT, muted="true"))
-    service.http.post(f"{AT}/unmute", data=fields, headers=OWN)
-    assert "auth:401" in words(page(service, AT))
 
 
 def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> None:
