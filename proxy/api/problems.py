@@ -6,11 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from proxy.routing.errors import PROBLEM_TYPE, Refusal, RefusalCode, problem
 from truezero.models.lists import ListParameters
@@ -36,11 +38,44 @@ def documented(description: str) -> dict[str, Any]:
 
 
 def install(app: FastAPI) -> None:
-    """Make the app answer every error in problem JSON."""
+    """Make the app answer every error in problem JSON, and refuse addresses with NUL."""
+    app.add_middleware(_WithoutNul)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
+
+
+_READING = ("GET", "HEAD")
+_NOT_FOUND = Refusal(404, "not_found", "not found")
+_UNUSABLE = Refusal(422, "invalid", "the path must not contain control characters")
+
+
+class _WithoutNul:
+    """Refuses addresses with NUL: nothing is named so, and PostgreSQL takes no such text."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            if "\0" in scope["path"]:
+                refusal = _NOT_FOUND if scope["method"] in _READING else _UNUSABLE
+                await render(refusal)(scope, receive, send)
+                return
+            if b"%00" in scope["query_string"]:
+                await render(_with_nul(scope["query_string"]))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _with_nul(query: bytes) -> Refusal:
+    asked = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    field = next((name for name, value in asked if "\0" in value), "query")
+    message = "must not contain control characters"
+    errors = [{"field": field, "message": message}]
+    return Refusal(422, "invalid", f"{field}: {message}", extra={"errors": errors})
 
 
 def render(refusal: Refusal) -> Response:

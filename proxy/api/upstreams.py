@@ -11,6 +11,7 @@ from proxy.api.routes import PROBLEMS
 from proxy.api.state import Services
 from proxy.control.threads import run_in_thread
 from truezero import models
+from truezero.models.lists import Moment
 
 router = APIRouter(responses=PROBLEMS)
 
@@ -24,8 +25,7 @@ router = APIRouter(responses=PROBLEMS)
 async def report(
     services: Services,
     since: Annotated[
-        float | None,
-        Query(description="seconds since the epoch; an hour ago by default", allow_inf_nan=False),
+        Moment | None, Query(description="seconds since the epoch; an hour ago by default")
     ] = None,
 ) -> Response:
     """Report how upstreams did, by model, by key and over time.

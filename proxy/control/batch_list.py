@@ -58,6 +58,6 @@ def _place(cursor: str | None) -> BatchPlace | None:
         return None
     try:
         last_at, batch = cursors.decode(cursor)
-        return BatchPlace(float(last_at), cursors.name(batch))
+        return BatchPlace(cursors.number(last_at), cursors.name(batch))
     except (ValueError, TypeError, OverflowError):
         raise cursors.invalid() from None

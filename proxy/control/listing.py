@@ -240,8 +240,9 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
     try:
         created_at, name, *order = cursors.decode(cursor)
         sort, value = order or ("created_at", None)
-        known = value if value is None or isinstance(value, str) else float(value)
-        place = Position(float(created_at), cursors.name(name), known)
+        read = cursors.name if isinstance(value, str) else cursors.number
+        known = None if value is None else read(value)
+        place = Position(cursors.number(created_at), cursors.name(name), known)
     except (ValueError, TypeError, OverflowError):
         raise cursors.invalid() from None
     expected = str if sort == "task" else float

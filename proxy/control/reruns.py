@@ -209,10 +209,10 @@ def _place(cursor: str) -> PagePlace:
     try:
         version, began_at, started, one, other = cursors.decode(cursor)
         place = (
-            SlotPlace(float(one), cursors.name(other))
+            SlotPlace(cursors.number(one), cursors.name(other))
             if started
-            else RepeatPlace(cursors.name(one), int(other))
+            else RepeatPlace(cursors.name(one), cursors.whole(other))
         )
-        return PagePlace(int(version), float(began_at), place)
+        return PagePlace(cursors.whole(version), cursors.number(began_at), place)
     except (ValueError, TypeError, OverflowError):
         raise cursors.invalid() from None

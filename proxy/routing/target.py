@@ -20,6 +20,7 @@ from proxy.routing.rollout_keys import AGENT, Keyring
 from proxy.routing.upstreams import SHARED, Upstream, normalised
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
+_BLANKS = b" \t"  # around a header's value, and no part of it (RFC 9110 §5.5)
 _DOUBLED = b"/v1/v1/"
 _DOT_SEGMENT = re.compile(rb"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?=/|%2f|%5c|$)", re.IGNORECASE)
 _TARGET_BYTES = re.compile(rb"[\x21-\x7e]*\Z")
@@ -126,9 +127,10 @@ class Addresses:
         """Read one request, as `address` does."""
         by_name = dress.named(headers)
         minted = by_name.get(dress.ROLLOUT_KEY_HEADER)
-        if minted is None:
-            minted = dress.minted_key(headers)
+        minted = dress.minted_key(headers) if minted is None else minted.strip(_BLANKS)
         role = by_name.get(dress.ROLE_HEADER)
+        if role is not None:
+            role = role.strip(_BLANKS)
         if raw_path.startswith(b"/r/") or raw_path == b"/r":
             cached = len(raw_path) + len(query) + len(minted or b"") < CACHED_BYTES
             return (self._by_path if cached else self._of_path)(raw_path, query, minted, role)
@@ -224,6 +226,7 @@ def _header_identity(
         return _Identity(holder[0], Attribution.MINTED_KEY, True, holder[1])
     named = headers.get(dress.ROLLOUT_HEADER)
     if named is not None:
+        named = named.strip(_BLANKS)
         return _Identity(checked_rollout(_text(named)), Attribution.HEADER, False)
     if baggage.HEADER in headers:  # proves no more than the next, but names a rollout on purpose
         carried = baggage.rollout(pairs)
@@ -231,6 +234,7 @@ def _header_identity(
             return _Identity(checked_rollout(_decoded(carried)), Attribution.BORROWED_HEADER, False)
     for name in dress.BORROWED:
         value = headers.get(name)
+        value = value and value.strip(_BLANKS)
         if value:
             return _Identity(checked_rollout(_text(value)), Attribution.BORROWED_HEADER, False)
     return None

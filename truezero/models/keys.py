@@ -16,9 +16,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 2_592_0
 
 def _in_seconds(value: object) -> object:
     """Parse LiteLLM's duration format: `30s`, `20m`, `1h`, `7d`, `2w`, `1mo` (30 days)."""
-    if not isinstance(value, str):
+    if not isinstance(value, str | bool):
         return value
-    match = _DURATION.fullmatch(value.strip())
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         raise ValueError("must be a number followed by s, m, h, d, w or mo")
     return int(match[1]) * _SECONDS[match[2]]

@@ -19,6 +19,8 @@ Order = Literal["asc", "desc"]
 NO_BATCH = "-"  # as a `batch`: rollouts without one
 LONGEST_PAGE = 1000
 
+_YEAR_9999 = 253_370_764_800.0  # in epoch seconds; Python's calendar ends soon after
+
 T = TypeVar("T")
 
 
@@ -31,12 +33,19 @@ def _each(given: Any) -> Any:
 
 def _moment(given: Any) -> Any:
     """Read a time in seconds since the epoch, or as ISO 8601 (in UTC, unless it says otherwise)."""
+    try:
+        at = _seconds(given)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("takes seconds since the epoch or a time in ISO 8601") from None
+    if not 0 <= at < _YEAR_9999:
+        raise ValueError("takes a time from 1970 to 9998")
+    return at
+
+
+def _seconds(given: Any) -> float:
     with suppress(TypeError, ValueError):
         return float(given)
-    try:
-        at = datetime.fromisoformat(given)
-    except (TypeError, ValueError):
-        raise ValueError("takes seconds since the epoch or a time in ISO 8601") from None
+    at = datetime.fromisoformat(given)
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
 
 

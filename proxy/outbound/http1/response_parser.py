@@ -92,11 +92,14 @@ class ResponseParser:
             self._headers.append((name, value.rstrip(b" \t")))
 
     def on_headers_complete(self) -> None:
-        """Note the head of the response; that of an interim one (1xx) is dropped."""
+        """Note the head of the response; that of an interim one (1xx) is dropped.
+
+        A status below 100 is none of HTTP's: nothing else would follow it.
+        """
         exchange = self._exchange
         assert exchange is not None, "httptools reads nothing before `begin`"
         status: int = self._parser.get_status_code()
-        if status < 200 and not (status == 101 and self._parser.should_upgrade()):
+        if status < 200 and status >= 100 and not (status == 101 and self._parser.should_upgrade()):
             exchange.headers.clear()
             return
         exchange.status = status

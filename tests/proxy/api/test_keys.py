@@ -37,6 +37,8 @@ def test_a_key_opens_no_control_route(services: Services) -> None:
     [
         ({"duration": "soon"}, "duration"),
         ({"duration": "-1h"}, "duration"),
+        ({"duration": False}, "duration"),
+        ({"duration": True}, "duration"),
         ({"key_alias": ""}, "key_alias"),
         ({"key_alias": "a\u2028b"}, "key_alias"),
         ({"key_alias": "x" * 201}, "key_alias"),

@@ -241,6 +241,9 @@ SCRIPTS: dict[str, Script] = {
     "no head": (Cut(),),
     "no http": (b"\x00\xff\r\n\r\n", Cut()),
     "strange status": (b"HTTP/1.1 999 Odd\r\ncontent-length: 0\r\n\r\n",),
+    # and nothing more, as an interim answer would be followed by another
+    "status below 100": (b"HTTP/1.1 099 Odd\r\ncontent-length: 0\r\n\r\n",),
+    "status 0": (b"HTTP/1.1 000 None\r\ncontent-length: 0\r\n\r\n",),
     "framed twice": (
         b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n",
         Cut(),

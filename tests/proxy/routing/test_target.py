@@ -216,6 +216,18 @@ def test_a_rollout_key_beside_the_providers_own_names_and_proves_its_rollout() -
     assert to("/openai/v1/x", x_truezero_key=judges).role == "judge"
 
 
+@pytest.mark.parametrize("blank", [" {}", "{} ", "\t{}\t ", " {}\t"])
+def test_blanks_around_a_value_are_no_part_of_it(blank: str) -> None:
+    """RFC 9110 §5.5; the parser of requests leaves those behind a value."""
+    key = KEYRING.mint("r1")
+    assert to("/openai/v1/x", **{"x-truezero-rollout": blank.format("r 1")}).rollout_id == "r 1"
+    proven = to("/openai/v1/x", **{"x-truezero-key": blank.format(key)})
+    assert (proven.rollout_id, proven.attribution) == ("r1", Attribution.MINTED_KEY)
+    judge = to("/r/r1/openai/v1/x", **{"x-truezero-role": blank.format("judge")})
+    assert (judge.rollout_id, judge.role) == ("r1", "judge")
+    assert to("/openai/v1/x", **{"x-session-id": blank.format("s1")}).rollout_id == "s1"
+
+
 def test_weaker_sources_never_override_stronger_ones() -> None:
     minted = KEYRING.mint("by-key")
     every = {"x_truezero_rollout": "by-header", "x_session_id": "borrowed"}
