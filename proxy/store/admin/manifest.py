@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from proxy.store import migrations
-from proxy.store.errors import UnusableDatabase
 
 FORMAT = "truezero-archive"
 VERSION = 1
@@ -28,10 +27,8 @@ def check_head(header: Mapping[str, object]) -> None:
             f"reads {VERSION}"
         )
     schema = str(header.get("schema"))
-    try:
-        migrations.refuse_newer(schema)
-    except UnusableDatabase:
+    if migrations.is_newer(schema):
         raise ArchiveError(
             f"the archive has schema {schema}, but this version of truezero supports schemas "
             f"up to {migrations.HEAD}"
-        ) from None
+        )

@@ -213,7 +213,7 @@ def _check(connection: Connection, url: str) -> None:
     version = migrations.current(connection)
     if version is None:
         raise UnusableDatabase(f"{place(url)} is not a truezero database")
-    migrations.refuse_newer(version)
+    migrations.refuse_unknown(version)
     if version != migrations.HEAD:
         raise UnusableDatabase(
             f"{place(url)} has schema {version}, but this version of truezero reads "

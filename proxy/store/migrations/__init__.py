@@ -33,12 +33,23 @@ HEAD = "0012"  # a test compares it with the newest file of versions/
 unfinished = Table("unfinished_copy", MetaData(), Column("half", Integer))
 
 
-def refuse_newer(version: str) -> None:
+def is_newer(version: str) -> bool:
+    """Return True for a schema that only a later version of truezero can have written."""
+    return not version.isdecimal() or int(version) > int(HEAD)
+
+
+def refuse_unknown(version: str) -> None:
     """Raise ``UnusableDatabase`` for a schema without a migration in this version."""
-    if not list((Path(__file__).parent / "versions").glob(f"{version}_*.py")):
+    if is_newer(version):
         raise UnusableDatabase(
             f"the database has schema {version}, but this version of truezero supports "
             f"schemas up to {HEAD}: run the version that wrote it, or a later one"
+        )
+    if not list((Path(__file__).parent / "versions").glob(f"{version}_*.py")):
+        raise UnusableDatabase(
+            f"the database has schema {version} of a development version that was never released, "
+            "which cannot be upgraded: write an archive of it with the version that made it "
+            "(`truezero export --full`), and import that into a new database"
         )
 
 
@@ -77,7 +88,7 @@ def upgrade(connection: Connection) -> tuple[str | None, str | None]:
             _create(connection)
             return None, HEAD
         if before is not None:
-            refuse_newer(before)
+            refuse_unknown(before)
         elif (encoding := connection.scalar(text("SHOW server_encoding"))) != "UTF8":
             refuse_encoding(encoding)
         # Imported here, 50 ms: a start on an SQLite file that is new or up to date does without.

@@ -1,7 +1,8 @@
-"""A database of any earlier schema is brought up to date with every row it held.
+"""A database of any released schema is brought up to date with every row it held.
 
-`schemas/` holds one for each schema that there was, as SQL text; whoever adds a migration writes
-the one that it leads to by ``python -m tests.proxy.store.migrations.test_migrations``.
+`schemas/` holds one for each schema that there is a migration from, as SQL text; whoever adds a
+migration writes the one that it leads to by
+``python -m tests.proxy.store.migrations.test_migrations``.
 """
 
 from __future__ import annotations
@@ -145,7 +146,10 @@ def parts_of(sql: str) -> list[str]:
 def test_an_old_database_is_read_and_written_on(old: Path) -> None:
     database = Database(str(old))
     assert database.prepare() == (HEAD, HEAD)
-    for name in NAMES:
+    with closing(sqlite3.connect(old)) as raw:
+        names = [name for (name,) in raw.execute("SELECT id FROM rollouts")]
+    assert len(names) == len(NAMES)
+    for name in names:
         found = database.rollouts.load(name)
         assert found is not None
         assert len(found[1].exchanges) == 3 + (name == "a")
@@ -243,7 +247,7 @@ def test_what_no_call_can_have_is_unknown_after_an_upgrade(database_url: str) ->
                 text(f"UPDATE exchanges SET deaf = NULL, {change} WHERE id = 'x{number}'")
             )
         with Operations.context(MigrationContext.configure(connection)):
-            import_module("proxy.store.migrations.versions.0005_bounds").upgrade()
+            import_module("proxy.store.migrations.versions.0011_release_0_2").bound_counts()
     engine.dispose()
     found = database.rollouts.load("r1")
     assert found is not None
@@ -295,6 +299,18 @@ def test_a_database_of_a_later_version_is_refused_and_not_touched(tmp_path: Path
     run(file, "UPDATE alembic_version SET version_num = '9999'")
     before = held(file)
     with pytest.raises(UnusableDatabase, match="schema 9999, but this version"):
+        Database(str(file)).prepare()
+    assert held(file) == before
+
+
+@pytest.mark.parametrize("schema", ["0003", "0010"])
+def test_a_database_of_a_schema_without_a_release_is_refused_and_not_touched(
+    tmp_path: Path, schema: str
+) -> None:
+    file = made(tmp_path / "between.db", "0002")
+    run(file, f"UPDATE alembic_version SET version_num = '{schema}'")
+    before = held(file)
+    with pytest.raises(UnusableDatabase, match=f"schema {schema} of a development version"):
         Database(str(file)).prepare()
     assert held(file) == before
 
