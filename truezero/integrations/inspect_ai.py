@@ -1,26 +1,44 @@
-"""Inspect: each attempt of a sample is a rollout, and is not scored if no model was reached."""
+"""Inspect: each attempt of a sample is a rollout, and is not scored if no model was reached.
+
+Asked for (``measured``, ``install``, or a model whose base URL is the service's) it fails closed:
+a task or a sample without a service is an error, before its first call. Merely present it leaves
+an eval as it is, and says so once.
+"""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import os
+import shlex
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import update_wrapper
+from dataclasses import dataclass, field
+from functools import partial, update_wrapper, wraps
 from typing import Any
 
+import anyio
+import anyio.to_thread
+
 from truezero import models
+from truezero.integrations.attempts import NotMeasured, check_service
+from truezero.printable import visible
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
+from truezero.sdk.current import DEFAULT_URL, is_service, key_header
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.outcomes import is_away, outcomes_left, patience_s
 
 Scorer = Callable[[Any, Any], Awaitable[Any]]
 
-_KEY_HEADER = "x-truezero-key"  # the rollout's, beside the provider's own; not passed on
 _JUDGE = "judge"
 _OFF = frozenset({"0", "off", "false", "no"})
+_POLL_S = 0.5
 
 # inspect_ai/scorer/_metric.py: CORRECT, INCORRECT, PARTIAL, NOANSWER.
 _LETTERS: Mapping[str, float] = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
@@ -29,19 +47,46 @@ _LETTERS: Mapping[str, float] = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _TIME_LIMITS = frozenset({"time", "working"})
 _STEP_LIMITS = frozenset({"message", "turn", "token", "cost"})
 
+# Errors of HTTP clients that never reached the service.
+_NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "ClientConnectorError"})
+_AWAY, _NO_CALL = "truezero service away", "no call"  # causes that the last line names
+
+
+@dataclass(slots=True)
+class _Eval:
+    """One task of a run, while it runs, and what its last line says."""
+
+    id: str
+    task: str
+    epochs: int | None
+    asked: bool
+    scores_errors: bool = False  # Inspect's score_on_error
+    refused: str | None = None  # why none of its samples can be measured
+    samples: int = 0
+    requests: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
+
 
 @dataclass(slots=True)
 class _Attempt:
     """One attempt of one sample, while it runs."""
 
+    hooks: SampleHooks
+    of: _Eval
+    facts: Mapping[str, Any]  # of its registration
     registered: models.RolloutRegistered | None = None
+    refused: str | None = None  # why it is no measurement, whatever its solver makes of it
+    verdict: models.Verdict | None = None  # before it is scored
     scoring: bool = False
     cached_tokens: int = 0  # of answers from Inspect's own cache, which the proxy does not see
+    registering: anyio.Lock = field(default_factory=anyio.Lock)
 
 
 # Inspect awaits the hooks of an attempt in the context in which its solver and scorers run.
 _attempt: ContextVar[_Attempt | None] = ContextVar("truezero_attempt", default=None)
 _installed = threading.Event()  # Inspect keeps one hook of a name: the last
+_asked = threading.Event()  # `measured` or `install` was called in this process
+_told = threading.Event()  # that an eval is not measured
 
 
 def plug() -> None:
@@ -52,16 +97,21 @@ def plug() -> None:
     """
     url, switch = os.environ.get("TRUEZERO_URL"), os.environ.get("TRUEZERO_INSPECT", "")
     if url and switch.lower() not in _OFF and not _installed.is_set():
-        install()
+        try:
+            _add_hooks(None, None)
+        except (ImportError, AttributeError, TypeError) as error:  # of a release not known here
+            _say(f"evals of this Inspect are not measured: {error}")
 
 
 def install(url: str | None = None, token: str | None = None) -> None:
     """Register every sample that Inspect runs as a rollout; call once, before ``eval``.
 
-    Not needed where ``TRUEZERO_URL`` is set: Inspect's entry points do it. The batch is the
-    log's ``eval.eval_id``, the task a sample's id, ``repeat`` its epoch from 0 and ``repeats`` the
-    number of epochs. The model's base URL is the service's ``{url}/openai/v1`` (or another
-    upstream's).
+    Not needed where ``TRUEZERO_URL`` is set and the model's base URL is the service's: Inspect's
+    entry points do it. The batch is the log's ``eval.eval_id``, the task a sample's id, ``repeat``
+    its epoch from 0 and ``repeats`` the number of epochs. The model's base URL is the service's
+    ``{url}/openai/v1`` (or another upstream's).
+
+    Without the service no task runs, and a sample that it does not admit is an error.
 
     Arguments:
         url, token: as for ``truezero.Client``.
@@ -69,20 +119,50 @@ def install(url: str | None = None, token: str | None = None) -> None:
     Raises:
         ImportError: inspect-ai is not installed.
     """
+    _add_hooks(url, token)
+    _asked.set()
+
+
+def _add_hooks(url: str | None, token: str | None) -> None:
     api = importlib.import_module("inspect_ai.hooks")
     limit = importlib.import_module("inspect_ai.util").LimitExceededError
-
-    def stopped(reason: str) -> Exception:
-        error: Exception = limit("custom", value=1, limit=0, message=reason)
-        return error
-
     members = {
-        "client": staticmethod(lambda: AsyncClient(url, token)),
-        "stopped": staticmethod(stopped),
+        "service": (url, token),
+        "refusal": staticmethod(refusals(limit)),
+        "errored": staticmethod(_errored),
     }
     named = api.hooks(name="truezero", description="Each attempt of a sample is a rollout.")
     named(type("Truezero", (SampleHooks, api.Hooks), members))
+    _watch(importlib.import_module("inspect_ai.model").Model)
     _installed.set()
+
+
+def refusals(limit: type[Exception]) -> Callable[[str], Exception]:
+    """Return what makes the exception with which a hook ends a task or a sample as an error.
+
+    Inspect swallows what a hook raises, but for ``LimitExceededError``, and scores a sample that
+    ended by a limit. This one raises the error when Inspect reads which limit it was.
+    """
+
+    class NotAdmitted(limit):  # type: ignore[misc, valid-type]
+        def __init__(self, sentence: str) -> None:
+            super().__init__("custom", value=1, limit=0, message=sentence)
+
+        @property
+        def type(self) -> str:
+            raise NotMeasured(str(self)) from None
+
+        @type.setter
+        def type(self, kind: str) -> None:
+            del kind  # the base class sets it
+
+    return NotAdmitted
+
+
+def _errored() -> bool:
+    """Whether the sample that is about to be scored has failed already."""
+    events = importlib.import_module("inspect_ai.log").transcript().events
+    return any(event.event == "error" for event in events)
 
 
 class SampleHooks:
@@ -91,48 +171,153 @@ class SampleHooks:
     A client is opened for each request: evals in one process have separate event loops.
     """
 
-    client: Callable[[], AsyncClient]
-    stopped: Callable[[str], Exception]
+    service: tuple[str | None, str | None] = (None, None)  # URL and token, as for the client
+    refusal: Callable[[str], Exception]
+    errored: Callable[[], bool]
 
     def __init__(self) -> None:
         super().__init__()
-        self._epochs: dict[str, int | None] = {}  # by eval, while it runs
+        self._evals: dict[str, _Eval] = {}  # by id, until their run ends
+        self._away_since: float | None = None
+
+    def client(self) -> AsyncClient:
+        """Return a client of the service, to be closed."""
+        return AsyncClient(*self.service)
+
+    @property
+    def url(self) -> str:
+        """The service's address."""
+        return (self.service[0] or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/")
+
+    # --- tasks -----------------------------------------------------------------------------
 
     async def on_task_start(self, data: Any) -> None:
-        """Note how many epochs an eval has; inspect_ai/log/_log.py: EvalConfig.epochs."""
-        self._epochs[data.eval_id] = data.spec.config.epochs
-
-    async def on_task_end(self, data: Any) -> None:
-        """Forget it."""
-        self._epochs.pop(data.eval_id, None)
-
-    async def on_sample_attempt_start(self, data: Any) -> None:
-        """Register an attempt; end a sample that an open breaker does not admit.
+        """Find out whether a task is to be measured, and then whether the service answers.
 
         Raises:
-            LimitExceededError: not admitted; the only error on which Inspect ends a sample.
+            LimitExceededError: it does not; the task ends with this error.
         """
-        attempt = _Attempt()
-        _attempt.set(attempt)
-        async with self.client() as client:
-            attempt.registered = await client.register(
-                id=_rollout_id(data.sample_id, data.attempt),
-                batch=data.eval_id,
-                task=str(data.summary.id),
-                repeat=data.summary.epoch - 1,
-                repeats=self._epochs.get(data.eval_id),
-                attempt=data.attempt - 1,
-                roles=[_JUDGE],
-            )
-        if not attempt.registered.admitted:
-            raise self.stopped(attempt.registered.error or "skipped")
+        spec = data.spec
+        addresses = [address for address in addresses_of(spec) if address]
+        asked = _asked.is_set() or any(is_service(one, service=self.url) for one in addresses)
+        self._evals[data.eval_id] = of = _Eval(
+            id=data.eval_id,
+            task=spec.task,
+            epochs=spec.config.epochs,
+            asked=asked,
+            scores_errors=bool(getattr(spec.config, "score_on_error", False)),
+        )
+        if not asked:
+            self._say_once(f"this eval is not measured, and runs as it would without: {self._hint}")
+            return
+        try:
+            await self._check(of)
+        except NotMeasured as error:
+            raise self.refusal(str(error)) from None
 
-    async def on_before_model_generate(self, data: Any) -> None:
-        """Add the rollout's key to a call; the configuration is a copy for this call."""
-        attempt = _attempt.get()
-        if attempt is not None and attempt.registered is not None:
-            named = identity(attempt.registered, judging=attempt.scoring)
-            data.config.extra_headers = {**(data.config.extra_headers or {}), **named}
+    async def on_run_end(self, data: Any) -> None:
+        """Say of each task of the run how many samples were not measured, and why."""
+        del data
+        evals, self._evals = self._evals, {}
+        lines = [line for each in evals.values() if (line := last_line(each, self._hint))]
+        left = outcomes_left() if any(_AWAY in each.causes for each in evals.values()) else None
+        for line in (*lines, *([left] if left else [])):
+            _say(line)
+
+    @property
+    def _hint(self) -> str:
+        return f"is model_base_url the service's, {self.url}/openai/v1?"
+
+    def _say_once(self, line: str) -> None:
+        if not _told.is_set():
+            _told.set()
+            _say(line)
+
+    async def _check(self, of: _Eval) -> None:
+        """Check once for an eval that the service answers.
+
+        Raises:
+            NotMeasured: it does not, now or when it was asked before.
+        """
+        if of.refused is None:
+            try:
+                await anyio.to_thread.run_sync(check_service, *self.service)
+            except ServiceError as error:
+                of.refused = f"truezero: {error}"
+        if of.refused is not None:
+            raise NotMeasured(of.refused)
+
+    # --- samples ---------------------------------------------------------------------------
+
+    async def on_sample_attempt_start(self, data: Any) -> None:
+        """Register an attempt of a task that is to be measured.
+
+        Raises:
+            LimitExceededError: the service does not admit it; the sample ends with this error.
+        """
+        of = self._evals.get(data.eval_id)
+        if of is None:
+            return
+        facts = {
+            "id": _rollout_id(data.sample_id, data.attempt),
+            "batch": data.eval_id,
+            "task": str(data.summary.id),
+            "repeat": data.summary.epoch - 1,
+            "repeats": of.epochs,
+            "attempt": data.attempt - 1,
+            "roles": [_JUDGE],
+        }
+        attempt = _Attempt(self, of, facts)
+        _attempt.set(attempt)
+        if not of.asked:
+            return
+        try:
+            await self._admit(attempt)
+        except NotMeasured as error:
+            raise self.refusal(str(error)) from None
+
+    async def call(self, attempt: _Attempt, model: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Call a model; before the first call to the service the attempt is registered.
+
+        Raises:
+            NotMeasured: the service does not admit the attempt. It is not called.
+        """
+        if not is_service(address_of(model.api) or "", attempt.registered, service=self.url):
+            return await ask()
+        if attempt.registered is None and attempt.refused is None:
+            try:
+                await self._check(attempt.of)
+            except NotMeasured as error:
+                attempt.refused = str(error)
+        await self._admit(attempt)
+        _name_calls(type(model.api))
+        try:
+            return await ask()
+        except Exception as error:
+            if _never_connected(error):
+                attempt.refused = f"truezero: a call did not reach the service at {self.url}"
+            raise
+
+    async def _admit(self, attempt: _Attempt) -> None:
+        """Register an attempt, once.
+
+        Raises:
+            NotMeasured: a breaker is open, or the service is away; the message says which.
+        """
+        async with attempt.registering:
+            if attempt.registered is None and attempt.refused is None:
+                try:
+                    async with self.client() as client:
+                        registered = await client.register(**attempt.facts)
+                except ServiceError as error:
+                    attempt.refused = f"truezero: {error}"
+                else:
+                    if registered.admitted:
+                        attempt.registered = registered
+                    else:
+                        attempt.refused = f"truezero: {registered.error or 'skipped'}"
+        if attempt.registered is None:
+            raise NotMeasured(attempt.refused)
 
     async def on_model_cache_usage(self, data: Any) -> None:
         """Count the tokens of an answer from Inspect's cache."""
@@ -141,43 +326,102 @@ class SampleHooks:
             attempt.cached_tokens += data.usage.total_tokens
 
     async def on_sample_scoring(self, data: Any) -> None:
-        """Mark further calls as those of a judge."""
+        """Mark further calls as those of a judge; do not let a sample be scored unseen.
+
+        Raises:
+            LimitExceededError: truezero itself kept calls from their model, or the service cannot
+                tell; the sample ends with this error.
+        """
         del data
         attempt = _attempt.get()
-        if attempt is not None:
-            attempt.scoring = True
+        if attempt is None:
+            return
+        attempt.scoring = True
+        if self.errored() and not attempt.of.scores_errors:
+            return
+        if attempt.registered is not None and attempt.refused is None:
+            try:
+                attempt.verdict = await self.judged(attempt)
+            except ServiceError as error:
+                attempt.refused = f"truezero: {error}"
+            else:
+                attempt.refused = _lost(attempt.verdict)
+        if attempt.refused is not None:
+            raise self.refusal(attempt.refused)
+
+    async def judged(self, attempt: _Attempt) -> models.Verdict:
+        """Judge an attempt; wait for a service that is away as long as outcomes do.
+
+        Raises:
+            ServiceError: it was away for longer.
+        """
+        assert attempt.registered is not None
+        while True:
+            try:
+                async with self.client() as client:
+                    verdict = await client.verdict(attempt.registered.id, settled=True)
+            except ServiceError as error:
+                if not is_away(error) or self._out_of_patience():
+                    raise
+            else:
+                if not _unsure(verdict) or self._out_of_patience():
+                    self._away_since = None
+                    return verdict
+            await anyio.sleep(_POLL_S)
+
+    def _out_of_patience(self) -> bool:
+        """Whether the service is away for too long; all samples wait until one deadline."""
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        return now - self._away_since >= patience_s()
 
     async def on_sample_attempt_end(self, data: Any) -> None:
         """Report an attempt that Inspect repeats; the last one is reported with its sample."""
-        if data.will_retry:
-            await self._report(failed_attempt())
+        attempt = _attempt.get()
+        if data.will_retry and attempt is not None:
+            await self._report(attempt, failed_attempt())
 
     async def on_sample_end(self, data: Any) -> None:
-        """Report the outcome of the sample."""
+        """Report the outcome of the sample, and count it."""
         attempt = _attempt.get()
-        cached = attempt.cached_tokens if attempt is not None else 0
-        await self._report(sample_outcome(data.sample, cached_tokens=cached))
-
-    async def _report(self, outcome: OutcomeFacts) -> None:
-        attempt = _attempt.get()
-        if attempt is None or attempt.registered is None or not attempt.registered.admitted:
+        if attempt is None or (attempt.registered is None and attempt.refused is None):
             return
-        async with self.client() as client:
-            await client.report(attempt.registered.id, **outcome)
+        outcome = sample_outcome(data.sample, cached_tokens=attempt.cached_tokens)
+        result = await self._report(attempt, outcome)
+        attempt.of.samples += 1
+        attempt.of.requests += _facts(result).get("total_requests", 0)
+        if cause := cause_of(result, attempt.refused):
+            attempt.of.causes[cause] += 1
+
+    async def _report(self, attempt: _Attempt, outcome: OutcomeFacts) -> models.Result | None:
+        """Report an outcome; None if it could not be delivered, or the attempt never began."""
+        if attempt.registered is None:
+            return None
+        try:
+            async with self.client() as client:
+                return await client.report(attempt.registered.id, **outcome)
+        except ServiceError as error:
+            attempt.refused = attempt.refused or f"truezero: {error}"
+            return None
 
 
 def measured(scorer: Scorer, url: str | None = None, token: str | None = None) -> Scorer:
     """Wrap a scorer to return ``Score.unscored`` for a sample that reached no model.
 
     Inspect's metrics ignore such a score; its reason says what failed. The scorer keeps its
-    name and its metrics.
+    name and its metrics. It installs the hook, as ``install`` does: without the service no task
+    runs.
 
     Arguments:
         url, token: as for ``truezero.Client``.
     """
+    if url is not None or token is not None or not _installed.is_set():
+        install(url, token)
+    _asked.set()
 
     async def score(state: Any, target: Any) -> Any:
-        why = await _unmeasured(url, token)
+        why = await _unmeasured()
         if why is None:
             return await scorer(state, target)
         unscored = importlib.import_module("inspect_ai.scorer").Score.unscored
@@ -187,28 +431,90 @@ def measured(scorer: Scorer, url: str | None = None, token: str | None = None) -
     return score
 
 
-async def _unmeasured(url: str | None, token: str | None) -> str | None:
+async def _unmeasured() -> str | None:
     """Return why the current attempt is not a measurement; None if it is one."""
     attempt = _attempt.get()
-    if attempt is None or attempt.registered is None:
-        raise RuntimeError(
-            "the sample is not registered: set TRUEZERO_URL, or call "
-            "truezero.integrations.inspect_ai.install() before eval(), and check that the service "
-            "is reachable"
+    refused = attempt and attempt.refused
+    if attempt is None or attempt.registered is None or refused is not None:
+        raise NotMeasured(
+            refused
+            or "truezero: the sample is not registered: wrap the scorer, or call "
+            "truezero.integrations.inspect_ai.install(), before eval()"
         )
-    if not attempt.registered.admitted:
-        return attempt.registered.error or "skipped"
-    async with AsyncClient(url, token) as client:
-        verdict = await client.verdict(attempt.registered.id, settled=True)
+    verdict = attempt.verdict or await attempt.hooks.judged(attempt)
     return why_unmeasured(verdict, cached_tokens=attempt.cached_tokens)
 
 
+# --- models --------------------------------------------------------------------------------
+
+
+def _watch(model: Any) -> None:
+    """Have a class of models (inspect_ai/model/_model.py: Model) call through the hooks.
+
+    A hook is not told which address a call goes to, and what it adds to a call's configuration
+    is part of the key in Inspect's cache and of the log.
+    """
+    original = model.generate
+    if hasattr(original, "truezero"):
+        return
+
+    @wraps(original)
+    async def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        attempt, ask = _attempt.get(), partial(original, self, *args, **kwargs)
+        if attempt is None:
+            return await ask()
+        return await attempt.hooks.call(attempt, self, ask)
+
+    generate.truezero = True  # type: ignore[attr-defined]
+    model.generate = generate
+
+
+def _name_calls(api: Any) -> None:
+    """Have a class of providers name the rollout in its calls to the service."""
+    original = api.generate
+    if hasattr(original, "truezero"):
+        return
+    signature = inspect.signature(original)
+
+    @wraps(original)
+    async def generate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        attempt, bound = _attempt.get(), signature.bind(self, *args, **kwargs)
+        config = bound.arguments.get("config")
+        if attempt is not None and attempt.registered is not None and config is not None:
+            of = attempt.registered
+            who = of.roles[_JUDGE] if attempt.scoring else of
+            asked = address_of(self) or ""
+            if named := key_header(asked, who, service=attempt.hooks.url):
+                headers = {**(config.extra_headers or {}), **named}
+                bound.arguments["config"] = config.model_copy(update={"extra_headers": headers})
+        return await original(*bound.args, **bound.kwargs)
+
+    generate.truezero = True  # type: ignore[attr-defined]
+    api.generate = generate
+
+
+def address_of(api: Any) -> str | None:
+    """Return where a provider of Inspect's calls; None if it does not say.
+
+    Its client knows best: what is unset there came from the provider's own variables.
+    """
+    for holder in (getattr(api, "client", None), api):
+        if address := getattr(holder, "base_url", None):
+            return str(address)
+    return None
+
+
+def addresses_of(spec: Any) -> Iterator[str | None]:
+    """Yield where the models of a task are called: the one under test, and those of its roles."""
+    get_model = importlib.import_module("inspect_ai.model").get_model
+    yield spec.model_base_url
+    yield address_of(get_model().api)
+    for given in (spec.model_roles or {}).values():
+        for config in given if isinstance(given, list) else [given]:
+            yield config.base_url
+
+
 # --- pure ----------------------------------------------------------------------------------
-
-
-def identity(registered: models.RolloutRegistered, *, judging: bool) -> dict[str, str]:
-    """Return the header that identifies the rollout, and whether a judge makes the call."""
-    return {_KEY_HEADER: registered.roles[_JUDGE].key if judging else registered.key}
 
 
 def why_unmeasured(verdict: models.Verdict, *, cached_tokens: int) -> str | None:
@@ -222,6 +528,68 @@ def why_unmeasured(verdict: models.Verdict, *, cached_tokens: int) -> str | None
     if verdict.total_requests == 0 and cached_tokens == 0:
         return "no model call reached truezero: check that the model's base URL is the service's"
     return None
+
+
+def _unsure(verdict: models.Verdict) -> bool:
+    """Whether the service will know more soon: it has just been started again."""
+    return verdict.health == "undecided" and "calls_unrecorded" in verdict.warnings
+
+
+def _lost(verdict: models.Verdict) -> str | None:
+    """Return that the service lost calls of a rollout, or may have; None if it did not."""
+    if verdict.health != "undecided":
+        return None
+    if not {"calls_lost", "calls_unrecorded"}.intersection(verdict.warnings):
+        return None
+    return "truezero: the service was stopped while a call ran: its answer is not known"
+
+
+def _never_connected(error: BaseException | None) -> bool:
+    """Whether a call failed because nothing took it, by an error or what it came from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, ConnectionRefusedError) or type(error).__name__ in _NOT_CONNECTED:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def cause_of(result: models.Result | None, refused: str | None) -> str | None:
+    """Return in a word why a sample is no measurement; None if it is one."""
+    if refused is not None:
+        _, skipped, breaker = refused.partition("skipped: ")
+        return skipped + breaker.partition(" after ")[0] if skipped else _AWAY
+    facts = _facts(result)
+    if facts.get("scoreable") == "yes":
+        return None
+    if facts.get("total_requests") == 0:
+        return _NO_CALL
+    return str(facts.get("fingerprint") or facts.get("health"))
+
+
+def _facts(result: models.Result | None) -> Mapping[str, Any]:
+    """Return what a result takes from the verdict."""
+    return (result and result.model_extra) or {}
+
+
+def last_line(of: _Eval, hint: str) -> str | None:
+    """Return what the end of a run says of a task; None of one that was left alone."""
+    if of.refused is not None and not of.samples:
+        return None  # the task's own error says it
+    if not of.samples:
+        return None
+    causes = ", ".join(f"{cause} ({count})" for cause, count in of.causes.most_common())
+    if of.causes[_NO_CALL] and not of.requests:
+        causes += f": no call came through truezero ({hint})"
+    more = f"more with `truezero check {shlex.quote(of.id)}`"
+    told = f"{of.task}: {of.causes.total()} of {of.samples} samples not measured"
+    return "; ".join((f"{told}: {causes}" if causes else told, more))
+
+
+def _say(line: str) -> None:
+    """Print a line; Inspect's displays show it when they have ended."""
+    sys.stderr.write(f"truezero: {visible(line)}\n")
 
 
 def sample_outcome(sample: Any, *, cached_tokens: int = 0) -> OutcomeFacts:

@@ -12,11 +12,18 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Provider, closed_port
 from tests.truezero import driving
-from truezero import AsyncClient, Client
+from truezero import Client
 from truezero.integrations import inspect_ai
-from truezero.integrations.inspect_ai import SampleHooks, measured, rewards_of, sample_outcome
+from truezero.integrations.attempts import NotMeasured
+from truezero.integrations.inspect_ai import (
+    SampleHooks,
+    measured,
+    refusals,
+    rewards_of,
+    sample_outcome,
+)
 
 NO_LIMIT = None
 
@@ -81,36 +88,95 @@ class Stopped(Exception):
     pass
 
 
+class Config:
+    """A configuration of Inspect's, as far as headers are in it."""
+
+    def __init__(self, extra_headers: dict[str, str] | None = None) -> None:
+        self.extra_headers = extra_headers
+
+    def model_copy(self, *, update: dict[str, Any]) -> Config:
+        return Config(**update)
+
+
+class Api:
+    """A provider of Inspect's: it asks its base URL with the headers that it is given."""
+
+    def __init__(self, base_url: str, key: str) -> None:
+        self.client = SimpleNamespace(base_url=httpx.URL(base_url))
+        self.key = key
+
+    async def generate(self, prompt: str, config: Config) -> dict[str, str]:
+        headers = config.extra_headers or {}
+        own = {"authorization": f"Bearer {self.key}", **headers}
+        asked = {"model": "gpt-5", "messages": [{"role": "user", "content": prompt}]}
+        url = f"{self.client.base_url}/chat/completions"
+        async with httpx.AsyncClient(timeout=60) as client:
+            await client.post(url, json=asked, headers=own)
+        return headers
+
+
+class Model:
+    """A model of Inspect's."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+
+    async def generate(self, prompt: str) -> dict[str, str]:
+        return await self.api.generate(prompt, config=Config({"x-own": "1"}))
+
+
+inspect_ai._watch(Model)
+
+
 class Story:
     """One attempt of one sample: its hooks, called in Inspect's order."""
 
-    def __init__(self, url: str, sample_id: str, number: int = 1, epoch: int = 1) -> None:
+    def __init__(
+        self,
+        url: str,
+        sample_id: str,
+        number: int = 1,
+        epoch: int = 1,
+        *,
+        batch: str | None = None,
+        token: str | None = None,
+        epochs: int = 1,
+        asked: bool = True,
+    ) -> None:
         self.hooks = SampleHooks()
-        self.hooks.client = lambda: AsyncClient(url)
-        self.hooks.stopped = Stopped
+        self.hooks.service = (url, token)
+        self.hooks.refusal = Stopped
+        self.hooks.errored = lambda: False
+        eval_id = batch or f"eval-{sample_id}"
+        self.of = inspect_ai._Eval(id=eval_id, task="asking", epochs=epochs, asked=asked)
+        self.hooks._evals[eval_id] = self.of
         summary = SimpleNamespace(id="s", epoch=epoch)
         self.data = SimpleNamespace(
-            sample_id=sample_id, attempt=number, eval_id=f"eval-{sample_id}", summary=summary
+            sample_id=sample_id, attempt=number, eval_id=eval_id, summary=summary
         )
 
     async def begin(self) -> None:
         await self.hooks.on_sample_attempt_start(self.data)
 
     async def ask(self, url: str, key: str = "sk-good") -> dict[str, str]:
-        config = SimpleNamespace(extra_headers={"x-own": "1"})
-        await self.hooks.on_before_model_generate(SimpleNamespace(config=config))
-        headers: dict[str, str] = config.extra_headers
-        await asyncio.to_thread(call, f"{url}/openai/v1", key, headers)
-        return headers
+        return await Model(Api(f"{url}/openai/v1", key)).generate("say it")
 
-    async def end(self, scores: dict[str, Any]) -> None:
-        await self.hooks.on_sample_end(SimpleNamespace(sample=sample(scores)))
+    async def end(self, scores: dict[str, Any], error: object = None) -> None:
+        await self.hooks.on_sample_end(SimpleNamespace(sample=sample(scores, error=error)))
+
+    def line(self) -> str | None:
+        return inspect_ai.last_line(self.of, "is it?")
 
 
-def call(base_url: str, key: str, headers: dict[str, str]) -> None:
-    asked = {"model": "gpt-5", "messages": []}
-    own = {"authorization": f"Bearer {key}", **headers}
-    httpx.post(f"{base_url}/chat/completions", json=asked, headers=own, timeout=60)
+@pytest.fixture(autouse=True)
+def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inspect has the hooks already, and nobody asked for them in code."""
+    installed = threading.Event()
+    installed.set()
+    monkeypatch.setattr(inspect_ai, "_installed", installed)
+    monkeypatch.setattr(inspect_ai, "_asked", threading.Event())
+    monkeypatch.setattr(inspect_ai, "_told", threading.Event())
+    inspect_ai._attempt.set(None)
 
 
 async def always_right(state: object, target: object) -> SimpleNamespace:
@@ -118,31 +184,23 @@ async def always_right(state: object, target: object) -> SimpleNamespace:
 
 
 async def test_the_epochs_of_a_sample_are_a_group(url: str) -> None:
-    hooks = SampleHooks()
-    hooks.client = lambda: AsyncClient(url)
-    spec = SimpleNamespace(config=SimpleNamespace(epochs=2))
-    task = SimpleNamespace(eval_id="eval-of-two", spec=spec)
-    await hooks.on_task_start(task)
     settled = []
     for epoch in (1, 2):
-        story = Story(url, f"of-two-{epoch}", epoch=epoch)
-        story.hooks, story.data.eval_id = hooks, task.eval_id
+        story = Story(url, f"of-two-{epoch}", epoch=epoch, batch="eval-of-two", epochs=2)
         await story.begin()
         await story.ask(url)
         await story.end({"match": score("C")})
         with Client(url) as client:
-            [group] = await asyncio.to_thread(client.groups, task.eval_id)
+            [group] = await asyncio.to_thread(client.groups, "eval-of-two")
         settled.append((group.wanted, group.settled))
     assert settled == [(2, False), (2, True)]
-    await hooks.on_task_end(task)
-    await hooks.on_task_end(task)
 
 
 async def test_an_attempt_is_a_rollout_that_its_calls_name(url: str, provider: Provider) -> None:
     story = Story(url, "named")
     await story.begin()
     sent = await story.ask(url)
-    assert (await measured(always_right, url)(None, None)).value == "C"
+    assert (await measured(always_right)(None, None)).value == "C"
     await story.end({"match": score("C")})
     with Client(url) as client:
         [item] = client.rollouts(batch="eval-named")
@@ -190,8 +248,7 @@ async def test_an_attempt_made_again_is_a_rollout_of_its_own(url: str) -> None:
 async def test_epochs_are_repeats_of_one_task(url: str) -> None:
     with Client(url) as client:
         for epoch in (1, 2):
-            story = Story(url, f"epoch-{epoch}", epoch=epoch)
-            story.data.eval_id = "epochs"
+            story = Story(url, f"epoch-{epoch}", epoch=epoch, batch="epochs")
             await story.begin()
             await story.ask(url)
             await story.end({"match": score("C")})
@@ -206,13 +263,116 @@ async def test_a_sample_that_an_open_breaker_does_not_admit_ends_at_once(tmp_pat
         story = Story(url, "open")
         await story.begin()
         await story.ask(url, "sk-dead")
-        await story.end({})
-        held = Story(url, "held")
-        held.data.eval_id = story.data.eval_id
-        with pytest.raises(Stopped, match="skipped: breaker open on auth:401"):
+        await story.end({}, error="failed")
+        held = Story(url, "held", batch=story.of.id)
+        held.of = held.hooks._evals[story.of.id] = story.of
+        with pytest.raises(Stopped, match="truezero: skipped: breaker open on auth:401"):
             await held.begin()
-        await held.end({})
+        await held.end({}, error="not admitted")
     assert len(provider.requests) == 1
+    assert story.line() == (
+        "asking: 2 of 2 samples not measured: auth:401 (1), skipped: breaker open on auth:401 (1); "
+        "more with `truezero check eval-open`"
+    )
+
+
+async def test_merely_present_it_registers_nothing_before_a_call_to_the_service(url: str) -> None:
+    story = Story(url, "untouched", asked=False)
+    await story.begin()
+    with Provider() as elsewhere:
+        assert await Model(Api(elsewhere.url, "sk-good")).generate("say it") == {"x-own": "1"}
+    with Client(url) as client:
+        assert client.rollouts(batch=story.of.id) == []
+        assert story.line() is None
+        await story.ask(url)
+        await story.end({"match": score("C")})
+        [item] = client.rollouts(batch=story.of.id)
+    assert item.health == "healthy"
+    assert story.line() == (
+        "asking: 0 of 1 samples not measured; more with `truezero check eval-untouched`"
+    )
+
+
+async def test_a_solver_that_ignores_a_missing_service_makes_no_score() -> None:
+    gone = f"http://127.0.0.1:{closed_port()}"
+    story = Story(gone, "swallowed", asked=False)
+    await story.begin()
+    for _ in range(2):
+        with pytest.raises(NotMeasured, match="cannot reach a truezero service"):
+            await story.ask(gone)
+    with pytest.raises(Stopped, match="cannot reach a truezero service"):
+        await story.hooks.on_sample_scoring(story.data)
+    story.hooks.errored = lambda: True  # it is an error already
+    await story.hooks.on_sample_scoring(story.data)
+    story.of.scores_errors = True
+    with pytest.raises(Stopped, match="cannot reach a truezero service"):
+        await story.hooks.on_sample_scoring(story.data)
+
+
+async def test_a_service_that_goes_away_leaves_nothing_to_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUEZERO_OUTCOME_PATIENCE_S", "0")
+    with driving.service(tmp_path) as (url, _provider, _):
+        away, refused = Story(url, "away"), Story(url, "refused")
+        await refused.begin()
+        of_refused = inspect_ai._attempt.get()
+        await away.begin()
+        await away.ask(url)
+    with pytest.raises(Stopped, match="cannot reach a truezero service"):
+        await away.hooks.on_sample_scoring(away.data)
+    inspect_ai._attempt.set(of_refused)
+    with pytest.raises(httpx.ConnectError):
+        await refused.ask(url)
+    with pytest.raises(Stopped, match="a call did not reach the service"):
+        await refused.hooks.on_sample_scoring(refused.data)
+    await refused.end({}, error="not measured")
+    assert "1 of 1 samples not measured: truezero service away (1)" in (refused.line() or "")
+
+
+async def test_a_task_that_is_to_be_measured_does_not_start_without_a_service(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = f"http://127.0.0.1:{closed_port()}"
+    story = Story(gone, "never")
+    main = Model(Api(f"{gone}/openai/v1", "sk-good"))
+    module = SimpleNamespace(get_model=lambda **_: main)
+    monkeypatch.setattr(inspect_ai, "importlib", SimpleNamespace(import_module=lambda _: module))
+    config = SimpleNamespace(epochs=1)
+    spec = SimpleNamespace(task="t", config=config, model_base_url=None, model_roles=None)
+    task = SimpleNamespace(eval_id="never", spec=spec)
+    with pytest.raises(Stopped, match="cannot reach a truezero service"):
+        await story.hooks.on_task_start(task)
+    main.api.client.base_url = "https://api.openai.com/v1"
+    for _ in range(2):
+        await story.hooks.on_task_start(task)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "runs as it would without: is model_base_url the service's" in line
+    inspect_ai._asked.set()
+    with pytest.raises(Stopped, match="cannot reach a truezero service"):
+        await story.hooks.on_task_start(task)
+
+
+def test_a_refusal_is_an_error_where_inspect_asks_which_limit_it_was() -> None:
+    class Limit(Exception):
+        def __init__(self, type: str, *, value: float, limit: float, message: str) -> None:
+            super().__init__(message)
+            self.type, self.value, self.limit, self.message = type, value, limit, message
+
+    refusal = refusals(Limit)("skipped: no")
+    assert isinstance(refusal, Limit)
+    with pytest.raises(NotMeasured, match="skipped: no"):
+        _ = refusal.type
+
+
+async def test_a_batch_of_which_no_call_came_is_said_to_be_set_up_wrongly(url: str) -> None:
+    story = Story(url, "silent")
+    await story.begin()
+    await story.end({"match": score("C")})
+    assert story.line() == (
+        "asking: 1 of 1 samples not measured: no call (1): no call came through truezero (is it?); "
+        "more with `truezero check eval-silent`"
+    )
 
 
 async def test_a_sample_without_a_model_is_not_scored(url: str) -> None:
@@ -225,22 +385,20 @@ async def test_a_sample_without_a_model_is_not_scored(url: str) -> None:
         await story.begin()
         if key is not None:
             await story.ask(url, key)
-        assert await inspect_ai._unmeasured(url, None) == why, key
+        assert await inspect_ai._unmeasured() == why, key
 
 
 async def test_a_samples_calls_prove_whose_they_are(tmp_path: Path) -> None:
     with driving.service(tmp_path, admin_token="token-of-the-admin") as (url, provider, _):
-        story = Story(url, "proven")
-        story.hooks.client = lambda: AsyncClient(url, "token-of-the-admin")
+        story = Story(url, "proven", token="token-of-the-admin")
         await story.begin()
         await story.ask(url)
-        assert await inspect_ai._unmeasured(url, "token-of-the-admin") is None
+        assert await inspect_ai._unmeasured() is None
     assert len(provider.requests) == 1
 
 
 async def test_a_sample_that_nobody_announced_is_not_scored_in_silence() -> None:
-    inspect_ai._attempt.set(None)
-    with pytest.raises(RuntimeError, match=r"call truezero.*install"):
+    with pytest.raises(NotMeasured, match=r"call truezero.*install"):
         await measured(always_right)(None, None)
 
 
@@ -256,6 +414,8 @@ class Registry:
     def module(self, name: str) -> Any:
         if name == "inspect_ai.util":
             return SimpleNamespace(LimitExceededError=Stopped)
+        if name == "inspect_ai.model":
+            return SimpleNamespace(Model=Model)
         assert name == "inspect_ai.hooks"
         return SimpleNamespace(Hooks=type("Hooks", (), {}), hooks=lambda **_named: self.add)
 
@@ -297,6 +457,17 @@ def test_the_entry_point_installs_where_a_service_is_named(
     assert all(isinstance(hook, SampleHooks) for hook in registry.hooks)
 
 
+def test_the_entry_point_leaves_a_release_alone_that_it_does_not_know(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modules = SimpleNamespace(import_module=lambda _: SimpleNamespace())
+    monkeypatch.setattr(inspect_ai, "importlib", modules)
+    monkeypatch.setattr(inspect_ai, "_installed", threading.Event())
+    monkeypatch.setenv("TRUEZERO_URL", "http://h:1")
+    inspect_ai.plug()
+    assert "evals of this Inspect are not measured" in capsys.readouterr().err
+
+
 async def test_what_a_user_installed_is_not_replaced(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,8 +475,14 @@ async def test_what_a_user_installed_is_not_replaced(
     inspect_ai.install("http://h:2")
     inspect_ai.plug()
     [hook] = registry.hooks
-    async with hook.client() as client:
-        assert client.url == "http://h:2"
+    assert hook.url == "http://h:2"
+
+
+def test_measured_installs_the_hooks_for_its_service(registry: Registry) -> None:
+    measured(always_right)
+    assert [hook.url for hook in registry.hooks] == ["http://127.0.0.1:8383"]
+    measured(always_right, "http://h:3")
+    assert registry.hooks[-1].url == "http://h:3"
 
 
 def test_a_measured_scorer_is_known_as_what_it_was() -> None:
@@ -319,7 +496,7 @@ async def test_what_came_from_inspects_cache_is_activity(url: str) -> None:
     await story.begin()
     used = SimpleNamespace(usage=SimpleNamespace(total_tokens=12))
     await story.hooks.on_model_cache_usage(used)
-    assert (await measured(always_right, url)(None, None)).value == "C"
+    assert (await measured(always_right)(None, None)).value == "C"
     await story.end({"match": score("C")})
     with Client(url) as client:
         assert client.verdict("cached").health == "healthy"
