@@ -57,7 +57,9 @@ TOLD_CASES = (Case.OK, Case.WRONG, Case.AUTH)
 
 Row = dict[str, Any]
 
-_AS_INSTALLED = frozenset({"benchflow", "harbor"})  # find us as a distribution, not by PYTHONPATH
+_AS_INSTALLED = frozenset(
+    {"benchflow", "harbor", "harbor24"}
+)  # find us as a distribution, not by PYTHONPATH
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 

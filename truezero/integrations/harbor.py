@@ -5,22 +5,26 @@ Harbor's own exception types name the causes, so that its retry acts on them.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import json
 import logging
 import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from truezero import models
-from truezero.integrations.attempts import NotMeasured, next_attempt
+from truezero.integrations.attempts import NotMeasured, check_service, next_attempt
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.rollouts import Skipped
 
 _BATCH = "TRUEZERO_BATCH"
+_KEPT = "truezero.json"  # in a trial's folder, beside Harbor's result.json
 _WITHOUT_MODEL = frozenset({"oracle", "nop"})
 
 # harbor/agents/installed/base.py. RetryConfig.exclude_exceptions knows the first three.
@@ -52,6 +56,14 @@ class ProviderRejectedRequest(RuntimeError):
     """The provider rejects what the agent sends, in a way that no retry mends."""
 
 
+# Harbor looks a failure's cause up by the name of its type (harbor/models/trial/error_policy.py,
+# from 0.25 on): the names that it knows for ours. None of them is tried again where ours is not.
+KNOWN_AS: Mapping[type[Exception], str] = {
+    SuspectedApiError: "APIResponseValidationError",
+    ProviderRejectedRequest: "BadRequestError",
+    Skipped: "CancelledError",  # so that `harbor job resume` runs it
+    NotMeasured: "ApiConnectionError",
+}
 _FINAL = (SuspectedApiError, ProviderRejectedRequest, Skipped)
 
 
@@ -64,6 +76,13 @@ class _TrialAttempt:
     refused: Exception | None = None  # why it is not run
     replaced: bool = False  # Harbor's own exception by ours, before the verifier
     ended: str | None = None  # the type of that one, if any
+    verdict: models.Verdict | None = None
+
+    @property
+    def lane(self) -> str:
+        """The agent and the model: attempts of one lane reach their provider alike."""
+        agent = self.trial.config.agent
+        return f"{agent.name or agent.import_path}/{agent.model_name}"
 
 
 class TruezeroPlugin:
@@ -71,7 +90,8 @@ class TruezeroPlugin:
 
     The agent's environment gets the rollout's base URLs. Before the verifier runs, the verdict
     is asked: a trial whose model failed, or that made no call, is not verified and has one of
-    Harbor's exceptions for it. At the end such trials are left out of the job's metrics.
+    Harbor's exceptions for it. At the end such trials are left out of the job's metrics. If no
+    call of an agent came through the service, its trials keep Harbor's own results.
 
     Arguments (``--plugin-kwarg name=value``):
         url, token: as for ``truezero.Client``.
@@ -85,7 +105,10 @@ class TruezeroPlugin:
         self._batch = batch or os.environ.get(_BATCH)
         self._job: Any = None
         self._attempts: dict[str, _TrialAttempt] = {}
-        self._unmeasured: set[str] = set()
+        self._unmeasured: dict[str, str] = {}  # why, by the trial's name
+        self._silent: dict[str, tuple[_TrialAttempt, Any, Exception]] = {}  # made no call
+        self._called: set[str] = set()  # lanes of which a call was seen
+        self._away = False
 
     async def on_job_start(self, job: Any) -> None:
         """Notice each attempt as it is made, before it runs.
@@ -93,13 +116,17 @@ class TruezeroPlugin:
         Raises:
             ServiceError: the service is unreachable; the job does not start.
         """
-        async with self._client() as client:
-            await client.greet()
+        try:
+            await asyncio.to_thread(check_service, *self._service)
+        except ServiceError as error:
+            raise _not_started(error) from error
         self._job, self._batch = job, self._batch or job.config.job_name
-        retry = job.config.retry
-        final = {kind.__name__ for kind in _FINAL}
-        retry.exclude_exceptions = {*(retry.exclude_exceptions or ()), *final}
+        self._recall(Path(job.job_dir))
         queue = job._trial_queue
+        retry = queue._retry_config
+        final = {*(retry.exclude_exceptions or ()), *(_named(kind).__name__ for kind in _FINAL)}
+        # a copy: Harbor resumes a job only with the configuration that it wrote
+        queue._retry_config = retry.model_copy(update={"exclude_exceptions": final})
         wire = queue._setup_hooks
 
         def notice(trial: Any) -> None:
@@ -114,20 +141,67 @@ class TruezeroPlugin:
         job.add_hook(event.ENVIRONMENT_START, self._admit)
         job.add_hook(event.VERIFICATION_START, self._judge)
         job.add_hook(event.END, self._end)
+        run = job.run
+
+        async def measured() -> Any:
+            result = await run()
+            self._conclude(result)  # before Harbor prints its tables
+            return result
+
+        job.run = measured
 
     async def on_job_end(self, job_result: Any) -> None:
-        """Compute the metrics anew over the trials that were measured, and store them."""
+        """Say how much of the job was not measured."""
+        if not self._unmeasured:
+            return
+        _log.warning(
+            "truezero: %d of %d trials are not measured and left out of the metrics: "
+            "`truezero check %s` says why",
+            len(self._unmeasured), len(job_result.trial_results), self._batch,
+        )  # fmt: skip
+
+    def _conclude(self, job_result: Any) -> None:
+        """Compute the job's numbers anew over the trials that were measured, and store them."""
+        for name, (attempt, result, why) in self._silent.items():
+            if attempt.lane in self._called:
+                self._unmeasured[name] = str(why)
+                _amend(attempt, result, why)
+        if untold := {a.lane for a, *_ in self._silent.values()} - self._called:
+            _log.warning(
+                "truezero: no call of %s came through the service, so its trials keep Harbor's "
+                "own results, unmeasured: does it read its base URL from the environment, or has "
+                "it one of its own?",
+                ", ".join(sorted(untold)),
+            )
         job = self._job
-        kept: dict[tuple[str, str], list[Any]] = {}
-        for trial in job_result.trial_results:
-            rewards = kept.setdefault(job._evals_key_for_result(trial), [])
-            if trial.trial_name not in self._unmeasured:
-                rewards.append(trial.verifier_result and trial.verifier_result.rewards)
-        for (key, dataset), rewards in kept.items():
-            job_result.stats.evals[key].metrics = [
-                metric.compute(rewards) for metric in job._metrics[dataset] if rewards
-            ]
+        results = job_result.trial_results
+        stats = importlib.import_module("harbor.models.job.result").JobStats.from_trial_results(
+            results, n_total_trials=len(job._trial_configs), n_retries=job_result.stats.n_retries
+        )
+        kept = [trial for trial in results if trial.trial_name not in self._unmeasured]
+        rewards: dict[tuple[str, str], list[Any]] = {}
+        for trial in kept:
+            found = trial.verifier_result and trial.verifier_result.rewards
+            rewards.setdefault(job._evals_key_for_result(trial), []).append(found)
+        for (key, dataset), numbers in rewards.items():
+            stats.evals[key].metrics = [metric.compute(numbers) for metric in job._metrics[dataset]]
+        passed = importlib.import_module("harbor.utils.pass_at_k").compute_pass_at_k_by_evals
+        for key, found in passed(kept).items():
+            stats.evals[key].pass_at_k = found
+        job_result.stats = stats
         job._write_job_result(exclude_trial_results=True)
+
+    def _recall(self, folder: Path) -> None:
+        """Read what an earlier run of this job left beside its trials."""
+        for file in folder.glob(f"*/{_KEPT}"):
+            try:
+                kept = json.loads(file.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                continue
+            if kept.get("why"):
+                self._unmeasured[file.parent.name] = kept["why"]
+            if kept.get("lane"):
+                self._called.add(kept["lane"])
 
     # --- one attempt -----------------------------------------------------------------------
 
@@ -136,15 +210,17 @@ class TruezeroPlugin:
         attempt = self._attempts.get(event.trial_name)
         if attempt is None:
             return
-        self._unmeasured.discard(event.trial_name)
+        self._unmeasured.pop(event.trial_name, None)
+        self._silent.pop(event.trial_name, None)
         try:
             attempt.registered = await self._register(event)
         except ServiceError as error:
-            attempt.refused = NotMeasured(f"truezero: not run: {error}")
+            attempt.refused = self._lost("not run", error)
             return
+        self._away = False
         if not attempt.registered.admitted:
             registered = attempt.registered
-            attempt.refused = Skipped(registered.id, registered.error or "skipped")
+            attempt.refused = _named(Skipped)(registered.id, registered.error or "skipped")
         attempt.trial.agent._extra_env.update(attempt.registered.env)
 
     async def _admit(self, event: Any) -> None:
@@ -154,18 +230,20 @@ class TruezeroPlugin:
             raise attempt.refused
 
     async def _judge(self, event: Any) -> None:
-        """Skip the verifier where no model was reached."""
+        """Skip the verifier where no model was reached.
+
+        While the service is away it runs: its rewards are part of the outcome that is kept.
+        """
         attempt = self._attempts.get(event.trial_name)
         if attempt is None or attempt.registered is None:
             return
         try:
             async with self._client() as client:
                 verdict = await client.verdict(attempt.registered.id, settled=True)
-        except ServiceError as error:
-            why: Exception | None = NotMeasured(f"truezero: not measured: {error}")
-        else:
-            why = failure(verdict, over=False)
-        if why is not None:
+        except ServiceError:
+            return
+        why = failure(verdict, over=False)
+        if self._called_by(attempt, verdict) and why is not None:
             attempt.replaced, attempt.ended = True, _type_of(event.result.exception_info)
             raise why  # Harbor keeps an earlier one; _end replaces it
 
@@ -177,14 +255,16 @@ class TruezeroPlugin:
         why = attempt.refused
         if attempt.registered is not None and why is None:
             why = await self._settle(attempt.registered, attempt, event.result)
+        verdict = attempt.verdict
+        called = verdict is not None and self._called_by(attempt, verdict)
         if why is None:
-            return
-        self._unmeasured.add(event.trial_name)
-        event.result.verifier_result = None
-        if _type_of(event.result.exception_info) != type(why).__name__:
-            info = importlib.import_module("harbor.models.trial.result").ExceptionInfo
-            event.result.exception_info = info.from_exception(why)
-        attempt.trial.paths.result_path.write_text(event.result.model_dump_json(indent=4))
+            if verdict is not None:
+                _keep(attempt, None)
+        elif verdict is not None and not called:
+            self._silent[event.trial_name] = attempt, event.result, why
+        else:
+            self._unmeasured[event.trial_name] = str(why)
+            _amend(attempt, event.result, why)
 
     async def _settle(
         self, registered: models.RolloutRegistered, attempt: _TrialAttempt, result: Any
@@ -192,10 +272,23 @@ class TruezeroPlugin:
         try:
             async with self._client() as client:
                 kind = attempt.ended if attempt.replaced else _type_of(result.exception_info)
-                _, verdict = await client.ended(registered.id, **outcome(result, kind))
+                _, attempt.verdict = await client.ended(registered.id, **outcome(result, kind))
         except ServiceError as error:
-            return NotMeasured(f"truezero: not measured: {error}")
-        return failure(verdict, over=True)
+            return self._lost("not measured", error)
+        return failure(attempt.verdict, over=True)
+
+    def _called_by(self, attempt: _TrialAttempt, verdict: models.Verdict) -> bool:
+        """Return true if this attempt or another of its lane was seen calling."""
+        if verdict.total_requests:
+            self._called.add(attempt.lane)
+        return attempt.lane in self._called
+
+    def _lost(self, what: str, error: ServiceError) -> Exception:
+        """Return the exception of a trial; say once that the service is away."""
+        if not self._away:
+            _log.warning("truezero: trials are not measured while this lasts: %s", error)
+        self._away = True
+        return _named(NotMeasured)(f"truezero: {what}: {error}")
 
     async def _register(self, event: Any) -> models.RolloutRegistered:
         agent = event.config.agent
@@ -224,6 +317,15 @@ class TruezeroPlugin:
 # --- pure ----------------------------------------------------------------------------------
 
 
+def _named(kind: type[Exception]) -> type[Exception]:
+    """Return an exception of ours by a name that Harbor knows the cause of, if it has a table."""
+    try:
+        table = importlib.import_module("harbor.models.trial.error_policy").ERROR_POLICIES
+    except ModuleNotFoundError:
+        return kind
+    return kind if kind.__name__ in table else type(KNOWN_AS[kind], (kind,), {})
+
+
 def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:
     """Return the exception of a rollout that is no measurement; None if it is one.
 
@@ -231,20 +333,22 @@ def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:
         over: the outcome is reported; before it a rollout without calls is undecided.
     """
     if not over and verdict.total_requests == 0:
-        return SuspectedApiError("no model call reached truezero: check the agent's base URL")
+        return _named(SuspectedApiError)(
+            "no model call reached truezero: check the agent's base URL"
+        )
     why = verdict.error or f"{verdict.health}: {', '.join(verdict.warnings) or verdict.rule}"
     match verdict.health:
         case "api_error":
             name = EXCEPTION_TYPES.get(verdict.subcategory or "")
             if name is None:
-                return ProviderRejectedRequest(why)
+                return _named(ProviderRejectedRequest)(why)
             kind = getattr(importlib.import_module("harbor.agents.installed.base"), name)
             found: Exception = kind(why)
             return found
         case "suspected_api_error":
-            return SuspectedApiError(why)
+            return _named(SuspectedApiError)(why)
         case "undecided":
-            return NotMeasured(why)
+            return _named(NotMeasured)(why)
     return None
 
 
@@ -271,3 +375,39 @@ def rewards_of(rewards: Mapping[str, Any] | None) -> dict[str, float] | None:
 
 def _type_of(info: Any) -> str | None:
     return None if info is None else str(info.exception_type)
+
+
+# --- what is written -----------------------------------------------------------------------
+
+
+def _not_started(error: ServiceError) -> ServiceError:
+    """Return what Harbor's command ends with: one sentence and code 1, no traceback."""
+    kind = type("JobNotStarted", (ServiceError, importlib.import_module("typer").Exit), {})
+    stopped = kind(f"truezero: no job is started: {error}", status=error.status, code=error.code)
+    stopped.exit_code = str(stopped)  # what `sys.exit` prints
+    return stopped  # type: ignore[no-any-return]
+
+
+def _amend(attempt: _TrialAttempt, result: Any, why: Exception) -> None:
+    """Take the reward from a trial's result, and write why."""
+    result.verifier_result = None
+    if _type_of(result.exception_info) != type(why).__name__:
+        info = importlib.import_module("harbor.models.trial.result").ExceptionInfo
+        result.exception_info = info.from_exception(why)
+    attempt.trial.paths.result_path.write_text(result.model_dump_json(indent=4))
+    _keep(attempt, why)
+
+
+def _keep(attempt: _TrialAttempt, why: Exception | None) -> None:
+    """Write the verdict beside a trial's result, so that a resumed job knows it."""
+    verdict = attempt.verdict
+    file = Path(attempt.trial.paths.result_path).with_name(_KEPT)
+    kept = {
+        "why": why and str(why),
+        "lane": attempt.lane if verdict and verdict.total_requests else None,
+        "verdict": verdict and verdict.model_dump(mode="json"),
+    }
+    try:
+        file.write_text(json.dumps(kept, indent=2), encoding="utf-8")
+    except OSError as error:
+        _log.warning("truezero: the verdict is not kept in %s: %s", file, error)

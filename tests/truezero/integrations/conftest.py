@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.fakes.provider import Provider
 from tests.truezero import driving
+from truezero.sdk import outcomes
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +28,10 @@ def provider(_service: tuple[str, Provider]) -> Provider:
 @pytest.fixture
 def url(_service: tuple[str, Provider]) -> str:
     return _service[0]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let no test count the outcomes that another one could not deliver."""
+    monkeypatch.setenv("TRUEZERO_OUTCOMES", str(tmp_path / "outcomes"))
+    monkeypatch.setattr(outcomes, "_folders", set())

@@ -60,7 +60,8 @@ class Trial:
     def __init__(self, config: Any, folder: Path, does: Any) -> None:
         self.config, self._does = config, does
         self.agent = SimpleNamespace(_extra_env={"OPENAI_BASE_URL": "https://own.example"})
-        self.paths = SimpleNamespace(result_path=folder / f"{config.trial_name}.json")
+        (folder / config.trial_name).mkdir(exist_ok=True)
+        self.paths = SimpleNamespace(result_path=folder / config.trial_name / "result.json")
         self.verified = False
         self.result = Result(
             trial_name=config.trial_name,
@@ -93,15 +94,36 @@ class Trial:
         self.result.exception_info = self.result.exception_info or Info.from_exception(error)
 
 
+class Retry(SimpleNamespace):
+    def model_copy(self, *, update: dict[str, Any]) -> Retry:
+        return Retry(**{**vars(self), **update})
+
+
+class Stats(SimpleNamespace):
+    """Harbor's sums of a job, as it makes them of its trials' results."""
+
+    @classmethod
+    def from_trial_results(
+        cls, results: list[Any], *, n_total_trials: int, n_retries: int
+    ) -> Stats:
+        assert n_total_trials == len(results)
+        made = SimpleNamespace(metrics=[], pass_at_k={})
+        return cls(
+            evals={"codex__adhoc": made},
+            n_retries=n_retries,
+            n_errored_trials=sum(one.exception_info is not None for one in results),
+        )
+
+
 class Job:
     """A job of trials of one task, one after the other."""
 
     def __init__(self, folder: Path, *does: Any, name: str = "job", agent: str = "codex") -> None:
-        self.folder, self.does = folder, does
+        self.job_dir, self.does = folder, does
         self.hooks: dict[Event, list[Any]] = {event: [] for event in Event}
-        retry = SimpleNamespace(exclude_exceptions={"AgentTimeoutError"})
+        retry = Retry(exclude_exceptions={"AgentTimeoutError"})
         self.config = SimpleNamespace(job_name=name, retry=retry)
-        self._trial_queue = SimpleNamespace(_setup_hooks=lambda trial: None)
+        self._trial_queue = SimpleNamespace(_setup_hooks=lambda trial: None, _retry_config=retry)
         self._trial_configs = [self._config(number, agent) for number in range(len(does))]
         self._metrics = {"adhoc": [SimpleNamespace(compute=list)]}
         self.stored = 0
@@ -122,7 +144,7 @@ class Job:
         self.stored += 1
 
     async def attempt(self, config: Any, does: Any) -> Trial:
-        trial = Trial(config, self.folder, does)
+        trial = Trial(config, self.job_dir, does)
         self._trial_queue._setup_hooks(trial)
 
         async def emit(kind: Event) -> None:
@@ -135,10 +157,27 @@ class Job:
         await trial.run(emit)
         return trial
 
-    async def run(self, truezero: TruezeroPlugin) -> list[Trial]:
-        await truezero.on_job_start(self)
+    async def run(self) -> Any:
         pairs = zip(self._trial_configs, self.does, strict=True)
-        return [await self.attempt(config, does) for config, does in pairs]
+        self.trials = [await self.attempt(config, does) for config, does in pairs]
+        results = [trial.result for trial in self.trials]
+        stats = SimpleNamespace(evals={}, n_retries=0)
+        return SimpleNamespace(trial_results=results, stats=stats)
+
+    async def whole(self, truezero: TruezeroPlugin) -> Any:
+        """As Harbor's command does."""
+        await truezero.on_job_start(self)
+        result = await self.run()
+        self.printed = result.stats
+        await truezero.on_job_end(result)
+        return result
+
+
+def passed(results: list[Any]) -> dict[str, dict[int, float]]:
+    solved = [
+        bool(one.verifier_result and one.verifier_result.rewards["reward"]) for one in results
+    ]
+    return {"codex__adhoc": {len(solved): float(any(solved))}}
 
 
 @pytest.fixture(autouse=True)
@@ -146,6 +185,9 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, members in (
         ("harbor.trial.hooks", {"TrialEvent": Event}),
         ("harbor.models.trial.result", {"ExceptionInfo": Info}),
+        ("harbor.models.job.result", {"JobStats": Stats}),
+        ("harbor.utils.pass_at_k", {"compute_pass_at_k_by_evals": passed}),
+        ("typer", {"Exit": type("Exit", (RuntimeError,), {"__init__": lambda self, code=0: None})}),
         (
             "harbor.agents.installed.base",
             {kind: type(kind, (RuntimeError,), {}) for kind in plugin.EXCEPTION_TYPES.values()},
@@ -157,7 +199,8 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(job: Job, truezero: TruezeroPlugin) -> list[Trial]:
-    return asyncio.run(job.run(truezero))
+    asyncio.run(job.whole(truezero))
+    return job.trials
 
 
 def ended(trial: Trial) -> tuple[str | None, float | None, str | None]:
@@ -180,34 +223,66 @@ def test_a_dead_model_is_not_verified_and_a_genuine_zero_is(url: str, tmp_path: 
     assert [(item.repeat, item.attempt, item.health) for item in items] == [
         (0, 0, "healthy"), (1, 0, "api_error"), (2, 0, "suspected_api_error"),
     ]  # fmt: skip
-    assert job.config.retry.exclude_exceptions > {"AgentTimeoutError", "SuspectedApiError"}
+    excluded = job._trial_queue._retry_config.exclude_exceptions
+    assert excluded > {"AgentTimeoutError", "SuspectedApiError"}
+    assert job.config.retry.exclude_exceptions == {"AgentTimeoutError"}, (
+        "Harbor compares it with the configuration of the job that it resumes"
+    )
 
 
 def test_the_jobs_metrics_are_of_what_was_measured(url: str, tmp_path: Path) -> None:
-    job, truezero = Job(tmp_path, ["good"], ["dead"], name="hb-metrics"), TruezeroPlugin(url)
-
-    async def whole() -> Any:
-        trials = await job.run(truezero)
-        stats = {"codex__adhoc": SimpleNamespace(metrics=["stale"])}
-        result = SimpleNamespace(
-            trial_results=[trial.result for trial in trials], stats=SimpleNamespace(evals=stats)
-        )
-        await truezero.on_job_end(result)
-        return stats["codex__adhoc"].metrics
-
-    assert asyncio.run(whole()) == [[{"reward": 0.0}]]
+    job = Job(tmp_path, ["good"], ["dead"], name="hb-metrics")
+    run(job, TruezeroPlugin(url))
+    made = job.printed.evals["codex__adhoc"]
+    assert (made.metrics, made.pass_at_k) == ([[{"reward": 0.0}]], {1: 0.0})
+    assert job.printed.n_errored_trials == 1
     assert job.stored == 1
+
+
+def test_a_resumed_job_leaves_out_what_was_not_measured_before(url: str, tmp_path: Path) -> None:
+    first = Job(tmp_path, ["good"], ["dead"], name="hb-resumed")
+    run(first, TruezeroPlugin(url))
+
+    class Resumed(Job):
+        async def run(self) -> Any:
+            self.trials: list[Trial] = []
+            results = [trial.result for trial in first.trials]
+            return SimpleNamespace(trial_results=results, stats=SimpleNamespace(n_retries=0))
+
+    again = Resumed(tmp_path, [], [], name="hb-resumed")
+    run(again, TruezeroPlugin(url))
+    assert again.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}]]
+
+
+def test_an_agent_that_never_calls_keeps_harbors_results_and_one_line_says_so(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = Job(tmp_path, [], [], name="hb-elsewhere")
+    for trial in run(job, TruezeroPlugin(url)):
+        assert (ended(trial), trial.verified) == ((None, 0.0, None), True)
+    assert job.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}, {"reward": 0.0}]]
+    [line] = caplog.messages
+    assert line.startswith("truezero: no call of codex/openai/gpt-5 came through the service")
+
+
+def test_a_trial_without_a_call_waits_for_another_of_its_agent(url: str, tmp_path: Path) -> None:
+    job = Job(tmp_path, [], ["good"], name="hb-mute-first")
+    mute, good = run(job, TruezeroPlugin(url))
+    assert mute.verified, "nothing was known yet"
+    assert ended(mute) == ("SuspectedApiError", None, "SuspectedApiError")
+    assert ended(good) == (None, 0.0, None)
+    assert job.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}]]
 
 
 def test_a_trial_that_is_tried_again_is_the_next_attempt(url: str, tmp_path: Path) -> None:
     job, truezero = Job(tmp_path, ["dead"], name="hb-again"), TruezeroPlugin(url)
 
     async def twice() -> Trial:
-        await job.run(truezero)
+        await job.whole(truezero)
         return await job.attempt(job._trial_configs[0], ["good"])
 
     assert ended(asyncio.run(twice())) == (None, 0.0, None)
-    assert truezero._unmeasured == set()
+    assert truezero._unmeasured == {}
     with Client(url) as client:
         items = client.rollouts(batch="hb-again")
     assert [(item.repeat, item.attempt) for item in items] == [(None, 0), (None, 1)]
@@ -239,8 +314,12 @@ def test_agents_without_a_model_are_left_alone(url: str, tmp_path: Path) -> None
 
 
 def test_no_job_starts_without_the_service(tmp_path: Path) -> None:
-    with pytest.raises(ServiceError, match="cannot reach a truezero service"):
+    with pytest.raises(ServiceError, match="no job is started: cannot reach a truezero") as stopped:
         run(Job(tmp_path, ["good"]), TruezeroPlugin(GONE))
+    assert isinstance(stopped.value, sys.modules["typer"].Exit), (
+        "Harbor's command prints no traceback"
+    )
+    assert vars(stopped.value)["exit_code"] == str(stopped.value)
 
 
 @pytest.mark.parametrize("when", ["start", "verification-start", "end"])
@@ -253,7 +332,7 @@ def test_a_trial_says_where_the_service_has_gone(when: str, url: str, tmp_path: 
     job.add_hook(Event(when), leaves)  # before ours
     [trial] = run(job, truezero)
     assert ended(trial) == ("NotMeasured", None, "NotMeasured")
-    assert trial.verified == (when == "end")
+    assert trial.verified == (when != "start"), "its rewards are in the outcome that is kept"
     assert "cannot reach" in trial.result.exception_info.exception_message
 
 
@@ -292,6 +371,19 @@ def test_each_cause_has_the_type_by_which_harbor_retries() -> None:
         NotMeasured, "undecided: calls_unattributed",
     )  # fmt: skip
     assert failure(verdict(health="not_judged", total_requests=0), over=True) is None
+
+
+@pytest.mark.parametrize("knows", [[], ["SuspectedApiError"]])
+def test_where_harbor_has_a_table_of_causes_ours_have_names_that_it_knows(
+    knows: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = ModuleType("harbor.models.trial.error_policy")
+    vars(table)["ERROR_POLICIES"] = dict.fromkeys(knows)
+    monkeypatch.setitem(sys.modules, table.__name__, table)
+    known = "SuspectedApiError" if knows else "APIResponseValidationError"
+    found = failure(verdict(health="suspected_api_error", error="why"), over=True)
+    assert (type(found).__name__, str(found)) == (known, "why")
+    assert isinstance(found, plugin.SuspectedApiError)
 
 
 def test_rewards_are_finite_numbers() -> None:
