@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from truezero import models
 from truezero.sdk.client import Client
@@ -56,3 +56,38 @@ def check_service(
 def next_attempt(earlier: Iterable[models.RolloutItem]) -> int:
     """Return the number of a task's next attempt, from 0."""
     return 1 + max((item.attempt or 0 for item in earlier), default=-1)
+
+
+class Contact:
+    """The service as a process that did not ask for it knows it.
+
+    It is greeted once. If it does not answer, now or later, the harness goes on without it.
+
+    Arguments:
+        say: told why the harness goes on without it, once.
+        check: raises ``ServiceError``; by default ``check_service``.
+    """
+
+    def __init__(
+        self, say: Callable[[str], object], *, check: Callable[[], object] = check_service
+    ) -> None:
+        self._say, self._check = say, check
+        self._lock = threading.Lock()  # whoever comes meanwhile waits for the same answer
+        self._checked = self._left = False
+
+    def made(self) -> bool:
+        """Greet the service if nobody has; return false if the harness goes on without it."""
+        with self._lock:
+            if not self._checked:
+                self._checked = True
+                try:
+                    self._check()
+                except ServiceError as error:
+                    self.leave(str(error))
+            return not self._left
+
+    def leave(self, why: str) -> None:
+        """Go on without the service from now on."""
+        if not self._left:
+            self._left = True
+            self._say(why)

@@ -1,11 +1,13 @@
 """benchflow's rollouts under truezero: registered, pointed at the service, judged in its own terms.
 
-Every function that is wrapped stays in charge of its own work; a rollout that truezero cannot
-measure keeps no reward and says why.
+Every function that is wrapped stays in charge of its own work. A rollout that was led to the
+service and cannot be judged keeps no reward and says why. Where truezero was not asked for and
+cannot measure, benchflow goes on as it is.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
@@ -16,7 +18,14 @@ from functools import wraps
 from typing import Any
 
 from truezero import models
-from truezero.integrations.attempts import NotMeasured, next_attempt
+from truezero.integrations.attempts import (
+    GREETING_S,
+    Contact,
+    NotMeasured,
+    check_service,
+    next_attempt,
+)
+from truezero.integrations.benchflow import SWITCH, asked_for
 from truezero.integrations.benchflow_routes import UPSTREAM, ModelRoute, addresses, route_of
 from truezero.integrations.benchflow_verdicts import apply, outcome, unmeasured
 from truezero.sdk.client import AsyncClient
@@ -44,8 +53,35 @@ class _Measured:
     unjudged: str | None = None  # why there is no verdict
 
 
+class NotStarted(ValueError):
+    """No job is started; benchflow's command prints the sentence and ends with 1."""
+
+
 # benchflow's planes are not told whose runtime they start.
 _connecting: ContextVar[Any] = ContextVar("truezero_benchflow_connecting", default=None)
+
+
+_told: set[str] = set()
+_unsupported: list[str] = []  # why nothing was wrapped
+
+
+def _say_once(sentence: str) -> None:
+    """Say on the console what holds for a whole job, not for each of its rollouts."""
+    if sentence not in _told:
+        _told.add(sentence)
+        _log.warning("truezero: %s", sentence)
+
+
+def _goes_on(why: str) -> None:
+    _say_once(f"benchflow goes on unmeasured ({SWITCH}=on would stop it): {why}")
+
+
+_contact = Contact(_goes_on)
+
+
+def attach_evaluation(module: Any) -> None:
+    """Wrap ``benchflow.evaluation.Evaluation.run``: the service is greeted before a job."""
+    module.Evaluation.run = _starts(module.Evaluation.run)
 
 
 def attach(module: Any) -> None:
@@ -63,13 +99,36 @@ def attach(module: Any) -> None:
     )
     missing = [name for owner, name, _ in wrappers if not hasattr(owner, name)]
     if missing:
-        _log.warning("this release of benchflow is not supported, it has no %s", missing)
+        _unsupported.append(f"this release of benchflow is not supported, it has no {missing}")
+        if not asked_for():
+            _say_once(_unsupported[-1])
         return
     for owner, name, wrapper in wrappers:
         setattr(owner, name, wrapper(getattr(owner, name)))
 
 
 # --- wrapped methods -----------------------------------------------------------------------
+
+
+def _starts(original: AsyncMethod) -> AsyncMethod:
+    @wraps(original)
+    async def run(evaluation: Any) -> Any:
+        if asked_for():
+            config = evaluation._config
+            why = (
+                next(iter(_unsupported), None)
+                or await asyncio.to_thread(_refusal)
+                or _own_address(
+                    evaluation._job_name, config.agent, config.model, dict(config.agent_env or {})
+                )
+            )
+            if why:
+                raise NotStarted(f"truezero: no job is started: {why}")
+        else:
+            await asyncio.to_thread(_contact.made)
+        return await original(evaluation)
+
+    return run
 
 
 def _connects(original: AsyncMethod) -> AsyncMethod:
@@ -122,33 +181,76 @@ def _classifies(original: Method) -> Method:
 
 
 async def _pointed(rollout: Any, runtime: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of LiteLLM, with the rollout's address where it is routed.
+    """Return the environment of LiteLLM, with the rollout's address where it is measured.
 
     Raises:
-        NotMeasured: the service is unreachable, or does not admit the rollout.
+        NotMeasured: truezero was asked for, and cannot measure this rollout.
     """
     env: dict[str, str] = runtime["agent_env"]
     agent, model = runtime["agent"], runtime["model"]
     if _MASTER_KEY in env or not _goes_through_litellm(agent, model, env):
         return env
-    found = importlib.import_module("benchflow.providers.litellm_config")
     try:
-        asked = found.resolve_litellm_route(model, env)
+        route = _route(model, env)
     except ValueError:
         return env  # benchflow says itself what is missing
-    route = route_of(asked, env, os.environ)
+    if asked_for():
+        if route is None:
+            raise NotMeasured(_own_address(rollout._job_name, agent, model, env))
+        return await _measured(rollout, runtime, route)
     if route is None:
-        _log.warning(
-            "%s is not measured: %s has an address of its own; name the upstream of the service "
-            "that leads there in %s",
-            runtime["session_id"], model, UPSTREAM,
-        )  # fmt: skip
+        _say_once(_own_address(rollout._job_name, agent, model, env) or "")
         return env
+    if not await asyncio.to_thread(_contact.made):
+        return env
+    try:
+        async with asyncio.timeout(GREETING_S):
+            return await _measured(rollout, runtime, route)
+    except NotMeasured as refused:
+        if refused.__cause__ is None:  # of this job, not of the service
+            _goes_on(str(refused))
+        else:
+            _contact.leave(str(refused.__cause__))
+    except TimeoutError:
+        _contact.leave(f"the truezero service registered nothing within {GREETING_S:g} s")
+    return env
+
+
+async def _measured(rollout: Any, runtime: Mapping[str, Any], route: ModelRoute) -> dict[str, str]:
+    """Return LiteLLM's environment with the address of the rollout, registered if it is new."""
+    env: dict[str, str] = runtime["agent_env"]
     measured: _Measured | None = getattr(rollout, _STATE, None)
     if measured is None:
         measured = _Measured(registered=await _register(rollout, runtime, route))
-        setattr(rollout, _STATE, measured)
-    return {**env, **addresses(route, measured.registered, env)}
+    found = {**env, **addresses(route, measured.registered, env)}
+    setattr(rollout, _STATE, measured)
+    return found
+
+
+def _route(model: str, env: dict[str, str]) -> ModelRoute | None:
+    config = importlib.import_module("benchflow.providers.litellm_config")
+    return route_of(config.resolve_litellm_route(model, env), env, os.environ)
+
+
+def _own_address(job: str, agent: str, model: str | None, env: dict[str, str]) -> str | None:
+    """Return why no rollout of a job can be measured; None if it can, or benchflow says why not."""
+    try:
+        if not model or not _goes_through_litellm(agent, model, env) or _route(model, env):
+            return None
+    except ValueError:
+        return None
+    return (
+        f"job {job} is not measured: {model} has an address of its own; set {UPSTREAM} to the "
+        "name of the service's upstream that leads there"
+    )
+
+
+def _refusal() -> str | None:
+    try:
+        check_service()
+    except ServiceError as error:
+        return str(error)
+    return None
 
 
 def _goes_through_litellm(agent: str, model: str | None, env: Mapping[str, str]) -> bool:

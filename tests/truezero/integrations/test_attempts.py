@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,7 @@ from tests.fakes.provider import Answer, Provider, closed_port
 from tests.journeys.harnesses import Silent
 from tests.truezero import driving
 from truezero import Client, ServiceError
-from truezero.integrations.attempts import check_service, next_attempt
+from truezero.integrations.attempts import Contact, check_service, next_attempt
 
 
 def test_attempts_go_on_where_an_earlier_process_stopped(url: str) -> None:
@@ -63,3 +66,30 @@ def test_a_wrong_token_is_seen_before_any_call(tmp_path: Path) -> None:
 def test_an_address_without_a_scheme_is_told_before_anything_is_asked() -> None:
     with pytest.raises(ServiceError, match=r"^the service's address 'localhost:8383'"):
         check_service("localhost:8383")
+
+
+def test_all_who_wait_for_a_service_that_is_away_greet_it_once() -> None:
+    said: list[str] = []
+    greeted: list[str] = []
+    gate = threading.Event()
+
+    def away() -> None:
+        greeted.append("here")
+        gate.wait()
+        raise ServiceError("it is away")
+
+    contact = Contact(said.append, check=away)
+    with ThreadPoolExecutor(8) as crowd:
+        waiting = [crowd.submit(contact.made) for _ in range(8)]
+        gate.set()
+    assert [each.result() for each in waiting] == [False] * 8
+    assert (greeted, said) == (["here"], ["it is away"])
+
+
+def test_a_service_that_answers_may_leave_later(url: str) -> None:
+    said: list[str] = []
+    contact = Contact(said.append, check=partial(check_service, url))
+    assert (contact.made(), contact.made(), said) == (True, True, [])
+    contact.leave("it is gone")
+    contact.leave("it is gone again")
+    assert (contact.made(), said) == (False, ["it is gone"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import sys
 from collections.abc import Iterator
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from truezero.integrations import benchflow as plugin
+from truezero.integrations import benchflow_rollouts as glue
+from truezero.integrations.attempts import Contact
 
 # benchflow/__init__.py imports the registry, which calls plug-ins, before it imports rollouts.
 PACKAGE = {
-    "__init__.py": "from benchflow import registry\nfrom benchflow import rollout\n",
+    "__init__.py": "from benchflow import registry\nfrom benchflow import rollout, evaluation\n",
     "registry.py": "from truezero.integrations.benchflow import plug\nplug()\n",
     "rollout_planes.py": """
 class DefaultRolloutPlanes:
@@ -27,8 +30,15 @@ class Rollout:
     async def cleanup(self): ...
     def _maybe_classify_api_error(self): ...
 """,
+    "evaluation.py": """
+class Evaluation:
+    _job_name, _config = "night", None
+    async def run(self):
+        return "ran"
+""",
 }
 OWN = "benchflow.rollout"
+GONE = "http://127.0.0.1:9"
 
 
 @pytest.fixture
@@ -38,7 +48,10 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, text in PACKAGE.items():
         (folder / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("TRUEZERO_URL", "http://127.0.0.1:8383")
+    monkeypatch.setenv("TRUEZERO_URL", GONE)
+    monkeypatch.setattr(glue, "_told", set())
+    monkeypatch.setattr(glue, "_unsupported", [])
+    monkeypatch.setattr(glue, "_contact", Contact(glue._goes_on))
     finders = list(sys.meta_path)
     yield folder
     sys.meta_path[:] = finders
@@ -94,6 +107,41 @@ def test_a_release_without_our_seams_is_left_alone_and_said_so(
     (harness / "rollout.py").write_text(text)
     assert wrapped() == str(harness / "rollout.py")
     assert "not supported, it has no ['_maybe_classify_api_error']" in caplog.text
+
+
+def runs() -> Any:
+    return asyncio.run(importlib.import_module("benchflow").evaluation.Evaluation().run())
+
+
+@pytest.mark.usefixtures("harness")
+def test_a_job_that_did_not_ask_for_truezero_runs_without_the_service(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert [runs(), runs()] == ["ran", "ran"]
+    [line] = caplog.messages
+    assert line.startswith("truezero: benchflow goes on unmeasured (TRUEZERO_BENCHFLOW=on would")
+    assert f"cannot reach a truezero service at {GONE}" in line
+
+
+@pytest.mark.usefixtures("harness")
+def test_a_job_that_asked_for_it_does_not_start_without_the_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TRUEZERO_BENCHFLOW", "on")
+    with pytest.raises(ValueError, match=r"^truezero: no job is started: cannot reach"):
+        runs()  # benchflow's command prints a ValueError, and ends with 1
+
+
+def test_a_job_that_asked_for_it_does_not_start_on_a_release_without_our_seams(
+    harness: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUEZERO_BENCHFLOW", "on")
+    text = PACKAGE["rollout.py"].replace("_maybe_classify_api_error", "_classify")
+    (harness / "rollout.py").write_text(text)
+    with pytest.raises(
+        ValueError, match=r"^truezero: no job is started: this release of benchflow"
+    ):
+        runs()
 
 
 def test_the_entry_point_is_the_plug_in() -> None:

@@ -20,7 +20,7 @@ from tests.truezero.integrations import fake_benchflow
 from tests.truezero.integrations.fake_benchflow import Rollout
 from truezero import Client
 from truezero.integrations import benchflow_rollouts as glue
-from truezero.integrations.attempts import NotMeasured
+from truezero.integrations.attempts import Contact, NotMeasured
 
 KEYS = {"good": "sk-good", "dead": "sk-dead", "down": "sk-down"}
 
@@ -32,6 +32,8 @@ def rollouts(
     """Makes rollouts of a benchflow whose methods are wrapped."""
     fake_benchflow.install(monkeypatch)
     monkeypatch.setenv("TRUEZERO_URL", url)
+    monkeypatch.setattr(glue, "_told", set())
+    monkeypatch.setattr(glue, "_contact", Contact(glue._goes_on))
     own = type("Own", (Rollout,), {})
     glue.attach(SimpleNamespace(Rollout=own))
     planes = sys.modules["benchflow.rollout_planes"].DefaultRolloutPlanes
@@ -149,7 +151,71 @@ def test_what_does_not_pass_through_is_left_alone(
     assert ("TRUEZERO_BENCHFLOW_UPSTREAM" in caplog.text) == ("OAUTH" not in env)
 
 
+def test_one_sentence_a_job_says_how_to_measure_under_a_gateway_of_ones_own(
+    rollouts: Made, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {"BENCHFLOW_PROVIDER_BASE_URL": "https://own.example/v1"}
+    for number in range(3):
+        run(rollouts(f"own-{number}", env=own))
+    [line] = caplog.messages
+    assert line == (
+        "truezero: job night is not measured: openai/gpt-5 has an address of its own; set "
+        "TRUEZERO_BENCHFLOW_UPSTREAM to the name of the service's upstream that leads there"
+    )
+
+
+def test_where_truezero_was_asked_for_no_gateway_of_ones_own_is_gone_around(
+    rollouts: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUEZERO_BENCHFLOW", "on")
+    done = rollouts("own-asked", env={"BENCHFLOW_PROVIDER_BASE_URL": "https://own.example/v1"})
+    with pytest.raises(NotMeasured, match="set TRUEZERO_BENCHFLOW_UPSTREAM"):
+        asyncio.run(done.connect())
+
+
+def test_a_service_that_was_not_asked_for_may_be_away(
+    rollouts: Made, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TRUEZERO_URL", "http://127.0.0.1:9")
+    for number in range(3):
+        done = rollouts(f"untouched-{number}")
+        asyncio.run(done.connect())
+        asyncio.run(done.cleanup())
+        done._maybe_classify_api_error()
+        assert (done._planes.env, done._rewards, done.classified) == ({}, {"reward": 0.0}, 1)
+    [line] = caplog.messages
+    assert line.startswith("truezero: benchflow goes on unmeasured")
+
+
+def test_a_service_that_leaves_is_not_asked_again(
+    rollouts: Made, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(rollouts("before"), "good")
+    monkeypatch.setenv("TRUEZERO_URL", "http://127.0.0.1:9")
+    for number in range(2):
+        done = rollouts(f"after-{number}")
+        asyncio.run(done.connect())
+        assert done._planes.env == {}
+    [line] = caplog.messages
+    assert "benchflow goes on unmeasured" in line
+
+
+def test_a_breaker_stops_nothing_that_did_not_ask_for_it(
+    rollouts: Made, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("TRUEZERO_BATCH", "tripped-unasked")
+    for number in range(5):
+        run(rollouts(f"unasked-{number}"), "dead")
+    for number in range(2):
+        late = rollouts(f"unasked-late-{number}")
+        asyncio.run(late.connect())
+        assert late._planes.env == {}
+    [line] = caplog.messages
+    assert "skipped: breaker open on auth:401" in line
+
+
 def test_without_the_service_nothing_runs(rollouts: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUEZERO_BENCHFLOW", "on")
     monkeypatch.setenv("TRUEZERO_URL", "http://127.0.0.1:9")
     done = rollouts("gone")
     with pytest.raises(NotMeasured, match="temporarily unavailable: cannot reach"):
@@ -183,6 +249,7 @@ def test_a_rollout_that_was_never_settled_keeps_no_reward(rollouts: Made) -> Non
 
 
 def test_an_open_breaker_stops_rollouts(rollouts: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUEZERO_BENCHFLOW", "on")
     monkeypatch.setenv("TRUEZERO_BATCH", "tripped")
     for number in range(5):
         run(rollouts(f"tripping-{number}"), "dead")
