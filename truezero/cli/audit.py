@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,6 +23,10 @@ def audit(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of that copy; implies --write.")
     ] = None,
+    content_filter: Annotated[
+        Literal["failure", "answer"],
+        typer.Option(help="What a content filter on a request is, as in a batch's policy."),
+    ] = "failure",
     as_json: AsJson = False,
 ) -> None:
     """Find false zeros among finished runs of other harnesses; no service is needed.
@@ -31,8 +35,10 @@ def audit(
     LiteLLM spend logs and our own export, and judges what they record by the service's rules.
     The original is never changed.
 
-    Exit code: 1 if a score without a measurement was found, 2 if the path cannot be read.
+    Exit code: 1 if a score without a measurement was found, 2 if the path cannot be read, 3 if
+    nothing in it could be judged.
     """
+    from classifier.policy import Policy  # noqa: PLC0415
     from truezero.runner.audit import record, report, run  # noqa: PLC0415
 
     with progress("reading") as show:
@@ -42,6 +48,7 @@ def audit(
                 name=name,
                 write=write or out is not None,
                 out=out,
+                policy=Policy(content_filter=content_filter),
                 progress=lambda count: show(f"{count:,} runs judged"),
             )
         except record.AuditError as error:
@@ -51,4 +58,6 @@ def audit(
     else:
         for line in report.lines(found):
             typer.echo(line)
-    raise typer.Exit(0 if found.sound else 1)
+    if not found.sound:
+        raise typer.Exit(1)
+    raise typer.Exit(0 if found.judged else 3)

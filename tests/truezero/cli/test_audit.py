@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from tests.house import ROOT
 from tests.truezero.runner.audit.harnesses import dump_lines, maseval_report
-from tests.truezero.runner.audit.scenarios import FAILURES, Scenario
+from tests.truezero.runner.audit.scenarios import FAILURES, FILTERED, Scenario
 from truezero.cli import app
 from truezero.runner.audit.formats import FORMATS
 
@@ -55,3 +55,27 @@ def test_a_copy_is_written_beside_the_path_or_where_it_is_asked_for(folder: Path
 def test_the_guide_has_a_row_for_each_format() -> None:
     guide = (ROOT / "docs" / "guides" / "audit.md").read_text(encoding="utf-8")
     assert [each.name for each in FORMATS if f"| {each.title} (`{each.name}`) |" not in guide] == []
+
+
+def test_an_audit_of_what_cannot_be_judged_exits_with_3(tmp_path: Path) -> None:
+    kept = {"instance_id": "a", "model_name_or_path": "m"}
+    dump_lines(tmp_path / "preds.jsonl", [{**kept, "model_patch": ""}])
+    done = CliRunner().invoke(app, ["audit", str(tmp_path)])
+    assert done.exit_code == 3, done.output
+    assert "nothing could be judged\n" in done.stdout
+    dump_lines(tmp_path / "preds.jsonl", [{**kept, "model_patch": "diff"}])
+    done = CliRunner().invoke(app, ["audit", str(tmp_path)])
+    assert (done.exit_code, "nothing could be judged" in done.stdout) == (0, False)
+
+
+def test_a_filter_is_to_an_audit_what_a_batch_would_have_said_it_is(tmp_path: Path) -> None:
+    run = Scenario(kind="asked", number=1, calls=(FILTERED,), reward=0.0, failed=True)
+    dump_lines(tmp_path / "benchmark.jsonl", [maseval_report(run, adapted=True)])
+    for options, code, said in (
+        ([], 1, "  asked-1: api_error [rejected_request, permanent]: HTTP 400 on 1 of 1 calls"),
+        (["--content-filter", "failure"], 1, "false zeros: 1"),
+        (["--content-filter", "answer"], 0, "corrected: 0.000 over 1 of 1 run"),
+    ):
+        done = CliRunner().invoke(app, ["audit", str(tmp_path), *options])
+        assert (done.exit_code, said in done.stdout) == (code, True), done.output
+    assert CliRunner().invoke(app, ["audit", str(tmp_path), "--content-filter", "x"]).exit_code == 2

@@ -75,6 +75,17 @@ SILENT: Final[Mapping[str, Ending]] = {
     "ApiResponseStalledError": Ending.TIMED_OUT,
     "Timeout": Ending.TIMED_OUT,
 }
+# What a class says beside its status, as the code that a provider coined for it.
+MEANINGS: Final[Mapping[str, str]] = {
+    "ContentPolicyViolationError": "content_policy_violation",
+    "ContextWindowExceededError": "context_length_exceeded",
+    "ContextLengthExceededError": "context_length_exceeded",
+    "ApiUsageLimitError": "insufficient_quota",
+}
+# Raised for an error event inside a stream that began with HTTP 200: openai/_streaming.py and
+# anthropic/_streaming.py; one with another status names it.
+IN_BAND: Final = frozenset(("APIError", "APIStatusError"))
+LITELLM: Final = re.compile(r"\blitellm\.")  # whose APIError is any
 # How OpenHands names what its model answered (openhands/runtime/runtime_status.py).
 COINED: Final[Mapping[str, int]] = {
     "STATUS$ERROR_LLM_AUTHENTICATION": 401,

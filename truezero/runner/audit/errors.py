@@ -10,7 +10,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from classifier.causes import classify
@@ -21,6 +21,9 @@ from truezero.runner.audit.client_errors import (
     CLIENT_ERRORS,
     COINED,
     HARBORS,
+    IN_BAND,
+    LITELLM,
+    MEANINGS,
     PACKAGE,
     SILENT,
     STATUSES,
@@ -72,6 +75,13 @@ _ELSEWHERE: Final = re.compile(
 _PLAIN: Final = frozenset(
     (Subcategory.AUTH, Subcategory.QUOTA, Subcategory.RATE_LIMIT, Subcategory.MODEL_NOT_FOUND)
 )
+# Our own sentence of a proven failure, which integrations leave in a harness's files; also in
+# benchflow's words.
+_JUDGED: Final = re.compile(
+    r"\bapi[_ ]error \[(\w+)(?:, |/)(transient|permanent)\]:? "
+    r"(?:an error inside )?(?:HTTP (\d{3})|no (?:answer|HTTP status))"
+)
+_SUBCATEGORIES: Final = {each.value: each for each in Subcategory}
 _ERROR_STATUSES: Final = range(400, 600)
 _ANSWERED: Final = re.compile(r"or code: \d{3} - (\{.*\})\s*$", re.MULTILINE)  # may be cut before
 _LONGEST: Final = 2_000  # characters of a message, as on the wire
@@ -94,6 +104,9 @@ def failed_call(error: RecordedError, *, of_call: bool, upstream: str = "") -> F
         of_call: whether the harness recorded it as the result of a call to a model.
         upstream: the provider's name, where it is known.
     """
+    judged = _judged(error.text)
+    if judged is not None:
+        return judged
     read = _Read.of(error)
     if not (of_call or read.from_client or _plainly(read)):
         return None
@@ -109,6 +122,21 @@ def failed_call(error: RecordedError, *, of_call: bool, upstream: str = "") -> F
         )
     )
     return None if cause is None else FailedCall(status=read.status, ending=ending, cause=cause)
+
+
+def _judged(text: str) -> FailedCall | None:
+    """Return the failure that a verdict of ours had proven when the harness wrote it down."""
+    said = _JUDGED.search(text)
+    if said is None or said[1] not in _SUBCATEGORIES:
+        return None
+    status = None if said[3] is None else int(said[3])
+    cause = Cause(
+        subcategory=_SUBCATEGORIES[said[1]],
+        transient=said[2] == "transient",
+        rule="audit.verdict",
+    )
+    ending = Ending.NEVER_CONNECTED if status is None else Ending.COMPLETE
+    return FailedCall(status=status, ending=ending, cause=cause)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +162,13 @@ class _Read:
             status = next((code for word, code in COINED.items() if word in text), None)
         if status is None and name is not None:
             status = STATUSES[name]
+        if status is None and name in IN_BAND and not LITELLM.search(f"{error.type} {text}"):
+            status = 200
         return cls(
             text=text,
             name=name,
             status=status,
-            provider=_provider_error(body, inner),
+            provider=_named(_provider_error(body, inner), name),
             has_body=body is not None,
             stated=stated is not None,
         )
@@ -198,6 +228,12 @@ def _elsewhere(text: str) -> bool:
 def _status_in(text: str) -> int | None:
     found = _STATUS.search(text)
     return None if found is None else int(found[1] or found[2] or found[3])
+
+
+def _named(error: ProviderError, name: str | None) -> ProviderError:
+    """Add what the class of the client's exception says of the cause beside its status."""
+    coined = MEANINGS.get(name or "")
+    return error if coined is None else replace(error, reasons=(*error.reasons, coined))
 
 
 def _provider_error(body: Mapping[str, object] | None, text: str) -> ProviderError:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from classifier.batches import reward_in
+from classifier.diagnostics import why_unscored
+from classifier.fingerprints import NETWORK, UNKNOWN
 from classifier.model_names import canonical
+from classifier.policy import EVIDENCE, Policy
 from classifier.records import (
     Ending,
     Exchange,
@@ -17,7 +20,7 @@ from classifier.records import (
     UsageSource,
 )
 from classifier.rules import judge
-from classifier.verdicts import CALLS_UNATTRIBUTED, Health, Layer, Verdict
+from classifier.verdicts import CALLS_UNATTRIBUTED, Health, Layer, Subcategory, Verdict
 from truezero.runner.audit.errors import failed_call
 from truezero.runner.audit.record import FinishedRun, RecordedCall, Subject
 
@@ -34,8 +37,9 @@ UNMEASURED = "not_recorded"  # the rule's name where the files do not say enough
 class Audited:
     """One judged run; ``reward`` is the score that its harness counts.
 
-    ``unknown`` are facts that its files do not hold. ``calls``: whether they hold its calls, so
-    that the verdict's counts are counts.
+    ``filled``: the harness has not scored it, and will count the reward all the same. ``unknown``
+    are facts that its files do not hold. ``calls``: whether they hold its calls, so that the
+    verdict's counts are counts.
     """
 
     id: str
@@ -46,6 +50,7 @@ class Audited:
     reward: float | None
     verdict: Verdict
     calls: bool
+    filled: bool = False
     unknown: tuple[str, ...] = ()
 
     @property
@@ -58,9 +63,7 @@ class Audited:
     @property
     def why(self) -> str:
         """The reason in one sentence."""
-        verdict = self.verdict
-        found = verdict.validity[0].sentence if verdict.validity and self.spoiled else None
-        return verdict.error or found or verdict.rule
+        return why_unscored(self.verdict) or self.verdict.rule
 
     @property
     def false_zero(self) -> bool:
@@ -78,10 +81,14 @@ class Audited:
         return self.reward if self.verdict.scoreable == "yes" else None
 
 
-def audited(subject: Subject) -> Audited:
-    """Judge one run; a rollout of our own export is judged as the service does."""
+def audited(subject: Subject, policy: Policy = EVIDENCE) -> Audited:
+    """Judge one run; a rollout of our own export is judged as the service does.
+
+    Arguments:
+        policy: as of the service; what a rollout of our own export says of its batch's stands.
+    """
     if isinstance(subject, RolloutRecord):
-        return _own(subject)
+        return _own(subject, policy)
     return Audited(
         id=subject.id,
         task=subject.task,
@@ -89,13 +96,14 @@ def audited(subject: Subject) -> Audited:
         attempt=subject.attempt,
         model=subject.model,
         reward=subject.reward,
-        verdict=_verdict(subject),
+        verdict=_verdict(subject, policy),
         calls=subject.calls is not None,
+        filled=subject.filled,
         unknown=subject.unknown,
     )
 
 
-def _own(rollout: RolloutRecord) -> Audited:
+def _own(rollout: RolloutRecord, policy: Policy) -> Audited:
     outcome = rollout.outcome
     return Audited(
         id=rollout.id,
@@ -104,12 +112,12 @@ def _own(rollout: RolloutRecord) -> Audited:
         attempt=rollout.attempt or 0,
         model=rollout.model,
         reward=None if outcome is None else reward_in(outcome.rewards, outcome.eval),
-        verdict=judge(rollout),
+        verdict=judge(rollout, policy=policy),
         calls=True,
     )
 
 
-def _verdict(run: FinishedRun) -> Verdict:
+def _verdict(run: FinishedRun, policy: Policy) -> Verdict:
     exchanges = _exchanges(run)
     named = {canonical(x.model) for x in exchanges if x.model}
     rollout = RolloutRecord(
@@ -130,7 +138,23 @@ def _verdict(run: FinishedRun) -> Verdict:
             error=None if run.error is None else _ERRED,
         ),
     )
-    return _of_records(run, judge(rollout), exchanges)
+    verdict = _without_status(judge(rollout, policy=policy), exchanges)
+    return _of_records(run, verdict, exchanges)
+
+
+def _without_status(verdict: Verdict, exchanges: tuple[Exchange, ...]) -> Verdict:
+    """Return the verdict without the claim that no answer came, where the provider's words did."""
+    silent = any(x.failed and x.ending is not Ending.COMPLETE for x in exchanges)
+    spoken = verdict.subcategory not in (None, Subcategory.PROVIDER_ERROR) and not silent
+    if verdict.subcategory is None or not spoken or verdict.dominant_status is not None:
+        return verdict
+    return replace(
+        verdict,
+        fingerprint=f"{verdict.subcategory.value}:{UNKNOWN}",
+        cause=(verdict.cause or "").replace(f":{NETWORK}:", f":{UNKNOWN}:"),
+        error=(verdict.error or "").replace("no answer", "an error without a status"),
+        status_counts={name: n for name, n in verdict.status_counts.items() if name != NETWORK},
+    )
 
 
 def _silent(run: FinishedRun) -> bool:

@@ -48,7 +48,8 @@ class FinishedRun:
 
     ``id`` is unique among the runs of one audit, ``name`` how its harness calls it. ``repeat``
     says which sample of its task it is and ``attempt`` which try of that sample, from 0.
-    ``reward`` is the score that the harness counts, a zero that it fills in itself included.
+    ``reward`` is the score that the harness counts, a zero that it fills in itself included;
+    ``filled`` says that this is one, of a run that nothing has scored.
     ``calls`` is None where the files keep none, empty where they keep them and none was made.
     ``prompted``: whether the agent was given its task. ``output``: whether the agent is known to
     have produced anything. ``unknown`` names facts that these files cannot say.
@@ -60,6 +61,7 @@ class FinishedRun:
     attempt: int = 0
     model: str | None = None
     reward: float | None = None
+    filled: bool = False
     status: ExecutionStatus = ExecutionStatus.SUCCESS
     termination_reason: TerminationReason | None = None
     error: RecordedError | None = None

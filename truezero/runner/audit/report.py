@@ -25,6 +25,7 @@ _HIDES = {
     "content": "answers are not recorded, only their tokens",
     "rollout": "calls name no session, so they were judged together",
 }
+_JUDGED = frozenset((Health.HEALTHY, Health.API_ERROR, Health.SUSPECTED_API_ERROR))
 _ORDER = ("transient", "fix_first", "suspected", "not_begun", "unmeasured")
 _HEADS = {
     "transient": "transient, run again",
@@ -37,7 +38,10 @@ _HEADS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The audited runs of one path; ``score_reported`` is the mean of what the harness counts."""
+    """The audited runs of one path; ``score_reported`` is the mean of what the harness counts.
+
+    It is None, and so are the other scores, where nothing has been scored yet.
+    """
 
     format: str
     path: str
@@ -59,6 +63,11 @@ class AuditReport:
         return [run for run in self.runs if run.false_points]
 
     @property
+    def judged(self) -> bool:
+        """Whether the files say of any run whether its model was reached."""
+        return any(run.verdict.health in _JUDGED for run in self.runs)
+
+    @property
     def sound(self) -> bool:
         """Whether every reward that is counted is a measurement, as far as the files say."""
         return not (self.false_zeros or self.false_points)
@@ -68,10 +77,11 @@ def report(
     runs: Sequence[Audited], *, format_name: str, path: str, written: str | None = None
 ) -> AuditReport:
     """Sum up audited runs."""
-    batch = slots(map(_entry, runs))
+    scored = any(run.reward is not None and not run.filled for run in runs)
+    batch = slots(_entry(run, scored=scored) for run in runs)
     by_id = {run.id: run for run in runs}
     counted = [by_id[slot.counted.rollout_id] for slot in batch]
-    rewards = [run.reward for run in counted if run.reward is not None]
+    rewards = [run.reward for run in counted if run.reward is not None] if scored else []
     return AuditReport(
         format=format_name,
         path=path,
@@ -84,7 +94,7 @@ def report(
     )
 
 
-def _entry(run: Audited) -> Entry:
+def _entry(run: Audited, *, scored: bool) -> Entry:
     verdict = run.verdict
     return Entry(
         rollout_id=run.id,
@@ -96,7 +106,7 @@ def _entry(run: Audited) -> Entry:
         fingerprint=verdict.fingerprint,
         scoreable=verdict.scoreable,
         provisional=False,
-        reward=run.reward,
+        reward=run.reward if scored else None,
         input_tokens=None,
         output_tokens=None,
         total_tokens=verdict.total_tokens,
@@ -201,6 +211,8 @@ def _lines(found: AuditReport) -> Iterator[str]:
         if runs:
             yield from _again(name, runs)
     yield from _unknown_lines(found)
+    if not found.judged:
+        yield "nothing could be judged"
     if found.written is not None:
         yield f"verdicts written to {found.written}"
 
@@ -212,7 +224,10 @@ def _score_lines(found: AuditReport) -> Iterator[str]:
         return
     yield f"score as reported: {found.score_reported:.3f}"
     if score.score_effective is None:
-        yield f"corrected: unknown, none of {_runs(score.total)} is known to have reached a model"
+        none = f"none of {_runs(score.scoreable)} that reached a model has a score"
+        if not score.scoreable:
+            none = f"none of {_runs(score.total)} is known to have reached a model"
+        yield f"corrected: unknown, {none}"
         return
     interval = ""
     if score.score_ci is not None:

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from classifier.policy import EVIDENCE, Policy
 from truezero.runner.audit.formats import format_of
 from truezero.runner.audit.formats.format import AuditFormat
 from truezero.runner.audit.judge import Audited, audited
@@ -21,6 +22,7 @@ def audit(
     name: str | None = None,
     write: bool = False,
     out: Path | None = None,
+    policy: Policy = EVIDENCE,
     progress: Callable[[int], None] = lambda _: None,
 ) -> AuditReport:
     """Judge the finished runs in a file or folder.
@@ -28,13 +30,14 @@ def audit(
     Arguments:
         name: the format; recognised by the content without it.
         write: put the verdicts into a copy, at ``out`` or beside the path.
+        policy: how to judge.
         progress: called with the number of runs judged so far.
 
     Raises:
         AuditError: the path, its format or a record cannot be read, or the copy not be written.
     """
     chosen = format_of(path, name)
-    runs = _judged(path, chosen, progress)
+    runs = _judged(path, chosen, policy, progress)
     if not runs:
         raise AuditError(f"{path}: no finished run of {chosen.title} in it")
     written = _written(path, chosen, runs, out) if write else None
@@ -46,11 +49,13 @@ def audit(
     )
 
 
-def _judged(path: Path, chosen: AuditFormat, progress: Callable[[int], None]) -> list[Audited]:
+def _judged(
+    path: Path, chosen: AuditFormat, policy: Policy, progress: Callable[[int], None]
+) -> list[Audited]:
     runs: list[Audited] = []
     try:
         for subject in chosen.read(path):
-            runs.append(audited(subject))
+            runs.append(audited(subject, policy))
             if len(runs) % _EVERY == 0:
                 progress(len(runs))
     except KeyError as missing:

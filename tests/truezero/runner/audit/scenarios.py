@@ -172,6 +172,13 @@ TOO_LONG = (
         "prompt is too long: 208310 tokens > 200000 maximum",
     ),
 )
+FILTERED = api(
+    "BadRequestError",
+    400,
+    "The response was filtered due to the prompt triggering Azure OpenAI's content management "
+    "policy.",
+    code="content_filter",
+)
 # What agents, tools and sandboxes raise by themselves; some speak of keys, limits and statuses.
 AGENTS_OWN = (
     Raised(type="KeyError", text="'answer'", module=""),

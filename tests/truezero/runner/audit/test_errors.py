@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.records import Ending
-from tests.truezero.runner.audit.scenarios import AGENTS_OWN, FAILURES, SANDBOX, TOO_LONG
+from classifier.causes import classify
+from classifier.fingerprints import fingerprint
+from classifier.records import Answer, Ending, Kind
+from proxy.wire.provider_error import read_error
+from tests.truezero.runner.audit.scenarios import (
+    AGENTS_OWN,
+    FAILURES,
+    FILTERED,
+    SANDBOX,
+    TOO_LONG,
+    Raised,
+)
+from truezero.runner.audit.client_errors import SILENT as SILENT_ENDINGS
 from truezero.runner.audit.errors import failed_call
 from truezero.runner.audit.record import RecordedError
 
@@ -147,3 +158,74 @@ def test_a_text_that_is_no_python_is_read_as_it_stands() -> None:
     call = failed_call(broken, of_call=False)
     assert call is not None
     assert call.status == 401
+
+
+def fingerprints(raised: Raised) -> tuple[str | None, str | None]:
+    """The fingerprint of a failure on the wire, and of its exception in a harness's files."""
+    ending = SILENT_ENDINGS.get(raised.type, Ending.COMPLETE)
+    error = read_error(raised.body) if raised.body else None
+    answer = Answer(
+        upstream="openai", api="openai.chat", kind=Kind.INFERENCE, status=raised.status,
+        ending=ending, error=error,
+    )  # fmt: skip
+    cause = classify(answer)
+    call = failed_call(RecordedError(text=raised.chain), of_call=False)
+    return (
+        cause and fingerprint(cause.subcategory, raised.status),
+        call and fingerprint(call.cause.subcategory, call.status),
+    )
+
+
+def test_one_cause_has_one_fingerprint_on_the_wire_and_in_files() -> None:
+    every = [raised for each in FAILURES.values() for raised in each]
+    for raised in (*every, *TOO_LONG, FILTERED):
+        live, audited = fingerprints(raised)
+        assert live == audited != None, raised  # noqa: E711
+
+
+def test_what_a_verdict_of_ours_said_is_not_read_anew() -> None:
+    for text, kind, said in (
+        ("api_error [quota, permanent]: HTTP 429 on 4 of 4 calls", "ApiUsageLimitError",
+         "quota:429"),
+        ("api_error [auth, permanent]: HTTP 400 on 1 of 1 calls", "AgentAuthenticationError",
+         "auth:400"),
+        ("api_error [provider_error, transient]: HTTP 200 cut midway on 1 of 1 calls",
+         "ApiInternalServerError", "provider_error:200"),
+        ("api_error [provider_error, transient]: no answer on 2 of 2 calls",
+         "ApiInternalServerError", "provider_error:network"),
+        ("api_error [quota, permanent]: an error inside HTTP 200 on 1 of 1 calls",
+         "ApiUsageLimitError", "quota:200"),
+        ("api_error [rejected_request, permanent]: HTTP 400 on 1 of 1 calls",
+         "ProviderRejectedRequest", "rejected_request:400"),
+        ("provider api error [quota/permanent] HTTP 429 on 3/3 requests", None, "quota:429"),
+    ):  # fmt: skip
+        call = failed_call(RecordedError(text=text, type=kind), of_call=False)
+        assert call is not None, text
+        assert fingerprint(call.cause.subcategory, call.status) == said
+        assert call.cause.transient is ("transient" in text)
+    unknown = RecordedError(text="api_error [bad luck, permanent]: HTTP 500")
+    assert failed_call(unknown, of_call=False) is None
+
+
+def test_an_error_inside_a_stream_has_the_status_that_the_stream_began_with() -> None:
+    overloaded = "{'type': 'error', 'error': {'type': 'overloaded_error', 'message': 'Overloaded'}}"
+    for text, kind, status in (
+        ("The server had an error processing your request.", "openai.APIError", 200),
+        (overloaded, "anthropic.APIStatusError", 200),
+        ("Error code: 402 - {'error': {'message': 'x'}}", "openai.APIStatusError", 402),
+        ("litellm.APIError: APIError: OpenAIException - Overloaded", None, None),
+    ):
+        call = failed_call(RecordedError(text=text, type=kind), of_call=False)
+        assert call is not None, text
+        assert call.status == status, text
+
+
+def test_the_class_of_an_exception_says_why_where_its_text_does_not() -> None:
+    for kind, reason in (
+        ("ContentPolicyViolationError", "content_filter"),
+        ("ContextWindowExceededError", "context_length"),
+        ("ContextLengthExceededError", "context_length"),
+    ):
+        call = failed_call(RecordedError(text="blocked", type=kind), of_call=False)
+        assert call is not None
+        assert call.cause.reason == reason

@@ -111,3 +111,15 @@ def test_a_rollout_of_our_own_export_is_judged_as_the_service_does() -> None:
     run = audited(rollout)
     assert (run.task, run.reward, run.verdict.layer) == ("r", 0.0, Layer.ZERO_SIGNAL)
     assert run.false_zero
+
+
+def test_words_without_a_status_do_not_say_that_no_answer_came() -> None:
+    spent = RecordedError(text="Credit balance is too low")
+    for calls in ((RecordedCall(error=spent),), None):
+        run = FinishedRun(id="a", task="a", reward=0.0, calls=calls, error=spent)
+        verdict = audited(run).verdict
+        assert (verdict.fingerprint, verdict.cause) == ("quota:-", "v1:quota:unknown:-:-")
+        assert "no answer" not in (verdict.error or "")
+    silent = RecordedError(text="openai.APIConnectionError: Connection error.")
+    run = FinishedRun(id="a", task="a", reward=0.0, calls=(RecordedCall(error=silent),))
+    assert audited(run).verdict.fingerprint == "provider_error:network"

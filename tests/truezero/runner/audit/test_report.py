@@ -103,3 +103,31 @@ def test_a_log_without_scores_has_none() -> None:
 
 def test_names_from_files_cannot_move_a_cursor() -> None:
     assert not any("\x1b" in line for line in lines(found(failed("\x1b[2J", BUSY))))
+
+
+def test_a_zero_that_nobody_has_given_yet_is_no_score() -> None:
+    empty = run("a", 0.0, tokens=9, filled=True)
+    unscored = found(empty, run("b", None, tokens=9))
+    assert "score: the files hold none" in lines(unscored)
+    assert not any("0.000" in line for line in lines(unscored))
+    told: Any = as_json(unscored)
+    assert [told[name] for name in ("score_reported", "score_effective", "score_worst")] == [
+        None
+    ] * 3
+    assert (told["scoreable"], told["coverage"]) == (2, 1.0)
+    assert as_json(found(empty, run("b", 1.0, tokens=9)))["score_reported"] == 0.5
+    false = found(failed("c", DEAD_KEY, 0.0, filled=True))
+    assert [each.task for each in false.false_zeros] == ["c"], "it will be counted"
+
+
+def test_a_model_that_was_reached_and_never_scored_is_said_to_be() -> None:
+    mixed = found(run("a", None, tokens=9), failed("b", DEAD_KEY))
+    assert "corrected: unknown, none of 1 run that reached a model has a score" in lines(mixed)
+
+
+def test_nothing_is_judged_where_no_run_says_whether_its_model_was_reached() -> None:
+    silent, unasked = run("a", 0.0), run("b", 0.0, prompted=False)
+    assert not found(silent, unasked).judged
+    assert list(lines(found(silent)))[-1] == "nothing could be judged"
+    for known in (run("c", 0.0, tokens=9), run("c", 0.0, tokens=0), failed("c", DEAD_KEY)):
+        assert found(silent, known).judged

@@ -40,6 +40,11 @@ from truezero.runner.audit.record import AuditError, FinishedRun, RecordedCall, 
 _LETTERS: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # scorer/_metric.py, value_to_float
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _OUT_OF_TIME: Final = ("time", "working")
+# Stop reasons that stand for a rejected request too, and LiteLLM's exception for each.
+_REJECTIONS: Final = {
+    "content_filter": "ContentPolicyViolationError",
+    "model_length": "ContextWindowExceededError",
+}
 _UNSCORED: Final = math.nan  # Inspect's own mark of a score that does not count
 
 
@@ -174,6 +179,11 @@ def _call(event: Json) -> RecordedCall:
             started_at=at,
         )
     choices = [mapping(each) for each in items(output.get("choices"))]
+    rejected = _rejected(event, output, choices)
+    if rejected is not None:
+        return RecordedCall(
+            error=rejected, model=model, role=role, has_tools=offered, started_at=at
+        )
     messages = [mapping(each.get("message")) for each in choices]
     called = sum(len(items(each.get("tool_calls"))) for each in messages)
     spoken = any(any(content(each.get("content"))) for each in messages)
@@ -188,6 +198,25 @@ def _call(event: Json) -> RecordedCall:
         has_tools=offered,
         finish_reason=_finish(next(iter(choices), {})),
         started_at=at,
+    )
+
+
+def _rejected(event: Json, output: Json, choices: list[Json]) -> RecordedError | None:
+    """Return the rejection that Inspect keeps as an answer; None where the model answered.
+
+    A 400 for a content filter or a prompt that is too long becomes an output with that stop
+    reason and the provider's sentence (model/_openai.py: openai_handle_bad_request; the same in
+    other providers, which keep the sentence in the output's error).
+    """
+    stopped = next((_REJECTIONS.get(text(each.get("stop_reason")) or "") for each in choices), None)
+    call = mapping(event.get("call"))
+    said = text(output.get("error")) or (
+        text(output.get("completion")) if call.get("error") else None
+    )
+    if stopped is None or said is None:
+        return None
+    return RecordedError(
+        text=said, type=stopped, status=400, body=mapping(call.get("response")) or None
     )
 
 

@@ -57,13 +57,14 @@ def _run(run: str, record: Json) -> FinishedRun:
     error = text(record.get("error"))
     stopped = any(limit in (error or "") for limit in _LIMITS)
     metrics = mapping(record.get("metrics"))
-    spoke = _spoke(record)
+    spoke, filled = _spoke(record), _unpatched(record)
     return FinishedRun(
         id=run,
         task=str(record["instance_id"]),
         attempt=max((count(record.get("attempt")) or 1) - 1, 0),
         model=_model(mapping(record.get("metadata"))),
-        reward=_reward(record),
+        reward=0.0 if filled else _scored(record),
+        filled=filled,
         status=ExecutionStatus.AGENT_ERROR if error and not stopped else ExecutionStatus.SUCCESS,
         termination_reason=TerminationReason.MAX_STEPS if stopped else None,
         error=RecordedError(text=error) if error and not stopped else None,
@@ -81,16 +82,17 @@ def _model(metadata: Json) -> str | None:
     return None
 
 
-def _reward(record: Json) -> float | None:
-    """Return what the evaluation wrote; without it, the zero of an empty patch."""
+def _scored(record: Json) -> float | None:
+    """Return what the evaluation wrote."""
     tested = mapping(record.get("test_result"))
-    report = mapping(record.get("report")) or mapping(tested.get("report"))
-    reward = reward_in(None, report)
-    if reward is None:
-        reward = reward_in(None, tested)
-    if reward is None and "git_patch" in tested and not tested["git_patch"]:
-        return 0.0
-    return reward
+    reward = reward_in(None, mapping(record.get("report")) or mapping(tested.get("report")))
+    return reward_in(None, tested) if reward is None else reward
+
+
+def _unpatched(record: Json) -> bool:
+    """Whether its patch is empty, which an evaluation that is still to come counts as 0."""
+    tested = mapping(record.get("test_result"))
+    return _scored(record) is None and "git_patch" in tested and not tested["git_patch"]
 
 
 def _tokens(metrics: Json) -> int | None:

@@ -134,6 +134,7 @@ def _run(
         task=instance,
         model=None if prediction is None else text(prediction.get("model_name_or_path")),
         reward=_reward(instance, report, patch, prediction),
+        filled=report is None,
         status=status,
         termination_reason=reason,
         error=_error(info, facts) if status is ExecutionStatus.AGENT_ERROR else None,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from classifier.policy import Policy
 from tests.truezero.runner.audit.copies import check_copy, verdicts
 from tests.truezero.runner.audit.harnesses import dump, inspect_log, inspect_sample
 from tests.truezero.runner.audit.scenarios import KINDS, Scenario, scenarios
@@ -112,3 +113,34 @@ def test_a_broken_zip_is_named(tmp_path: Path) -> None:
         archive.writestr("header.json", "{")
     with pytest.raises(AuditError, match=r"log\.eval"):
         audit(tmp_path)
+
+
+def filtered(**output: Any) -> dict[str, Any]:
+    """An event as Inspect 0.3.285 writes it of a prompt that a filter rejected with a 400."""
+    said = "The response was filtered due to the prompt triggering Azure OpenAI's policy."
+    choice = {"message": {"role": "assistant", "content": said}, "stop_reason": "content_filter"}
+    body = {"message": said, "type": None, "param": "prompt", "code": "content_filter"}
+    return {
+        "event": "model", "model": "openai/gpt-5", "timestamp": "2026-11-01T00:00:00+00:00",
+        "output": {"choices": [choice], "completion": said, "usage": None, **output},
+        "call": {"request": {}, "response": body, "error": True},
+    }  # fmt: skip
+
+
+def test_a_prompt_that_was_filtered_is_a_rejected_request_and_no_answer(tmp_path: Path) -> None:
+    answered = filtered(usage={"input_tokens": 9, "output_tokens": 1}) | {"call": {"response": {}}}
+    anthropic = filtered(error="output blocked by content filtering policy") | {"call": None}
+    too_long = filtered()
+    too_long["output"]["choices"][0]["stop_reason"] = "model_length"
+    for event, fingerprint in (
+        (filtered(), "rejected_request:400"), (anthropic, "rejected_request:400"),
+        (too_long, "rejected_request:400"), (answered, None),
+    ):  # fmt: skip
+        sample = {**inspect_sample(RUN), "events": [event]}
+        dump(tmp_path / "log.json", inspect_log([sample]))
+        (run,) = audit(tmp_path).runs
+        assert run.verdict.fingerprint == fingerprint
+        assert (run.score is None) is (fingerprint is not None)
+    dump(tmp_path / "log.json", inspect_log([{**inspect_sample(RUN), "events": [filtered()]}]))
+    (run,) = audit(tmp_path, policy=Policy(content_filter="answer")).runs
+    assert (run.verdict.health.value, run.score) == ("healthy", 0.0)

@@ -36,6 +36,7 @@ def test_predictions_alone_leave_an_empty_patch_undecided(tmp_path: Path) -> Non
         found = audit(tmp_path / "preds.json")
         assert [run.verdict.health.value for run in found.runs] == ["healthy", *["undecided"] * 2]
         assert [run.reward for run in found.runs] == [None, 0.0, 0.0]
+        assert found.score_reported is None, "nobody has scored them yet"
     dump_lines(tmp_path / "all_preds.jsonl", records)
     assert len(audit(tmp_path / "all_preds.jsonl").runs) == 3
 
