@@ -11,6 +11,7 @@ from proxy.store.statements import add
 from proxy.store.tables import server
 
 _CREATED = "created"
+_OUTAGE = "outage"  # until when the last one lasted
 _ENDED = "ended."  # before the name of a session, in the table `server`
 _USED = "link."  # before the name of a sign-in link
 
@@ -73,6 +74,17 @@ class Deployment:
         with self._connections.writing() as connection:
             _delete_expired(connection, _USED, now)
             return add(connection, server, {"name": _USED + name, "value": str(ends)})
+
+
+def note_outage(connection: Connection, *, until: float) -> None:
+    """Store that all processes had died before one started at ``until`` (epoch seconds)."""
+    connection.execute(delete(server).where(server.c.name == _OUTAGE))
+    add(connection, server, {"name": _OUTAGE, "value": repr(until)})
+
+
+def outage_until(connection: Connection) -> float:
+    """Return when the last outage was over, in epoch seconds; 0 if none is known."""
+    return float(_value(connection, _OUTAGE) or 0)
 
 
 def _named(connection: Connection, prefix: str) -> dict[str, int]:

@@ -7,15 +7,16 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from classifier.records import RolloutRecord
+from classifier.records import Kind, RolloutRecord
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
+from proxy.store.deployment import outage_until
 from proxy.store.derived import unjudged
 from proxy.store.registrations import Enrolment, fill_in, policy_of, register, terms
 from proxy.store.rollup import changing
 from proxy.store.statements import add
-from proxy.store.tables import rollouts
+from proxy.store.tables import exchanges, open_calls, rollouts
 from proxy.store.types import (
     POLICY_COLUMNS,
     Admit,
@@ -95,7 +96,8 @@ class Rollouts:
                 fill_in(connection, {rollout_id: {**attributes, **judged}})
             closing = None
             if standing is None:
-                _update(connection, rollout_id, outcome=outcome, outcome_at=now)
+                gaps = row["gaps"] + _cut_off(connection, row)
+                _update(connection, rollout_id, outcome=outcome, outcome_at=now, gaps=gaps)
                 closing = add_closing(connection, rollout_id, now=now)
             elif row["closed_at"] is None:  # whoever was to end its calls did not come back
                 closing = closing_of(connection, rollout_id)
@@ -211,3 +213,25 @@ def _revoke(connection: Connection, rollout_id: str, at: float) -> None:
     connection.execute(
         update(rollouts).where(rollouts.c.id == rollout_id, earlier).values(revoked_at=at)
     )
+
+
+def _cut_off(connection: Connection, row: Row) -> bool:
+    """Whether an outage came where the agent was to call again, and it did not afterwards.
+
+    Its last answer asked for tools; the call with their results may have met no service.
+    """
+    until = outage_until(connection)
+    if row["created_at"] >= until:
+        return False
+    theirs = exchanges.c.rollout_id == row["id"]
+    own = (exchanges.c.role == "agent") & (exchanges.c.kind == Kind.INFERENCE)
+    last = connection.execute(
+        select(exchanges.c.started_at, exchanges.c.tool_calls)
+        .where(theirs, own)
+        .order_by(exchanges.c.started_at.desc())
+        .limit(1)
+    ).one_or_none()
+    if last is None or not last.tool_calls or last.started_at >= until:
+        return False
+    calling = select(open_calls.c.id).where(open_calls.c.rollout_id == row["id"]).limit(1)
+    return connection.scalar(calling) is None

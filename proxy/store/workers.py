@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, delete, select, update
 
 from proxy.store.connections import Connections
+from proxy.store.deployment import note_outage
 from proxy.store.rows import lost_row
 from proxy.store.statements import add
 from proxy.store.tables import exchanges, open_calls, workers
@@ -23,6 +24,7 @@ class Workers:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self._began_at: dict[str, float] = {}  # of the workers of this process
 
     def heartbeat(self, worker: str, *, host: str, now: float) -> None:
         """Record that a worker lives; calls left open by dead ones become `lost`.
@@ -36,6 +38,7 @@ class Workers:
             own = known.pop(worker, None)
             if own is None:
                 add(connection, workers, row)
+                self._began_at[worker] = now
             else:
                 same = workers.c.id == worker
                 connection.execute(update(workers).where(same).values(seen_at=now))
@@ -44,6 +47,10 @@ class Workers:
             dead = [name for name, each in known.items() if is_dead(each, host, silent_at)]
             if dead:
                 _bury(connection, _claimed(connection, dead))
+                last_seen_at = max(each["seen_at"] for each in known.values())
+                began_at = self._began_at.get(worker, -math.inf)
+                if len(dead) == len(known) and last_seen_at < began_at:
+                    note_outage(connection, until=began_at)
 
     def retire(self, worker: str) -> None:
         """Remove a worker that stops; calls it still had open are lost."""

@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
+import pytest
+
+from classifier.records import Exchange, Kind
 from proxy.store.database import Database
 from proxy.store.types import CommitBatch, Registered, Registration, Reported
 from tests.proxy.store.records import FULL
@@ -157,3 +160,48 @@ def test_calls_of_a_drilled_rollout_are_numbered_across_processes(database: Data
     database.rollouts.report("r1", "{}", now=2.0)
     assert database.rollouts.drilled() == frozenset()
     other.close()
+
+
+ASKED = replace(FULL, tool_calls=1)  # began at 1000.5
+LATER = replace(ASKED, id="x9", timing=replace(FULL.timing, started_at=1100.0))
+
+
+@pytest.mark.parametrize(
+    ("registered_at", "calls", "died", "gaps"),
+    [
+        (1000.0, [ASKED], True, 1),
+        (1000.0, [ASKED], False, 0),  # nobody died
+        (1000.0, [ASKED, LATER], True, 0),  # it called again
+        (1000.0, [replace(ASKED, tool_calls=0)], True, 0),  # it had its last answer
+        (1000.0, [replace(ASKED, tool_calls=None)], True, 0),
+        (1000.0, [replace(ASKED, role="judge")], True, 0),
+        (1000.0, [replace(ASKED, kind=Kind.PROBE)], True, 0),
+        (1000.0, [], True, 0),
+        (1099.0, [ASKED], True, 0),  # it began afterwards; clocks may differ
+    ],
+)
+def test_an_agent_that_was_to_call_again_when_all_died_may_have_met_no_service(
+    database: Database, registered_at: float, calls: list[Exchange], died: bool, gaps: int
+) -> None:
+    database.heartbeat("before", host="here", now=1001.0)
+    database.rollouts.register(Registration(id="r1"), now=registered_at)
+    database.calls.write(CommitBatch(recorded=calls), worker="before")
+    if died:  # a process of our own pid is dead at once
+        database.heartbeat("after", host="here", now=1050.0)
+    for now in (1200.0, 1201.0):
+        database.rollouts.report("r1", "{}", now=now)
+    found = database.rollouts.load("r1")
+    assert found is not None
+    assert found[1].gaps == gaps
+
+
+def test_an_agent_whose_call_is_under_way_has_called_again(database: Database) -> None:
+    database.heartbeat("before", host="here", now=1001.0)
+    database.rollouts.register(Registration(id="r1"), now=1000.0)
+    database.calls.write(CommitBatch(recorded=[ASKED]), worker="before")
+    database.heartbeat("after", host="here", now=1050.0)
+    database.calls.write(CommitBatch(opened=[LATER]), worker="after")
+    database.rollouts.report("r1", "{}", now=1200.0)
+    found = database.rollouts.load("r1")
+    assert found is not None
+    assert found[1].gaps == 0

@@ -9,6 +9,7 @@ from sqlalchemy import create_engine, update
 
 from classifier.records import Ending
 from proxy.store.database import Database
+from proxy.store.deployment import outage_until
 from proxy.store.tables import workers
 from proxy.store.types import CommitBatch
 from tests.proxy.store.records import BARE, FULL, exchanges_of
@@ -64,3 +65,46 @@ def test_a_late_end_replaces_lost(database: Database) -> None:
         CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="slow"
     )
     assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.COMPLETE]
+
+
+def outage_over_at(database: Database) -> float:
+    with create_engine(database.url).connect() as raw:
+        return outage_until(raw)
+
+
+def test_an_outage_is_over_when_the_first_process_after_all_died_begins(
+    database: Database,
+) -> None:
+    for worker, seen_at in (("one", 100.0), ("other", 101.0)):
+        database.heartbeat(worker, host=worker, now=seen_at)
+    assert outage_over_at(database) == 0
+    database.heartbeat("me", host="elsewhere", now=120.0)
+    for now in (130.0, 134.0, 138.0):
+        database.heartbeat("me", host="elsewhere", now=now)
+    assert outage_over_at(database) == 120.0
+    database.heartbeat("next", host="elsewhere", now=139.0)
+    assert outage_over_at(database) == 139.0, "it has our pid, and is dead"
+
+
+def test_one_that_dies_among_others_is_no_outage(database: Database) -> None:
+    database.heartbeat("dead", host="a", now=100.0)
+    database.heartbeat("alive", host="b", now=120.0)
+    for now in (126.0, 131.0):
+        database.heartbeat("alive", host="b", now=now)
+        database.heartbeat("me", host="c", now=now)
+    assert outage_over_at(database) == 0
+
+
+def test_one_that_outlived_the_start_of_another_was_no_outage(database: Database) -> None:
+    database.heartbeat("me", host="b", now=100.0)
+    database.heartbeat("dead", host="a", now=110.0)
+    for now in (130.0, 136.0, 141.0):
+        database.heartbeat("me", host="b", now=now)
+    assert outage_over_at(database) == 0
+
+
+def test_a_process_that_stops_as_told_leaves_no_outage(database: Database) -> None:
+    database.heartbeat("before", host="here", now=100.0)
+    database.workers.retire("before")
+    database.heartbeat("after", host="here", now=110.0)
+    assert outage_over_at(database) == 0

@@ -23,7 +23,7 @@ import respx
 import truezero
 from tests.fakes import answers
 from tests.fakes.balancer import Balancer, Page
-from tests.fakes.provider import Provider, closed_port
+from tests.fakes.provider import Answer, Provider, closed_port
 from tests.journeys.service import ROOT, Service
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, VERDICT
 from truezero.sdk import outcomes
@@ -342,6 +342,43 @@ def test_a_success_of_any_client_begins_patience_anew(
         balancer.page = Page(502)
         undelivered("sync", clock, balancer.url, "second")
     assert sum(clock.slept) == 120
+
+
+@pytest.mark.parametrize(
+    ("answer", "again", "health"),
+    [
+        (answers.chat_tools, False, "undecided"),
+        (answers.chat_tools, True, "healthy"),
+        (answers.chat, False, "healthy"),
+    ],
+    ids=["cut off", "called again", "finished"],
+)
+def test_an_agent_that_the_crash_cut_off_is_no_zero(
+    answer: Callable[[], Answer],
+    again: bool,
+    health: str,
+    place: Path,
+    provider: Provider,
+    tmp_path: Path,
+) -> None:
+    """Its calls met no service, it swallowed that, and its runner found nothing done."""
+    clock = Clock()
+    provider.plays(answer())
+    with Service(tmp_path, provider.url) as service:
+        registered = ask("sync", clock, service.url, "register", id="r")
+        run_agent(service, registered)
+        service.kill()
+        with pytest.raises(httpx.ConnectError):
+            run_agent(service, registered)
+        clock.then = service.start
+        if again:
+            service.start()
+            run_agent(service, registered)
+        facts = {"rewards": 0.0, "prompts_executed": 1, "termination_reason": "agent_stop"}
+        result, verdict = ask("sync", clock, service.url, "ended", "r", **facts)
+    assert (verdict.health, result.health) == (health, health)
+    assert verdict.scoreable == ("yes" if health == "healthy" else "unknown")
+    assert ("calls_unrecorded" in verdict.warnings) == (health == "undecided")
 
 
 # --- the folder ----------------------------------------------------------------------------
