@@ -22,6 +22,7 @@ from proxy.routing.headers import Pairs
 _TICK_S: Final = 1.0
 _AT_ONCE: Final = 500  # connections looked at before the loop does other work: 0.2 ms
 _FULL: Final = 0.95  # of the descriptors: from here on somebody silent makes room, or none enters
+_LINGERING: Final = 64  # refused connections that are open at once; of few descriptors fewer
 _OWN: Final = 32  # descriptors of the service's own: listeners, database, logs, spill file
 
 
@@ -85,6 +86,7 @@ class ConnectionTable:
         refusals: CauseLog | None = None,
     ) -> None:
         self.refusals = refusals or refused_calls()
+        self.lingering = 0  # refused ones, whose agents may read why; they are counted out already
         self._limits = limits
         self._descriptors = descriptors or _descriptor_limit
         self._open: dict[HeldConnection, None] = {}
@@ -123,6 +125,11 @@ class ConnectionTable:
         if (among <= most and used < _FULL) or self._made_room(connection):
             return None
         return _full(f"{among - 1} connections")
+
+    @property
+    def may_linger(self) -> bool:
+        """Whether one more that is refused may keep its descriptor for a moment."""
+        return self.lingering < min(_LINGERING, self._descriptors() // _LINGERING)
 
     def problem(self, refusal: Refusal) -> tuple[Pairs, bytes]:
         """Count a refusal; render it as headers and body."""

@@ -30,6 +30,10 @@ HEAD_LIMIT = 64 * 1024  # bytes of one request's head, or of its trailer, give o
 # Requests that may be pipelined behind one that is not answered; behind them nothing is read, not
 # even that the agent is gone.
 _PIPELINED = 8
+# An agent that is refused may be sending still. A connection that is closed with bytes unread is
+# reset, and its client says so instead of why: for so long, and so many bytes, it may go on.
+_LINGER_S = 2.0
+_LINGER_BYTES = 16 * 1024 * 1024
 _TOO_LARGE = Refusal(
     431, "head_too_large", f"a request's head, or its trailer, has at most {HEAD_LIMIT} bytes"
 )
@@ -41,8 +45,8 @@ class HttpProtocol(asyncio.Protocol):
     """An agent's connection, as uvicorn's server makes them."""
 
     __slots__ = (
-        "_config", "_cycles", "_dispatch", "_flow", "_loop", "_parser", "_reading", "_server",
-        "_state", "_table", "quiet", "waiting",
+        "_config", "_cycles", "_dispatch", "_flow", "_lingering", "_loop", "_parser", "_reading",
+        "_server", "_state", "_table", "_unread", "quiet", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +64,8 @@ class HttpProtocol(asyncio.Protocol):
         self._cycles: list[RequestCycle] = []  # the first is running, the others wait for it
         self._reading: RequestCycle | None = None  # the one whose request's body is arriving
         self._table = table_of(server_state, self._dispatch.relaying)
+        self._lingering: asyncio.TimerHandle | None = None  # closes a connection that was refused
+        self._unread = 0  # bytes that came since
         self.quiet = 0
         self.waiting: Waiting | None = None
 
@@ -80,6 +86,9 @@ class HttpProtocol(asyncio.Protocol):
         """Take bytes; an unfinished head may only grow so far."""
         parser = self._parser
         if parser is None:
+            self._unread += len(data)
+            if self._unread > _LINGER_BYTES:
+                self._flow.transport.close()
             return
         try:
             if parser.feed(data):
@@ -98,8 +107,11 @@ class HttpProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take the connection's end."""
-        self._server.connections.discard(self)
-        self._table.leave(self._address, self)
+        if self._lingering is None:
+            self._depart()
+        else:
+            self._lingering.cancel()
+            self._table.lingering -= 1
         self._leave()
         self._flow.resume_writing()
         self._let_go()
@@ -225,7 +237,24 @@ class HttpProtocol(asyncio.Protocol):
         if not answering:
             lines = [*map(b": ".join, headers), b"connection: close", b"", body]
             self._flow.transport.write(STATUS_LINE[status] + b"\r\n".join(lines))
+            if self._flow.transport.can_write_eof() and self._table.may_linger:
+                self._linger()
+                return
         self._flow.transport.close()
+
+    def _linger(self) -> None:
+        """Send nothing more, and close the connection once its agent has, or after a moment."""
+        self._depart()
+        del self._cycles[1:]  # they are not begun
+        self._table.lingering += 1
+        self._flow.go_on()
+        self._flow.transport.write_eof()
+        self._lingering = self._loop.call_later(_LINGER_S, self._flow.transport.close)
+
+    def _depart(self) -> None:
+        """Count the connection out."""
+        self._server.connections.discard(self)
+        self._table.leave(self._address, self)
 
     def _hand_over(self, upgrade_request: bytes) -> None:
         """Let the WebSocket's protocol class have the connection, and the request."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from asyncio import Transport
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
 from threading import Event
 from typing import Any
 
 import pytest
 
 from classifier.records import Ending
+from proxy.inbound.connections import ConnectionLimits, ConnectionTable
 from proxy.inbound.http import HEAD_LIMIT, HttpProtocol
 from proxy.inbound.request_head import RepeatedHead
 from proxy.relay.http import Relay
@@ -206,3 +211,92 @@ def answering(headers: list[tuple[bytes, bytes]], body: bytes = b"") -> Any:
 def raw(port: int, request: bytes) -> bytes:
     """All that comes back for bytes, until the server closes the connection."""
     return Relaying("", port, Book()).raw(request)
+
+
+# --- refused connections -------------------------------------------------------------------
+
+
+@contextmanager
+def full() -> Iterator[int]:
+    """The port of a server that takes no second connection of an address, and has one."""
+
+    async def nothing(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        assert scope["type"] == "lifespan", "nothing is served"
+        for done in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{done}.complete"})
+
+    nothing.connection_limits = ConnectionLimits(per_address=1)  # type: ignore[attr-defined]
+    with running(nothing) as port, socket.create_connection(("127.0.0.1", port)):
+        yield port
+
+
+def test_a_refused_agent_that_is_still_sending_reads_why() -> None:
+    """Closed with bytes unread, its connection would be reset, and its client say that instead."""
+    with full() as port:
+        for _ in range(20):
+            agent = HTTPConnection("127.0.0.1", port, timeout=60)
+            agent.request("POST", "/", b"x" * 8_000_000)
+            answer = agent.getresponse()
+            assert (answer.status, answer.headers["connection"]) == (503, "close")
+            assert json.loads(answer.read())["code"] == "too_many_connections"
+            agent.close()
+
+
+def test_a_refused_agent_sends_no_more_than_so_much() -> None:
+    with full() as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        assert agent.recv(12) == b"HTTP/1.1 503"
+        with pytest.raises(OSError):
+            for _ in range(64):
+                agent.sendall(b"x" * (1 << 20))
+
+
+def test_a_refused_agent_that_waits_is_left_after_a_moment() -> None:
+    with full() as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        while agent.recv(65536):
+            pass
+        until(lambda: is_closed(agent))
+
+
+def is_closed(agent: socket.socket) -> bool:
+    """Whether the other side has closed the connection altogether: it answers bytes by a reset."""
+    try:
+        agent.send(b"x")
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("descriptors", "most"), [(64, 1), (1024, 16), (1_000_000, 64)])
+def test_only_so_many_refused_connections_keep_their_descriptors(
+    descriptors: int, most: int
+) -> None:
+    table = ConnectionTable(ConnectionLimits(), descriptors=lambda: descriptors)
+    while table.may_linger:
+        table.lingering += 1
+    assert table.lingering == most
+
+
+def test_a_refused_agents_further_requests_are_not_begun() -> None:
+    begun: list[str] = []
+    arriving = Event()
+
+    async def slow(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for done in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{done}.complete"})
+            return
+        begun.append(scope["path"])
+        while (await receive())["type"] != "http.disconnect":
+            arriving.set()
+
+    with running(slow) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        agent.sendall(b"GET /1 HTTP/1.1\r\nhost: a\r\n\r\nGET /2 HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert arriving.wait(60)
+        agent.sendall(b"no HTTP at all\r\n\r\n")
+        answer = b""
+        while part := agent.recv(65536):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert begun == ["/1"]
