@@ -162,7 +162,7 @@ def as_installed(home: Path) -> None:
         for group, named in points.items()
     ]
     info = home / "truezero-0.dist-info"
-    info.mkdir()
+    info.mkdir(exist_ok=True)
     told = f"Metadata-Version: 2.1\nName: truezero\nVersion: {metadata.version('truezero')}\n"
     (info / "METADATA").write_text(told)
     (info / "entry_points.txt").write_text("\n".join(groups))
@@ -218,10 +218,16 @@ class Setup:
         text: str,
         home: Path,
         *words: str,
+        mode: str | None = None,
         begun: Callable[[Path], None] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Ran:
-        """Run a program with its cases, its mode, its base URL and ``words``."""
+        """Run a program with its cases, its mode, its base URL and ``words``.
+
+        Arguments:
+            mode: by default ``ours`` unless it is alone; for a harness that has no way of half a
+                set-up but the variable, ``stock``.
+        """
         ours = {
             "TRUEZERO_URL": self.service or "",
             "TRUEZERO_OUTCOME_PATIENCE_S": str(PATIENCE_S),
@@ -231,7 +237,7 @@ class Setup:
             text,
             home,
             ",".join(case.name for case in self.cases),
-            self.mode,
+            mode or self.mode,
             self.base,
             *words,
             environment={

@@ -154,18 +154,28 @@ async def main():
     provider = vf.EvalClientConfig(base_url=url, api_key_var="OPENAI_API_KEY")
     agent = vf.Agent(vf.AgentConfig(model="gpt-5", client=provider, runtime=SubprocessConfig()))
     agent.harness = Asks(agent.config.harness)
+    keys = None
+    if ours:
+        from truezero import Client, ServiceError
+        from truezero.integrations.verifiers import Keys, settle
+        from verifiers.v1.clients.eval import EvalClient
+        client = Client()
+        if sys.argv[4:] == ["keys"]:
+            keys = Keys(client, batch="run")
+            keys.attach(EvalClient)
     for case in cases:
-        trace = await agent.run(Task(vf.TaskData(id=case, prompt=case)))
-        await append_trace(Path("run"), trace, asyncio.Lock())
+        watch = keys and keys.on_trace
+        trace = await agent.run(Task(vf.TaskData(id=case, prompt=case)), on_trace=watch)
         why = None
-        if ours:
-            from truezero import Client
-            from truezero.integrations.verifiers import settle
-            why = settle(Client(), trace, batch="run").verdict.error
+        try:
+            why = settle(client, trace, batch="run").verdict.error if ours else None
+        except ServiceError as error:
+            why = str(error)
+        await append_trace(Path("run"), trace, asyncio.Lock())
         rewards = [reward and reward.value for reward in trace.rewards.values()]
         print(json.dumps({"case": case, "ok": trace.ok, "reward": rewards and rewards[0],
             "errors": [type(error).__name__ if not hasattr(error, "type") else error.type
-                       for error in trace.errors or []], "why": why}))
+                       for error in trace.errors or []], "why": why}), flush=True)
     print(json.dumps({"case": "run", "version": version("verifiers")}))
 
 Path("run").mkdir()

@@ -32,6 +32,8 @@ pytestmark = [
 
 def fails_the_doomed(request: Request) -> Answer:
     """A provider whose account is dead for whoever says so."""
+    if request.path.endswith(("/count_tokens", "/models")):
+        return answers.whole({"input_tokens": 3, "object": "list", "data": []})
     if DOOMED in request.body:
         api = Api.RESPONSES if request.path.endswith("/responses") else Api.CHAT
         return answers.FAILURES[api][Fault.AUTH]
@@ -58,6 +60,7 @@ def run(
         "MSWEA_SILENT_STARTUP": "1",
         **({"TRUEZERO_ADMIN_TOKEN": token} if token else {}),
     }
+    as_installed(home)
     done = subprocess.run(
         [str(python), "-c", text, *words],
         env=environment,
@@ -116,7 +119,6 @@ run(silent())
 @pytest.fixture(scope="module")
 def inspected(tmp_path_factory: pytest.TempPathFactory) -> Any:
     home = tmp_path_factory.mktemp("inspect")
-    as_installed(home)
     with Provider(fails_the_doomed) as provider, Service(home, provider.url) as service:
         lines = run("inspect_ai", INSPECT, service.url, "2", url=service.url, home=home)
         evals = [json.loads(line) for line in lines]
@@ -257,8 +259,13 @@ class Swallowing(vf.Harness):
         async with httpx.AsyncClient() as client:
             headers = {"authorization": "Bearer " + secret}
             await client.post(endpoint + "/chat/completions", headers=headers, json=asked)
+            counted = await client.post(endpoint + "/messages/count_tokens", json=asked,
+                                        headers={"x-api-key": secret})
+            listed = await client.get(endpoint + "/models", headers=headers)
+            side[trace.id] = [counted.status_code, listed.status_code]
         return ProgramResult(0, "", "")
 
+side = {}
 class Answers(vf.Task):
     @vf.reward(weight=2.0)
     async def solved(self, trace):
@@ -281,7 +288,7 @@ async def main():
         print(json.dumps({
             "task": settled.task, "measured": settled.measured, "trace": trace.id, "ok": trace.ok,
             "rewards": {name: reward and reward.value for name, reward in trace.rewards.items()},
-            "why": settled.verdict.error, "kept": settled.result.rewards,
+            "why": settled.verdict.error, "kept": settled.result.rewards, "side": side[trace.id],
         }))
 
 Path("run").mkdir()
@@ -312,7 +319,8 @@ def test_a_trace_of_verifiers_whose_model_was_dead_has_no_reward(tmp_path: Path)
     assert set(doomed["rewards"].values()) <= {None}
     assert doomed["why"].startswith("api_error [auth, permanent]: HTTP 401")
     assert [call["attribution_source"] for call in exchanges] == ["borrowed_header"]
-    assert {request.header("authorization") for request in provider.requests} == {f"Bearer {KEY}"}
+    asked = [request for request in provider.requests if "/chat/" in request.path]
+    assert {request.header("authorization") for request in asked} == {f"Bearer {KEY}"}
 
 
 def test_verifiers_calls_prove_whose_they_are_where_a_token_is_asked_for(tmp_path: Path) -> None:
@@ -323,8 +331,10 @@ def test_verifiers_calls_prove_whose_they_are_where_a_token_is_asked_for(tmp_pat
     ):
         words = (service.url, "keys")
         lines = run("verifiers", VERIFIERS, *words, url=service.url, home=tmp_path, token=token)
-    measured = {one["task"]: one["measured"] for one in map(json.loads, lines)}
-    assert measured == {"well": True, "doomed": False}
-    assert {request.header("authorization") for request in provider.requests} == {f"Bearer {KEY}"}
+    told = [json.loads(line) for line in lines]
+    assert {one["task"]: one["measured"] for one in told} == {"well": True, "doomed": False}
+    assert [one["side"] for one in told] == [[200, 200], [200, 200]], "side calls prove it too"
+    asked = [request for request in provider.requests if "/chat/" in request.path]
+    assert {request.header("authorization") for request in asked} == {f"Bearer {KEY}"}
     names = {name.lower() for request in provider.requests for name, _ in request.headers}
     assert not {name for name in names if name.startswith("x-truezero")}

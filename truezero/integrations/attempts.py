@@ -1,13 +1,16 @@
-"""What integrations share: whether the service answers, and the numbers of a task's attempts."""
+"""What integrations share: whether the service answers, attempts, and what was not measured."""
 
 from __future__ import annotations
 
+import shlex
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from truezero import models
 from truezero.sdk.client import Client
 from truezero.sdk.errors import ServiceError
+from truezero.sdk.outcomes import outcomes_left
 
 GREETING_S = 5.0  # what a harness may wait for a service, once a run
 
@@ -17,7 +20,11 @@ class NotMeasured(RuntimeError):
 
 
 def check_service(
-    url: str | None = None, token: str | None = None, *, within_s: float = GREETING_S
+    url: str | None = None,
+    token: str | None = None,
+    *,
+    client: Client | None = None,
+    within_s: float = GREETING_S,
 ) -> None:
     """Check that the service answers, is of this release and takes the token.
 
@@ -26,27 +33,30 @@ def check_service(
 
     Arguments:
         url, token: as for ``truezero.Client``.
+        client: to ask with in place of a client of its own.
 
     Raises:
         ServiceError: its message is the one sentence to say.
     """
     failed: list[Exception] = []
-    client = Client(url, token, timeout_s=within_s)
+    asked = client or Client(url, token, timeout_s=within_s)
 
     def greet() -> None:
-        with client:
-            try:
-                client.greet()
-                client.batch_page(limit=1)  # /healthz asks for no token
-            except Exception as error:  # raised again in the caller's thread
-                failed.append(error)
+        try:
+            asked.greet()
+            asked.batch_page(limit=1)  # /healthz asks for no token
+        except Exception as error:  # raised again in the caller's thread
+            failed.append(error)
+        finally:
+            if client is None:
+                asked.close()
 
-    asking = threading.Thread(target=greet, name="truezero-greeting", daemon=True)
-    asking.start()
-    asking.join(within_s)
-    if asking.is_alive():
+    thread = threading.Thread(target=greet, name="truezero-greeting", daemon=True)
+    thread.start()
+    thread.join(within_s)
+    if thread.is_alive():
         raise ServiceError(
-            f"{client.url} did not answer within {within_s:g} s: is it a truezero service?",
+            f"{asked.url} did not answer within {within_s:g} s: is it a truezero service?",
             code="no_answer",
         )
     if failed:
@@ -91,3 +101,26 @@ class Contact:
         if not self._left:
             self._left = True
             self._say(why)
+
+
+def service_cause(error: ServiceError) -> str:
+    """Return in a few words why the service gave no verdict."""
+    return "refused by the truezero service" if error.status else "truezero service away"
+
+
+def unmeasured_line(causes: Counter[str], attempts: str, batch: str) -> str | None:
+    """Return one line on the attempts that were not measured, for the end of a run.
+
+    None if there are none. Outcomes that are not delivered yet are told with them.
+
+    Arguments:
+        causes: how many there are of each.
+        attempts: what they are of: ``12 repetitions``.
+    """
+    if not causes:
+        return None
+    told = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
+    left = outcomes_left()
+    more = f"more with `{shlex.join(('truezero', 'check', batch))}`"
+    said = f"{causes.total()} of {attempts} not measured: {told}; {more}"
+    return f"{said}; {left}" if left else said

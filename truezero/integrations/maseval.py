@@ -19,12 +19,16 @@ from functools import partial
 from typing import Any, NoReturn
 
 from truezero import models
-from truezero.integrations.attempts import check_service, next_attempt
+from truezero.integrations.attempts import (
+    check_service,
+    next_attempt,
+    service_cause,
+    unmeasured_line,
+)
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
 from truezero.sdk.current import Identity, WatchedIdentity, current
 from truezero.sdk.errors import ServiceError
-from truezero.sdk.outcomes import outcomes_left
 
 Report = dict[str, Any]
 
@@ -128,9 +132,9 @@ class Truezero:
         """Restore the benchmark; say how much was not measured."""
         del benchmark
         self._restore()
-        if said := unmeasured_line(results, self._batch):
-            left = outcomes_left()
-            _log.warning("%s", f"{said}; {left}" if left else said)
+        counted = f"{len(results)} repetitions"
+        if said := unmeasured_line(causes(results), counted, self._batch):
+            _log.warning("%s", said)
 
     def _refuse(self, error: Exception, *_: Any) -> NoReturn:
         self._restore()
@@ -160,7 +164,7 @@ class Truezero:
             )
         except ServiceError as error:
             why = f"not measured, not run: {error}"
-            return _not_run(benchmark, task, repeat_idx, why, cause=_failing(error))
+            return _not_run(benchmark, task, repeat_idx, why, cause=service_cause(error))
         if not registered.admitted:
             why = registered.error or "skipped"
             return _not_run(benchmark, task, repeat_idx, why, cause="skipped")
@@ -199,7 +203,7 @@ class Truezero:
         try:
             _, verdict = self._client.ended(registered.id, **seen)
         except ServiceError as error:
-            unmeasured(report, f"not measured: {error}", cause=_failing(error), **known)
+            unmeasured(report, f"not measured: {error}", cause=service_cause(error), **known)
             return
         judged = {**known, **judgement(verdict)}
         if verdict.health in ("healthy", "not_judged"):
@@ -352,7 +356,7 @@ def unmeasured(report: Report, why: str, *, cause: str, **known: Any) -> None:
     """Take the score out of a report, and say why; an error of the run's own stays.
 
     Arguments:
-        cause: in a word or two, what `unmeasured_line` counts.
+        cause: in a word or two, counted at the end of the run.
     """
     report["eval"] = None
     report["traces"][_TRACE] = {"health": None, **known, "error": why, _UNMEASURED: cause}
@@ -362,21 +366,10 @@ def unmeasured(report: Report, why: str, *, cause: str, **known: Any) -> None:
     report["termination_reason"] = None
 
 
-def unmeasured_line(reports: Sequence[Report], batch: str) -> str | None:
-    """Return how many reports are no measurements, by cause; None if all are."""
+def causes(reports: Sequence[Report]) -> Counter[str]:
+    """Return how many reports are no measurements, by cause."""
     traced = [report["traces"].get(_TRACE) or {} for report in reports]
-    causes = Counter(one[_UNMEASURED] for one in traced if _UNMEASURED in one)
-    if not causes:
-        return None
-    told = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
-    return (
-        f"{causes.total()} of {len(reports)} repetitions not measured: {told}; "
-        f"more with `truezero check {batch}`"
-    )
-
-
-def _failing(error: ServiceError) -> str:
-    return "truezero service away" if error.status is None else "refused by the truezero service"
+    return Counter(one[_UNMEASURED] for one in traced if _UNMEASURED in one)
 
 
 def _error(why: str) -> dict[str, Any]:

@@ -9,17 +9,25 @@ import importlib
 import json
 import logging
 import os
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from truezero import models
-from truezero.integrations.attempts import next_attempt
+from truezero.integrations.attempts import (
+    check_service,
+    next_attempt,
+    service_cause,
+    unmeasured_line,
+)
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
-from truezero.sdk.rollouts import Rollout
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.rollouts import Rollout, Skipped
 
 Instance = Mapping[str, Any]
 Process = Callable[[Instance, Path, dict[str, Any], Any], None]
@@ -28,6 +36,8 @@ _RUNNER = "minisweagent.run.benchmarks.swebench"
 _MODEL_CLASS = f"{__name__}.rollout_model"
 _BASE_CLASS = "truezero_base"
 _BATCH = "TRUEZERO_BATCH"
+_PREDICTIONS = "preds.json"
+_HELP = frozenset({"--help", "-h"})
 
 _log = logging.getLogger("truezero")
 _running = threading.local()  # the runner gives each instance a thread
@@ -69,51 +79,104 @@ def main() -> None:
     """Run `mini-extra swebench` with its own options, each instance under a rollout.
 
     ``TRUEZERO_URL`` and ``TRUEZERO_ADMIN_TOKEN`` select the service, ``TRUEZERO_BATCH`` names
-    the batch.
+    the batch. Exits with 1 and one sentence if the service does not answer, before any instance,
+    and if it went away, after the last one.
     """
     runner: Any = importlib.import_module(_RUNNER)
+    batch = os.environ.get(_BATCH) or "mini-swe-agent"
+    if not _HELP.intersection(sys.argv):
+        try:
+            check_service()
+        except ServiceError as error:
+            raise SystemExit(f"truezero: no instance was run: {error}") from None
     with Client() as client:
-        runner.process_instance = under_rollout(
-            runner.process_instance,
-            client,
-            batch=os.environ.get(_BATCH) or "mini-swe-agent",
-            forget=runner.remove_from_preds_file,
+        run = UnderRollout(
+            runner.process_instance, client, batch=batch, forget=runner.remove_from_preds_file
         )
-        runner.app()
+        runner.process_instance = run
+        try:
+            runner.app()
+        except SystemExit as ended:
+            if ended.code:
+                raise
+    if said := unmeasured_line(run.unmeasured, f"{run.instances} instances", batch):
+        said = f"truezero: {said}; the same command runs them again"
+        if run.away:
+            raise SystemExit(said)
+        sys.stderr.write(f"{said}\n")
 
 
-def under_rollout(
-    process: Process, client: Client, *, batch: str, forget: Callable[[Path, str], None]
-) -> Process:
-    """Wrap the runner's ``process_instance`` to run each instance under its own rollout.
+class UnderRollout:
+    """The runner's ``process_instance`` with each instance under its own rollout.
 
-    An empty prediction without a model reached is removed from ``preds.json``, so the runner's
-    next start runs the instance again as a further attempt. An instance that an open breaker
-    does not admit raises ``Skipped`` and is not run.
+    An empty prediction without a model reached, or without a verdict, is removed from
+    ``preds.json``, so the runner's next start runs the instance again as a further attempt. An
+    instance is not run if an open breaker does not admit it or the service is away. Nothing of
+    this raises: the runner would print a traceback for each.
 
     Arguments:
         forget: the runner's ``remove_from_preds_file``; it holds the file's lock.
     """
 
-    def processed(
-        instance: Instance, output_dir: Path, config: dict[str, Any], progress: Any
+    def __init__(
+        self, process: Process, client: Client, *, batch: str, forget: Callable[[Path, str], None]
     ) -> None:
+        self._process, self._client, self._batch, self._forget = process, client, batch, forget
+        self._lock = threading.Lock()
+        self.instances = 0
+        self.unmeasured: Counter[str] = Counter()  # by cause
+        self.away = False  # the service gave no answer to an instance
+
+    def __call__(
+        self, instance: Instance, output_dir: Path, config: dict[str, Any], progress: Any
+    ) -> None:
+        """Run one instance; the signature is the runner's."""
         name = str(instance["instance_id"])
-        attempt = next_attempt(client.rollouts(batch=batch, task=name))
-        with client.batch(batch).rollout(name, attempt=attempt) as rollout:
+        started = False
+
+        def process() -> None:
+            nonlocal started
+            started = True
+            self._process(instance, output_dir, with_our_class(config), progress)
+
+        try:
+            cause = self._measure(name, output_dir, process)
+        except ServiceError as error:
+            self.away = True
+            cause = service_cause(error)
+            info = trajectory_info(_trajectory(output_dir, name)) if started else None
+            if started and not (info or {}).get("submission"):
+                self._forget(output_dir / _PREDICTIONS, name)
+        except Skipped:
+            cause = "skipped: breaker open"
+        with self._lock:
+            self.instances += 1
+            if cause is not None:
+                self.unmeasured[cause] += 1
+        if not started:
+            progress.on_instance_end(name, cause)
+
+    def _measure(self, name: str, output_dir: Path, process: Callable[[], None]) -> str | None:
+        """Run an instance; return why it is no measurement, None if it is one."""
+        attempt = next_attempt(self._client.rollouts(batch=self._batch, task=name))
+        with self._client.batch(self._batch).rollout(name, attempt=attempt) as rollout:
             _running.rollout = rollout
             try:
-                process(instance, output_dir, with_our_class(config), progress)
+                process()
             finally:
                 _running.rollout = None
-            info = trajectory_info(output_dir / name / f"{name}.traj.json")
+            info = trajectory_info(_trajectory(output_dir, name))
             rollout.finish(**outcome(info))
-        if is_false_empty(rollout.verdict, info):
-            forget(output_dir / "preds.json", name)
-            why = rollout.verdict.error or "no model was called"
-            _log.warning("%s: empty prediction removed: %s", name, why)
+        if not is_false_empty(rollout.verdict, info):
+            return rollout.verdict.fingerprint if rollout.verdict.error_category else None
+        self._forget(output_dir / _PREDICTIONS, name)
+        why = rollout.verdict.error or "no model was called"
+        _log.warning("%s: empty prediction removed: %s", name, why)
+        return rollout.verdict.fingerprint or "no model was called"
 
-    return processed
+
+def _trajectory(output_dir: Path, name: str) -> Path:
+    return output_dir / name / f"{name}.traj.json"
 
 
 def rollout_model(**config: Any) -> Any:

@@ -1,28 +1,38 @@
 """verifiers: report traces as rollouts, and name those that are not measurements.
 
-Calls already belong to rollouts by their X-Session-ID; where the service has a token, ``Keys``
-sends each rollout's key beside it. No file is rewritten.
+Calls of a model already belong to rollouts by their X-Session-ID; ``Keys`` sends each rollout's
+key beside it, and with the side calls that have no such header. No file is rewritten.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import inspect
 import json
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import typer
 
 from truezero import models
+from truezero.integrations.attempts import check_service
 from truezero.printable import visible
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
-from truezero.sdk.current import key_header
+from truezero.sdk.current import is_service, key_header
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.rollouts import Skipped
+
+_log = logging.getLogger("truezero")
 
 TRACES = "traces.jsonl"  # verifiers/v1/utils/trace_store.py
 
@@ -60,16 +70,47 @@ class Keys:
 
         Raises:
             ServiceError: the service is unreachable or rejects the request.
+            Skipped: the batch's breaker does not admit it.
         """
         task = task_of(trace.model_dump(exclude={"nodes", "state"}))
-        self._registered[str(trace.id)] = self._client.register(
+        registered = self._client.register(
             id=str(trace.id), batch=self._batch, task=task, repeat=repeat
         )
+        if not registered.admitted:
+            raise Skipped(registered.id, registered.error or "skipped")
+        self._registered[str(trace.id)] = registered
 
     def attach(self, kind: type) -> None:
-        """Send keys from a class of clients: ``verifiers.v1.clients.eval.EvalClient``."""
-        for name in ("get_response", "relay"):  # verifiers/v1/clients/client.py: Client
-            setattr(kind, name, self._sending(getattr(kind, name)))
+        """Send keys from a class of clients: ``verifiers.v1.clients.eval.EvalClient``.
+
+        Calls of a model and side calls (counts of tokens, lists of models) carry them. Before the
+        first trace, and once.
+
+        Raises:
+            ServiceError: the service does not answer, or rejects the token.
+        """
+        check_service(client=self._client)
+        for name in (
+            "get_response",
+            "relay",
+            "relay_aux",
+        ):  # verifiers/v1/clients/client.py: Client
+            if (method := getattr(kind, name, None)) is not None:
+                setattr(kind, name, self._sending(method))
+        with contextlib.suppress(ModuleNotFoundError):
+            self._attach_server(importlib.import_module("verifiers.v1.interception.server"))
+
+    def _attach_server(self, module: Any) -> None:
+        """Have side calls carry keys: the interception server tells its clients of no trace."""
+        server = module.InterceptionServer
+        for name in ("handle_aux", "handle_models"):
+            if (method := getattr(server, name, None)) is not None:
+                setattr(server, name, _serving(method))
+        resolve = getattr(module, "resolve_headers", None)  # `handle_models` builds a client itself
+        if resolve is not None:
+            module.resolve_headers = lambda config: {
+                **resolve(config), **self._header(str(config.base_url), _served.get())
+            }  # fmt: skip
 
     def _sending(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         signature = inspect.signature(method)
@@ -77,15 +118,44 @@ class Keys:
         @wraps(method)
         async def call(*args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(*args, **kwargs)
-            rollout = self._registered.get(str(bound.arguments.get("session_id")))
-            if rollout is not None:
+            session = bound.arguments.get("session_id") or _served.get()
+            named = self._header(str(bound.arguments["self"].base_url), session)
+            if named:
                 before = bound.arguments.get("headers") or {}
-                asked = str(bound.arguments["self"].base_url)
-                named = key_header(asked, rollout, service=self._client.url)
                 bound.arguments["headers"] = {**before, **named}
             return await method(*bound.args, **bound.kwargs)
 
         return call
+
+    def _header(self, url: str, trace_id: str | None) -> dict[str, str]:
+        rollout = self._registered.get(str(trace_id))
+        return {} if rollout is None else key_header(url, rollout, service=self._client.url)
+
+
+# The trace for which the interception server relays a side call.
+_served: ContextVar[str | None] = ContextVar("truezero_verifiers_served", default=None)
+
+
+def _serving(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Note whose request a handler of the interception server serves."""
+
+    @wraps(method)
+    async def handle(server: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        token = _served.set(_trace_of(server, request))
+        try:
+            return await method(server, request, *args, **kwargs)
+        finally:
+            _served.reset(token)
+
+    return handle
+
+
+def _trace_of(server: Any, request: Any) -> str | None:
+    """Return the id of the trace whose secret a request shows; each dialect has its header."""
+    shown = [request.headers.get("authorization", ""), request.headers.get("x-api-key", "")]
+    secrets = (one.removeprefix("Bearer ").strip() for one in shown)
+    session = next((found for one in secrets if (found := server.sessions.get(one))), None)
+    return None if session is None else str(session.trace.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +169,9 @@ class Settled:
 
     @property
     def measured(self) -> bool:
-        """Whether a model was reached."""
-        return self.verdict.error_category is None
+        """Whether a model was reached; false of a rollout that an open breaker did not admit."""
+        skipped = self.verdict.health == "not_judged" and self.verdict.error is not None
+        return self.verdict.error_category is None and not skipped
 
 
 def settle(
@@ -114,7 +185,9 @@ def settle(
     """Report a finished trace; remove its rewards if no model was reached.
 
     A live trace (``verifiers.v1.Trace``) that is not a measurement gets None for each reward,
-    which means "not scored" to verifiers, ``ok`` False, and the reason in ``info``.
+    which means "not scored" to verifiers, ``ok`` False, and the reason in ``info``; also if the
+    service cannot tell. One whose client asks another server keeps its rewards, with one warning a
+    process.
 
     Arguments:
         trace: a live trace, or one read from ``traces.jsonl``.
@@ -125,13 +198,37 @@ def settle(
         ServiceError: the service is unreachable or rejects the request.
     """
     facts = trace if isinstance(trace, Mapping) else trace.model_dump(exclude={"nodes", "state"})
-    client.register(
-        id=str(facts["id"]), batch=batch, task=task_of(facts), repeat=repeat, attempt=attempt
-    )
-    settled = _settled(client, facts)
-    if not settled.measured and not isinstance(trace, Mapping):
-        _unscore(trace, settled.verdict)
+    elsewhere = _asked_elsewhere(client, facts)
+    try:
+        client.register(
+            id=str(facts["id"]), batch=batch, task=task_of(facts), repeat=repeat, attempt=attempt
+        )
+        settled = _settled(client, facts)
+    except ServiceError as error:
+        if elsewhere is None and not isinstance(trace, Mapping):
+            _unscore(trace, health=None, error=f"not measured: {error}")
+        raise
+    if elsewhere is not None and settled.verdict.total_requests == 0:
+        _warn_of(elsewhere, client.url)
+    elif not settled.measured and not isinstance(trace, Mapping):
+        _unscore(trace, health=settled.verdict.health, error=settled.verdict.error)
     return settled
+
+
+def _asked_elsewhere(client: Client, trace: Mapping[str, Any]) -> str | None:
+    """Return the base URL that a trace's client asked, if it is another server's."""
+    config = (trace.get("agent") or {}).get("config") or {}
+    asked = (config.get("client") or {}).get("base_url")
+    return None if asked is None or is_service(asked, service=client.url) else str(asked)
+
+
+@cache
+def _warn_of(asked: str, service: str) -> None:
+    """Warn once of a base URL that is not the service's."""
+    _log.warning(
+        "no call came through truezero, rewards stay as they are: base_url of the client is %s, "
+        "is it to be %s/openai/v1?", urlsplit(asked)._replace(query="").geturl(), service,
+    )  # fmt: skip
 
 
 def settle_run(client: Client, run_dir: Path, *, batch: str) -> Iterator[Settled]:
@@ -178,19 +275,27 @@ def _settled(client: Client, trace: Mapping[str, Any]) -> Settled:
 
 def main(run_dir: Path, batch: str = "") -> None:
     """Report a run's traces; print each that is not a measurement, and exit with 1 if any."""
-    with Client() as client:
-        settled = list(settle_run(client, run_dir, batch=batch or run_dir.resolve().name))
+    try:
+        check_service()
+        with Client() as client:
+            settled = list(settle_run(client, run_dir, batch=batch or run_dir.resolve().name))
+    except ServiceError as error:
+        typer.echo(visible(f"truezero: not reported: {error}"), err=True)
+        raise typer.Exit(1) from None
     lost = [one for one in settled if not one.measured]
+    if lost and all(one.verdict.total_requests == 0 for one in settled):
+        typer.echo("no call of this run came through truezero: was its base_url the service's?")
+        raise typer.Exit(1)
     for one in lost:
         typer.echo(visible(f"{one.task or '–'} {one.trace_id}: {one.verdict.error}"))
     typer.echo(f"{len(settled) - len(lost)} of {len(settled)} traces are measurements")
     raise typer.Exit(1 if lost else 0)
 
 
-def _unscore(trace: Any, verdict: models.Verdict) -> None:
+def _unscore(trace: Any, *, health: str | None, error: str | None) -> None:
     trace.rewards = dict.fromkeys(trace.rewards)
     trace.ok = False
-    trace.info["truezero"] = {"health": verdict.health, "error": verdict.error}
+    trace.info["truezero"] = {"health": health, "error": error}
 
 
 # --- pure ----------------------------------------------------------------------------------

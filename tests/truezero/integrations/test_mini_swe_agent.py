@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.truezero import driving
-from truezero import Client, Skipped
+from truezero import Client
 from truezero.integrations import mini_swe_agent
 from truezero.integrations.mini_swe_agent import (
+    UnderRollout,
     ending,
     outcome,
     reach,
     rollout_model,
-    under_rollout,
     with_our_class,
 )
 
@@ -124,8 +126,10 @@ class Runner:
         return found
 
     def run(self, client: Client, name: str) -> None:
-        run = under_rollout(self.process, client, batch="b", forget=self.forget)
-        run({"instance_id": name}, self.home, {"model": {}}, None)
+        self.ended: list[tuple[str, str]] = []
+        progress = SimpleNamespace(on_instance_end=lambda *told: self.ended.append(told))
+        self.last = UnderRollout(self.process, client, batch="b", forget=self.forget)
+        self.last({"instance_id": name}, self.home, {"model": {}}, progress)
 
     def _write(self, predictions: dict[str, Any]) -> None:
         self.predictions.write_text(json.dumps(predictions))
@@ -175,6 +179,36 @@ def test_an_instance_that_an_open_breaker_holds_is_not_run(tmp_path: Path) -> No
         with Client(url) as client:
             runner = Runner(tmp_path, calling("sk-dead", EMPTY))
             runner.run(client, "it-1")
-            with pytest.raises(Skipped, match="breaker open"):
-                runner.run(client, "it-2")
+            runner.run(client, "it-2")
+            assert runner.ended == [("it-2", "skipped: breaker open")]
+            assert runner.last.unmeasured == {"skipped: breaker open": 1}
         assert (len(provider.requests), runner.read()) == (1, {})
+
+
+def test_an_instance_that_the_service_did_not_judge_leaves_no_empty_prediction(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, info, left in (("none", EMPTY, {}), ("some", PATCH, {"some": "diff"})):
+        with Client(url) as client:
+
+            def leaving(base_url: str, info: dict[str, Any] = info, client: Client = client) -> Any:
+                driving.call(base_url, "sk-good")
+                monkeypatch.setattr(client, "_http", httpx.Client(base_url="http://127.0.0.1:9"))
+                return info
+
+            runner = Runner(tmp_path, leaving)
+            runner.run(client, name)
+            assert runner.read() == left
+            assert (runner.last.away, runner.last.unmeasured) == (
+                True,
+                {"truezero service away": 1},
+            )
+            assert runner.ended == [], "the runner has said so itself"
+
+
+def test_an_instance_is_not_run_while_the_service_is_away(tmp_path: Path) -> None:
+    with Client("http://127.0.0.1:9") as client:
+        runner = Runner(tmp_path, calling("sk-good", PATCH))
+        runner.run(client, "it-1")
+    assert runner.ended == [("it-1", "truezero service away")]
+    assert runner.read() == {}

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from tests.fakes.provider import Provider
 from tests.truezero import driving
-from truezero import Client
+from truezero import Client, ServiceError, Skipped
 from truezero.integrations.verifiers import (
     Keys,
     main,
@@ -213,3 +213,86 @@ async def test_where_a_token_is_asked_for_each_traces_key_is_sent(tmp_path: Path
     assert sources == {"minted_key"}
     assert len(provider.requests) == 4
     assert provider.requests[0].header("x-own") == "1"
+
+
+# --- a service that is away, or asked for nothing -----------------------------------------------
+
+
+def asking(base_url: str, name: str) -> Live:
+    """A live trace whose client asks at this address."""
+    config = {"client": {"base_url": base_url}}
+    rewards = {"solved": {"score": 1.0}}
+    return Live(**trace(name, rewards=rewards, agent={"config": config}), info={})
+
+
+def test_a_trace_whose_client_asks_another_server_stays_as_it_is_with_one_warning(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Client(url) as client:
+        for name in ("there-1", "there-2"):
+            live = asking("http://elsewhere.example/v1?key=sk-secret", name)
+            settle(client, live, batch="elsewhere")
+            assert (live.rewards, live.ok) == ({"solved": {"score": 1.0}}, True)
+    [said] = caplog.messages
+    assert said == (
+        "no call came through truezero, rewards stay as they are: base_url of the client is "
+        f"http://elsewhere.example/v1, is it to be {url}/openai/v1?"
+    )
+
+
+def test_a_trace_that_should_have_asked_the_service_and_did_not_loses_its_rewards(
+    url: str,
+) -> None:
+    with Client(url) as client:
+        live = asking(f"{url}/openai/v1", "silent")
+        assert not settle(client, live, batch="silent").measured
+    assert (live.rewards, live.ok) == ({"solved": None}, False)
+
+
+def test_a_trace_of_which_the_service_cannot_tell_loses_its_rewards() -> None:
+    gone = "http://127.0.0.1:9"
+    with Client(gone) as client:
+        live = asking(f"{gone}/openai/v1", "untold")
+        with pytest.raises(ServiceError, match="cannot reach"):
+            settle(client, live, batch="untold")
+    assert (live.rewards, live.ok) == ({"solved": None}, False)
+    assert live.info["truezero"]["error"].startswith("not measured: cannot reach")
+
+
+def test_keys_are_not_attached_without_a_service() -> None:
+    class Attached(Sender):
+        pass
+
+    before = Attached.get_response
+    with Client("http://127.0.0.1:9") as client, pytest.raises(ServiceError, match="cannot reach"):
+        Keys(client, batch="away").attach(Attached)
+    assert Attached.get_response is before
+
+
+def test_a_trace_that_an_open_breaker_does_not_admit_is_not_run(tmp_path: Path) -> None:
+    with (
+        driving.service(tmp_path, breaker_threshold="1") as (url, *_),
+        Client(url) as client,
+    ):
+        call(url, "tripping", "sk-dead")
+        settle(client, Live(**trace("tripping"), info={}), batch="breaking")
+        with pytest.raises(Skipped, match="breaker open"):
+            Keys(client, batch="breaking").on_trace(Live(**trace("late"), info={}))
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_saved_run_without_any_call_or_service_is_one_sentence(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: bool
+) -> None:
+    app = typer.Typer()
+    app.command()(main)
+    lines = [{"traces": [trace(f"saved-{number}")]} for number in range(3)]
+    (tmp_path / "traces.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    monkeypatch.setenv("TRUEZERO_URL", url if served else "http://127.0.0.1:9")
+    done = CliRunner().invoke(app, [str(tmp_path)])
+    [said] = done.output.splitlines()
+    assert done.exit_code == 1
+    assert said.startswith(
+        "no call of this run came through truezero" if served
+        else "truezero: not reported: cannot reach a truezero service"
+    )  # fmt: skip
