@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.fakes.balancer import Balancer, Page
 from tests.fakes.provider import Answer, Provider, closed_port
 from tests.journeys.service import ROOT, Service
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, VERDICT
+from tests.waiting import until
 from truezero.sdk import outcomes
 from truezero.sdk.outcomes import KeptOutcome, keep, kept_in, outcomes_left, without_credentials
 
@@ -208,13 +210,54 @@ def test_many_threads_and_tasks_wait_at_once_and_none_is_lost(
         threads.append(threading.Thread(target=lambda: asyncio.run(report_all(service.url))))
         for thread in threads:
             thread.start()
-        while len(list(place.glob("*.json"))) < len(names):
-            threading.Event().wait(0.02)
+        until(lambda: len(list(place.glob("*.json"))) == len(names))
         service.start()
         for thread in threads:
             thread.join(120)
         assert {service.verdict(name)["health"] for name in names} == {"healthy"}
         assert {service.get(f"/rollouts/{n}/result")["rewards"]["reward"] for n in names} == {1.0}
+    assert list(place.iterdir()) == []
+
+
+@both
+def test_a_batch_that_loses_its_service_midway_has_all_its_results(
+    kind: str, place: Path, provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUEZERO_OUTCOME_PATIENCE_S", "600")
+    tasks = [f"t{number}" for number in range(12)]
+    called = threading.Barrier(len(tasks) + 1)
+
+    def agent(_task: str, rollout: Any) -> float:
+        run_agent(service, rollout)
+        called.wait(60)
+        called.wait(60)  # the service is gone
+        return 1.0
+
+    async def agent_later(task: str, rollout: Any) -> float:
+        return await asyncio.get_running_loop().run_in_executor(pool, agent, task, rollout)
+
+    async def later() -> truezero.BatchRun:
+        async with truezero.AsyncClient(service.url) as client:
+            return await client.batch("b").run(tasks, agent_later, concurrency=len(tasks))
+
+    def crash() -> None:
+        called.wait(60)
+        service.kill()
+        called.wait(60)
+        until(lambda: len(list(place.glob("*.json"))) == len(tasks))
+        service.start()
+
+    with Service(tmp_path, provider.url) as service, ThreadPoolExecutor(len(tasks)) as pool:
+        crashing = threading.Thread(target=crash)
+        crashing.start()
+        if kind == "async":
+            done = asyncio.run(later())
+        else:
+            with truezero.Client(service.url) as client:
+                done = client.batch("b").run(tasks, agent, concurrency=len(tasks))
+        crashing.join()
+    assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 12
+    assert (done.summary.score_effective, done.summary.scored) == (1.0, 12)
     assert list(place.iterdir()) == []
 
 
