@@ -230,10 +230,10 @@ _PHRASES = frozenset(
 _WORDS = frozenset(word for phrase in _PHRASES for word in phrase.split())
 
 
-def phrases_of(answer: Answer) -> frozenset[str]:
+def phrases_of(answer: Answer | None) -> frozenset[str]:
     """The phrases of the vocabulary that stand in an answer's sentence and names."""
-    error = answer.error
-    if error is None:
+    error = answer.error if answer is not None else None
+    if answer is None or error is None:
         return frozenset()
     names = (error.code, error.type, *error.reasons, answer.stated_type)
     said = [" ".join(clause.words) for clause in clauses(error.message or "", _WORDS)]
@@ -266,11 +266,12 @@ def score_left_out(rows: Iterable[Labelled], *, words: bool = True) -> dict[str,
 
 def classify_by(table: CauseTable, row: Labelled) -> Cause | None:
     """Classify what the observer hears of an answer by another table."""
-    return classify(answer_of(row), table=table)
+    answer = answer_of(row)
+    return None if answer is None else classify(answer, table=table)
 
 
-def answer_of(row: Labelled) -> Answer:
-    """The evidence that the observer gathers from an answer."""
+def answer_of(row: Labelled) -> Answer | None:
+    """The evidence that the observer gathers from an answer; None where it saw no failure."""
     seen: list[Answer] = []
 
     def keep(answer: Answer, *, stall_s: float) -> Cause | None:
@@ -279,7 +280,7 @@ def answer_of(row: Labelled) -> Answer:
 
     with mock.patch.object(observing, "classify", keep):
         _heard(row)
-    return seen[0]
+    return seen[0] if seen else None
 
 
 def usage_rows(folder: Path) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ def _text(payload: Payload, event: str | None) -> str:
     return joined(payload.get("content") or payload.get("completion"))
 
 
-MESSAGES = Dialect(
+MESSAGES: Dialect = Dialect(
     name="anthropic.messages",
     read=_read,
     totals=usage.cache_beside,

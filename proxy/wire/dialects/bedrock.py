@@ -159,7 +159,7 @@ def _firsts(native: Payload, *keys: str) -> list[Payload]:
     return [found for key in keys for found in parts(native.get(key))[:1]]
 
 
-CONVERSE = Dialect(
+CONVERSE: Dialect = Dialect(
     name="bedrock.converse", read=_converse, totals=usage.cache_beside, text=_converse_text
 )
-INVOKE = Dialect(name="bedrock.invoke", read=_invoke, totals=usage.cache_beside, text=_invoke_text)
+INVOKE: Dialect = Dialect(name="bedrock.invoke", read=_invoke, totals=usage.cache_beside, text=_invoke_text)

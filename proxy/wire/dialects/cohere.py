@@ -86,7 +86,7 @@ def _text(payload: Payload, event: str | None) -> str:
     return joined(content or payload.get("text"))
 
 
-CHAT = Dialect(
+CHAT: Dialect = Dialect(
     name="cohere.chat",
     read=_read,
     totals=usage.inclusive,
@@ -95,4 +95,4 @@ CHAT = Dialect(
     shape_keys=frozenset(("generation_id", "chat_history", "event_type")),
     text=_text,
 )
-LISTS = Dialect(name="cohere.lists", read=_list, totals=usage.inclusive)
+LISTS: Dialect = Dialect(name="cohere.lists", read=_list, totals=usage.inclusive)

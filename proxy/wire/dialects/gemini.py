@@ -54,7 +54,7 @@ def _text(payload: Payload, event: str | None) -> str:
     return joined(part(candidates[0].get("content")).get("parts")) if candidates else ""
 
 
-GENERATE = Dialect(
+GENERATE: Dialect = Dialect(
     name="gemini.generateContent",
     read=_read,
     totals=usage.thoughts_beside,
@@ -63,4 +63,4 @@ GENERATE = Dialect(
     shape_keys=frozenset(("candidates", "usageMetadata", "promptFeedback")),
     text=_text,
 )
-EMBED = Dialect(name="gemini.embed", read=_embed, totals=usage.thoughts_beside)
+EMBED: Dialect = Dialect(name="gemini.embed", read=_embed, totals=usage.thoughts_beside)

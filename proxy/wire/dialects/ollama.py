@@ -40,7 +40,7 @@ def _text(payload: Payload, event: str | None) -> str:
     return joined(part(payload.get("message")).get("content") or payload.get("response"))
 
 
-CHAT = Dialect(
+CHAT: Dialect = Dialect(
     name="ollama.chat",
     read=_read,
     totals=usage.inclusive,
@@ -48,4 +48,4 @@ CHAT = Dialect(
     relevant_reasoning=_AFTER_REASONING,
     text=_text,
 )
-EMBED = Dialect(name="ollama.embed", read=_embed, totals=usage.inclusive)
+EMBED: Dialect = Dialect(name="ollama.embed", read=_embed, totals=usage.inclusive)

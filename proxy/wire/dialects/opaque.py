@@ -13,4 +13,4 @@ def _totals(reading: Reading) -> tuple[int | None, int | None]:
     return reading.input_total, reading.output_total
 
 
-OPAQUE = Dialect(name="opaque", read=_read, totals=_totals, known=False)
+OPAQUE: Dialect = Dialect(name="opaque", read=_read, totals=_totals, known=False)

@@ -15,4 +15,4 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     usage.cost(reading, payload.get("usage"))
 
 
-LISTS = Dialect(name="openai.lists", read=_read, totals=usage.inclusive)
+LISTS: Dialect = Dialect(name="openai.lists", read=_read, totals=usage.inclusive)

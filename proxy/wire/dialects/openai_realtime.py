@@ -62,7 +62,7 @@ def _text(payload: Payload, event: str | None) -> str:
     return joined(payload.get("delta")) if payload.get("type") in _TEXT_DELTAS else ""
 
 
-REALTIME = Dialect(
+REALTIME: Dialect = Dialect(
     name="openai.realtime",
     read=_read,
     totals=usage.inclusive,

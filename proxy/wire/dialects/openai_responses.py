@@ -95,7 +95,7 @@ def _text(payload: Payload, event: str | None) -> str:
     return "".join([joined(item.get("content")) for item in items])
 
 
-RESPONSES = Dialect(
+RESPONSES: Dialect = Dialect(
     name="openai.responses",
     read=_read,
     totals=usage.inclusive,
