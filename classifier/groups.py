@@ -28,19 +28,23 @@ class Member(NamedTuple):
     """One rollout of a group.
 
     ``wanted`` is how many repeats of its task its registration asked for, ``retry`` whether its
-    verdict advises to run it again, ``skipped`` whether an open breaker did not admit it.
+    verdict advises to run it again, ``skipped`` whether an open breaker did not admit it,
+    ``given_up`` whether its batch ended without its outcome. ``revision`` is the number of times
+    that the group had settled when this rollout's end settled it; None if it did not.
     """
 
     entry: Entry
     wanted: int | None = None
     retry: bool = False
     skipped: bool = False
+    given_up: bool = False
+    revision: int | None = None
 
     @property
     def final(self) -> bool:
-        """Whether its verdict stands, or it was not admitted and will have none."""
+        """Whether its verdict stands, or none is to come."""
         judged = self.entry.health is not None and not self.entry.provisional
-        return judged or self.skipped
+        return judged or self.skipped or self.given_up
 
     @property
     def reward(self) -> float | None:
@@ -53,7 +57,8 @@ class Group:
     """The repeats of one task, one place each in every tuple, by their numbers.
 
     ``wanted`` is the number of repeats as registered, else of those seen. ``settled``: all of
-    them are final. Of attempts at a repeat the one that counts is in ``rollout_ids``, as in a
+    them are final. ``revision`` counts the times that it has settled; ``final``: it is not expected
+    to settle again. Of attempts at a repeat the one that counts is in ``rollout_ids``, as in a
     batch's score. A masked repeat is not ``valid``, without reward and advantage. ``baseline``
     is the mean of the valid rewards, ``std`` their standard deviation (ddof 1); None over too
     few. ``resample`` repeats failed in a way that advises to run them again. ``drop``: even with
@@ -64,6 +69,8 @@ class Group:
     method: Method
     wanted: int
     settled: bool
+    revision: int
+    final: bool
     rollout_ids: tuple[str, ...]
     repeats: tuple[int | None, ...]
     rewards: tuple[float | None, ...]
@@ -112,11 +119,13 @@ def group(
     *,
     method: Method = Method.GRPO,
     min_valid: int = MIN_VALID,
+    ended: bool = False,
 ) -> Group:
     """Group every attempt at every repeat of one task, given the oldest first.
 
     Arguments:
         min_valid: fewer valid rollouts than this are of no use.
+        ended: whether the batch has been declared over: repeats that have not begun will not.
     """
     by_id = {member.entry.rollout_id: member for member in members}
     repeats = sorted(slots(member.entry for member in by_id.values()), key=_by_number)
@@ -124,15 +133,20 @@ def group(
     closed = [_is_closed(slot, by_id) for slot in repeats]
     rewards = tuple(member.reward for member in counted)
     compared = compare(rewards, method)
-    wanted = max((m.wanted for m in by_id.values() if m.wanted is not None), default=len(repeats))
-    missing = max(0, wanted - len(repeats))
+    asked_for = [m.wanted for m in by_id.values() if m.wanted is not None]
+    wanted = max(asked_for, default=len(repeats))
+    missing = 0 if ended else max(0, wanted - len(repeats))
+    settled = missing == 0 and all(closed)
     masked = [(over, m.retry) for over, m in zip(closed, counted, strict=True) if m.reward is None]
     lost = sum(over and not retry for over, retry in masked)
+    resample = sum(over and retry for over, retry in masked)
     return Group(
         task=task,
         method=method,
         wanted=wanted,
-        settled=missing == 0 and all(closed),
+        settled=settled,
+        revision=max((m.revision or 0 for m in by_id.values()), default=0) or int(settled),
+        final=settled and (ended or (bool(asked_for) and resample == 0)),
         rollout_ids=tuple(member.entry.rollout_id for member in counted),
         repeats=tuple(member.entry.repeat for member in counted),
         rewards=rewards,
@@ -140,7 +154,7 @@ def group(
         baseline=compared.baseline,
         std=compared.std,
         advantages=compared.advantages,
-        resample=sum(over and retry for over, retry in masked),
+        resample=resample,
         drop=len(rewards) + missing - lost < min_valid,
     )
 

@@ -62,6 +62,8 @@ REQUESTS: Final[Mapping[str, Any]] = {
         "status": "success", "termination_reason": "agent_stop", "prompts_executed": 1,
         "rewards": {"reward": 0.0},
     },
+    "POST /batches/{batch}/begin": {"run": "shift-1"},
+    "POST /batches/{batch}/end": {"run": "shift-1"},
     "POST /key/generate": {
         "key_alias": "swe-1", "team_id": "keyed", "user_id": "u", "duration": "1h",
         "models": ["gpt-5"], "metadata": {"run": 1},
@@ -86,6 +88,8 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
     "GET /batches/{batch}/rerun": ("open: GET /batches/nightly/rerun", _all),
     "GET /compare": ("open: GET /compare?a=nightly&b=x%2Fy", _all),
     "GET /batches/{batch}/groups": ("open: GET /batches/nightly/groups", _first),
+    "POST /batches/{batch}/begin": ("open: POST /batches/nightly/begin", _all),
+    "POST /batches/{batch}/end": ("open: POST /batches/nightly/end", _all),
     "GET /batches/{batch}": ("open: GET /batches/nightly", _all),
     "GET /fingerprints": ("open: GET /fingerprints #2", _of_quota),
     "POST /key/generate": ("open: POST /key/generate", _all),

@@ -203,13 +203,48 @@ async def groups(
     """Get a batch's rollouts as groups for RL, one for each task.
 
     Baseline and advantages are over what was measured only; the lists of a group have one
-    place for each repeat.
+    place for each repeat. `ended`: no group settles any more unless somebody runs it again.
     """
     found = await services.groups.page(
         batch, method=Method(method), min_valid=min_valid, settled=settled, task=task,
         after=after, limit=limit,
     )  # fmt: skip
     return await _json(found)
+
+
+@router.post(
+    "/batches/{batch:path}/begin",
+    response_model=models.BatchRuns,
+    tags=["batches"],
+    operation_id="begin_batch",
+)
+async def begin_batch(
+    services: Services, batch: Annotated[str, BATCH], request: models.BatchBegin
+) -> dict[str, Any]:
+    """Say that you start rollouts of a batch, until you say that it is over.
+
+    The batch does not end before. Runs have names, so that several machines share a batch;
+    beginning one again is harmless.
+    """
+    return await services.groups.begin(batch, request.run)
+
+
+@router.post(
+    "/batches/{batch:path}/end",
+    response_model=models.BatchRuns,
+    tags=["batches"],
+    operation_id="end_batch",
+)
+async def end_batch(
+    services: Services, batch: Annotated[str, BATCH], request: models.BatchEnd
+) -> dict[str, Any]:
+    """Say that a run of a batch is over, or all of them.
+
+    Nobody starts further rollouts. Those without an outcome are then given up; one that comes
+    later counts all the same. The batch has ended once every outcome is judged, which the event
+    `batch_ended` tells.
+    """
+    return await services.groups.end(batch, request.run)
 
 
 @router.get(
@@ -227,7 +262,7 @@ async def events(
 ) -> StreamingResponse:
     """Follow a batch live, as server-sent events.
 
-    `exchange_failed`, `rollout_doomed`, `verdict_given`, `group_settled` and
+    `exchange_failed`, `rollout_doomed`, `verdict_given`, `group_settled`, `batch_ended` and
     `breaker_opened`; the stream does not end by itself and resumes by `Last-Event-ID`.
     """
     start = after if after is not None else last_event_id

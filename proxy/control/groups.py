@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from classifier.groups import Member, Method, group
+from classifier.groups import Method, group
 from proxy.control.judge import Judge
 from proxy.control.queries import PAGE, Queries, unknown_batch
 from proxy.store.database import Database
@@ -14,12 +14,19 @@ from proxy.store.groups import Tasks
 
 
 class GroupService:
-    """Groups the rollouts of a batch."""
+    """Groups the rollouts of a batch, and is told whether more of them come.
 
-    def __init__(self, *, queries: Queries, database: Database, judge: Judge) -> None:
+    Arguments:
+        wall: seconds since the epoch.
+    """
+
+    def __init__(
+        self, *, queries: Queries, database: Database, judge: Judge, wall: Callable[[], float]
+    ) -> None:
         self._queries = queries
         self._database = database
         self._judge = judge
+        self._wall = wall
 
     async def page(
         self,
@@ -43,12 +50,33 @@ class GroupService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
+        # First: of a batch that has ended, what is read afterwards is all there will be.
+        ended = await self._queries.run(self._database.groups.ended, batch)
         found = await self._read(batch, task, after, limit + 1)
         if found.unjudged and await self._judge.refresh(among=found.unjudged[:PAGE]):
             found = await self._read(batch, task, after, limit + 1)
         if not found.members and not await self._queries.run(self._database.groups.any_of, batch):
             raise unknown_batch(batch)
-        return await self._queries.run(_page, found.members, limit, method, min_valid, settled)
+        page = await self._queries.run(_page, found, limit, method, min_valid, settled)
+        return {"items": page["items"], "ended": ended, "next": page["next"]}
+
+    async def begin(self, batch: str, run: str) -> dict[str, Any]:
+        """Note that somebody starts rollouts of a batch."""
+        groups = self._database.groups
+        runs, ended = await self._queries.run(groups.begin, batch, run, now=self._wall())
+        return {"batch": batch, "open_runs": runs.open, "ended": ended}
+
+    async def end(self, batch: str, run: str | None) -> dict[str, Any]:
+        """Note that a run of a batch is over, or all of them.
+
+        Raises:
+            Refusal: 404 for a batch of which there is neither a rollout nor a run.
+        """
+        groups = self._database.groups
+        if not await self._queries.run(groups.any_of, batch):
+            raise unknown_batch(batch)
+        runs, ended = await self._queries.run(groups.end, batch, run, now=self._wall())
+        return {"batch": batch, "open_runs": runs.open, "ended": ended}
 
     async def _read(self, batch: str, task: str | None, after: str | None, limit: int) -> Tasks:
         groups = self._database.groups
@@ -58,15 +86,16 @@ class GroupService:
 
 
 def _page(
-    found: Mapping[str, Sequence[Member]],
+    found: Tasks,
     limit: int,
     method: Method,
     min_valid: int,
     settled: bool | None,
 ) -> dict[str, Any]:
-    tasks = list(found)
+    tasks, over = list(found.members), found.over_at is not None
     groups = (
-        group(task, found[task], method=method, min_valid=min_valid) for task in tasks[:limit]
+        group(task, found.members[task], method=method, min_valid=min_valid, ended=over)
+        for task in tasks[:limit]
     )
     return {
         "items": [asdict(one) for one in groups if settled is None or one.settled == settled],

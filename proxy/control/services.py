@@ -151,7 +151,7 @@ def compose(
         listing=listing,
         judge=judge,
         batches=batches,
-        groups=GroupService(queries=queries, database=database, judge=judge),
+        groups=GroupService(queries=queries, database=database, judge=judge, wall=wall),
         reports=BatchReports(
             comparisons=ComparisonService(queries=queries, judge=judge),
             reruns=RerunService(queries=queries, judge=judge, policy=policy),

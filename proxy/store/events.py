@@ -91,8 +91,15 @@ def group_settled(connection: Connection, group: Group, row: Mapping[str, Any]) 
         "valid": sum(group.valid),
         "resample": group.resample,
         "drop": group.drop,
+        "revision": group.revision,
+        "final": group.final,
     }
     _write(connection, "group_settled", data, row)
+
+
+def batch_ended(connection: Connection, batch: str, at: float) -> None:
+    """Write the event of a batch that has ended."""
+    _write(connection, "batch_ended", {}, {"rollout_id": None, "batch": batch, "given_at": at})
 
 
 def _write(

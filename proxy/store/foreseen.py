@@ -13,8 +13,8 @@ from sqlalchemy import Connection, bindparam, select
 from classifier.groups import Group
 from proxy.store.batch_changes import changes
 from proxy.store.derived import batches, unjudged
-from proxy.store.groups import settled_by
-from proxy.store.tables import rollouts, verdicts
+from proxy.store.groups import OVER_AT, settled_by
+from proxy.store.tables import batch_runs, rollouts, verdicts
 from proxy.store.types import Write
 from proxy.store.units import Unit, attempts_of, with_verdict
 
@@ -22,14 +22,16 @@ from proxy.store.units import Unit, attempts_of, with_verdict
 class RolloutState(NamedTuple):
     """What of a rollout and its batch decides what its verdict changes.
 
-    ``version`` and ``first_at`` are its batch's, ``change`` is its last one that was not judged,
-    ``provisional`` whether the verdict before is; None where there is none.
+    ``version`` and ``first_at`` are its batch's, ``over_at`` is when that was declared over,
+    ``change`` is its last one that was not judged, ``provisional`` whether the verdict before is;
+    None where there is none.
     """
 
     batch: str | None
     outcome_at: float | None
     version: int | None
     first_at: float | None
+    over_at: float | None
     change: int | None
     provisional: bool | None
 
@@ -41,7 +43,7 @@ class RolloutState(NamedTuple):
     @property
     def read(self) -> tuple[Any, ...]:
         """What has to be the same for what was foreseen: nothing else happened in the batch."""
-        return self[:4]
+        return self[:5]
 
 
 class Foreseen(NamedTuple):
@@ -89,11 +91,13 @@ def foresee(connection: Connection, row: Mapping[str, Any]) -> Foreseen | None:
 
 _OWN = rollouts.c.id == bindparam("of")
 _OF_BATCH = batches.c.batch == select(rollouts.c.batch).where(_OWN).scalar_subquery()
+_OF_RUNS = batch_runs.c.batch == select(rollouts.c.batch).where(_OWN).scalar_subquery()
 _STATE = select(
     select(rollouts.c.batch).where(_OWN).scalar_subquery(),
     select(rollouts.c.outcome_at).where(_OWN).scalar_subquery(),
     select(batches.c.version).where(_OF_BATCH).scalar_subquery(),
     select(batches.c.first_at).where(_OF_BATCH).scalar_subquery(),
+    select(OVER_AT).where(_OF_RUNS).scalar_subquery(),
     select(unjudged.c.change).where(unjudged.c.rollout_id == bindparam("of")).scalar_subquery(),
     select(verdicts.c.provisional)
     .where(verdicts.c.rollout_id == bindparam("of"))

@@ -1,35 +1,81 @@
-"""Groups of one task's rollouts: read for training, and announced once they settle."""
+"""Groups of one task's rollouts: read for training, and announced once they settle.
+
+A batch ends when those who start its rollouts have said so (`batch_runs`) and all of them are
+judged. A rollout that has no outcome when they say so is given up.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, case, select
+from sqlalchemy import (
+    Connection,
+    Select,
+    bindparam,
+    case,
+    func,
+    select,
+    update,
+)
 
 from classifier.batches import Entry
 from classifier.groups import Group, Member, group
 from proxy.store.connections import Connections
-from proxy.store.events import group_settled
-from proxy.store.tables import ENTRY_COLUMNS, JOINED, OLDEST_FIRST, rollouts, verdicts
+from proxy.store.derived import unjudged
+from proxy.store.events import batch_ended, group_settled
+from proxy.store.locks import Lock, hold
+from proxy.store.statements import insert_into
+from proxy.store.tables import (
+    ENTRY_COLUMNS,
+    JOINED,
+    OLDEST_FIRST,
+    batch_runs,
+    rollouts,
+    verdicts,
+)
 
 _ASIDE = (
     rollouts.c.repeats,
     rollouts.c.skipped,
     rollouts.c.outcome_at,
+    rollouts.c.group_revision,
+    rollouts.c.created_at,
     case((verdicts.c.scoreable != "yes", verdicts.c.verdict)).label("masked_by"),
 )
+
+
+# When the last of some runs was declared over, where all of them were.
+OVER_AT = case((func.count() == func.count(batch_runs.c.ended_at), func.max(batch_runs.c.ended_at)))
+
+
+class Runs(NamedTuple):
+    """Who starts rollouts of a batch.
+
+    ``begun`` counts those who said that they do, ``open`` those of them who did not say that no
+    more come; ``over_at`` is when the last of them did, None before.
+    """
+
+    begun: int
+    open: int
+    over_at: float | None
+
+
+# --- groups ------------------------------------------------------------------------------------
 
 
 class Tasks(NamedTuple):
     """Rollouts by task, in the order of the tasks' names, the oldest first.
 
-    ``unjudged`` are those of them that have an outcome and no final verdict yet.
+    ``unjudged`` are those of them that have an outcome and no final verdict yet; ``over_at`` is
+    when their batch was declared over, None before.
     """
 
     members: Mapping[str, Sequence[Member]]
     unjudged: Sequence[str]
+    over_at: float | None
 
 
 class Groups:
@@ -53,10 +99,55 @@ class Groups:
             return _tasks(connection, batch, list(connection.execute(named).scalars()))
 
     def any_of(self, batch: str) -> bool:
-        """Whether the batch has any rollout, with a task or without."""
+        """Whether the batch has any rollout, with a task or without, or a run of it was begun."""
         query = select(rollouts.c.id).where(rollouts.c.batch == batch).limit(1)
         with self._connections.reading() as connection:
-            return connection.scalar(query) is not None
+            return connection.scalar(query) is not None or runs_of(connection, batch).begun > 0
+
+    def ended(self, batch: str) -> bool:
+        """Whether the batch has ended."""
+        with self._connections.reading() as connection:
+            return has_ended(connection, batch, runs_of(connection, batch).over_at)
+
+    def begin(self, batch: str, run: str, *, now: float) -> tuple[Runs, bool]:
+        """Note that somebody starts rollouts of a batch, again where that run was over.
+
+        Returns:
+            Its runs, and whether it has ended.
+        """
+        row = {"batch": batch, "run": run, "begun_at": now, "ended_at": None}
+        with self._connections.writing() as connection:
+            hold(connection, Lock.BREAKERS, batch)
+            statement = insert_into(connection.dialect.name, batch_runs).values(**row)
+            again = {"ended_at": None}
+            connection.execute(
+                statement.on_conflict_do_update(index_elements=["batch", "run"], set_=again)
+            )
+            return runs_of(connection, batch), False
+
+    def end(self, batch: str, run: str | None, *, now: float) -> tuple[Runs, bool]:
+        """Note that a run of a batch is over, or all of them; it may be one that nobody began.
+
+        Returns:
+            Its runs, and whether it has ended with that; the first time, an event is written.
+        """
+        of_batch = batch_runs.c.batch == batch
+        row = {"batch": batch, "run": run or "", "begun_at": now, "ended_at": now}
+        with self._connections.writing() as connection:
+            hold(connection, Lock.BREAKERS, batch)
+            open_ = update(batch_runs).where(of_batch, batch_runs.c.ended_at.is_(None))
+            if run is not None:
+                open_ = open_.where(batch_runs.c.run == run)
+            closed = connection.execute(open_.values(ended_at=now)).rowcount
+            if not closed and (run is not None or not runs_of(connection, batch).begun):
+                added = insert_into(connection.dialect.name, batch_runs).values(**row)
+                added = added.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+                closed = connection.execute(added).rowcount
+            runs = runs_of(connection, batch)
+            ended = has_ended(connection, batch, runs.over_at)
+            if ended and closed:
+                batch_ended(connection, batch, now)
+            return runs, ended
 
     def of_task(self, batch: str, task: str) -> Tasks:
         """Return the rollouts of one task of a batch; no task where it has none."""
@@ -65,6 +156,7 @@ class Groups:
 
 
 def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
+    over_at = runs_of(connection, batch).over_at
     query = (
         select(*ENTRY_COLUMNS, *_ASIDE)
         .select_from(JOINED)
@@ -72,19 +164,21 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
         .order_by(rollouts.c.task, *OLDEST_FIRST)
     )
     found: dict[str, list[Member]] = {}
-    unjudged: list[str] = []
+    waiting: list[str] = []
     for row in connection.execute(query):
-        *judged, repeats, skipped, reported, masked_by = row
+        *judged, repeats, skipped, reported, revision, began_at, masked_by = row
         member = Member(
             entry=Entry._make((*judged, ())),
             wanted=repeats,
             retry=masked_by is not None and _advised(masked_by),
             skipped=skipped is not None,
+            given_up=reported is None and over_at is not None and began_at <= over_at,
+            revision=revision,
         )
         found.setdefault(row.task, []).append(member)
         if reported is not None and member.entry.provisional is not False:
-            unjudged.append(row.id)
-    return Tasks(found, unjudged)
+            waiting.append(row.id)
+    return Tasks(found, waiting, over_at)
 
 
 def _advised(verdict: str) -> bool:
@@ -102,29 +196,44 @@ def announce(connection: Connection, row: Mapping[str, Any]) -> None:
     """
     now = settled_by(connection, row)
     if now is not None:
+        note_settled(connection, now, row["rollout_id"])
         group_settled(connection, now, row)
+
+
+def note_settled(connection: Connection, now: Group, rollout_id: str) -> None:
+    """Store that a rollout has settled its group; before the lock of events is taken."""
+    own = update(rollouts).where(rollouts.c.id == rollout_id)
+    connection.execute(own.values(group_revision=now.revision))
 
 
 def settled_by(connection: Connection, row: Mapping[str, Any]) -> Group | None:
     """Return the group that a rollout settles, the last to be judged; None if it settles none.
 
     A group settles by itself only where registrations say how many repeats are wanted; a rollout
-    whose own does not costs one look.
+    whose own does not costs one look. In a batch that is over it settles again with each outcome
+    that was not expected any more.
 
     Arguments:
         row: ``rollout_id`` and ``batch`` of one that is not admitted, or the columns of a final
             verdict, which need not be stored yet.
     """
-    own = select(rollouts.c.batch, rollouts.c.task).where(
+    own = select(rollouts.c.batch, rollouts.c.task, rollouts.c.created_at).where(
         rollouts.c.id == row["rollout_id"], rollouts.c.repeats.is_not(None)
     )
-    batch, task = connection.execute(own).one_or_none() or (None, None)
-    if batch is None or task is None:
+    found = connection.execute(own).one_or_none()
+    if found is None or found.batch is None or found.task is None:
         return None
-    found = [_with_verdict(m, row) for m in _tasks(connection, batch, [task]).members[task]]
-    now = group(task, found)
-    before = [_running(member, row["rollout_id"]) for member in found]
-    return now if now.settled and not group(task, before).settled else None
+    batch, task, created_at = found
+    of_task = _tasks(connection, batch, [task])
+    members, over = of_task.members[task], of_task.over_at is not None
+    given_up = of_task.over_at is not None and bool(created_at <= of_task.over_at)
+    now = group(task, [_with_verdict(m, row) for m in members], ended=over)
+    as_running = [_running(member, row["rollout_id"], given_up=given_up) for member in members]
+    before = group(task, as_running, ended=over)
+    known = (now.rollout_ids, now.rewards) == (before.rollout_ids, before.rewards)
+    if not now.settled or (before.settled and known):
+        return None
+    return replace(now, revision=before.revision + 1)
 
 
 def _with_verdict(member: Member, row: Mapping[str, Any]) -> Member:
@@ -136,8 +245,62 @@ def _with_verdict(member: Member, row: Mapping[str, Any]) -> Member:
     return member._replace(entry=Entry._make((*member.entry[:4], *judged, ())), retry=retry)
 
 
-def _running(member: Member, rollout_id: str) -> Member:
+def _running(member: Member, rollout_id: str, *, given_up: bool) -> Member:
     """Return the member as it was before its verdict, if it is that rollout."""
     if member.entry.rollout_id != rollout_id:
         return member
-    return member._replace(entry=member.entry._replace(provisional=True), skipped=False)
+    entry = member.entry._replace(provisional=True)
+    return member._replace(entry=entry, skipped=False, given_up=given_up)
+
+
+# --- the end of a batch ------------------------------------------------------------------------
+
+
+def runs_of(connection: Connection, batch: str) -> Runs:
+    """Return who starts rollouts of a batch."""
+    return Runs._make(connection.execute(_RUNS, {"of": batch}).one())
+
+
+def has_ended(connection: Connection, batch: str, over_at: float | None) -> bool:
+    """Whether a batch was declared over, and waits for none of its rollouts."""
+    if over_at is None:
+        return False
+    of = {"of": batch, "over_at": over_at}
+    return not any(connection.execute(query, of).first() for query in (_DUE, _BEGUN_SINCE))
+
+
+def note_imported(connection: Connection, newest: Mapping[str, float]) -> None:
+    """Note that nobody starts rollouts of batches that were imported.
+
+    Arguments:
+        newest: when the newest imported rollout of each began.
+    """
+    for batch, at in newest.items():
+        row = {"batch": batch, "run": "", "begun_at": at, "ended_at": at}
+        statement = insert_into(connection.dialect.name, batch_runs).values(**row)
+        later = (batch_runs.c.ended_at < at) & (batch_runs.c.run == "")
+        statement = statement.on_conflict_do_update(
+            index_elements=["batch", "run"], set_={"ended_at": at}, where=later
+        )
+        connection.execute(statement)
+
+
+_RUNS = select(func.count(), func.count() - func.count(batch_runs.c.ended_at), OVER_AT).where(
+    batch_runs.c.batch == bindparam("of")
+)
+_DUE: Select[Any] = (
+    select(unjudged.c.rollout_id)
+    .join(rollouts, rollouts.c.id == unjudged.c.rollout_id)
+    .where(unjudged.c.batch == bindparam("of"), rollouts.c.outcome_at.is_not(None))
+    .limit(1)
+)
+_BEGUN_SINCE: Select[Any] = (
+    select(rollouts.c.id)
+    .where(
+        rollouts.c.batch == bindparam("of"),
+        rollouts.c.created_at > bindparam("over_at"),
+        rollouts.c.outcome_at.is_(None),
+        rollouts.c.skipped.is_(None),
+    )
+    .limit(1)
+)

@@ -90,6 +90,7 @@ rollouts = Table(
     Column("repeat", Integer),  # which sample of its task, from 0
     Column("repeats", Integer),  # how many samples of its task its batch is to have
     Column("content_filter", _text(16)),  # failure, answer: one for all of a batch
+    Column("group_revision", Integer),  # how often its group has settled, where its end settled it
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_group", "batch", "task", "created_at", "id"),
@@ -257,6 +258,17 @@ breakers = Table(
     Column("batch", _text(200), primary_key=True),
     Column("lane", _text(300), primary_key=True),
     Column("state", Text, nullable=False),  # JSON of classifier.breakers.BreakerState
+    sqlite_with_rowid=False,
+)
+
+# Who starts rollouts of a batch, and whether they have said that no more come.
+batch_runs = Table(
+    "batch_runs",
+    metadata,
+    Column("batch", _text(200), primary_key=True),
+    Column("run", _text(200), primary_key=True),  # empty: nobody said that they begin
+    Column("begun_at", Float, nullable=False),
+    Column("ended_at", Float),
     sqlite_with_rowid=False,
 )
 

@@ -23,9 +23,9 @@ from classifier.groups import Group
 from proxy.store.breakers import states_of, store_states
 from proxy.store.connections import Connections
 from proxy.store.derived import unjudged
-from proxy.store.events import breaker_opened, group_settled, verdict_given
-from proxy.store.foreseen import Foreseen, foresee, state_of
-from proxy.store.groups import settled_by
+from proxy.store.events import batch_ended, breaker_opened, group_settled, verdict_given
+from proxy.store.foreseen import Foreseen, RolloutState, foresee, state_of
+from proxy.store.groups import has_ended, note_settled, settled_by
 from proxy.store.locks import Lock, hold
 from proxy.store.rollup import changing, lock, write
 from proxy.store.statements import insert_into
@@ -90,7 +90,7 @@ class Verdicts:
                     _keep(connection, row)
                 return False
             settled = settled_by(connection, row) if now.first else None
-            return _keep_final(connection, row, feed, settled, first=now.first)
+            return _keep_final(connection, row, feed, settled, now)
 
     def _store_foreseen(
         self,
@@ -113,7 +113,7 @@ class Verdicts:
             if row["provisional"]:
                 _keep(connection, row)
                 return False
-            return _keep_final(connection, row, feed, foreseen.settled, first=now.first)
+            return _keep_final(connection, row, feed, foreseen.settled, now)
 
     def final(self, rollout_id: str) -> Row | None:
         """Return the final verdict of a rollout with an outcome, None where it has none.
@@ -252,18 +252,21 @@ def _keep_final(
     row: Mapping[str, Any],
     feed: Feed | None,
     settled: Group | None,
-    *,
-    first: bool,
+    now: RolloutState,
 ) -> bool:
     """Store a final verdict; returns whether it is the rollout's first final one."""
-    if first:
+    if now.first:
+        if settled is not None:
+            note_settled(connection, settled, row["rollout_id"])
         verdict_given(connection, row)
         if settled is not None:
             group_settled(connection, settled, row)
         if feed is not None and row["batch"] is not None:
             _feed_breakers(connection, row, feed)
     _keep(connection, row)
-    return first
+    if now.first and has_ended(connection, row["batch"], now.over_at):
+        batch_ended(connection, row["batch"], row["given_at"])
+    return now.first
 
 
 @cache

@@ -180,6 +180,31 @@ def test_a_group_settles_once_every_repeat_wanted_has_a_final_verdict() -> None:
         assert (seen.settled, seen.wanted) == (settled, wanted), name
 
 
+def test_a_group_is_final_once_nothing_is_advised_to_be_run_again_or_its_batch_is_over() -> None:
+    scored, failed = member(0, 1.0, wanted=2), member(1, 0.0, "503*3", retry=True)
+    dead = member(1, 0.0, "401*3")
+    of_unknown_size = [member(0, 1.0), member(1, 1.0)]
+    cases: dict[str, tuple[list[Member], bool, tuple[bool, int, bool, bool]]] = {
+        "all scored": ([scored, member(1, 0.0)], False, (True, 1, True, False)),
+        "one may be run again": ([scored, failed], False, (True, 1, False, False)),
+        "one may be, and nobody does": ([scored, failed], True, (True, 1, True, False)),
+        "a dead key": ([scored, dead], False, (True, 1, True, True)),
+        "one has not begun": ([scored], False, (False, 0, False, False)),
+        "one never will": ([scored], True, (True, 1, True, True)),
+        "one runs": ([scored, unjudged(1)], True, (False, 0, False, False)),
+        "one was given up": ([scored, unjudged(1, given_up=True)], True, (True, 1, True, True)),
+        "nobody said how many": (of_unknown_size, False, (True, 1, False, False)),
+        "those there were": (of_unknown_size, True, (True, 1, True, False)),
+        "it has settled before": (
+            [scored, failed._replace(revision=1), unjudged(1, attempt=1)], False,
+            (False, 1, False, False),
+        ),
+    }  # fmt: skip
+    for name, (members, ended, expected) in cases.items():
+        found = group(TASK, members, ended=ended)
+        assert (found.settled, found.revision, found.final, found.drop) == expected, name
+
+
 def test_of_attempts_the_first_that_scored_counts_and_a_later_one_holds_nothing_up() -> None:
     failed, passed = member(0, 0.0, "503*3"), member(0, 1.0, attempt=1)
     other = member(1, 0.0)

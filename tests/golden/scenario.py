@@ -255,6 +255,11 @@ class Scenario:
         for pair in ("a=nightly&b=x%2Fy", "a=nightly&b=none", "a=nightly"):
             ask.get(f"/compare?{pair}")
         ask.get("/fingerprints")
+        ask.post("/batches/nightly/begin", {"run": "shift-1"})
+        ask.post("/batches/nightly/begin", {}, title="begin a run without a name")
+        ask.post("/batches/nightly/end", {"run": "shift-1"})
+        ask.post("/batches/none/end", {}, title="end a batch that there is not")
+        ask.get("/batches/nightly/groups?task=t7", title="a group of a batch that is over")
 
     def _breaker(self) -> None:
         ask = self.player

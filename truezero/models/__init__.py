@@ -16,7 +16,14 @@ from truezero.models.batches import (
 )
 from truezero.models.bulk import MOST_REGISTRATIONS, BulkItem, BulkRegistered, BulkRequest
 from truezero.models.exchanges import Exchange, ExchangePage
-from truezero.models.groups import AdvantageMethod, Group, GroupPage
+from truezero.models.groups import (
+    AdvantageMethod,
+    BatchBegin,
+    BatchEnd,
+    BatchRuns,
+    Group,
+    GroupPage,
+)
 from truezero.models.keys import (
     KeyDeletion,
     KeyFacts,
@@ -96,11 +103,14 @@ __all__ = [
     "USAGE_DIMENSIONS",
     "AdvantageMethod",
     "Alive",
+    "BatchBegin",
     "BatchComparison",
+    "BatchEnd",
     "BatchFinding",
     "BatchItem",
     "BatchPage",
     "BatchPolicy",
+    "BatchRuns",
     "BatchSummary",
     "BatchUsage",
     "Breaker",

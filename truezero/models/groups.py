@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
+
+from truezero.models.base import PrintableText, StrictRequest
 
 AdvantageMethod = Literal["grpo", "rloo", "mean"]
 
@@ -20,6 +22,11 @@ class Group(BaseModel):
     method: AdvantageMethod = Field(description="how advantages were computed")
     wanted: int = Field(description="repeats asked for at registration, else those seen")
     settled: bool = Field(description="whether all of them have a final verdict")
+    revision: int = Field(description="how often it has settled; 0 before the first time")
+    final: bool = Field(
+        description="whether it is not expected to settle again: nothing is advised to be run "
+        "again, or the batch has ended"
+    )
     rollout_ids: list[str] = Field(description="the rollout that counts of each repeat")
     repeats: list[int | None] = Field(description="numbers of the repeats, in order")
     rewards: list[float | None] = Field(description="null where masked")
@@ -41,4 +48,34 @@ class GroupPage(BaseModel):
     """A page of groups, by the names of their tasks."""
 
     items: list[Group] = Field(description="the groups")
+    ended: bool = Field(
+        description="whether the batch has ended: every run of it was declared over, and every "
+        "rollout has its final verdict or was given up"
+    )
     next: str | None = Field(description="value of `after` for the next page; null on the last")
+
+
+_RUN = Annotated[str, Field(min_length=1, max_length=200), PrintableText]
+
+
+class BatchBegin(StrictRequest):
+    """`POST /batches/{id}/begin`: somebody is going to start rollouts of the batch."""
+
+    run: _RUN = Field(description="your name for it; the same when it is resumed")
+
+
+class BatchEnd(StrictRequest):
+    """`POST /batches/{id}/end`: nobody starts rollouts of the batch any more."""
+
+    run: _RUN | None = Field(default=None, description="the run that is over; null: all of them")
+
+
+class BatchRuns(BaseModel):
+    """Whether a batch goes on."""
+
+    batch: str = Field(description="name of the batch")
+    open_runs: int = Field(description="runs that were begun and not declared over")
+    ended: bool = Field(
+        description="whether all were declared over, and every rollout has its final verdict or "
+        "was given up"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -150,6 +152,12 @@ def planned_samples(
         for each, task in named
         for repeat in range(repeats)
     ]
+
+
+def run_name(plan: Iterable[Sample[Any]]) -> str:
+    """Return the name of a run of these samples: the same when it is resumed."""
+    samples = sorted({(each.name, each.repeats or 1) for each in plan})
+    return hashlib.blake2b(json.dumps(samples).encode(), digest_size=8).hexdigest()
 
 
 @contextmanager

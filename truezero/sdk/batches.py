@@ -9,7 +9,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
@@ -27,6 +27,7 @@ from truezero.sdk.batch_plan import (
     planned_samples,
     progress_table,
     retry_advice,
+    run_name,
     run_until_settled,
 )
 from truezero.sdk.errors import ServiceError
@@ -99,10 +100,13 @@ class Batch(_Batch):
     def groups(
         self, *, method: models.AdvantageMethod = "grpo", min_valid: int = 2
     ) -> Iterator[models.Group]:
-        """Yield the group of each task as it settles; never ends by itself.
+        """Yield the group of each task as it settles, until the batch has ended.
 
-        Those that have settled come first. A group whose rollouts are run again settles again. One
-        settles by itself only if its rollouts are registered with ``repeats``, as ``run`` does.
+        Those that have settled come first. A group whose rollouts are run again settles again, with
+        the next ``revision``; it is ``final`` if it is not expected to. One settles by itself only
+        if its rollouts are registered with ``repeats``, as ``run`` does. The batch has ended when
+        every ``run`` has returned and every rollout is judged; whoever starts rollouts otherwise
+        calls ``end``.
 
         Arguments:
             method: of the advantages: ``grpo``, ``rloo`` (leave one out) or ``mean``.
@@ -115,6 +119,23 @@ class Batch(_Batch):
                 with unless_unknown():
                     found = self._client.play(groups.after(event))
                 yield from found
+                if groups.ended:
+                    return
+
+    def begin(self, run: str) -> models.BatchRuns:
+        """Say that you start rollouts of the batch, which does not end before you say so.
+
+        Arguments:
+            run: your name for it; of several who share a batch, each has another.
+        """
+        return self._client.play(endpoints.begin(self.name, run))
+
+    def end(self, run: str | None = None) -> models.BatchRuns:
+        """Say that you start no more rollouts of the batch; without a name, that nobody does.
+
+        Rollouts without an outcome are given up; an outcome that comes later counts all the same.
+        """
+        return self._client.play(endpoints.end(self.name, run))
 
     def run(
         self,
@@ -131,8 +152,9 @@ class Batch(_Batch):
     ) -> BatchRun:
         """Run every task once, in threads, and again where the service advises it.
 
-        A task that an open breaker does not admit is returned as skipped; running tasks
-        finish. An exception of ``fn`` becomes the rollout's status and is kept in ``Ran``.
+        Samples start one task after the other, so that the first group settles early. A task that
+        an open breaker does not admit is returned as skipped; running tasks finish. An exception
+        of ``fn`` becomes the rollout's status and is kept in ``Ran``.
 
         Arguments:
             fn: runs one attempt: points an agent at ``rollout.env``, and either calls
@@ -150,6 +172,8 @@ class Batch(_Batch):
             ValueError: two tasks have the same name.
         """
         plan = planned_samples(tasks, name, repeats)
+        this = run_name(plan)
+        self.begin(this)
         following = self._client.play(next_attempts(self.name))
         stop = threading.Event()
         again = retry_advice(max_wait_s if retry else None, stop.is_set)
@@ -187,6 +211,7 @@ class Batch(_Batch):
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
             results = tuple(filter(None, (finished.result() for finished in running)))
+        self.end(this)
         return BatchRun(results=results, summary=self.summary())
 
 
@@ -256,13 +281,24 @@ class AsyncBatch(_Batch):
     ) -> AsyncIterator[models.Group]:
         """Yield the group of each task as it settles, like ``Batch.groups``."""
         groups = SettledGroups(self.name, method=method, min_valid=min_valid)
-        async for event in self._client.events(self.name, alive=True):
-            if groups.wants(event):
-                found: list[models.Group] = []
-                with unless_unknown():
-                    found = await self._client.play(groups.after(event))
-                for group in found:
-                    yield group
+        async with aclosing(self._client.events(self.name, alive=True)) as events:
+            async for event in events:
+                if groups.wants(event):
+                    found: list[models.Group] = []
+                    with unless_unknown():
+                        found = await self._client.play(groups.after(event))
+                    for group in found:
+                        yield group
+                    if groups.ended:
+                        return
+
+    async def begin(self, run: str) -> models.BatchRuns:
+        """Say that you start rollouts of the batch, like ``Batch.begin``."""
+        return await self._client.play(endpoints.begin(self.name, run))
+
+    async def end(self, run: str | None = None) -> models.BatchRuns:
+        """Say that you start no more rollouts of the batch, like ``Batch.end``."""
+        return await self._client.play(endpoints.end(self.name, run))
 
     async def run(
         self,
@@ -279,6 +315,8 @@ class AsyncBatch(_Batch):
     ) -> BatchRun:
         """Run every task once, and again where the service advises it, like ``Batch.run``."""
         plan = planned_samples(tasks, name, repeats)
+        this = run_name(plan)
+        await self.begin(this)
         following = await self._client.play(next_attempts(self.name))
         stop = asyncio.Event()
         again = retry_advice(max_wait_s if retry else None, stop.is_set)
@@ -311,7 +349,9 @@ class AsyncBatch(_Batch):
         with progress_table(len(plan), progress) as tell:
             running = [asyncio.ensure_future(one(sample)) for sample in plan]
             finished = await asyncio.gather(*running, return_exceptions=True)
-        return BatchRun(results=tuple(_or_raise(finished)), summary=await self.summary())
+        results = tuple(_or_raise(finished))
+        await self.end(this)
+        return BatchRun(results=results, summary=await self.summary())
 
 
 async def _attempt_async(

@@ -6,7 +6,7 @@ A service that does not answer is an error, never a healthy verdict.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -235,7 +235,7 @@ class AsyncClient(BaseClient):
 
     async def events(
         self, batch: str, *, after: int | None = None, alive: bool = False
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Follow a batch's events, like ``Client.events``."""
         reader = Events(batch, after)
         while True:

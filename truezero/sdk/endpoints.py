@@ -170,6 +170,21 @@ def groups(
     task: str | None = None,
 ) -> Story[list[models.Group]]:
     """Return the groups of a batch, by task; ``settled`` leaves out the others."""
+    pages = yield from group_pages(
+        batch, method=method, min_valid=min_valid, settled=settled, task=task
+    )
+    return [group for page in pages for group in page.items]
+
+
+def group_pages(
+    batch: str,
+    *,
+    method: models.AdvantageMethod = "grpo",
+    min_valid: int = 2,
+    settled: bool | None = None,
+    task: str | None = None,
+) -> Story[list[models.GroupPage]]:
+    """Return the pages of a batch's groups, each with whether the batch had ended by then."""
     params = present(
         method=method,
         min_valid=min_valid,
@@ -177,8 +192,17 @@ def groups(
         task=task,
         limit=1000,
     )
-    pages = yield from _pages(models.GroupPage, f"{_batch(batch)}/groups", params)
-    return [group for page in pages for group in page.items]
+    return (yield from _pages(models.GroupPage, f"{_batch(batch)}/groups", params))
+
+
+def begin(batch: str, run: str) -> Story[models.BatchRuns]:
+    """Say that rollouts of a batch are going to be started."""
+    return (yield from post(models.BatchRuns, f"{_batch(batch)}/begin", {"run": run}))
+
+
+def end(batch: str, run: str | None = None) -> Story[models.BatchRuns]:
+    """Say that a run of a batch is over; without its name, all of them."""
+    return (yield from post(models.BatchRuns, f"{_batch(batch)}/end", {"run": run}))
 
 
 def compare(a: str, b: str) -> Story[models.BatchComparison]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import ClassVar, Protocol, Self, TypeVar, Unpack
 
@@ -257,7 +257,7 @@ class AsyncPlayer(Protocol):
 
     def events(
         self, batch: str, *, after: int | None = None, alive: bool = False
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Follow a batch's events."""
         ...
 

@@ -27,6 +27,7 @@ from proxy.store import migrations, rollup
 from proxy.store.admin import rows
 from proxy.store.admin.nouns import NOUNS, Noun, Record, RecordError
 from proxy.store.admin.rows import CHUNK, Row
+from proxy.store.groups import note_imported
 from proxy.store.rows import lost_row
 from proxy.store.tables import (
     breakers,
@@ -241,9 +242,15 @@ def _fill_in(connection: Connection, judged: Sequence[str]) -> None:
 
 
 def _sum_up_later(connection: Connection, added: Sequence[Row]) -> None:
-    """Have the batches of these rollouts counted anew; the final verdicts among them stand."""
-    place = NOUNS["rollout"].columns.index("batch")
-    rollup.mark(connection, {row[place] for row in added} - {None})
+    """Have the batches of these rollouts counted anew; the final verdicts among them stand.
+
+    A batch that is imported has ended: nobody starts further rollouts of it.
+    """
+    columns = NOUNS["rollout"].columns
+    place, created = columns.index("batch"), columns.index("created_at")
+    known = sorted((row[place], row[created]) for row in added if row[place] is not None)
+    rollup.mark(connection, dict(known))
+    note_imported(connection, dict(known))
     rollup.note_final(connection, [row[_OWNER_AT["rollout"]] for row in added])
 
 

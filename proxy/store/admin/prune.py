@@ -24,7 +24,15 @@ from sqlalchemy import (
 from proxy.store import partitions, rollup
 from proxy.store.database import Database
 from proxy.store.derived import call_usage
-from proxy.store.tables import breakers, events, exchanges, open_calls, rollouts, verdicts
+from proxy.store.tables import (
+    batch_runs,
+    breakers,
+    events,
+    exchanges,
+    open_calls,
+    rollouts,
+    verdicts,
+)
 
 _CHUNK = 500  # rollouts that one transaction deletes
 _SLICE = 2000  # calls or events that one transaction deletes, in about 20 ms
@@ -113,6 +121,7 @@ class _Pruning:
         while deleted := self._step(_delete_events, self._before):
             self._count(events=deleted)
         self._step(_delete_breakers)
+        self._step(_delete_runs, self._before)
         self._step(_delete_nothings)
 
     def _due(self, active_batches: frozenset[str]) -> Iterator[list[str]]:
@@ -243,3 +252,10 @@ def _delete_nothings(connection: Connection) -> None:
 def _delete_breakers(connection: Connection) -> None:
     named = exists().where(rollouts.c.batch == breakers.c.batch)
     connection.execute(delete(breakers).where(~named))
+
+
+def _delete_runs(connection: Connection, before: float) -> None:
+    """Delete runs of batches that are gone; one that was begun since may start its first."""
+    named = exists().where(rollouts.c.batch == batch_runs.c.batch)
+    old = delete(batch_runs).where(batch_runs.c.begun_at < before)
+    connection.execute(old.where(~named))

@@ -26,7 +26,7 @@ from proxy.store.errors import UnusableDatabase, refuse_encoding
 from proxy.store.locks import Lock, hold
 from proxy.store.tables import metadata
 
-HEAD = "0012"  # a test compares it with the newest file of versions/
+HEAD = "0013"  # a test compares it with the newest file of versions/
 
 
 # Its presence marks a database that is being copied into.

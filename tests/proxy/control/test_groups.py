@@ -45,6 +45,8 @@ def test_a_dead_rollout_is_masked_in_its_group_and_the_last_one_announces_it(
         "method": "grpo",
         "wanted": 4,
         "settled": True,
+        "revision": 1,
+        "final": False,
         "rollout_ids": ["sum-0", "sum-1", "sum-2", "sum-3"],
         "repeats": [0, 1, 2, 3],
         "rewards": [1.0, 0.0, None, 1.0],
@@ -68,6 +70,7 @@ def test_a_dead_rollout_is_masked_in_its_group_and_the_last_one_announces_it(
     assert data.pop("at") > 0
     assert data == {
         "rollout_id": "sum-3", "task": "sum", "wanted": 4, "valid": 3, "resample": 1, "drop": False,
+        "revision": 1, "final": False,
     }  # fmt: skip
 
 
@@ -104,3 +107,29 @@ def test_pages_filters_and_refusals(service: Service) -> None:
     for repeats in (0, 10_001):
         asked = {"batch": "b", "task": "t", "repeats": repeats}
         assert service.http.post("/rollouts", json=asked).status_code == 422
+
+
+def post(service: Service, route: str, **body: Any) -> dict[str, Any]:
+    answer = service.http.post(f"/batches/b/{route}", json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_whoever_starts_rollouts_says_when_no_more_come(service: Service) -> None:
+    going_on = {"batch": "b", "open_runs": 1, "ended": False}
+    assert post(service, "begin", run="night") == going_on
+    assert service.http.get("/batches/b/groups").json() == {
+        "items": [], "ended": False, "next": None,
+    }  # fmt: skip
+    for repeat in range(4):
+        sample(service, "sum", repeat, 1.0, DOWN if repeat == 3 else None)
+    assert service.http.get("/batches/b/groups").json()["ended"] is False
+    assert post(service, "begin", run="night") == going_on
+    assert post(service, "end", run="night") == {"batch": "b", "open_runs": 0, "ended": True}
+    page = service.http.get("/batches/b/groups").json()
+    assert (page["ended"], [one["final"] for one in page["items"]]) == (True, [True])
+    kinds = [kind for _, kind, _ in events_of(service, "b", 7, after=0)]
+    assert kinds[-2:] == ["group_settled", "batch_ended"]
+    problem(service.http.post("/batches/none/end", json={}), 404, "unknown_batch")
+    for wrong in ({}, {"run": ""}, {"run": "x" * 201}, {"run": "\n"}, {"run": "r", "more": 1}):
+        assert service.http.post("/batches/b/begin", json=wrong).status_code == 422, wrong

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from classifier.breakers import Admission
 from classifier.groups import group
@@ -45,7 +46,8 @@ def test_the_last_verdict_of_a_group_announces_it_once(database: Database) -> No
     end(database, "r1", provisional=True)
     assert announced(database) == []
     end(database, "r1", retry=True)
-    told = {"task": "t", "wanted": 2, "valid": 1, "resample": 1, "drop": False}
+    told = {"task": "t", "wanted": 2, "valid": 1, "resample": 1, "drop": False, "revision": 1,
+            "final": False}  # fmt: skip
     assert announced(database) == [told]
     end(database, "r1", retry=True)
     assert announced(database) == [told]
@@ -58,10 +60,26 @@ def test_a_group_that_is_run_again_settles_again(database: Database) -> None:
     end(database, "r1", retry=True)
     begin(database, "r1-again", repeat=1, attempt=1)
     end(database, "r1-again", reward=0.0)
-    assert [(told["valid"], told["resample"]) for told in announced(database)] == [(1, 1), (2, 0)]
+    assert [told_of(told) for told in announced(database)] == [(1, 1, 1, False), (2, 0, 2, True)]
     begin(database, "r0-again", repeat=0, attempt=1)  # a score was there: it changes nothing
     end(database, "r0-again", reward=0.0)
     assert len(announced(database)) == 2
+    (members,) = database.groups.page("b", after=None, limit=9).members.values()
+    assert (group("t", members).revision, group("t", members).final) == (2, True)
+
+
+def told_of(told: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(told[name] for name in ("valid", "resample", "revision", "final"))
+
+
+def test_a_verdict_that_is_taken_back_settles_its_group_again(database: Database) -> None:
+    for repeat in (0, 1):
+        begin(database, f"r{repeat}", repeat=repeat)
+        end(database, f"r{repeat}", reward=1.0)
+    missed = "UPDATE verdicts SET provisional = TRUE WHERE rollout_id = 'r0'"  # a call came late
+    database.change(Connection.exec_driver_sql, missed)
+    end(database, "r0")
+    assert [told_of(told) for told in announced(database)] == [(2, 0, 1, True), (1, 0, 2, True)]
 
 
 def test_a_group_of_unknown_size_announces_nothing(database: Database) -> None:
@@ -80,8 +98,11 @@ def test_a_rollout_that_is_not_admitted_may_be_the_last_one(database: Database) 
     end(database, "r0", reward=1.0)
     begin(database, "r1", repeat=1, skipped=True)
     assert announced(database) == [
-        {"task": "t", "wanted": 2, "valid": 1, "resample": 0, "drop": True}
-    ]
+        {"task": "t", "wanted": 2, "valid": 1, "resample": 0, "drop": True, "revision": 1,
+         "final": True}
+    ]  # fmt: skip
+    (members,) = database.groups.page("b", after=None, limit=9).members.values()
+    assert group("t", members).revision == 1
 
 
 def test_of_two_that_end_at_once_one_is_the_last(database: Database) -> None:
@@ -113,7 +134,7 @@ def test_pages_go_by_task_and_hold_every_attempt(database: Database) -> None:
     assert list(first.members) == ["a", "b"]
     assert list(database.groups.page("b", after="b", limit=2).members) == ["c"]
     assert list(database.groups.of_task("b", "c").members) == ["c"]
-    assert database.groups.of_task("b", "none") == ({}, [])
+    assert database.groups.of_task("b", "none") == ({}, [], None)
 
 
 def test_a_member_knows_what_its_group_needs(database: Database) -> None:
@@ -165,5 +186,94 @@ def test_the_group_that_a_verdict_settles_is_known_before_it_is_stored(database:
     foreseen = database.read(settled_by, last)
     assert foreseen is not None
     assert (foreseen.settled, sum(foreseen.valid)) == (True, 2)
+    assert (foreseen.revision, foreseen.final) == (1, True)
     database.verdicts.store(last)
-    assert database.read(settled_by, last) == foreseen
+    assert database.read(settled_by, last) == replace(foreseen, revision=2)
+
+
+# --- the end of a batch ------------------------------------------------------------------------
+
+
+def ends(database: Database, batch: str = "b") -> int:
+    """Count the times that those who watch were told that the batch has ended."""
+    events, _ = database.events.of_batch(batch, after=0)
+    return sum(row["kind"] == "batch_ended" for row in events)
+
+
+def seen(database: Database) -> dict[str, tuple[bool, bool, int]]:
+    """Return of each group whether it has settled, whether it is final, and its revision."""
+    tasks = database.groups.page("b", after=None, limit=9)
+    over = tasks.over_at is not None
+    groups = [group(name, members, ended=over) for name, members in tasks.members.items()]
+    return {each.task: (each.settled, each.final, each.revision) for each in groups}
+
+
+def test_a_batch_has_ended_once_every_run_of_it_is_over(database: Database) -> None:
+    for run in ("here", "elsewhere", "here"):
+        assert database.groups.begin("b", run, now=1.0)[1] is False
+    begin(database, "r0", repeat=0, repeats=1)
+    end(database, "r0", reward=1.0)
+    assert not database.groups.ended("b"), "between two groups nothing runs, and more come"
+    runs, ended = database.groups.end("b", "here", now=2.0)
+    assert (runs.open, ended, database.groups.ended("b"), ends(database)) == (1, False, False, 0)
+    runs, ended = database.groups.end("b", "elsewhere", now=3.0)
+    assert (runs.open, ended, database.groups.ended("b"), ends(database)) == (0, True, True, 1)
+    assert database.groups.end("b", "elsewhere", now=4.0)[1] is True, "harmless to repeat"
+    assert ends(database) == 1
+    database.groups.begin("b", "here", now=5.0)
+    assert not database.groups.ended("b"), "it was begun again"
+    database.groups.end("b", None, now=6.0)
+    assert (database.groups.ended("b"), ends(database)) == (True, 2)
+
+
+def test_a_batch_of_which_nobody_said_anything_goes_on(database: Database) -> None:
+    begin(database, "r0", repeat=0, repeats=1)
+    end(database, "r0", reward=1.0)
+    assert (database.groups.ended("b"), seen(database)) == (False, {"t": (True, True, 1)})
+    database.groups.end("b", None, now=9.0)
+    assert database.groups.ended("b")
+
+
+def test_a_batch_that_is_over_ends_with_the_verdict_on_its_last_outcome(database: Database) -> None:
+    for name in ("r0", "untasked"):
+        begin(database, name, repeat=0, repeats=None, task=None)
+        database.rollouts.report(name, "{}", now=2.0)
+    assert database.groups.end("b", None, now=3.0)[1] is False
+    end(database, "r0", reward=1.0)
+    assert (database.groups.ended("b"), ends(database)) == (False, 0)
+    end(database, "untasked", reward=1.0)
+    assert (database.groups.ended("b"), ends(database)) == (True, 1)
+
+
+def test_what_has_no_outcome_when_its_batch_is_over_is_given_up(database: Database) -> None:
+    begin(database, "killed", repeat=0, attempt=0)
+    begin(database, "again", repeat=0, attempt=1)
+    end(database, "again", reward=1.0)
+    begin(database, "failed", repeat=0, task="u")
+    end(database, "failed", retry=True)
+    assert seen(database) == {"t": (False, False, 0), "u": (False, False, 0)}
+    database.groups.end("b", None, now=2.0)
+    assert seen(database) == {"t": (True, True, 1), "u": (True, True, 1)}
+    (again,) = (m for m in database.groups.of_task("b", "t").members["t"] if m.entry.reward)
+    assert again.entry.rollout_id == "again"
+    database.rollouts.report("killed", "{}", now=3.0)
+    assert not database.groups.ended("b"), "it came after all"
+    end(database, "killed", reward=0.0)
+    assert (seen(database)["t"], ends(database)) == ((True, True, 2), 2)
+    assert [told_of(told) for told in announced(database)] == [(1, 0, 2, True)]
+
+
+def test_a_rollout_that_is_begun_later_opens_its_batch_until_it_is_judged(
+    database: Database,
+) -> None:
+    begin(database, "r0", repeat=0, repeats=1)
+    end(database, "r0", retry=True)
+    database.groups.end("b", None, now=1.5)
+    assert seen(database) == {"t": (True, True, 1)}
+    later = Registration(id="r1", batch="b", task="t", repeat=0, repeats=1, attempt=1)
+    database.rollouts.register(later, now=2.0)
+    assert (database.groups.ended("b"), seen(database)) == (False, {"t": (False, False, 1)})
+    database.rollouts.report("r1", "{}", now=3.0)
+    end(database, "r1", reward=1.0)
+    assert (database.groups.ended("b"), seen(database)) == (True, {"t": (True, True, 2)})
+    assert ends(database) == 2

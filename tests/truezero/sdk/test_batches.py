@@ -376,11 +376,11 @@ def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(
         started.append(task)
 
     async def later() -> None:
-        async with AsyncClient(url, transport=Away(5)) as client:
+        async with AsyncClient(url, transport=Away(6)) as client:
             await client.batch(name).run(tasks, note, concurrency=1)
 
     def sync() -> None:
-        with Client(url, transport=Away(5)) as client:
+        with Client(url, transport=Away(6)) as client:
             client.batch(name).run(tasks, lambda task, _r: started.append(task), concurrency=1)
 
     with pytest.raises(ServiceError):
@@ -397,7 +397,7 @@ def test_nothing_is_announced_once_the_service_has_gone(
         return as_completed(running)
 
     monkeypatch.setattr("truezero.sdk.batches.as_completed", late)
-    away = Away(2)
+    away = Away(3)
     tasks = [f"t{n}" for n in range(50)]
 
     async def note(_task: str, _rollout: AsyncRollout) -> None:

@@ -60,11 +60,11 @@ def test_groups_are_asked_for_page_by_page() -> None:
     assert isinstance(asked, Request)
     wanted = {"method": "rloo", "min_valid": 2, "settled": "true", "limit": 1000}
     assert (asked.path, asked.params) == ("/batches/b/groups", wanted)
-    further = story.send(asked.read({"items": [], "next": "t9"}))
+    further = story.send(asked.read({"items": [], "ended": False, "next": "t9"}))
     assert isinstance(further, Request)
     assert further.params == {**wanted, "after": "t9"}
     with pytest.raises(StopIteration):
-        story.send(further.read({"items": [], "next": None}))
+        story.send(further.read({"items": [], "ended": True, "next": None}))
 
 
 def test_an_outcome_is_a_success_unless_it_says_otherwise() -> None:

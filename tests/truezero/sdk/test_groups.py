@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,9 @@ from truezero.sdk.groups import SettledGroups, unless_unknown
 from truezero.sdk.steps import Request, Story
 
 _numbers = itertools.count(1)
+both = pytest.mark.parametrize("kind", ["sync", "async"])
 ALIVE = Event(id=1, kind="alive", data={})
+ENDED = Event(id=3, kind="batch_ended", data={})
 SETTLED = Event(id=2, kind="group_settled", data={"task": "t"})
 
 
@@ -48,7 +51,7 @@ def test_groups_of_a_run_are_there_with_what_failed_left_out(
     with Client(world[0]) as client:
         batch = client.batch(name, model="gpt-5", upstream="openai")
         batch.run(["a", "b"], agent, repeats=3, retry=False)
-        first, second = itertools.islice(batch.groups(method="mean"), 2)
+        first, second = batch.groups(method="mean")
         assert told(first) == ("a", 3, [0.0, 1.0, 2.0], 0)
         assert told(second) == ("b", 3, [0.0, None, 2.0], 1)
         assert (first.advantages, second.advantages) == ([-1.0, 0.0, 1.0], [-1.0, None, 1.0])
@@ -61,7 +64,8 @@ async def run_of(url: str, kind: str, name: str, tasks: list[str], fn: Any, **ho
     facts: dict[str, Any] = {"model": "gpt-5", "upstream": "openai"}
     if kind == "sync":
         with Client(url) as client:
-            await asyncio.to_thread(client.batch(name, **facts).run, tasks, fn, **how)
+            batch = client.batch(name, **facts)
+            await asyncio.to_thread(lambda: batch.run(tasks, fn, **how))
         return
 
     async def awaited(task: str, rollout: Any) -> float:
@@ -71,7 +75,7 @@ async def run_of(url: str, kind: str, name: str, tasks: list[str], fn: Any, **ho
         await asynchronous.batch(name, **facts).run(tasks, awaited, **how)
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
+@both
 async def test_samples_start_group_by_group_so_that_the_first_settles_long_before_the_last(
     world: tuple[str, Accounts], name: str, kind: str
 ) -> None:
@@ -111,25 +115,125 @@ async def test_a_group_comes_as_soon_as_its_last_rollout_is_judged(
         await waiting.aclose()  # type: ignore[attr-defined]
 
 
-def group_of(*rollout_ids: str, settled: bool = True) -> dict[str, object]:
+class Learner:
+    """What a training loop is given by `groups`, beside the run that it learns of."""
+
+    def __init__(self, url: str, kind: str, name: str) -> None:
+        self.told: list[models.Group] = []
+        self._url, self._kind, self._name = url, kind, name
+
+    async def follow(self) -> list[models.Group]:
+        """Return every group that there was, when there are no more."""
+        if self._kind == "sync":
+            with Client(self._url) as client:
+                await asyncio.to_thread(self.told.extend, client.batch(self._name).groups())
+        else:
+            async with AsyncClient(self._url) as client:
+                async for group in client.batch(self._name).groups():
+                    self.told.append(group)
+        return self.told
+
+
+@both
+async def test_groups_of_a_batch_that_has_ended_end(
+    world: tuple[str, Accounts], name: str, kind: str
+) -> None:
+    url = world[0]
+    beside = asyncio.ensure_future(Learner(url, kind, name).follow())
+    await run_of(url, kind, name, ["a", "b"], agent, repeats=3, retry=False)
+    told_beside = await asyncio.wait_for(beside, 60)
+    told_later = await asyncio.wait_for(Learner(url, kind, name).follow(), 60)
+    for found in (told_beside, told_later):
+        final = [group for group in found if group.final]
+        assert [told(group) for group in final] == [
+            ("a", 3, [0.0, 1.0, 2.0], 0), ("b", 3, [0.0, None, 2.0], 1),
+        ]  # fmt: skip
+    assert [group.revision for group in told_later] == [1, 1]
+
+
+@both
+async def test_a_batch_that_several_machines_share_ends_with_the_last_of_them(
+    world: tuple[str, Accounts], name: str, kind: str
+) -> None:
+    url = world[0]
+    first_is_over = threading.Event()
+
+    def after_the_first(task: str, rollout: Any) -> float:
+        assert first_is_over.wait(60)
+        return agent(task, rollout)
+
+    learner = Learner(url, kind, name)
+    beside = asyncio.ensure_future(learner.follow())
+    late = asyncio.ensure_future(run_of(url, kind, name, ["y", "z"], after_the_first, repeats=2))
+    with Client(url) as client:
+        while not (await asyncio.to_thread(client.rollouts, batch=name)):
+            await asyncio.sleep(0.01)
+        await run_of(url, kind, name, ["x"], agent, repeats=2)
+        assert not client.batch(name).end("nobody").ended
+    first_is_over.set()
+    await late
+    found = [group.task for group in await asyncio.wait_for(beside, 60)]
+    assert (found[0], sorted(found)) == ("x", ["x", "y", "z"])
+
+
+@both
+async def test_a_run_that_was_killed_is_over_when_it_is_resumed(
+    world: tuple[str, Accounts], name: str, kind: str
+) -> None:
+    def killed(task: str, rollout: Any) -> float:
+        if task == "y":
+            raise KeyboardInterrupt
+        return agent(task, rollout)
+
+    url = world[0]
+    how: dict[str, Any] = {"repeats": 2, "concurrency": 1}
+    with Client(url) as client, pytest.raises(KeyboardInterrupt):
+        client.batch(name).run(["x", "y"], killed, **how)
+    beside = asyncio.ensure_future(Learner(url, kind, name).follow())
+    await run_of(url, kind, name, ["x", "y"], agent, **how)
+    last = {group.task: group for group in await asyncio.wait_for(beside, 60)}
+    assert {task: (group.final, group.rewards) for task, group in last.items()} == {
+        "x": (True, [0.0, 1.0]), "y": (True, [0.0, 1.0]),
+    }  # fmt: skip
+
+
+async def test_whoever_starts_rollouts_by_hand_says_when_no_more_come(
+    world: tuple[str, Accounts], name: str
+) -> None:
+    async with AsyncClient(world[0]) as client:
+        batch = client.batch(name)
+        assert (await batch.begin("me")).open_runs == 1
+        for repeat in (0, 1):
+            async with batch.rollout("t", repeat=repeat, repeats=2) as rollout:
+                await asyncio.to_thread(call, rollout.env["OPENAI_BASE_URL"])
+                await rollout.finish(rewards=float(repeat))
+        assert (await batch.end("me")).ended
+        assert [told(group) async for group in batch.groups()] == [("t", 2, [0.0, 1.0], 0)]
+
+
+def group_of(*rollout_ids: str, ended: bool = False, **said: Any) -> dict[str, object]:
     one = {
-        "task": "t", "method": "grpo", "wanted": 1, "settled": settled, "repeats": [0],
-        "rollout_ids": list(rollout_ids), "rewards": [None], "valid": [False], "baseline": None,
+        "task": "t", "method": "grpo", "wanted": 1, "settled": True, "revision": 1, "final": False,
+        "repeats": [0], **said, "rollout_ids": list(rollout_ids), "rewards": [None],
+        "valid": [False], "baseline": None,
         "std": None, "advantages": [None], "resample": 0, "drop": True,
     }  # fmt: skip
-    return {"items": [one], "next": None}
+    return {"items": [one], "ended": ended, "next": None}
 
 
 def played(
-    story: Story[list[models.Group]], answer: dict[str, object]
+    story: Story[list[models.Group]], *answers: dict[str, object]
 ) -> tuple[Request[Any], list[models.Group]]:
+    """Play a story with one answer after the other; its last request, and what it returns."""
     request = next(story)
-    assert isinstance(request, Request)
-    try:
-        story.send(request.read(answer))
-    except StopIteration as end:
-        return request, end.value
-    raise AssertionError("one page was enough")
+    for answer in answers:
+        assert isinstance(request, Request)
+        last = request
+        try:
+            request = story.send(request.read(answer))
+        except StopIteration as end:
+            return last, end.value
+    raise AssertionError("that was enough")
 
 
 def test_what_settled_before_is_listed_once_the_stream_is_open() -> None:
@@ -150,6 +254,29 @@ def test_a_group_that_was_listed_is_not_told_again_until_other_rollouts_count() 
     assert (request.params["task"], found) == ("t", [])
     _, found = played(groups.after(SETTLED), group_of("r2"))
     assert [group.rollout_ids for group in found] == [["r2"]]
+    _, found = played(groups.after(SETTLED), group_of("r2", revision=2))
+    assert [group.revision for group in found] == [2]  # other rewards, of the same rollouts
+    _, found = played(groups.after(SETTLED), group_of("r2", revision=2, final=True))
+    assert [group.final for group in found] == [True]
+
+
+def test_all_groups_are_asked_for_once_more_when_the_batch_ends() -> None:
+    groups = SettledGroups("b")
+    played(groups.after(ALIVE), group_of("r1"))
+    assert (groups.wants(ENDED), groups.ended) == (True, False)
+    request, found = played(groups.after(ENDED), group_of("r1", ended=True, final=True))
+    assert ("task" in request.params, [group.final for group in found]) == (False, [True])
+    assert groups.ended
+
+
+def test_a_batch_that_ends_between_two_events_is_noticed_with_the_next_one() -> None:
+    groups = SettledGroups("b")
+    played(groups.after(ALIVE), group_of("r1"))
+    request, _ = played(groups.after(SETTLED), group_of("r1", ended=True), group_of(ended=True))
+    assert ("task" in request.params, groups.ended) == (False, True)
+    again = SettledGroups("b")
+    played(again.after(ALIVE), {**group_of("r1", ended=True), "next": "t"}, group_of("r2"))
+    assert not again.ended, "it went on before the last page was read"
 
 
 def test_only_an_unknown_batch_is_waited_for() -> None:

@@ -57,6 +57,18 @@ def test_an_archive_is_read_back_row_by_row(full: str, tmp_path: Path) -> None:
     assert set(before["exchanges"]) < set(after["exchanges"])
 
 
+def test_a_batch_that_is_imported_has_ended(full: str, tmp_path: Path) -> None:
+    other = str(tmp_path / "other.db")
+    for _ in range(2):
+        imported(other, exported(full))
+        ended = []
+        for url in (full, other):
+            database = Database(url)
+            ended.append(database.groups.ended("b1"))
+            database.close()
+        assert ended == [False, True], "its run goes on elsewhere"
+
+
 def test_rollouts_come_in_the_order_of_their_code_points_each_with_its_own(full: str) -> None:
     found = [json.loads(line) for line in exported(full).splitlines()][1:-1]
     owners = [r["id"] if r["type"] == "rollout" else r.get("rollout_id") for r in found]

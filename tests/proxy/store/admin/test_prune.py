@@ -109,6 +109,17 @@ def test_what_is_old_goes_with_all_it_left_behind(database: Database) -> None:
     assert prune(database) == replace(done, rollouts=0, exchanges=0, events=0, partitions=())
 
 
+def test_runs_go_with_their_batch_unless_it_is_about_to_start(database: Database) -> None:
+    called(database, "old", OLD, batch="old")
+    called(database, "new", NOW, batch="new")
+    for batch, at in (("old", OLD), ("new", OLD), ("next", NOW)):
+        database.groups.begin(batch, "night", now=at)
+    prune(database)
+    assert [database.groups.any_of(batch) for batch in ("old", "new", "next")] == [
+        False, True, True,
+    ]  # fmt: skip
+
+
 def test_a_rollout_that_is_still_called_stays_whole(database: Database) -> None:
     called(database, "long", OLD, NOW)
     called(database, "old", OLD)

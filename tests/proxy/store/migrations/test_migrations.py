@@ -168,6 +168,13 @@ def test_an_old_verdict_learns_when_its_rollout_began(old: Path) -> None:
     assert len(rows) > 3
 
 
+def test_an_old_batch_has_ended_with_what_it_holds(upgraded: Upgraded, old: Path) -> None:
+    database = Database(str(old))
+    begun_since = upgraded.schema >= "0013"
+    assert database.groups.ended("b1") is not begun_since
+    database.close()
+
+
 @pytest.mark.parametrize("schema", [None, *EVER[:-1]])
 def test_an_upgrade_that_fails_leaves_the_database_as_it_was(
     tmp_path: Path, schema: str | None, monkeypatch: pytest.MonkeyPatch
