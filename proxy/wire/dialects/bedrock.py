@@ -162,4 +162,6 @@ def _firsts(native: Payload, *keys: str) -> list[Payload]:
 CONVERSE: Dialect = Dialect(
     name="bedrock.converse", read=_converse, totals=usage.cache_beside, text=_converse_text
 )
-INVOKE: Dialect = Dialect(name="bedrock.invoke", read=_invoke, totals=usage.cache_beside, text=_invoke_text)
+INVOKE: Dialect = Dialect(
+    name="bedrock.invoke", read=_invoke, totals=usage.cache_beside, text=_invoke_text
+)
