@@ -140,6 +140,9 @@ def test_asked_for_without_a_service_no_sample_runs(beside: Beside, condition: C
     assert (ran.calls, log["status"], log["accuracy"]) == (0, "error", None)
     assert WHY[condition] in log["error"]
     assert ran.by_case == {}
+    [line] = [line for line in ran.said if line.startswith("truezero: asking")]
+    assert "no sample was run" in line
+    assert WHY[condition].removeprefix("truezero: ") in line
 
 
 def test_a_service_killed_midway_makes_no_score(beside: Beside) -> None:

@@ -65,6 +65,7 @@ class _Eval:
     samples: int = 0
     requests: int = 0
     causes: Counter[str] = field(default_factory=Counter)
+    away: str | None = None  # the first sentence about a service that was
 
 
 @dataclass(slots=True)
@@ -393,6 +394,8 @@ class SampleHooks:
         attempt.of.requests += _facts(result).get("total_requests", 0)
         if cause := cause_of(result, attempt.refused):
             attempt.of.causes[cause] += 1
+        if cause == _AWAY:
+            attempt.of.away = attempt.of.away or attempt.refused
 
     async def _report(self, attempt: _Attempt, outcome: OutcomeFacts) -> models.Result | None:
         """Report an outcome; None if it could not be delivered, or the attempt never began."""
@@ -575,16 +578,21 @@ def _facts(result: models.Result | None) -> Mapping[str, Any]:
 
 def last_line(of: _Eval, hint: str) -> str | None:
     """Return what the end of a run says of a task; None of one that was left alone."""
-    if of.refused is not None and not of.samples:
-        return None  # the task's own error says it
     if not of.samples:
-        return None
+        return of.refused and f"{of.task}: no sample was run: {_short(of.refused)}"
     causes = ", ".join(f"{cause} ({count})" for cause, count in of.causes.most_common())
     if of.causes[_NO_CALL] and not of.requests:
         causes += f": no call came through truezero ({hint})"
+    if of.away is not None:
+        causes += f": {_short(of.away)}"
     more = f"more with `truezero check {shlex.quote(of.id)}`"
     told = f"{of.task}: {of.causes.total()} of {of.samples} samples not measured"
     return "; ".join((f"{told}: {causes}" if causes else told, more))
+
+
+def _short(refused: str) -> str:
+    """Return a sentence without its beginning that names truezero, and what to do about it."""
+    return refused.removeprefix("truezero: ").partition("; it ")[0]
 
 
 def _say(line: str) -> None:

@@ -77,6 +77,12 @@ VERDICT = {
         ),
         ({"health": "suspected_api_error", "rule": "zero_signal"}, None, "No sign that a model"),
         ({"health": "not_judged", "rule": "not_judged"}, None, "nothing to judge"),
+        (
+            {"health": "not_judged", "rule": "not_judged",
+             "error": "skipped: breaker open on auth:401 after 5 rollouts in a row"},
+            None,
+            "Skipped: breaker open on auth:401 after 5 rollouts in a row.",
+        ),
         ({"health": "undecided", "total_requests": 0}, None, "No call has finished yet"),
         (
             {"health": "undecided", "total_requests": 0, "warnings": ["calls_unattributed"]},

@@ -143,6 +143,17 @@ def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -
     assert "2 auth, 1 rate limit" in html
 
 
+def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
+    for name in ("dead", "dead-2", "held"):
+        play(service, name, DEAD)
+    why = "breaker open on auth:401 after 2 rollouts in a row"
+    assert f"Skipped: {why}." in words(page(service, "/ui/rollouts/held"))
+    assert f"skipped: {why}" in words(page(service, "/ui/batches/b", tab="rollouts"))
+    assert f"skipped: {why}" in words(page(service, "/ui/rollouts"))
+    for path in ("/ui/rollouts/held", "/ui/batches/b"):
+        assert "No prompt was executed" not in words(page(service, path))
+
+
 def test_a_rollout_shows_its_verdict_facts_and_calls(service: Service) -> None:
     play(service, "dead", DEAD)
     said = words(page(service, "/ui/rollouts/dead"))

@@ -327,7 +327,10 @@ async def test_a_service_that_goes_away_leaves_nothing_to_score(
     with pytest.raises(Stopped, match="a call did not reach the service"):
         await refused.hooks.on_sample_scoring(refused.data)
     await refused.end({}, error="not measured")
-    assert "1 of 1 samples not measured: truezero service away (1)" in (refused.line() or "")
+    assert refused.line() == (
+        "asking: 1 of 1 samples not measured: truezero service away (1): a call did not reach the "
+        f"service at {url}; more with `truezero check eval-refused`"
+    )
 
 
 async def test_a_task_that_is_to_be_measured_does_not_start_without_a_service(
@@ -343,6 +346,9 @@ async def test_a_task_that_is_to_be_measured_does_not_start_without_a_service(
     task = SimpleNamespace(eval_id="never", spec=spec)
     with pytest.raises(Stopped, match="cannot reach a truezero service"):
         await story.hooks.on_task_start(task)
+    await story.hooks.on_run_end(None)
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("truezero: t: no sample was run: cannot reach a truezero service at")
     main.api.client.base_url = "https://api.openai.com/v1"
     for _ in range(2):
         await story.hooks.on_task_start(task)
