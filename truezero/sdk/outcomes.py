@@ -177,7 +177,7 @@ class Delivery:
             except ServiceError as error:
                 if not self._terms.keeps or (self._file is None and _is_final(error)):
                     raise
-                self._keep()
+                self._keep()  # tried each time: a disk that was full may have room again
                 wait_s = self._next_wait_s(error)
             except BaseException as stopped:  # Ctrl-C or a cancellation, while it was under way
                 if self._terms.keeps and not isinstance(stopped, Exception):
@@ -220,7 +220,6 @@ class Delivery:
         since = _away_since.setdefault(service, now) if is_away(error) else None
         left_s = 0.0 if since is None else since + self._terms.patience_s - now
         if left_s <= 0:
-            self._keep()  # a disk that was full may have room now
             raise self._undelivered(error) from error
         wait_s = min(self._wait_s, left_s)
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
