@@ -244,7 +244,7 @@ def test_a_trace_that_should_have_asked_the_service_and_did_not_loses_its_reward
     url: str,
 ) -> None:
     with Client(url) as client:
-        live = asking(f"{url}/openai/v1", "silent")
+        live = asking(f"{url}/openai/v1", "unheard")
         assert not settle(client, live, batch="silent").measured
     assert (live.rewards, live.ok) == ({"solved": None}, False)
 
