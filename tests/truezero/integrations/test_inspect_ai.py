@@ -216,6 +216,14 @@ async def test_an_attempt_is_a_rollout_that_its_calls_name(url: str, provider: P
     assert "tz-" not in str(provider.requests[0].headers)
 
 
+async def test_a_model_elsewhere_is_not_shown_a_samples_key(url: str) -> None:
+    story = Story(url, "both")
+    await story.begin()
+    assert "x-truezero-key" in await story.ask(url)
+    with Provider() as elsewhere:
+        assert await Model(Api(elsewhere.url, "sk-good")).generate("say it") == {"x-own": "1"}
+
+
 async def test_a_scorers_own_calls_are_a_judges(url: str) -> None:
     story = Story(url, "judged")
     await story.begin()
