@@ -14,7 +14,7 @@ from classifier.pass_at import PassAt, Passed, pass_at_of
 from classifier.rollup import UNIT, Counts, Shape, Shapes
 from classifier.totals import EXACT
 from classifier.validity.across import BatchFinding
-from classifier.verdicts import Level
+from classifier.verdicts import Level, plural
 
 SHOWN = 10  # names in one line
 _UNTESTED = Exclusion()
@@ -248,13 +248,13 @@ def check_of(
 def _bias(lane: Comparison, fisher_p: float | None) -> str:
     beside = "" if fisher_p is None else f"; Fisher's p over reported rewards is {fisher_p:.2g}"
     return (
-        f"exclusions bias the mean: what is kept of the {lane.tasks} tasks with exclusions on "
-        f"{lane.lane or 'an unknown lane'} averages {lane.mean:.3g}, of the {lane.other_tasks} "
-        f"without any {lane.other_mean:.3g} (p = {lane.p:.2g}{beside})"
+        f"exclusions bias the mean: what is kept of the {plural(lane.tasks, 'task')} with "
+        f"exclusions on {lane.lane or 'an unknown lane'} averages {lane.mean:.3g}, "
+        f"of the {lane.other_tasks} without any {lane.other_mean:.3g} (p = {lane.p:.2g}{beside})"
     )
 
 
 def _some(names: Sequence[str], total: int, most: int = SHOWN) -> str:
     """Join names; of many the first ones, and how many there are."""
     shown = ", ".join(names[:most])
-    return f"{total} rollouts: {shown}, …" if total > most else shown
+    return f"{plural(total, 'rollout')}: {shown}, …" if total > most else shown

@@ -14,7 +14,7 @@ from typing import assert_never
 from classifier.fingerprints import Lane
 from classifier.policy import EVIDENCE, Policy
 from classifier.records import RolloutRecord
-from classifier.verdicts import UNCORROBORATED, AttributedTo, Health, Verdict
+from classifier.verdicts import UNCORROBORATED, AttributedTo, Health, Verdict, plural
 
 
 class Phase(StrEnum):
@@ -266,5 +266,5 @@ def skipped(state: BreakerState) -> str:
     """Return ``skipped: breaker open on auth:401 after 5 rollouts in a row``."""
     word = "open" if state.phase is Phase.OPEN else "half open"
     waiting = f", waiting for {state.canary}" if state.canary else ""
-    rollouts = "1 rollout" if state.streak == 1 else f"{state.streak} rollouts"
+    rollouts = plural(state.streak, "rollout")
     return f"skipped: breaker {word} on {state.fingerprint} after {rollouts} in a row{waiting}"

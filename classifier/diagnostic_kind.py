@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self, TypeVar
 
-from classifier.verdicts import Verdict
+from classifier.verdicts import Verdict, plural
 
 
 class Diagnostic(ABC):
@@ -67,4 +67,4 @@ def proved(rule: str) -> str:
 
 def rollouts(count: int) -> str:
     """Return a number of rollouts in words."""
-    return "1 rollout" if count == 1 else f"{count} rollouts"
+    return plural(count, "rollout")

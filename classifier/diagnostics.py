@@ -17,6 +17,7 @@ from classifier.verdicts import (
     Health,
     Verdict,
     noun,
+    plural,
 )
 
 _OUT_OF_STEPS = "the agent ran out of steps, which the policy leaves out (max_steps)"
@@ -345,7 +346,7 @@ class OwnFailureInfo(Diagnostic):
 
     def check_line(self, name: str) -> str:
         """Say that the reward counts although calls failed."""
-        calls = f"{self.failed_requests} of {self.total_requests} calls failed"
+        calls = f"{self.failed_requests} of {plural(self.total_requests, 'call')} failed"
         if not self.provoked:
             return f"{name}: its reward counts: the agent failed its own calls ({calls})"
         proof = {

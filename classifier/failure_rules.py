@@ -9,7 +9,7 @@ from classifier.findings import Finding, ids
 from classifier.logical_calls import CallState, LogicalCall, ended_at
 from classifier.records import Exchange
 from classifier.tails import Strength
-from classifier.verdicts import Health
+from classifier.verdicts import Health, plural
 
 
 def all_failed(facts: Evidence) -> Finding | None:
@@ -21,7 +21,7 @@ def all_failed(facts: Evidence) -> Finding | None:
         return None
     if facts.bound and len(facts.main) < len(facts.calls):
         return _api_error("all_failed", failures, _share_of_main(facts))
-    return _api_error("all_failed", failures, f"on {_share(facts.calls)} calls")
+    return _api_error("all_failed", failures, f"on {_share(facts.calls)}")
 
 
 def main_model_failed(facts: Evidence) -> Finding | None:
@@ -39,7 +39,7 @@ def interrupted(facts: Evidence) -> Finding | None:
         return None
     failures = [x for x in tail.failures if x.cause and Strength.of(x.cause) >= Strength.TRANSIENT]
     which = "the last " if len(tail.calls) < len(facts.main) else ""
-    share = f"on {which}{len(tail.calls)} of {len(facts.main)} calls"
+    share = f"on {which}{len(tail.calls)} of {plural(len(facts.main), 'call')}"
     return _api_error("interrupted", failures, share, tail.strongest)
 
 
@@ -53,12 +53,12 @@ def _failures(calls: Iterable[LogicalCall]) -> list[Exchange]:
 
 
 def _share(calls: tuple[LogicalCall, ...]) -> str:
-    return f"{sum(bool(call.failures) for call in calls)} of {len(calls)}"
+    return f"{sum(bool(call.failures) for call in calls)} of {plural(len(calls), 'call')}"
 
 
 def _share_of_main(facts: Evidence) -> str:
     failed = next(x for call in reversed(facts.main) for x in call.failures)
-    return f"on {_share(facts.main)} calls to {failed.model or 'the main model'}"
+    return f"on {_share(facts.main)} to {failed.model or 'the main model'}"
 
 
 def _api_error(

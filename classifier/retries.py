@@ -101,6 +101,8 @@ def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[s
     if 0 < policy.repetition <= repeated:
         return f"the same cause {repeated} times in a row: deterministic"
     if attempt >= policy.max_retries:
+        if policy.max_retries == 1:
+            return "transient, but the only retry is used"
         return f"transient, but all {policy.max_retries} retries are used"
     return None
 

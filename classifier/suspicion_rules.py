@@ -11,7 +11,7 @@ from classifier.fingerprints import status_name
 from classifier.logical_calls import CallState, LogicalCall, has_content, proven_empty
 from classifier.records import Exchange, RolloutRecord
 from classifier.tails import Strength, offers_tools, taken_over
-from classifier.verdicts import Health
+from classifier.verdicts import Health, plural
 
 
 def _suspected(rule: str, sentence: str, evidence: Iterable[Exchange] = ()) -> Finding:
@@ -65,7 +65,7 @@ def empty_answers(facts: Evidence) -> Finding | None:
         return None
     return _suspected(
         "empty_answers",
-        f"{len(answered)} answered of {len(facts.main)} calls, none carried any output",
+        f"{len(answered)} answered of {plural(len(facts.main), 'call')}, none carried any output",
         (call.last for call in answered),
     )
 
@@ -95,7 +95,7 @@ def never_answered(facts: Evidence) -> Finding | None:
         return None
     return _suspected(
         "never_answered",
-        f"the agent gave up each of its {len(main)} calls before an answer came",
+        f"the agent gave up each of its {plural(len(main), 'call')} before an answer came",
         (call.last for call in main),
     )
 
@@ -114,7 +114,7 @@ def unexplained_rejections(facts: Evidence) -> Finding | None:
     return _suspected(
         "unexplained_rejections",
         f"HTTP {status_name(rejection[0])} without a reason on {count} of the last "
-        f"{len(tail.calls)} calls, and no answer after them",
+        f"{plural(len(tail.calls), 'call')}, and no answer after them",
         (call.last for call in rejected if _rejection(call) == rejection),
     )
 

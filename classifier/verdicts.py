@@ -198,3 +198,8 @@ class Verdict:
     def error_category(self) -> str | None:
         """``health`` where it removes the score, else None."""
         return self.health.value if self.health.unhealthy else None
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 call``, ``1,234 calls``, as sentences of verdicts have it."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

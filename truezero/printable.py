@@ -1,4 +1,4 @@
-"""Texts from elsewhere, made safe to print: no control or bidi character reaches a terminal.
+"""Texts for people: counts with their nouns, and texts from elsewhere made safe to print.
 
 Ids, models and error codes come from agents and providers, and imported names from anywhere. ESC
 moves the cursor and rewrites what was printed, bidi overrides reverse what is read.
@@ -25,6 +25,11 @@ def visible(text: str) -> str:
 def visible_lines(text: str) -> str:
     """Return the same for a text of several lines."""
     return "\n".join(map(visible, text.split("\n")))
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    """Return ``1 call``, ``1,234 calls``; ``many`` where it is not ``one`` with an s."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _escaped(found: re.Match[str]) -> str:

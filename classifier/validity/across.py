@@ -15,9 +15,9 @@ from typing import NamedTuple, TypeAlias
 from classifier.model_names import canonical
 from classifier.records import Exchange
 from classifier.validity import model_substituted, serving_changed
-from classifier.validity.measurement import plural, tally
+from classifier.validity.measurement import tally
 from classifier.validity.model_substituted import Served, distinct
-from classifier.verdicts import Level
+from classifier.verdicts import Level, plural
 
 _LIMIT = 10
 # Upstream, model asked for, model that answered, provider or region, fingerprint; None is unknown.

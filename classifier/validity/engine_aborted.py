@@ -17,8 +17,8 @@ from collections.abc import Collection, Sequence
 from classifier.logical_calls import is_abort
 from classifier.records import Exchange, Kind
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, ids_of, plural, tally
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.validity.measurement import Measurement, ids_of, tally
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "engine_aborted"
 # Dialects in which a whole answer has a finish reason.

@@ -12,8 +12,16 @@ import re
 from collections.abc import Mapping
 
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, plural
-from classifier.verdicts import Coverage, Health, Level, RoleVerdict, Subcategory, ValidityFinding
+from classifier.validity.measurement import Measurement
+from classifier.verdicts import (
+    Coverage,
+    Health,
+    Level,
+    RoleVerdict,
+    Subcategory,
+    ValidityFinding,
+    plural,
+)
 
 NAME = "judge_failed"
 # Roles on which the score stands by itself: who gives it, and whom the agent talked to.

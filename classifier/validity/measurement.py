@@ -90,11 +90,6 @@ def tally(calls: Iterable[Exchange], *fields: str) -> Counter[Any]:
     return Counter(map(attrgetter(*fields), calls))
 
 
-def plural(count: int, noun: str) -> str:
-    """Return ``1 call``, ``1,234 calls``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 # Engines that may leave cached tokens out of their counts without a word.
 _FORGETFUL = frozenset(("ollama", "llamacpp"))
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from classifier.model_names import canonical, unsized
 from classifier.records import Exchange
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, ids_of, plural, tally
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.validity.measurement import Measurement, ids_of, tally
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "model_substituted"
 # Names that leave the choice to a router, or that a provider moves on to its next model.

@@ -11,8 +11,8 @@ from __future__ import annotations
 from classifier.logical_calls import CUT_SHORT, bare_reason, output_tokens
 from classifier.records import Exchange, UsageSource
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, ids_of, plural, tally
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.validity.measurement import Measurement, ids_of, tally
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "output_truncated"
 _FEW = 16  # tokens; who asks for so few wants no whole answer (probes, multiple choice)
@@ -74,7 +74,7 @@ def _sentence(cut: list[Exchange], early: list[Exchange], mattered: list[Exchang
         last = early[-1]
         sentence += (
             f", {len(early):,} of them below the limit that was asked for"
-            f" ({last.usage.output_total:,} of {last.output_limit:,} tokens)"
+            f" ({last.usage.output_total:,} of {plural(last.output_limit or 0, 'token')})"
         )
     elif mattered:
         sentence += ", a tool call or the last answer among them"

@@ -22,8 +22,8 @@ from operator import attrgetter
 from classifier.logical_calls import output_tokens
 from classifier.records import Exchange, Usage
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, plural, tally
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, tally
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "prompt_truncated"
 _FALL_SHARE, _FALL_TOKENS = 0.05, 64
@@ -231,7 +231,7 @@ def _were(count: int, proven: bool) -> str:
 
 
 def _told(cut: _Cut) -> str:
-    read = f"{cut.call.usage.input_total:,} tokens"
+    read = plural(cut.call.usage.input_total or 0, "token")
     if cut.sign is _Sign.WORDS:
         return f"{read} were counted of at least {cut.call.prompt_words:,} words"
     if cut.sign is _Sign.STUCK:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from classifier.logical_calls import CUT_SHORT, bare_reason, has_content, output_tokens
 from classifier.records import Exchange
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, ids_of, plural, tally
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.validity.measurement import Measurement, ids_of, tally
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "reasoning_ate_budget"
 _PROBE = 16  # tokens; a request that allows fewer asks for no answer

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from classifier.model_names import canonical
 from classifier.records import Exchange
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, ids_of, plural, tally
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.validity.measurement import Measurement, ids_of, tally
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "serving_changed"
 # What is compared between the rollouts of a batch too; weights change from one to the next.

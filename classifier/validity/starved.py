@@ -13,7 +13,7 @@ from classifier.logical_calls import output_tokens
 from classifier.records import Exchange, ExecutionStatus
 from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "starved"
 _MOST = 0.5  # of the wall time
@@ -75,4 +75,4 @@ def _sentence(provider: float, lost: float, wall: float, made: int | None) -> st
     told = f"the task timed out after {wall:,.0f} s, of which the provider took {provider:,.0f} s"
     if lost:
         told += f" and its failures {lost:,.0f} s"
-    return told if made is None else f"{told} for {made:,} tokens of output"
+    return told if made is None else f"{told} for {plural(made, 'token')} of output"

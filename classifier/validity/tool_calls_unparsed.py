@@ -9,8 +9,8 @@ offered, in a format that models are trained on.
 from __future__ import annotations
 
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, ids_of, plural, tally
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.validity.measurement import Measurement, ids_of, tally
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "tool_calls_unparsed"
 _TWICE = 2  # once in the middle is a slip of the model, which the agent outlived

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from classifier.logical_calls import output_tokens
 from classifier.records import Exchange, Kind
 from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, plural
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.validity.measurement import Measurement, ids_of, may_hide_cache
+from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 NAME = "usage_mismatch"
 _FACTOR = 2  # of a reading; tokenizers of runners differ from the provider's

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from proxy.control.queries import Queries
 from proxy.store.database import Database
+from truezero.printable import plural
 
 log = logging.getLogger("truezero")
 
@@ -54,8 +55,8 @@ class RolloutClosing:
         silent = await self._elsewhere(rollout_id, number)
         if silent or not closed_here:
             log.error(
-                "the calls of an ended rollout were not confirmed as closed by %d processes",
-                len(silent) + (not closed_here),
+                "the calls of an ended rollout were not confirmed as closed by %s",
+                plural(len(silent) + (not closed_here), "process", "processes"),
             )
         return len(silent) + (not closed_here)
 

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from classifier.verdicts import plural
 from proxy.inbound.cause_log import CauseLog, refused_calls
 from proxy.inbound.certificate import Certificate
 from proxy.routing.errors import RETRY_SOON, Refusal, problem
@@ -118,13 +119,13 @@ class ConnectionTable:
             loop = loop or asyncio.get_running_loop()
             self._timer = loop.call_later(_TICK_S, self._tick, loop)
         if self._limits.per_address is not None and count > self._limits.per_address:
-            return _full(f"{self._limits.per_address} connections from one address")
+            return _full(f"{plural(self._limits.per_address, 'connection')} from one address")
         descriptors = self._descriptors()
         within = max(1, (int(descriptors * _FULL) - _OWN) // 2)
         most, used = min(self._limits.total or within, within), descriptor / descriptors
         if (among <= most and used < _FULL) or self._made_room(connection):
             return None
-        return _full(f"{among - 1} connections")
+        return _full(plural(among - 1, "connection"))
 
     @property
     def may_linger(self) -> bool:

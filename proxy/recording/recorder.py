@@ -14,6 +14,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from classifier.records import Exchange
+from classifier.verdicts import plural
 from proxy.recording.backlog import Backlog
 from proxy.recording.failover import RETRY_S, FailoverWriter
 from proxy.recording.pending import DelayedOpenings, Durable, PendingWrites
@@ -73,7 +74,7 @@ class Recorder:
         self._recording.join(timeout_s)
         self._writer.stop(timeout_s)
         if lost := self._backlog.close():
-            log.error("%d exchanges could not be written and are lost", lost)
+            log.error("could not be written and lost: %s", plural(lost, "exchange"))
 
     # in the event loop
 

@@ -8,6 +8,7 @@ import os
 from typing import Protocol
 
 from classifier.records import UNATTRIBUTED
+from classifier.verdicts import plural
 from proxy.capture.conversations import Conversations
 from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
 
@@ -50,13 +51,14 @@ class LiveCalls:
             Refusal: 503, there are as many as there may be; nothing was sent to the provider.
         """
         if self._in_flight >= self._total:
-            raise _full("too_many_calls", f"{self._total} calls in flight")
+            raise _full("too_many_calls", f"{plural(self._in_flight, 'call')} in flight")
         calls = self._by_rollout.get(rollout_id)
         if calls is None:
             self._by_rollout[rollout_id] = {call}
         elif len(calls) >= self._per_rollout and rollout_id != UNATTRIBUTED:
             raise _full(
-                "too_many_calls_of_rollout", f"{len(calls)} calls of this rollout in flight"
+                "too_many_calls_of_rollout",
+                f"{plural(len(calls), 'call')} of this rollout in flight",
             )
         else:
             calls.add(call)

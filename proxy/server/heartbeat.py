@@ -9,6 +9,7 @@ import socket
 import time
 from pathlib import Path
 
+from classifier.verdicts import plural
 from proxy.recording.failover import recover
 from proxy.recording.spill import left_behind
 from proxy.relay.admission import Access
@@ -76,4 +77,6 @@ class Heartbeat:
                 count = recover(
                     self._database.calls, spill, worker=self._worker, created_at=created_at
                 )
-            log.warning("recovered %d exchanges from the spill file of a dead process", count)
+            log.warning(
+                "recovered %s from the spill file of a dead process", plural(count, "exchange")
+            )

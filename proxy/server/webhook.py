@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from classifier.verdicts import plural
 from proxy.control.threads import run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.settings import Settings
@@ -107,7 +108,9 @@ class Webhook:
         if problem is None:
             log.info("webhook: %s delivered", alert.kind)
         elif alert.attempts > len(DELAYS_S):
-            log.error("webhook: %s given up after %d attempts", alert.kind, alert.attempts)
+            log.error(
+                "webhook: %s given up after %s", alert.kind, plural(alert.attempts, "attempt")
+            )
         else:
             due_at = self._wall() + DELAYS_S[alert.attempts - 1]
             log.warning("webhook: %s not delivered (%s)", alert.kind, problem)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from proxy.control.timeline import Timeline, TimelinePoint
 from proxy.web import badges, format
 from proxy.web.badges import HEALTHY, Badge
+from truezero.printable import plural
 
 _MIN_WIDTH = 0.6  # percent: one rollout of ten thousand is still visible
 _CHART_HEIGHT = 120  # pixels
@@ -48,7 +49,7 @@ def bar(counts: Iterable[tuple[Badge, int]], noun: str) -> Bar:
         segments.append(Segment(badge=badge, count=count, x=x, width=width * scale))
         x += width * scale
     parts = ", ".join(f"{count:,} {badge.label}" for badge, count in nonzero)
-    return Bar(segments=segments, total=total, label=f"{format.plural(total, noun)}: {parts}")
+    return Bar(segments=segments, total=total, label=f"{plural(total, noun)}: {parts}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -115,11 +115,6 @@ def shell(text: str) -> str:
     return shlex.quote(text)
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
-    """Format as ``1 rollout`` or ``2 rollouts``."""
-    return f"{number(count)} {one if count == 1 else many or one + 's'}"
-
-
 # --- verdicts ----------------------------------------------------------------------------------
 
 RULES: Mapping[str, str] = {

@@ -19,6 +19,7 @@ from fastapi.responses import HTMLResponse
 from proxy.control.page_paths import path_of
 from proxy.web import badges, charts, format
 from truezero import models
+from truezero.printable import plural
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -122,7 +123,7 @@ def _templates() -> Environment:
         counted=badges.counted,
         badges=badges,
         path_of=path_of,
-        plural=format.plural,
+        plural=plural,
         rules=format.RULES,
         validity_names=(*badges.LEVELS, *get_args(models.CheckName)),
         warnings={**format.WARNINGS, **format.ATTRIBUTION_WARNINGS},

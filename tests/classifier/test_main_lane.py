@@ -87,6 +87,6 @@ def test_model_and_upstream_bind_together() -> None:
 
 def test_what_is_bound_decides_alone() -> None:
     assert judge(rollout("401@a*5 503@b", model="b")).error == (
-        "api_error [provider_error, transient]: HTTP 503 on 1 of 1 calls to b"
+        "api_error [provider_error, transient]: HTTP 503 on 1 of 1 call to b"
     )
     assert judge(rollout("401@a*5 200@b", model="b")).scoreable == "yes"

@@ -39,7 +39,7 @@ def test_a_judge_whose_request_was_filtered_has_not_judged() -> None:
 def test_a_judges_failure_is_not_the_agents_and_an_agents_not_the_judges() -> None:
     dead_judge = judge(rollout("200+tool 401+judge"))
     assert (dead_judge.health, dead_judge.total_requests) == (Health.HEALTHY, 1)
-    assert dead_judge.roles["judge"].error == "HTTP 401 on 1 of 1 calls"
+    assert dead_judge.roles["judge"].error == "HTTP 401 on 1 of 1 call"
     assert dead_judge.roles["judge"].cause == "v1:auth:openai:401:-"
     dead_agent = judge(rollout("401 200+judge"))
     assert dead_agent.health is Health.API_ERROR

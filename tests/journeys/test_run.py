@@ -89,7 +89,7 @@ def test_an_agents_input_output_and_exit_code_are_its_own(
     first, last = done.stderr.splitlines()
     assert first == "oops"
     assert last.startswith("truezero: ")
-    assert "healthy (1 calls, 31 in, 5 out" in last
+    assert "healthy (1 call, 31 in, 5 out" in last
     assert provider.requests[0].header("authorization") == "Bearer sk-own"
 
 
@@ -253,7 +253,7 @@ def test_a_run_inside_a_run_has_a_service_of_its_own(
     assert done.returncode == 77, done.stderr
     assert "starting a temporary one for this run" in done.stderr
     assert "suspected_api_error" in done.stderr.splitlines()[-2]
-    assert "healthy (1 calls" in done.stderr.splitlines()[-1]
+    assert "healthy (1 call" in done.stderr.splitlines()[-1]
 
 
 class Other(http.server.BaseHTTPRequestHandler):

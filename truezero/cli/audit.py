@@ -10,6 +10,7 @@ import typer
 
 from truezero.cli.options import AsJson, fail
 from truezero.cli.progress import progress
+from truezero.printable import plural
 
 
 def audit(
@@ -49,7 +50,7 @@ def audit(
                 write=write or out is not None,
                 out=out,
                 policy=Policy(content_filter=content_filter),
-                progress=lambda count: show(f"{count:,} runs judged"),
+                progress=lambda count: show(f"{plural(count, 'run')} judged"),
             )
         except record.AuditError as error:
             fail(str(error), 2)

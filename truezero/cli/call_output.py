@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from truezero import models
-from truezero.printable import visible
+from truezero.printable import plural, visible
 
 WHOLE = 10  # calls up to which none is left out
 AROUND = 3  # calls shown before and after one that is evidence
@@ -53,7 +53,7 @@ def print_calls(
             break
     to.print(table)
     if len(shown) < len(calls):
-        to.print(f"[dim]{len(shown)} of {len(calls)} calls: --all lists them[/dim]")
+        to.print(f"[dim]{len(shown)} of {plural(len(calls), 'call')}: --all lists them[/dim]")
 
 
 def marks_of(verdict: models.Verdict) -> dict[str, list[str]]:
@@ -114,7 +114,7 @@ def _row(call: models.Exchange, marks: Marks) -> dict[str, str]:
 
 def _left_out(calls: Sequence[models.Exchange]) -> str:
     failed = sum(call.subcategory is not None for call in calls)
-    count = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+    count = plural(len(calls), "call")
     return f"{count}, {failed} failed" if failed else count
 
 

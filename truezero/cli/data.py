@@ -18,7 +18,7 @@ from typing import Any
 import typer
 
 from truezero.cli.progress import progress
-from truezero.printable import visible
+from truezero.printable import plural, visible
 
 FORMATS = ("jsonl", "parquet")
 
@@ -120,9 +120,10 @@ def recount(url: str, *, verify_only: bool) -> bool:
                     _say(f"{f'batch {batch!r}' if batch else 'no batch'}: its {kind} do not add up")
             if found.right or verify_only:
                 verdict = "all add up" if found.right else "nothing was changed"
-                _say(f"{found.checked:,} batches compared with a recount: {verdict}")
+                checked = plural(found.checked, "batch", "batches")
+                _say(f"{checked} compared with a recount: {verdict}")
             else:
-                _say(f"{recount_module.recount(database):,} batches counted anew")
+                _say(f"{plural(recount_module.recount(database), 'batch', 'batches')} counted anew")
         finally:
             database.close()
     return found.right
@@ -168,7 +169,8 @@ def _seconds(text: str) -> float:
 
 
 def _deleted(done: Any) -> str:
-    return f"{done.rollouts:,} rollouts, {done.exchanges:,} exchanges, {done.events:,} events"
+    counted = ((done.rollouts, "rollout"), (done.exchanges, "exchange"), (done.events, "event"))
+    return ", ".join(plural(*each) for each in counted)
 
 
 # --- files ---------------------------------------------------------------------------------
@@ -202,18 +204,18 @@ def _counting(records: Iterator[Any], show: Callable[[str], None]) -> Iterator[A
     for number, record in enumerate(records, start=1):
         yield record
         if number % _PROGRESS_EVERY == 0:
-            show(f"{number:,} records")
+            show(plural(number, "record"))
 
 
 def _counts(count: Mapping[str, int]) -> str:
-    return ", ".join(f"{count.get(noun, 0):,} {noun}s" for noun in _NOUNS)
+    return ", ".join(plural(count.get(noun, 0), noun) for noun in _NOUNS)
 
 
 def _print_rejections(taken: Any) -> None:
     for sentence in taken.conflicts:
         _say(sentence)
     if taken.refused:
-        _say(f"{taken.refused:,} rollouts were rejected and left unchanged")
+        _say(f"rejected and left unchanged: {plural(taken.refused, 'rollout')}")
 
 
 def _say(sentence: str) -> None:

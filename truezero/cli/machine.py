@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from truezero.cli import version
+from truezero.printable import plural
 
 _PACKAGES = (
     "fastapi", "httptools", "httpx", "orjson", "psycopg", "pydantic", "sqlalchemy", "starlette",
@@ -23,7 +24,7 @@ def facts(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Return what is told of this machine, by name."""
     yield "release", version.line()
     yield "python", f"{platform.python_implementation()} {platform.python_version()}"
-    yield "system", f"{_system()}, {os.cpu_count()} cores"
+    yield "system", f"{_system()}, {plural(os.cpu_count() or 1, 'core')}"
     yield "packages", ", ".join(_versions()) or "the service's are not installed"
     ours = {name for name, value in environment.items() if name.startswith("TRUEZERO_") and value}
     proxies = {name for name in environment if name.upper() in _PROXIES and environment[name]}

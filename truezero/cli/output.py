@@ -15,7 +15,7 @@ from rich.table import Table
 from truezero import models
 from truezero.cli import call_output
 from truezero.cli.options import MOST
-from truezero.printable import visible
+from truezero.printable import plural, visible
 from truezero.sdk.events import Event
 
 HEALTH_STYLE = {
@@ -50,8 +50,7 @@ def _reason(verdict: models.Verdict) -> str:
     if verdict.health == "healthy" and verdict.scoreable == "no":
         return f"(its score does not count: {', '.join(verdict.excluded_by) or 'by the policy'})"
     if verdict.recovered_requests:
-        plural = "" if verdict.recovered_requests == 1 else "s"
-        return f"({verdict.recovered_requests} failed call{plural}, recovered)"
+        return f"({plural(verdict.recovered_requests, 'failed call')}, recovered)"
     reached = verdict.health == "healthy" and verdict.total_requests
     return "" if reached else f"({verdict.rule})"
 
@@ -94,12 +93,12 @@ def print_verdict(
 
 def finding_line(found: models.ValidityFinding) -> str:
     """Return a validity finding as one plain line: level, check, sentence and calls."""
-    calls = "call" if found.of == 1 else "calls"
-    return f"{found.level} {found.check}: {found.sentence} ({found.calls} of {found.of} {calls})"
+    calls = f"{found.calls:,} of {plural(found.of, 'call')}"
+    return f"{found.level} {found.check}: {found.sentence} ({calls})"
 
 
 def _role_line(role: str, verdict: models.RoleVerdict) -> str:
-    calls = f"{verdict.failed_requests} of {verdict.total_requests} calls failed"
+    calls = f"{verdict.failed_requests} of {plural(verdict.total_requests, 'call')} failed"
     why = " ".join(filter(None, (verdict.subcategory, verdict.error)))
     health = _styled(verdict.health, HEALTH_STYLE)
     return f"{escape(role)}: {health} ({escape(why or calls)})"
@@ -117,7 +116,11 @@ def _time(verdict: models.Verdict) -> str | None:
 def _unseen(verdict: models.Verdict) -> str | None:
     """Name the checks that could not look at every call that they are about."""
     seen = verdict.validity_coverage.items()
-    missing = [f"{name} ({c.of - c.looked} of {c.of} calls)" for name, c in seen if c.looked < c.of]
+    missing = [
+        f"{name} ({c.of - c.looked:,} of {plural(c.of, 'call')})"
+        for name, c in seen
+        if c.looked < c.of
+    ]
     return ", ".join(missing) or None
 
 
@@ -137,7 +140,7 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
     Arguments:
         error: the runner's error, shown if the rollout was not judged.
     """
-    calls = f"{verdict.total_requests} calls"
+    calls = plural(verdict.total_requests, "call")
     facts = ", ".join(filter(None, (calls, _tokens(verdict), _dollars(verdict.cost_usd))))
     reason = _reason(verdict)
     if verdict.health == "not_judged" and error:
@@ -201,7 +204,7 @@ def batch_table(summary: models.BatchSummary, breaker: models.Breaker) -> Render
     stopped = _stopped(breaker)
     parts += [f"[red]{escape(_lane_line(lane))}[/red]" for lane in stopped[:MOST]]
     if len(stopped) > MOST:
-        parts.append(f"[dim]and {len(stopped) - MOST} more breakers[/dim]")
+        parts.append(f"[dim]and {plural(len(stopped) - MOST, 'more breaker')}[/dim]")
     return Group(*parts)
 
 
@@ -232,7 +235,7 @@ def _stopped(breaker: models.Breaker) -> list[models.BreakerLane]:
 
 def _lane_line(lane: models.BreakerLane) -> str:
     state = f"breaker {lane.phase.replace('_', ' ')} on {lane.lane}"
-    return f"{state}: {lane.streak} rollouts in a row failed with {lane.fingerprint}"
+    return f"{state}: {plural(lane.streak, 'rollout')} in a row failed with {lane.fingerprint}"
 
 
 def _counts(counts: Mapping[str, int], styles: Mapping[str, str]) -> str:
@@ -273,7 +276,7 @@ def _without(summary: models.BatchSummary, known: int | None, what: str) -> str 
     """Say of how many calls a sum knows nothing; None where it knows all, or nobody counted."""
     if summary.calls is None or known is None or known >= summary.calls:
         return None
-    return f"{summary.calls - known} of {summary.calls} calls without {what}"
+    return f"{summary.calls - known} of {plural(summary.calls, 'call')} without {what}"
 
 
 def _with(told: str | None, beside: str | None) -> str | None:
@@ -294,7 +297,7 @@ def print_check(check: models.Check) -> None:
     for line in check.lines:
         console.print(escape(line))
     if (total := check.lines_total or 0) > len(check.lines):
-        console.print(f"[dim]and {total - len(check.lines):,} more rollouts[/dim]")
+        console.print(f"[dim]and {plural(total - len(check.lines), 'more rollout')}[/dim]")
     if check.exclusion_p is not None:
         console.print(_exclusions(check.exclusion_p, check.exclusion_fisher_p))
     result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from truezero import models
 from truezero.cli.output import escape
-from truezero.printable import visible
+from truezero.printable import plural, visible
 
 _CHANGES: dict[str, str] = {
     "broken": "red", "fixed": "green", "unmeasured_b": "yellow", "unmeasured_a": "yellow",
@@ -42,7 +42,9 @@ def print_comparison(found: models.BatchComparison, *, most: int | None) -> None
         if count and change != "unchanged":
             _print_tasks(console, [t for t in found.tasks if t.change == change], most)
     if found.without_task:
-        console.print(f"{_rollouts(found.without_task)} without a task compare with nothing")
+        console.print(
+            f"{plural(found.without_task, 'rollout')} without a task compare with nothing"
+        )
 
 
 def _sides(found: models.BatchComparison) -> Table:
@@ -64,7 +66,7 @@ def _difference(found: models.BatchComparison) -> str:
     if found.difference is None:
         return "no task was measured in both: nothing to compare"
     interval = "" if found.difference_ci is None else f" (95 % {_interval(found.difference_ci)})"
-    tasks = "1 task" if found.compared == 1 else f"{found.compared:,} tasks"
+    tasks = plural(found.compared, "task")
     return (
         f"difference B - A: [bold]{found.difference:+.3f}[/bold]{interval} "
         f"over the {tasks} that both measured "
@@ -134,7 +136,7 @@ def print_reruns(found: models.Reruns, only: Sequence[str], *, most: int) -> Non
                 more = group.count - most
                 console.print(f"    [dim]and {more} more: --ids --only {name}[/dim]")
     if found.running:
-        console.print(f"[dim]{_rollouts(found.running)} still running[/dim]")
+        console.print(f"[dim]{plural(found.running, 'rollout')} still running[/dim]")
     if not any(found.kind(name).count for name in _RERUNS):
         console.print(f"{escape(found.batch)}: nothing to run again")
 
@@ -167,7 +169,3 @@ def _items(found: models.Reruns, only: Sequence[str]) -> Iterator[models.RerunIt
     for name in only:
         for group in found.kind(cast("models.RerunName", name)).groups:
             yield from group.items
-
-
-def _rollouts(count: int) -> str:
-    return "1 rollout" if count == 1 else f"{count:,} rollouts"

@@ -14,7 +14,7 @@ import typer
 import truezero
 from truezero.cli.options import AgentCommand, AsJson, Token, Url, connected, fail
 from truezero.cli.progress import progress
-from truezero.printable import visible_lines
+from truezero.printable import plural, visible_lines
 
 if TYPE_CHECKING:
     from truezero.runner.report import Report
@@ -175,9 +175,11 @@ def drill(
             embedded.connect_or_start(url, token, runner.say, keep_outcomes=False) as client,
             progress("drilling") as show,
         ):
-            number = count(1)
+            number, faults = count(1), plural(len(plan.drills), "fault")
             results = drills.run(
-                plan, client, lambda _one: show(f"{next(number)} of {len(plan.drills)} faults")
+                plan,
+                client,
+                lambda _one: show(f"{next(number)} of {faults}"),
             )
     except drills.DrillError as error:
         fail(str(error), error.code)

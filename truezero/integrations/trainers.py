@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from truezero import models
+from truezero.printable import plural
 
 Group = models.Group | Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -135,7 +136,9 @@ def _masked(
     """Return the rows, with what ``mask`` returns in those that are masked."""
     ids = group.rollout_ids
     if len(rows) != len(ids):
-        raise ValueError(f"{len(rows)} rows for {len(ids)} rollouts of task {group.task!r}")
+        raise ValueError(
+            f"{plural(len(rows), 'row')} for {plural(len(ids), 'rollout')} of task {group.task!r}"
+        )
     return [
         dict(row) if counts else {**row, **mask(row, rollout_id)}
         for row, rollout_id, counts in zip(rows, ids, group.valid, strict=True)

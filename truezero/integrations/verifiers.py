@@ -25,7 +25,7 @@ import typer
 
 from truezero import models
 from truezero.integrations.attempts import check_service
-from truezero.printable import visible
+from truezero.printable import plural, visible
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
 from truezero.sdk.current import is_service, key_header
@@ -288,7 +288,7 @@ def main(run_dir: Path, batch: str = "") -> None:
         raise typer.Exit(1)
     for one in lost:
         typer.echo(visible(f"{one.task or '–'} {one.trace_id}: {one.verdict.error}"))
-    typer.echo(f"{len(settled) - len(lost)} of {len(settled)} traces are measurements")
+    typer.echo(f"measured: {len(settled) - len(lost)} of {plural(len(settled), 'trace')}")
     raise typer.Exit(1 if lost else 0)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from truezero.printable import visible
+from truezero.printable import plural, visible
 from truezero.sdk.current import DEFAULT_URL
 from truezero.sdk.errors import ServiceError, Undelivered
 from truezero.sdk.steps import Pause, Story
@@ -285,7 +285,7 @@ def outcomes_left() -> str | None:
     found = {place: list(kept_in(place)) for place in sorted(_folders | {folder()})}
     told = [_left_in(place, [kept for _, kept in files]) for place, files in found.items() if files]
     if _lost:
-        count = _counted(len(_lost))
+        count = plural(len(_lost), "outcome")
         why = next(iter(_lost.values()))
         told.append(f"{count} could be neither delivered nor kept ({why}): run it again")
     sentence = "; ".join(told) or None
@@ -331,13 +331,9 @@ def _left_in(place: Path, kept: list[KeptOutcome | None]) -> str:
     command = deliver_command(place, services.pop() if len(services) == 1 else None)
     verb = "is" if len(kept) == 1 else "are"
     return (
-        f"{_counted(len(kept))} {verb} not delivered and kept in {place}: "
+        f"{plural(len(kept), 'outcome')} {verb} not delivered and kept in {place}: "
         f"when the service is back, run `{command}`"
     )
-
-
-def _counted(count: int) -> str:
-    return f"{count} outcome{'' if count == 1 else 's'}"
 
 
 @cache

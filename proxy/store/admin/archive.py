@@ -23,6 +23,7 @@ from sqlalchemy import (
     update,
 )
 
+from classifier.verdicts import plural
 from proxy.store import migrations, rollup
 from proxy.store.admin import rows
 from proxy.store.admin.nouns import NOUNS, Noun, Record, RecordError
@@ -279,7 +280,8 @@ def _difference(mine: Sequence[Record], theirs: Sequence[Record]) -> str:
     if theirs[0][0] != "rollout":
         return "only calls are stored"
     if len(mine) != len(theirs):
-        return f"{len(theirs) - 1} exchanges stored, {len(mine) - 1} in the archive"
+        stored = plural(len(theirs) - 1, "exchange")
+        return f"{stored} stored, {len(mine) - 1} in the archive"
     (name, row), (_, known) = next(pair for pair in zip(mine, theirs, strict=True) if ne(*pair))
     fields = zip(NOUNS[name].columns, row, known, strict=True)
     return f"{name}: {next(field for field, value, other in fields if value != other)}"

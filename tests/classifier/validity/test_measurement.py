@@ -5,7 +5,8 @@ from __future__ import annotations
 from classifier import EVIDENCE
 from classifier.evidence import Evidence
 from classifier.time_account import TimeAccount
-from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, plural, tally
+from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, tally
+from classifier.verdicts import plural
 from tests.builders import rollout
 from tests.classifier.validity.judged import call
 

@@ -153,7 +153,7 @@ def finding(level: str, check: str = "engine_aborted") -> dict[str, Any]:
 
 def test_no_zero_is_real_of_a_spoilt_measurement_or_a_dead_judge() -> None:
     spoilt = {"scoreable": "no", "validity": [finding("invalid")]}
-    dead = {"health": "api_error", "subcategory": "quota", "error": "HTTP 429 on 1 of 1 calls"}
+    dead = {"health": "api_error", "subcategory": "quota", "error": "HTTP 429 on 1 of 1 call"}
     for changed, told in (
         (
             {**spoilt, "excluded_by": ["engine_aborted"]},

@@ -157,7 +157,7 @@ def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
 def test_a_rollout_shows_its_verdict_facts_and_calls(service: Service) -> None:
     play(service, "dead", DEAD)
     said = words(page(service, "/ui/rollouts/dead"))
-    assert "No call of this agent succeeded (auth: HTTP 401 on 1 of 1 calls)" in said
+    assert "No call of this agent succeeded (auth: HTTP 401 on 1 of 1 call)" in said
     assert "Rule all_failed" in said
     assert "reward 0 null not a measurement" in said
     assert "401 auth invalid_api_key evidence" in said
@@ -203,7 +203,7 @@ def test_a_dead_judges_zero_is_not_called_real(service: Service) -> None:
     shown = words(page(service, "/ui/rollouts/r"))
     assert "its score counts, although role judge did not reach its model" in shown
     assert "zero is real" not in shown
-    assert "judge auth 1 / 1 HTTP 401 on 1 of 1 calls" in shown
+    assert "judge auth 1 / 1 HTTP 401 on 1 of 1 call" in shown
     assert "Time waiting for answers" in shown
 
 

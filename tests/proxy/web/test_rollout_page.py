@@ -125,7 +125,7 @@ def test_a_failed_role_shows_its_calls(service: Service) -> None:
         service.provider.plays(answer)
         service.http.post(f"/r/r/{role}openai{CHAT}", json={"model": "gpt-5", "messages": []})
     html = page(service, "/ui/rollouts/r")
-    assert re.search(r"judge auth 1 / 1 .*?HTTP 401 on 1 of 1 calls 2", words(html))
+    assert re.search(r"judge auth 1 / 1 .*?HTTP 401 on 1 of 1 call 2", words(html))
     assert '<a href="#call-2">2</a>' in html
 
 

@@ -27,7 +27,7 @@ def test_an_audit_prints_the_corrected_score_and_exits_with_1(folder: Path) -> N
     done = CliRunner().invoke(app, ["audit", str(folder)])
     assert done.exit_code == 1, done.output
     assert "score as reported: 0.500\ncorrected: 1.000 over 1 of 2 runs" in done.stdout
-    assert "  doomed-2: api_error [auth, permanent]: HTTP 401 on 1 of 1 calls" in done.stdout
+    assert "  doomed-2: api_error [auth, permanent]: HTTP 401 on 1 of 1 call" in done.stdout
 
 
 def test_an_audit_that_finds_nothing_exits_with_0(tmp_path: Path) -> None:

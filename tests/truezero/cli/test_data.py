@@ -19,7 +19,7 @@ from tests.proxy.store.migrations.test_migrations import EVER
 from truezero.cli import app
 
 CLEAN = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
-HELD = "8 rollouts, 25 exchanges, 6 verdicts, 1 breakers"
+HELD = "8 rollouts, 25 exchanges, 6 verdicts, 1 breaker"
 NONE = "0 rollouts, 0 exchanges, 0 verdicts, 0 breakers"
 
 
@@ -77,7 +77,7 @@ def test_an_import_of_other_facts_exits_with_1_and_names_them(folder: Path) -> N
     code, said = told(truezero("import", "-", folder=folder, given=whole))
     assert code == 1
     assert "truezero: rollout 'é' already exists with different data (rollout: gaps)\n" in said
-    assert said.endswith("truezero: 1 rollouts were rejected and left unchanged\n")
+    assert said.endswith("truezero: rejected and left unchanged: 1 rollout\n")
 
 
 def test_a_copy_prints_each_table_and_exits_by_what_it_found(folder: Path) -> None:

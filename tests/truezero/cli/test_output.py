@@ -21,27 +21,27 @@ def verdict(**fields: Any) -> models.Verdict:
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({}, "a/b: healthy (1 calls)"),
-        ({"recovered_requests": 1}, "a/b: healthy (1 failed call, recovered) (1 calls)"),
-        ({"recovered_requests": 2}, "a/b: healthy (2 failed calls, recovered) (1 calls)"),
+        ({}, "a/b: healthy (1 call)"),
+        ({"recovered_requests": 1}, "a/b: healthy (1 failed call, recovered) (1 call)"),
+        ({"recovered_requests": 2}, "a/b: healthy (2 failed calls, recovered) (1 call)"),
         (
             {"total_tokens": 5, "input_tokens": 3, "output_tokens": 2, "cost_usd": 0.5},
-            "a/b: healthy (1 calls, 3 in, 2 out, $0.5000)",
+            "a/b: healthy (1 call, 3 in, 2 out, $0.5000)",
         ),
         (
             {"health": "api_error", "error": "api_error [auth]: HTTP 401"},
-            "a/b: api_error [auth]: HTTP 401 (1 calls)",
+            "a/b: api_error [auth]: HTTP 401 (1 call)",
         ),
         (
             {"scoreable": "unknown"},
-            "a/b: healthy (it is not known whether its score counts) (1 calls)",
+            "a/b: healthy (it is not known whether its score counts) (1 call)",
         ),
         (
             {"scoreable": "no", "excluded_by": ["max_steps", "starved"]},
-            "a/b: healthy (its score does not count: max_steps, starved) (1 calls)",
+            "a/b: healthy (its score does not count: max_steps, starved) (1 call)",
         ),
-        ({"scoreable": "no"}, "a/b: healthy (its score does not count: by the policy) (1 calls)"),
-        ({"health": "undecided", "rule": "gaps"}, "a/b: undecided (gaps) (1 calls)"),
+        ({"scoreable": "no"}, "a/b: healthy (its score does not count: by the policy) (1 call)"),
+        ({"health": "undecided", "rule": "gaps"}, "a/b: undecided (gaps) (1 call)"),
     ],
 )
 def test_a_verdict_is_one_plain_line(fields: dict[str, Any], line: str) -> None:
@@ -160,7 +160,7 @@ def test_an_event_names_what_was_found() -> None:
 
 def test_the_runners_error_explains_what_was_not_judged() -> None:
     line = output.verdict_line(verdict(health="not_judged"), "setup broke")
-    assert line == "a/b: not_judged: setup broke (1 calls)"
+    assert line == "a/b: not_judged: setup broke (1 call)"
 
 
 def test_markup_in_an_error_is_text() -> None:

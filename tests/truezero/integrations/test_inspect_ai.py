@@ -392,7 +392,7 @@ async def test_a_batch_of_which_no_call_came_is_said_to_be_set_up_wrongly(url: s
 async def test_a_sample_without_a_model_is_not_scored(url: str) -> None:
     for key, why in (
         ("sk-good", None),
-        ("sk-dead", "api_error [auth, permanent]: HTTP 401 on 1 of 1 calls"),
+        ("sk-dead", "api_error [auth, permanent]: HTTP 401 on 1 of 1 call"),
         (None, "no model call reached truezero: check that the model's base URL is the service's"),
     ):
         story = Story(url, f"scored-{key}")

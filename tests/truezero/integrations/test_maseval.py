@@ -198,7 +198,7 @@ def test_no_score_is_kept_where_the_service_leaves(
     assert facts(report) == ("environment_error", None, None)
     assert "not measured: the outcome of rollout" in report["traces"]["truezero"]["error"]
     [said] = caplog.messages
-    assert said.startswith("1 of 1 repetitions not measured: truezero service away (1); more with")
+    assert said.startswith("1 of 1 repetition not measured: truezero service away (1); more with")
     assert "`truezero check leaving`; 1 outcome is not delivered and kept in" in said
 
 

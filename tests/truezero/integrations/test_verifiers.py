@@ -134,7 +134,7 @@ def test_a_saved_run_is_reported_and_says_what_is_no_measurement(
         assert done.exit_code == 1, done.output
         assert "task-dead dead: api_error [auth, permanent]: HTTP 401" in done.output
         assert "task-mute mute: suspected_api_error: a prompt" in done.output
-        assert done.output.splitlines()[-1] == "1 of 3 traces are measurements"
+        assert done.output.splitlines()[-1] == "measured: 1 of 3 traces"
     with Client(url) as client:
         assert len(client.rollouts(batch="run")) == 3
 

@@ -10,7 +10,7 @@ from classifier.batches import Entry, Scores, scores, slots
 from classifier.codec import Json
 from classifier.verdict_codec import encode_verdict
 from classifier.verdicts import Health
-from truezero.printable import visible
+from truezero.printable import plural, visible
 from truezero.runner.audit.judge import Audited
 
 # Counts of a verdict that are unknown where the files keep no calls.
@@ -201,7 +201,7 @@ def lines(found: AuditReport) -> Iterator[str]:
 
 
 def _lines(found: AuditReport) -> Iterator[str]:
-    yield f"{found.path}: {found.format}, {_runs(len(found.runs))}"
+    yield f"{found.path}: {found.format}, {plural(len(found.runs), 'run')}"
     yield from _score_lines(found)
     health = _tally(run.verdict.health.value for run in found.runs)
     yield "health: " + " · ".join(f"{name} {count}" for name, count in health.items())
@@ -224,15 +224,15 @@ def _score_lines(found: AuditReport) -> Iterator[str]:
         return
     yield f"score as reported: {found.score_reported:.3f}"
     if score.score_effective is None:
-        none = f"none of {_runs(score.scoreable)} that reached a model has a score"
+        none = f"none of {plural(score.scoreable, 'run')} that reached a model has a score"
         if not score.scoreable:
-            none = f"none of {_runs(score.total)} is known to have reached a model"
+            none = f"none of {plural(score.total, 'run')} is known to have reached a model"
         yield f"corrected: unknown, {none}"
         return
     interval = ""
     if score.score_ci is not None:
         interval = " (95 % interval {:.3f} to {:.3f})".format(*score.score_ci)
-    measured = f"{score.scored} of {_runs(score.total)}"
+    measured = f"{score.scored} of {plural(score.total, 'run')}"
     yield f"corrected: {score.score_effective:.3f} over {measured}{interval}"
     if found.bounded and score.scored < score.total:
         yield f"bounds over all runs: {score.score_worst:.3f} to {score.score_best:.3f}"
@@ -256,12 +256,8 @@ def _again(name: str, runs: Sequence[Audited]) -> Iterator[str]:
 
 def _unknown_lines(found: AuditReport) -> Iterator[str]:
     for fact, count in _tally(fact for run in found.runs for fact in run.unknown).items():
-        yield f"not known of {_runs(count)}: {_HIDES[fact]}"
+        yield f"not known of {plural(count, 'run')}: {_HIDES[fact]}"
 
 
 def _name(run: Audited) -> str:
     return f"{run.task}#{run.repeat}" if run.repeat else run.task
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count:,} runs"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import httpx
 
 from truezero import models
+from truezero.printable import plural
 from truezero.runner.doctor.checks import DoctorCheck
 from truezero.sdk.client import Client
 from truezero.sdk.errors import ServiceError
@@ -52,8 +53,10 @@ def unattributed(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
         return
     calls = sum(int(float(count)) for count in _UNATTRIBUTED.findall(answer.text))
     if answer.status_code == 200 and calls:
+        them = "it" if calls == 1 else "them"
         detail = (
-            f"{calls} calls since the service started named no rollout, so no verdict counts them: "
+            f"{plural(calls, 'call')} since the service started named no rollout, so no verdict "
+            f"counts {them}: "
             f"use the base URL {service}/r/ROLLOUT/UPSTREAM/…, or send the header x-truezero-key "
             "or x-truezero-rollout"
         )

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from truezero import models
+from truezero.printable import plural
 from truezero.runner.doctor.checks import DoctorCheck, Wanted
 from truezero.runner.doctor.providers import ProbedProvider, provider_of
 
@@ -100,7 +101,7 @@ def _check_upstream(probe: _Probe, named: Sequence[str], ask: bool) -> Iterator[
         yield DoctorCheck(name=name, health="failed", told=_explain(answer, probe))
         return
     there = _names(answer)
-    count = f"; {len(there)} models" if there else ""
+    count = f"; {plural(len(there), 'model')}" if there else ""
     held = "the service's key" if probe.held else "the key"
     yield DoctorCheck(name=name, health="ok", told=f"{held} is valid{count}")
     for model in named:

@@ -239,9 +239,9 @@ def test_the_command_says_what_went(database: Database) -> None:
     called(database, "new", now)
     trial = command(database.url, "--older-than", "60d", "--dry-run")
     assert trial.exit_code == 0, trial.stderr
-    assert "would delete 1 rollouts, 1 exchanges, 1 events" in trial.stderr
+    assert "would delete 1 rollout, 1 exchange, 1 event" in trial.stderr
     done = command(database.url, "--older-than", "60d")
-    assert "deleted 1 rollouts, 1 exchanges, 1 events" in done.stderr
+    assert "deleted 1 rollout, 1 exchange, 1 event" in done.stderr
     assert calls_of(database, "old") is None
     assert calls_of(database, "new") == ["new-0"]
 

@@ -64,7 +64,7 @@ def test_every_verdict_on_records_says_so_and_is_final() -> None:
 def test_a_runs_error_is_not_counted_again_where_its_call_is_recorded() -> None:
     verdict = judged(calls=(FAILED,), error=DEAD_KEY).verdict
     assert (verdict.total_requests, verdict.failed_requests) == (1, 1)
-    assert verdict.error == "api_error [auth, permanent]: HTTP 401 on 1 of 1 calls"
+    assert verdict.error == "api_error [auth, permanent]: HTTP 401 on 1 of 1 call"
 
 
 def test_without_calls_no_number_of_calls_is_invented() -> None:
