@@ -6,6 +6,7 @@ import re
 
 import pytest
 from fastapi import APIRouter, FastAPI
+from jinja2 import StrictUndefined, Template
 from starlette.testclient import TestClient
 
 from proxy.routing.errors import Refusal
@@ -36,10 +37,14 @@ def test_a_refusal_and_a_bad_parameter_are_pages() -> None:
 def test_a_template_that_fails_is_a_page_with_a_way_back_and_the_logs_id(
     services: Services, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(render._templates().filters, "ago", lambda *_: 1 / 0)
-    service = services()
-    assert service.http.post("/rollouts", json={"batch": "b"}).status_code == 201
-    page = service.http.get("/")
+    broken = Template("{{ nothing.of_it }}", undefined=StrictUndefined)
+    real = render._templates().get_template
+    monkeypatch.setattr(
+        render._templates(),
+        "get_template",
+        lambda name, *its: broken if name == "batches.html" else real(name, *its),
+    )
+    page = services().http.get("/")
     (incident,) = re.findall(r"under the id <code>(\w{8})</code>", page.text)
     assert page.status_code == 500
     assert '<header class="top">' in page.text and '<a class="brand" href="/">' in page.text
