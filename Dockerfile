@@ -16,17 +16,11 @@ RUN awk '/^[a-z]/ {keep = /^(setuptools|mypy|mypy-extensions|ast-serialize|librt
  && /opt/build/bin/pip install --no-cache-dir --require-hashes -r build.lock -r requirements.lock
 RUN python -m venv /opt/truezero \
  && /opt/truezero/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
-# The documentation as pages, for /help.
-COPY requirements-docs.lock ./
-RUN python -m venv /opt/docs \
- && /opt/docs/bin/pip install --no-cache-dir --require-hashes -r requirements-docs.lock
-COPY pyproject.toml setup.py README.md LICENSE mkdocs.yml ./
-COPY deploy/site.py deploy/site.py
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY docs docs
 COPY classifier classifier
 COPY proxy proxy
 COPY truezero truezero
-RUN NO_MKDOCS_2_WARNING=1 /opt/docs/bin/mkdocs build --quiet
 # What --version says it was built from: --build-arg COMMIT=$(git rev-parse HEAD).
 ARG COMMIT=
 RUN export TRUEZERO_COMMIT=$COMMIT wheel="/opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels ." \

@@ -27,7 +27,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz attack sbom bench peers soak \
-	agents integrations manifests corpus screenshots dist image lock rl site
+	agents integrations manifests corpus screenshots dist image lock rl
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,11 +119,7 @@ corpus: $(READY) ## score the reading of errors and usage against labelled real 
 screenshots: $(READY) ## take docs/screenshots anew; needs chromium
 	$(BIN)/python -m tests.screenshots
 
-SITE := $(VENV)/site
-site: $(SITE)/.ready ## the documentation as pages, into proxy/web/site: /help of the service, wheels and the image
-	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
-
-dist: $(READY) site ## what is released, into dist/: tried in an empty environment on each Python at hand
+dist: $(READY) ## what is released, into dist/: tried in an empty environment on each Python at hand
 	$(BIN)/python -m tests.dist $(ARGS)
 
 image: sbom ## the container image
@@ -132,7 +128,6 @@ image: sbom ## the container image
 lock: ## pin the dependencies anew, within pyproject.toml; needs uv
 	$(LOCK) --extra server --extra postgres -o requirements.lock
 	$(LOCK) --extra dev -c requirements.lock --no-emit-package truezero -o requirements-dev.lock
-	$(subst pyproject.toml,requirements-docs.in,$(LOCK)) -o requirements-docs.lock
 
 # What runs truezero, made again when a lock changes: all that `make demo` and `make serve` wait for.
 $(RUNTIME): requirements.lock pyproject.toml
@@ -169,12 +164,6 @@ $(NEWER:%=$(INTEGRATIONS)/%/.ready): $(INTEGRATIONS)/%/.ready: tests/journeys/in
 $(MANIFESTS)/.ready: deploy/kubernetes/validator.txt
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) -r $<
-	@touch $@
-
-# MkDocs, which nothing else needs.
-$(SITE)/.ready: requirements-docs.lock
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) --require-hashes -r $<
 	@touch $@
 
 # Gateways to measure beside us, each where nothing else sees it. One that cannot be had here is

@@ -1,4 +1,4 @@
-"""Compiles the hot path to C extensions where TRUEZERO_COMPILE=1 asks for it, and notes the commit.
+"""Compiles the hot path to C where TRUEZERO_COMPILE=1 asks for it; adds the commit and the docs.
 
 All else there is to build is said in pyproject.toml. Compiling changes no source: mypyc
 (mypyc.readthedocs.io) reads the types that are there, and Python modules stay beside what it makes.
@@ -7,6 +7,7 @@ The commit is TRUEZERO_COMMIT's, else git's; a source distribution keeps it for 
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
 _COMMIT = Path("truezero", "commit.txt")
+_DOCS = Path("docs")
+_SHOWN = (".json", ".png", ".svg")
 
 
 def _note_commit(folder):
@@ -29,14 +32,26 @@ def _note_commit(folder):
         Path(folder, _COMMIT).write_text(commit.strip() + "\n", encoding="ascii")
 
 
+def _copy_documentation(folder):
+    """Copy what `/help` shows into what is built: pages, and the pictures and files they name."""
+    left_out = _DOCS / "development"
+    pages = [each for each in _DOCS.rglob("*.md") if left_out not in each.parents]
+    said = "".join(each.read_text("utf-8") for each in pages)
+    for each in [*pages, *(e for e in _DOCS.rglob("*.*") if e.suffix in _SHOWN and e.name in said)]:
+        target = Path(folder, "proxy", "web", each)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(each, target)
+
+
 class BuildPy(build_py):
-    """Builds the packages, and notes the commit beside them."""
+    """Builds the packages, and puts the commit and the documentation into them."""
 
     def run(self):
         """Build; an editable install asks git each time."""
         super().run()
         if not self.editable_mode:
             _note_commit(self.build_lib)
+            _copy_documentation(self.build_lib)
 
 
 class SourceDistribution(sdist):

@@ -6,6 +6,7 @@ It is built from a copy and without any network; nothing is installed.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from proxy.web import manual
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("classifier", "proxy", "truezero")
-NEEDED_TO_BUILD = ("pyproject.toml", "README.md", "LICENSE")
+NEEDED_TO_BUILD = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 # What an eval harness must not pay for when it only asks for a verdict.
 HEAVY = {"alembic", "classifier", "fastapi", "orjson", "proxy", "sqlalchemy", "uvicorn", "uvloop"}
@@ -36,7 +39,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, built, unpacked = (tmp_path_factory.mktemp(n) for n in ("source", "built", "unpacked"))
     for name in NEEDED_TO_BUILD:
         shutil.copy(ROOT / name, source / name)
-    for name in PACKAGES:
+    for name in (*PACKAGES, "docs"):
         shutil.copytree(
             ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.db*")
         )
@@ -79,6 +82,20 @@ def test_the_wheel_holds_types_and_migrations(wheel: Path) -> None:
     assert list((wheel / "proxy/store/migrations/versions").glob("*.py"))
 
 
+def test_the_wheel_holds_the_pages_of_help_and_what_they_show(wheel: Path) -> None:
+    docs = wheel / "proxy" / "web" / "docs"
+    held = {each.relative_to(docs).as_posix() for each in docs.rglob("*") if each.is_file()}
+    pages = {file for _, entries in manual.CONTENTS for _, file in entries}
+    assert {each for each in held if each.endswith(".md")} == pages
+    shown = {
+        (Path(page).parent / link).as_posix()
+        for page in pages
+        for link in re.findall(r'src="([^"]+)"', manual.rendered((docs / page).read_text()).html)
+    }
+    assert shown and shown <= held
+    assert sum(each.stat().st_size for each in docs.rglob("*")) < 1024 * 1024
+
+
 def test_the_wheel_holds_nothing_but_the_packages(wheel: Path) -> None:
     assert {path.name for path in wheel.iterdir() if path.suffix != ".dist-info"} == {*PACKAGES}
 
@@ -110,7 +127,6 @@ def test_what_is_vendored_has_its_license_beside_it() -> None:
         for place in places
         for file in place.rglob("*")
         if "".join(file.suffixes[-2:]) in endings or file.suffix in endings
-        if "site" not in file.parts  # built, and not in the repository
     }
     assert files
     for file in sorted(files):

@@ -1,85 +1,238 @@
-"""The documentation at `/help`: the pages that `make site` put into ``site/``, if it did.
+"""The documentation at `/help`: the pages of ``docs/``, rendered in the dashboard's own template.
 
-Wheels and the image carry them. Without them `/help` says where to read. The pages are under
-`/ui/help/`, so that calls to an operator's upstream named `help` never get here.
+A checkout has them beside the packages, and wheels and the image inside this one. Pages are under
+`/ui/help/`, so that calls to an operator's upstream named `help` never get here, and at the paths
+of their files, so that relative links lead where they lead on disk.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from base64 import b64encode
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from html import escape
+from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from proxy.control.threads import run_in_thread
 from proxy.web import render
-from proxy.web.context import Name, PageRoute, problem, redirect
+from proxy.web.context import Context, Name, PageRoute, problem, redirect
 
-SITE = Path(__file__).with_name("site")
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
+START = "index.md"
+Entry = tuple[str, str]  # the label of a page, and its file
+
+# For those who use truezero; docs/development is for those who change it.
+CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
+    ("", (("Start", START), ("Troubleshooting", "troubleshooting.md"))),
+    (
+        "Concepts",
+        (
+            ("Overview", "concepts/index.md"),
+            ("Verdicts", "concepts/verdicts.md"),
+            ("How a rollout is judged", "concepts/judging.md"),
+            ("Validity", "concepts/validity.md"),
+            ("Batches and scores", "concepts/batches.md"),
+            ("Glossary", "concepts/glossary.md"),
+        ),
+    ),
+    (
+        "Guides",
+        (
+            ("Agents", "guides/agents.md"),
+            ("Harnesses", "guides/integrations.md"),
+            ("Clients and SDKs", "guides/clients.md"),
+            ("One client for many rollouts", "guides/identity.md"),
+            ("CI", "guides/ci.md"),
+            ("Reinforcement learning", "guides/rl.md"),
+            ("Audit finished runs", "guides/audit.md"),
+            ("Drill an agent", "guides/drill.md"),
+            ("Phoenix, Langfuse, MLflow", "guides/sinks.md"),
+            ("Bedrock and Vertex", "guides/bedrock-and-vertex.md"),
+            ("Self-hosting", "guides/self-hosting.md"),
+            ("Cluster", "guides/cluster.md"),
+        ),
+    ),
+    (
+        "Reference",
+        (
+            ("Settings", "reference/settings.md"),
+            ("Upstreams", "reference/upstreams.md"),
+            ("REST", "reference/rest.md"),
+            ("Lists and filters", "reference/lists.md"),
+            ("Commands", "reference/cli.md"),
+            ("Python", "reference/sdk.md"),
+        ),
+    ),
+    (
+        "Operations",
+        (
+            ("Runbook", "operations/runbook.md"),
+            ("Observability", "operations/observability.md"),
+            ("Data", "operations/data.md"),
+            ("Threat model", "operations/threat-model.md"),
+        ),
+    ),
+    (
+        "Measurements",
+        (
+            ("Reliability", "measurements/reliability.md"),
+            ("Benchmarks", "measurements/benchmarks.md"),
+            ("Scaling", "measurements/scaling.md"),
+            ("Agents", "measurements/agents.md"),
+            ("Harnesses", "measurements/integrations.md"),
+            ("Versions", "measurements/versions.md"),
+        ),
+    ),
+)
+_PAGES = frozenset(file for _, entries in CONTENTS for _, file in entries)
 _TYPES: Mapping[str, str] = {
-    ".css": "text/css; charset=utf-8",
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
     ".png": "image/png",
     ".svg": "image/svg+xml",
 }
 _CACHED = "private, max-age=300"
-_INLINE_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 
 
-def router(site: Path = SITE) -> APIRouter:
-    """Make the routes; ``site`` is the folder of the built documentation."""
+def folder() -> Path:
+    """Return where the documentation is: in the package, else beside it in a checkout."""
+    packaged = Path(__file__).with_name("docs")
+    return packaged if packaged.exists() else Path(__file__).parents[2] / "docs"
+
+
+def router(docs: Path | None = None) -> APIRouter:
+    """Make the routes; ``docs`` is the folder of the documentation."""
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
+    place = folder() if docs is None else docs
 
     @routes.get("/help")
     async def start() -> Response:
-        if await run_in_thread((site / "index.html").exists):
-            return redirect("/ui/help/index.html")
-        return await run_in_thread(render.page, "help.html")
+        return redirect(f"/ui/help/{START}")
 
     @routes.get("/ui/help/{name:path}")
-    async def file(name: Name) -> Response:
-        found = await run_in_thread(_file, site, name or "index.html")
-        return found if found is not None else await problem(404, "no such page")
+    async def file(context: Context, request: Request, name: Name) -> Response:
+        name = name or START
+        path = (await run_in_thread(_files, place)).get(name)
+        if path is None:
+            return await problem(404, "no such page")
+        if name not in _PAGES:
+            headers = {**render.HEADERS, "cache-control": _CACHED}
+            content = await run_in_thread(path.read_bytes)
+            return Response(content, media_type=_TYPES[path.suffix], headers=headers)
+        page = await run_in_thread(_page, path)
+        return await context.page(
+            "help.html", request, "help", contents=CONTENTS, file=name, page=page, live=""
+        )
 
     return routes
 
 
 @cache
-def _files(site: Path) -> Mapping[str, Path]:
+def _files(docs: Path) -> Mapping[str, Path]:
     """Return what can be asked for: names are looked up here, and never joined to a folder."""
-    files = (each for each in site.rglob("*") if each.is_file() and each.suffix in _TYPES)
-    return {each.relative_to(site).as_posix(): each for each in files}
+    files = (each for each in docs.rglob("*") if each.is_file())
+    named = ((each.relative_to(docs).as_posix(), each) for each in files)
+    return {name: each for name, each in named if name in _PAGES or each.suffix in _TYPES}
 
 
-@cache  # two megabytes at most: deploy/site.py keeps to it
-def _read(path: Path) -> tuple[bytes, str]:
-    """Return a file's content and the policy under which browsers show it."""
-    content = path.read_bytes()
-    return content, _policy(content)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelpPage:
+    """A page of the documentation; ``headings`` are its sections' texts by their anchors."""
+
+    title: str
+    html: str
+    headings: Mapping[str, str]
 
 
-def _file(site: Path, name: str) -> Response | None:
-    path = _files(site).get(name)
-    if path is None:
-        return None
-    content, policy = _read(path)
-    headers = {**render.HEADERS, "content-security-policy": policy, "cache-control": _CACHED}
-    return Response(content, media_type=_TYPES[path.suffix], headers=headers)
+@cache
+def _page(path: Path) -> HelpPage:
+    return rendered(path.read_text("utf-8"))
 
 
-def _policy(page: bytes) -> str:
-    """Return the policy of a page of MkDocs: its own inline scripts by their hashes, no others."""
-    digests = (hashlib.sha256(script).digest() for script in _INLINE_SCRIPT.findall(page))
-    scripts = "".join(f" 'sha256-{b64encode(digest).decode()}'" for digest in digests)
-    return (
-        f"default-src 'none'; script-src 'self'{scripts}; style-src 'self' 'unsafe-inline'; "
-        "img-src 'self' data:; connect-src 'self'; worker-src 'self'; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'"
+def rendered(text: str) -> HelpPage:
+    """Render a page of Markdown. HTML in it is shown as text, and comments are left out."""
+    parser = _parser()
+    tokens = parser.parse(text)
+    headings = _anchor(tokens)
+    for token in tokens:
+        if token.type in ("th_open", "td_open"):  # styles inside a page are not let through
+            aligned = token.attrs.pop("style", None)
+            token.attrs |= {"class": "n"} if aligned == "text-align:right" else {}
+    titles = [words for level, _, words in headings if level == "h1"]
+    return HelpPage(
+        title=titles[0] if titles else "Help",
+        html=parser.renderer.render(tokens, parser.options, {}),
+        headings={anchor: words for level, anchor, words in headings if level == "h2"},
     )
+
+
+def _anchor(tokens: Sequence[Token]) -> list[tuple[str, str, str]]:
+    """Give headings their anchors; return the level, anchor and words of each."""
+    found: list[tuple[str, str, str]] = []
+    for token, inline in pairwise(tokens):
+        if token.type == "heading_open":
+            words = "".join(_words(inline))
+            slug = anchor_of(words)
+            used = sum(slug == anchor_of(other) for _, _, other in found)
+            anchor = f"{slug}_{used}" if used else slug
+            token.attrs["id"] = anchor
+            found.append((token.tag, anchor, words.strip()))
+    return found
+
+
+def _words(inline: Token) -> Iterator[str]:
+    for each in inline.children or ():
+        if each.type in ("text", "code_inline"):
+            yield each.content
+
+
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a heading: its letters and digits, in lower case, joined by dashes."""
+    plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # noqa: PLC0415  many services never show a page of these
+
+    parser = MarkdownIt("commonmark").enable("table")
+    for name, rule in (
+        ("fence", _fence),
+        ("html_block", _html),
+        ("html_inline", _html),
+        ("table_open", _table_open),
+        ("table_close", _table_close),
+    ):
+        parser.add_render_rule(name, rule)
+    return parser
+
+
+def _fence(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    language = escape(tokens[at].info.split(" ")[0])
+    code = f'<code class="language-{language}">{escape(tokens[at].content)}</code>'
+    shown = f'<pre tabindex="0">{code}</pre>\n'
+    if language == "mermaid":  # drawing it takes a script of megabytes
+        return f'<p class="note">A diagram, as its source in Mermaid:</p>\n{shown}'
+    return shown
+
+
+def _html(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
+    content = tokens[at].content
+    return "" if re.fullmatch(r"\s*<!--.*?-->\s*", content, re.DOTALL) else escape(content)
+
+
+def _table_open(*_: Any) -> str:
+    return '<div class="scroll" tabindex="0"><table>\n'
+
+
+def _table_close(*_: Any) -> str:
+    return "</table></div>\n"

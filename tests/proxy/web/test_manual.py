@@ -1,74 +1,110 @@
-"""The documentation at `/help`: served where it was built, and nothing beside it."""
+"""The documentation at `/help`: rendered from its files, whole, and nothing beside it."""
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b64encode
+import re
+from html import unescape
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
-from fastapi import FastAPI
-from starlette.testclient import TestClient
 
 from proxy.web import manual
+from tests.proxy.api.test_routes import Service
+from tests.proxy.conftest import Services
 
-SCRIPT = '__md_scope=new URL(".",location)'
-PAGE = f"<html><head><script>{SCRIPT}</script><script src='x.js'></script></head></html>"
+START = "/ui/help/index.md"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
-    folder = tmp_path / "site"
-    (folder / "guides").mkdir(parents=True)
-    (folder / "index.html").write_text(PAGE)
-    (folder / "guides" / "ci.html").write_text("<html>CI</html>")
-    (folder / "x.js").write_text("1")
-    (folder / "notes.db").write_text("not a page")
-    (tmp_path / "secret.html").write_text("beside the site")
-    return folder
+def service(services: Services) -> Service:
+    return services()
 
 
-def browser(site: Path) -> TestClient:
-    app = FastAPI()
-    app.routes.extend(manual.router(site).routes)
-    return TestClient(app, follow_redirects=False)
+def test_help_is_there_from_a_checkout_and_leads_to_its_first_page(service: Service) -> None:
+    assert service.http.get("/help").headers["location"] == START
+    for path in (START, "/ui/help/"):
+        page = service.http.get(path)
+        assert page.status_code == 200
+        assert (
+            '<header class="top">' in page.text
+            and "<title>truezero · Help · truezero</title>" in page.text
+        )
+        assert '<a href="/ui/help/index.md" aria-current="page">Start</a>' in page.text
+        assert "data-live" not in page.text, "nothing of it changes"
+        assert "style-src 'self';" in page.headers["content-security-policy"]
 
 
-def test_help_leads_to_the_first_page(site: Path) -> None:
-    help_ = browser(site)
-    assert help_.get("/help").headers["location"] == "/ui/help/index.html"
-    for path in ("/ui/help/index.html", "/ui/help/"):
-        page = help_.get(path)
-        assert (page.status_code, page.text) == (200, PAGE)
-    assert help_.get("/ui/help/guides/ci.html").headers["content-type"].startswith("text/html")
-    assert help_.get("/ui/help/x.js").headers["content-type"].startswith("text/javascript")
+def test_every_page_is_shown_and_every_link_picture_and_anchor_leads_somewhere(
+    service: Service,
+) -> None:
+    shown: dict[str, str] = {}
+    wanted, named = [START], set()
+    while wanted:
+        path = wanted.pop()
+        answer = service.http.get(path)
+        assert answer.status_code == 200, path
+        shown[path] = answer.text if answer.headers["content-type"].startswith("text/html") else ""
+        for link in re.findall(r'(?:href|src)="([^"]+)"', shown[path].partition("<main")[2]):
+            target, _, anchor = urljoin(path, unescape(link)).partition("#")
+            if target.startswith("/ui/help/"):
+                named.add((path, target, anchor))
+                wanted += [target] if target not in shown and target not in wanted else []
+    pages = {path.removeprefix("/ui/help/") for path, text in shown.items() if text}
+    assert pages == manual._PAGES
+    assert {path.rpartition(".")[2] for path in shown} == {"md", "png", "svg", "json"}
+    dead = [each for each in named if each[2] and f'id="{each[2]}"' not in shown[each[1]]]
+    assert dead == []
+    assert len(named) > 100
 
 
-def test_a_page_may_run_its_own_scripts_and_no_others(site: Path) -> None:
-    policy = browser(site).get("/ui/help/index.html").headers["content-security-policy"]
-    digest = b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    assert f"script-src 'self' 'sha256-{digest}';" in policy
-    assert "default-src 'none'" in policy
-    plain = browser(site).get("/ui/help/guides/ci.html").headers["content-security-policy"]
-    assert "script-src 'self';" in plain
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("a <script>alert(1)</script> b", "a &lt;script&gt;alert(1)&lt;/script&gt; b"),
+        ("<img src=x onerror=y>", "&lt;img src=x onerror=y&gt;"),
+        ("[a](javascript:alert)", "[a](javascript:alert)"),
+        ("before\n\n<!-- made by a command -->\n\nafter", "<p>before</p>\n<p>after</p>"),
+        ("`<b>` [c](../x.md#y)", '<code>&lt;b&gt;</code> <a href="../x.md#y">c</a>'),
+        ("```sh\na < b\n```", '<pre tabindex="0"><code class="language-sh">a &lt; b\n</code>'),
+        ("```\"><x\n1\n```", '<code class="language-&quot;&gt;&lt;x">'),
+        ("```mermaid\na\n```", 'Mermaid:</p>\n<pre tabindex="0"><code class="language-mermaid">a'),
+        ("![A <b>](a.png)", '<img src="a.png" alt="A &lt;b&gt;" />'),
+        ("|a|b|\n|-|-:|\n|1|2|", '<td>1</td>\n<td class="n">2</td>'),
+    ],
+)  # fmt: skip
+def test_markdown_becomes_html_and_html_in_it_text(text: str, html: str) -> None:
+    assert html in manual.rendered(text).html
+    assert "style=" not in manual.rendered(text).html
+
+
+def test_headings_have_anchors_of_their_own() -> None:
+    page = manual.rendered(
+        "# The `x` page\n\n## Some: words, é\n\n## Twice\n\n### Deep\n\n## Twice\n"
+    )
+    assert page.title == "The x page"
+    assert [*page.headings] == ["some-words-e", "twice", "twice_1"]
+    assert page.headings["some-words-e"] == "Some: words, é"
+    assert '<h3 id="deep">Deep</h3>' in page.html
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "nowhere.html", "guides", "notes.db", "../secret.html", "..%2fsecret.html",
-        "guides/../../secret.html", "%2e%2e/secret.html", "/etc/passwd",
+        "nowhere.md", "guides", "guides/", "development/architecture.md", "../README.md",
+        "README.md", "..%2fREADME.md", "guides/../../README.md", "%2e%2e/README.md", "/etc/passwd",
     ],
 )  # fmt: skip
-def test_only_files_of_the_site_are_served(site: Path, path: str) -> None:
-    answer = browser(site).get(f"/ui/help/{path}")
+def test_only_files_of_the_documentation_are_served(service: Service, path: str) -> None:
+    answer = service.http.get(f"/ui/help/{path}")
     assert answer.status_code == 404
-    assert "beside the site" not in answer.text
+    assert '<a href="/">Back to batches</a>' in answer.text or "README" in path
 
 
-def test_without_a_site_help_says_where_to_read(tmp_path: Path) -> None:
-    help_ = browser(tmp_path / "absent")
-    page = help_.get("/help")
-    assert page.status_code == 200
-    assert "docs/index.md" in page.text and "make site" in page.text
-    assert help_.get("/ui/help/index.html").status_code == 404
+def test_a_package_shows_what_it_carries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `docs` folder beside an installed package is somebody else's."""
+    package = tmp_path / "site-packages" / "proxy" / "web"
+    (package / "docs").mkdir(parents=True)
+    (tmp_path / "site-packages" / "docs").mkdir()
+    monkeypatch.setattr(manual, "__file__", str(package / "manual.py"))
+    assert manual.folder() == package / "docs"
