@@ -158,7 +158,7 @@ def test_what_was_measured_before_the_service_was_killed_keeps_its_reward(beside
     assert ran.said[0].startswith(
         "truezero: trials are not measured while this lasts: cannot reach"
     )
-    assert ran.said[1].startswith("truezero: 2 of 3 trials are not measured and left out")
+    assert ran.said[1].startswith("truezero: 2 of 3 trials not measured and left out")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from truezero.cli.options import AsJson, Token, Url, connected, fail
-from truezero.printable import visible
+from truezero.printable import plural, visible
 
 if TYPE_CHECKING:
     import truezero
@@ -89,7 +89,7 @@ def deliver(
             "reported; to a harness that waited in vain, each is an error until you correct it"
         )
     if left:
-        fail(f"{left} of {len(done)} outcomes are still kept in {place}", 1)
+        fail(f"{left} of {plural(len(done), 'outcome')} still kept in {place}", 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

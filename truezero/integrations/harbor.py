@@ -18,6 +18,7 @@ from typing import Any
 
 from truezero import models
 from truezero.integrations.attempts import NotMeasured, check_service, next_attempt
+from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
 from truezero.sdk.errors import ServiceError
@@ -155,9 +156,9 @@ class TruezeroPlugin:
         if not self._unmeasured:
             return
         _log.warning(
-            "truezero: %d of %d trials are not measured and left out of the metrics: "
+            "truezero: %d of %s not measured and left out of the metrics: "
             "`truezero check %s` says why",
-            len(self._unmeasured), len(job_result.trial_results), self._batch,
+            len(self._unmeasured), plural(len(job_result.trial_results), "trial"), self._batch,
         )  # fmt: skip
 
     def _conclude(self, job_result: Any) -> None:

@@ -27,7 +27,7 @@ import anyio.to_thread
 
 from truezero import models
 from truezero.integrations.attempts import NotMeasured, check_service
-from truezero.printable import visible
+from truezero.printable import plural, visible
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
 from truezero.sdk.current import DEFAULT_URL, is_service, key_header
@@ -586,7 +586,7 @@ def last_line(of: _Eval, hint: str) -> str | None:
     if of.away is not None:
         causes += f": {_short(of.away)}"
     more = f"more with `truezero check {shlex.quote(of.id)}`"
-    told = f"{of.task}: {of.causes.total()} of {of.samples} samples not measured"
+    told = f"{of.task}: {of.causes.total()} of {plural(of.samples, 'sample')} not measured"
     return "; ".join((f"{told}: {causes}" if causes else told, more))
 
 

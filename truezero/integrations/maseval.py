@@ -25,6 +25,7 @@ from truezero.integrations.attempts import (
     service_cause,
     unmeasured_line,
 )
+from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
 from truezero.sdk.current import Identity, WatchedIdentity, current
@@ -132,7 +133,7 @@ class Truezero:
         """Restore the benchmark; say how much was not measured."""
         del benchmark
         self._restore()
-        counted = f"{len(results)} repetitions"
+        counted = plural(len(results), "repetition")
         if said := unmeasured_line(causes(results), counted, self._batch):
             _log.warning("%s", said)
 

@@ -72,7 +72,7 @@ def test_a_filter_is_to_an_audit_what_a_batch_would_have_said_it_is(tmp_path: Pa
     run = Scenario(kind="asked", number=1, calls=(FILTERED,), reward=0.0, failed=True)
     dump_lines(tmp_path / "benchmark.jsonl", [maseval_report(run, adapted=True)])
     for options, code, said in (
-        ([], 1, "  asked-1: api_error [rejected_request, permanent]: HTTP 400 on 1 of 1 calls"),
+        ([], 1, "  asked-1: api_error [rejected_request, permanent]: HTTP 400 on 1 of 1 call"),
         (["--content-filter", "failure"], 1, "false zeros: 1"),
         (["--content-filter", "answer"], 0, "corrected: 0.000 over 1 of 1 run"),
     ):

@@ -118,7 +118,7 @@ def test_a_rejected_outcome_stays_and_keeps_no_other_back(url: str, tmp_path: Pa
     said = deliver(tmp_path, url)
     assert said.returncode == 1
     place = tmp_path / ".truezero" / "outcomes"
-    assert said.stderr == f"truezero: 5 of 6 outcomes are still kept in {place}\n"
+    assert said.stderr == f"truezero: 5 of 6 outcomes still kept in {place}\n"
     half, taken, invalid, newer, theirs, good, last = said.stdout.splitlines()
     assert half == f"not delivered: it is no outcome that was kept; kept in {left[-1]}"
     different = "not delivered: rollout 'taken' already has a different outcome"
@@ -167,7 +167,7 @@ def test_a_service_that_is_away_is_one_sentence_and_loses_nothing(url: str, tmp_
         said = deliver(tmp_path, balancer.url)
         assert said.returncode == 1
         assert said.stdout.count("is away") == 2
-        assert said.stderr.startswith("truezero: 2 of 3 outcomes are still kept")
+        assert said.stderr.startswith("truezero: 2 of 3 outcomes still kept")
         assert not [path for path in balancer.paths if "r2" in path], "it is asked once"
         balancer.page, balancer.before = None, lambda _path: None
         assert deliver(tmp_path, balancer.url).returncode == 0

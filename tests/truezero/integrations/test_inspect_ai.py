@@ -297,7 +297,7 @@ async def test_merely_present_it_registers_nothing_before_a_call_to_the_service(
         [item] = client.rollouts(batch=story.of.id)
     assert item.health == "healthy"
     assert story.line() == (
-        "asking: 0 of 1 samples not measured; more with `truezero check eval-untouched`"
+        "asking: 0 of 1 sample not measured; more with `truezero check eval-untouched`"
     )
 
 
@@ -336,7 +336,7 @@ async def test_a_service_that_goes_away_leaves_nothing_to_score(
         await refused.hooks.on_sample_scoring(refused.data)
     await refused.end({}, error="not measured")
     assert refused.line() == (
-        "asking: 1 of 1 samples not measured: truezero service away (1): a call did not reach the "
+        "asking: 1 of 1 sample not measured: truezero service away (1): a call did not reach the "
         f"service at {url}; more with `truezero check eval-refused`"
     )
 
@@ -384,7 +384,7 @@ async def test_a_batch_of_which_no_call_came_is_said_to_be_set_up_wrongly(url: s
     await story.begin()
     await story.end({"match": score("C")})
     assert story.line() == (
-        "asking: 1 of 1 samples not measured: no call (1): no call came through truezero (is it?); "
+        "asking: 1 of 1 sample not measured: no call (1): no call came through truezero (is it?); "
         "more with `truezero check eval-silent`"
     )
 
