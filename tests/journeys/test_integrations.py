@@ -58,6 +58,7 @@ def run(
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "HF_HUB_OFFLINE": "1",
         "MSWEA_SILENT_STARTUP": "1",
+        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
         **({"TRUEZERO_ADMIN_TOKEN": token} if token else {}),
     }
     as_installed(home)
@@ -236,6 +237,43 @@ def test_mini_swe_agents_false_empty_predictions_go_and_are_run_again(tmp_path: 
     trajectories = "".join(path.read_text() for path in tmp_path.rglob("*.traj.json"))
     assert "LitellmModel" in trajectories
     assert service.url not in trajectories
+
+
+# What SWE-bench writes of mini-SWE-agent's predictions; it runs no tests here.
+REPORT = """
+import json
+from pathlib import Path
+from swebench.harness.reporting import make_run_report
+
+predictions = json.loads(Path("out/preds.json").read_text())
+names = [json.loads(line)["instance_id"] for line in Path("tasks/test.jsonl").open()]
+make_run_report(predictions, [{"instance_id": name} for name in names], "run-1")
+"""
+
+
+def test_the_guides_snippet_names_what_mini_swe_agent_could_not_measure_in_swebenchs_report(
+    tmp_path: Path,
+) -> None:
+    guide = (ROOT / "docs" / "guides" / "integrations.md").read_text()
+    section = guide.partition("## SWE-bench")[2].partition("```python\n")[2]
+    snippet = section.partition("```")[0].replace('batch="verified-1"', f'batch="{tmp_path.name}"')
+    with Provider(submits_unless_doomed) as provider, Service(tmp_path, provider.url) as service:
+        swebench(service, tmp_path)
+        run("swebench", REPORT, url=service.url, home=tmp_path)
+        path = tmp_path / "openai__gpt-5.run-1.json"
+        before = json.loads(path.read_text())
+        run("maseval", snippet, url=service.url, home=tmp_path)
+        told = json.loads(path.read_text())
+        provider.plays(submitting())
+        swebench(service, tmp_path)  # the doomed one again: its last attempt reaches a model
+        path.write_text(json.dumps(before))
+        run("maseval", snippet, url=service.url, home=tmp_path)
+    assert (before["submitted_ids"], before["infra_failure_ids"]) == (["it-well"], [])
+    assert told["infra_failure_ids"] == ["it-doomed"]
+    assert told["failure_reasons"] == {
+        "it-doomed": "api_error [auth, permanent]: HTTP 401 on 1 of 1 calls"
+    }
+    assert json.loads(path.read_text()) == before
 
 
 # --- verifiers -----------------------------------------------------------------------------

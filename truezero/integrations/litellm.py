@@ -6,11 +6,14 @@ LiteLLM asks no hook about a blocking call: pass it ``extra_headers=truezero.hea
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from truezero.sdk.current import headers
+from truezero.sdk.current import current, headers
+
+_log = logging.getLogger("truezero")
 
 
 class _Naming:
@@ -19,9 +22,21 @@ class _Naming:
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: Any
     ) -> dict[str, Any] | None:
-        """Return a call's arguments with the rollout's header; None to leave them."""
+        """Return a call's arguments with the rollout's header; None to leave them.
+
+        Never raises: LiteLLM would fail the call.
+        """
         del call_type
-        named = headers(address(kwargs, os.environ) or "")
+        if current.get() is None:
+            return None
+        try:
+            asked = address(kwargs, os.environ)
+        except (
+            Exception
+        ) as error:  # LiteLLM's own, on arguments that it refuses or will read itself
+            _log.debug("a call of LiteLLM is not named: %s", type(error).__name__)
+            return None
+        named = headers(str(asked or ""))
         if not named:
             return None
         return {**kwargs, "extra_headers": {**(kwargs.get("extra_headers") or {}), **named}}

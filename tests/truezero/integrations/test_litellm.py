@@ -73,6 +73,24 @@ def test_a_call_to_the_service_names_the_current_rollout() -> None:
     assert elsewhere is None, "nobody else sees a rollout's key"
 
 
+def test_a_call_that_ours_cannot_read_is_left_as_it_is(
+    installed: SimpleNamespace,
+) -> None:
+    """LiteLLM fails a call whose hook raises."""
+
+    def unreadable(**_: Any) -> None:
+        raise AttributeError("a model that is no text")
+
+    installed.get_llm_provider = unreadable
+    assert hooked(model=object()) is None, "outside any rollout nothing is looked at"
+    token = current.set(rollout("r2"))
+    try:
+        assert hooked(model=object()) is None
+        assert hooked(model="m", api_base="http://[") is None
+    finally:
+        current.reset(token)
+
+
 def test_it_is_a_callback_of_litellms() -> None:
     made = ours.Truezero()
     assert isinstance(made, CustomLogger)
