@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
+from classifier.diagnostics import why_unscored
 from classifier.verdicts import ValidityFinding, Verdict
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def evaluation(verdict: Verdict) -> Attributes:
             "gen_ai.evaluation.name": HEALTH,
             "gen_ai.evaluation.score.label": verdict.health.value,
             "gen_ai.evaluation.score.value": _COUNTS.get(verdict.scoreable),
-            "gen_ai.evaluation.explanation": verdict.error,
+            "gen_ai.evaluation.explanation": why_unscored(verdict),
             "error.type": verdict.fingerprint,
             "gen_ai.conversation.id": verdict.rollout_id,
             "truezero.verdict.rule": verdict.rule,

@@ -25,8 +25,8 @@ _OUTRANKED = ("idle_timeout_info", "agent_timeout_info")
 
 
 def apply(rollout: Any, verdict: models.Verdict | None, unjudged: str | None) -> None:
-    """Write a verdict into a rollout: its diagnostics, its error, and no reward where unhealthy."""
-    if verdict is not None and verdict.health == "healthy":
+    """Write a verdict into a rollout: diagnostics, error, and no reward where none counts."""
+    if verdict is not None and verdict.health == "healthy" and verdict.spoilt is None:
         return
     diagnostics = importlib.import_module("benchflow.diagnostics")
     match verdict and verdict.health:
@@ -101,7 +101,8 @@ def suspected(verdict: models.Verdict) -> dict[str, Any]:
 
 def sentence(verdict: models.Verdict) -> str:
     """Return why a rollout is not a measurement, without the category before it."""
-    said = verdict.error or f"{verdict.health} ({', '.join(verdict.warnings) or verdict.rule})"
+    seen = f"{verdict.health} ({', '.join(verdict.warnings) or verdict.rule})"
+    said = verdict.error or verdict.spoilt or seen
     return said.removeprefix(f"{verdict.error_category}: ")
 
 

@@ -41,7 +41,7 @@ def evaluations(verdict: models.Verdict) -> list[Evaluation]:
         name=HEALTH,
         label=verdict.health,
         score=_COUNTS.get(verdict.scoreable),
-        explanation=verdict.error,
+        explanation=verdict.error or verdict.spoilt,
         error_type=verdict.fingerprint if verdict.error_category else None,
         judged_at=verdict.judged_at,
         metadata=_known(batch=verdict.batch, rule=verdict.rule, cause=verdict.cause,

@@ -57,15 +57,20 @@ class ProviderRejectedRequest(RuntimeError):
     """The provider rejects what the agent sends, in a way that no retry mends."""
 
 
+class SpoiltMeasurement(RuntimeError):
+    """The model was reached, and its score does not count; not tried again by itself."""
+
+
 # Harbor looks a failure's cause up by the name of its type (harbor/models/trial/error_policy.py,
 # from 0.25 on): the names that it knows for ours. None of them is tried again where ours is not.
 KNOWN_AS: Mapping[type[Exception], str] = {
     SuspectedApiError: "APIResponseValidationError",
     ProviderRejectedRequest: "BadRequestError",
+    SpoiltMeasurement: "APIResponseValidationError",
     Skipped: "CancelledError",  # so that `harbor job resume` runs it
     NotMeasured: "ApiConnectionError",
 }
-_FINAL = (SuspectedApiError, ProviderRejectedRequest, Skipped)
+_FINAL = (SuspectedApiError, ProviderRejectedRequest, SpoiltMeasurement, Skipped)
 
 
 @dataclass(slots=True)
@@ -350,7 +355,8 @@ def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:
             return _named(SuspectedApiError)(why)
         case "undecided":
             return _named(NotMeasured)(why)
-    return None
+    told = verdict.spoilt
+    return None if told is None else _named(SpoiltMeasurement)(told)
 
 
 def outcome(result: Any, kind: str | None) -> OutcomeFacts:

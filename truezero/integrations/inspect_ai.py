@@ -79,6 +79,7 @@ class _Attempt:
     refused: str | None = None  # why it is no measurement, whatever its solver makes of it
     verdict: models.Verdict | None = None  # before it is scored
     scoring: bool = False
+    judged: bool = False  # by a model, through the service
     cached_tokens: int = 0  # of answers from Inspect's own cache, which the proxy does not see
     registering: anyio.Lock = field(default_factory=anyio.Lock)
 
@@ -426,7 +427,10 @@ def measured(scorer: Scorer, url: str | None = None, token: str | None = None) -
     async def score(state: Any, target: Any) -> Any:
         why = await _unmeasured()
         if why is None:
-            return await scorer(state, target)
+            scored = await scorer(state, target)
+            why = await _misjudged()
+        if why is None:
+            return scored
         unscored = importlib.import_module("inspect_ai.scorer").Score.unscored
         return unscored(reason=why)
 
@@ -446,6 +450,14 @@ async def _unmeasured() -> str | None:
         )
     verdict = attempt.verdict or await attempt.hooks.judged(attempt)
     return why_unmeasured(verdict, cached_tokens=attempt.cached_tokens)
+
+
+async def _misjudged() -> str | None:
+    """Return why the score of a judge that called through the service is none; None if it is."""
+    attempt = _attempt.get()
+    if attempt is None or not attempt.judged:
+        return None
+    return (await attempt.hooks.judged(attempt)).spoilt
 
 
 # --- models --------------------------------------------------------------------------------
@@ -488,6 +500,7 @@ def _name_calls(api: Any) -> None:
             who = of.roles[_JUDGE] if attempt.scoring else of
             asked = address_of(self) or ""
             if named := key_header(asked, who, service=attempt.hooks.url):
+                attempt.judged |= attempt.scoring
                 headers = {**(config.extra_headers or {}), **named}
                 bound.arguments["config"] = config.model_copy(update={"extra_headers": headers})
         return await original(*bound.args, **bound.kwargs)
@@ -528,6 +541,8 @@ def why_unmeasured(verdict: models.Verdict, *, cached_tokens: int) -> str | None
     """
     if verdict.error_category is not None:
         return verdict.error or verdict.error_category
+    if (why := verdict.spoilt) is not None:
+        return why
     if verdict.total_requests == 0 and cached_tokens == 0:
         return "no model call reached truezero: check that the model's base URL is the service's"
     return None

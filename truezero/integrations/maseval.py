@@ -207,14 +207,14 @@ class Truezero:
             unmeasured(report, f"not measured: {error}", cause=service_cause(error), **known)
             return
         judged = {**known, **judgement(verdict)}
-        if verdict.health in ("healthy", "not_judged"):
+        if verdict.health in ("healthy", "not_judged") and verdict.spoilt is None:
             report["traces"][_TRACE] = judged
         elif verdict.rule == _NO_CALL and not self._wired:
             report["traces"][_TRACE] = judged
             self._warn_of_no_call(report)
         else:
             told = ", ".join(verdict.warnings) or verdict.rule
-            why = verdict.error or f"{verdict.health}: {told}"
+            why = verdict.error or verdict.spoilt or f"{verdict.health}: {told}"
             unmeasured(report, why, cause=verdict.fingerprint or verdict.health, **judged)
 
     def _warn_of_no_call(self, report: Report) -> None:

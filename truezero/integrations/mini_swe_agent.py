@@ -170,9 +170,9 @@ class UnderRollout:
         if not is_false_empty(rollout.verdict, info):
             return rollout.verdict.fingerprint if rollout.verdict.error_category else None
         self._forget(output_dir / _PREDICTIONS, name)
-        why = rollout.verdict.error or "no model was called"
+        why = rollout.verdict.error or rollout.verdict.spoilt or "no model was called"
         _log.warning("%s: empty prediction removed: %s", name, why)
-        return rollout.verdict.fingerprint or "no model was called"
+        return rollout.verdict.fingerprint or why
 
 
 def _trajectory(output_dir: Path, name: str) -> Path:
@@ -275,7 +275,7 @@ def ending(info: Mapping[str, Any] | None) -> OutcomeFacts | None:
 def is_false_empty(verdict: models.Verdict, info: Mapping[str, Any] | None) -> bool:
     """Return whether an empty prediction is no measurement: no model was reached or called."""
     unreached = verdict.error_category is not None or verdict.total_requests == 0
-    return unreached and not (info or {}).get("submission")
+    return (unreached or verdict.spoilt is not None) and not (info or {}).get("submission")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,9 @@ class _Judged(Protocol):
     @property
     def error(self) -> str | None: ...
 
+    @property
+    def spoilt(self) -> str | None: ...
+
 
 def with_failures(report: Mapping[str, Any], verdicts: Mapping[str, _Judged]) -> dict[str, Any]:
     """Return a report that names what was no measurement, and why; the one given is not changed.
@@ -31,14 +34,19 @@ def with_failures(report: Mapping[str, Any], verdicts: Mapping[str, _Judged]) ->
 
     Arguments:
         report: as ``json.load`` reads it.
-        verdicts: by instance id; those of a model that was reached add nothing.
+        verdicts: by instance id; those of a model that was reached add nothing, unless their
+            scores do not count.
     """
-    reasons = {
-        instance: verdict.error or verdict.error_category
-        for instance, verdict in verdicts.items()
-        if verdict.error_category is not None
-    }
+    found = {instance: _reason(verdict) for instance, verdict in verdicts.items()}
+    reasons = {instance: why for instance, why in found.items() if why is not None}
     return {**report, **failures(report, reasons)} if reasons else dict(report)
+
+
+def _reason(verdict: _Judged) -> str | None:
+    """Return why an instance was no measurement; None if it was one."""
+    if verdict.error_category is None:
+        return verdict.spoilt
+    return verdict.error or verdict.error_category
 
 
 def failures(report: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:

@@ -124,9 +124,11 @@ def nemo_failure(verdict: models.Verdict, row: Row) -> dict[str, Any]:
     kinds of one's own: the subcategory, or the health without one. A row of a rollout whose model
     was reached, or that is not judged, stays.
     """
-    if verdict.error_category is None:
-        return dict(row)
     kind = verdict.subcategory or verdict.error_category
+    if kind is None and verdict.spoilt is not None:
+        kind = next(iter(verdict.excluded_by), "excluded")
+    if kind is None:
+        return dict(row)
     return {**row, "mask_sample": True, "_ng_failure_class": f"truezero:{kind}"}
 
 

@@ -169,9 +169,14 @@ class Settled:
 
     @property
     def measured(self) -> bool:
-        """Whether a model was reached; false of a rollout that an open breaker did not admit."""
+        """Whether a model was reached and its score may count; false of a skipped rollout."""
         skipped = self.verdict.health == "not_judged" and self.verdict.error is not None
-        return self.verdict.error_category is None and not skipped
+        return self.verdict.error_category is None and not skipped and self.verdict.spoilt is None
+
+    @property
+    def why(self) -> str | None:
+        """Why it is not a measurement; None if it is one."""
+        return self.verdict.error or self.verdict.spoilt
 
 
 def settle(
@@ -211,7 +216,7 @@ def settle(
     if elsewhere is not None and settled.verdict.total_requests == 0:
         _warn_of(elsewhere, client.url)
     elif not settled.measured and not isinstance(trace, Mapping):
-        _unscore(trace, health=settled.verdict.health, error=settled.verdict.error)
+        _unscore(trace, health=settled.verdict.health, error=settled.why)
     return settled
 
 
@@ -287,7 +292,7 @@ def main(run_dir: Path, batch: str = "") -> None:
         typer.echo("no call of this run came through truezero: was its base_url the service's?")
         raise typer.Exit(1)
     for one in lost:
-        typer.echo(visible(f"{one.task or '–'} {one.trace_id}: {one.verdict.error}"))
+        typer.echo(visible(f"{one.task or '–'} {one.trace_id}: {one.why}"))
     typer.echo(f"measured: {len(settled) - len(lost)} of {plural(len(settled), 'trace')}")
     raise typer.Exit(1 if lost else 0)
 

@@ -97,6 +97,20 @@ class Verdict(BaseModel):
         "names of checks",
     )
 
+    @property
+    def spoilt(self) -> str | None:
+        """Why its score does not count although the model was reached; None if it may count.
+
+        In the words of a result's `error`.
+        """
+        if self.health != "healthy" or self.scoreable != "no":
+            return None
+        out_of_steps = "the agent ran out of steps, which the policy leaves out (max_steps)"
+        reasons = [out_of_steps] if "max_steps" in self.excluded_by else []
+        found = (each for each in self.validity if each.check in self.excluded_by)
+        reasons += [f"{each.sentence} ({each.check})" for each in found]
+        return f"not scored: {'; '.join(reasons) or 'the policy leaves it out'}"
+
 
 class Result(BaseModel):
     """The record a runner stores: status, rewards and API errors, independent of each other.

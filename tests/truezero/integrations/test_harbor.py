@@ -348,7 +348,7 @@ def test_an_open_breaker_stops_trials(url: str, tmp_path: Path) -> None:
 def verdict(**facts: Any) -> Any:
     known: dict[str, Any] = {
         "health": "healthy", "subcategory": None, "error": None, "rule": "healthy",
-        "warnings": [], "total_requests": 1,
+        "warnings": [], "total_requests": 1, "spoilt": None,
     }  # fmt: skip
     return SimpleNamespace(**{**known, **facts})
 
@@ -371,6 +371,8 @@ def test_each_cause_has_the_type_by_which_harbor_retries() -> None:
         NotMeasured, "undecided: calls_unattributed",
     )  # fmt: skip
     assert failure(verdict(health="not_judged", total_requests=0), over=True) is None
+    spoilt = failure(verdict(spoilt="not scored: why"), over=True)
+    assert (type(spoilt).__name__, str(spoilt)) == ("SpoiltMeasurement", "not scored: why")
 
 
 @pytest.mark.parametrize("knows", [[], ["SuspectedApiError"]])

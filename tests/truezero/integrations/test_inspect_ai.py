@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -235,6 +236,29 @@ async def test_a_scorers_own_calls_are_a_judges(url: str) -> None:
         roles = [call.role for call in client.exchanges("judged")]
         assert client.verdict("judged").health == "healthy"
     assert roles == ["agent", "judge"]
+
+
+async def test_a_score_that_a_dead_judge_gave_is_unscored(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story, keys = Story(url, "misjudged"), iter(("sk-good", "sk-dead"))
+
+    async def judging(state: object, target: object) -> SimpleNamespace:
+        await story.ask(url, next(keys))
+        return score("I")
+
+    scorers = SimpleNamespace(Score=SimpleNamespace(unscored=lambda reason: ("unscored", reason)))
+    monkeypatch.setitem(sys.modules, "inspect_ai.scorer", scorers)
+    await story.begin()
+    await story.ask(url)
+    await story.hooks.on_sample_scoring(story.data)
+    assert (await measured(judging)(None, None)).value == "I"
+    marked, why = await measured(judging)(None, None)
+    await story.end({"match": score("I")})
+    with Client(url) as client:
+        result = client.result("misjudged")
+    assert (marked, why) == ("unscored", result.error)
+    assert (result.rewards, "role judge" in str(result.error)) == (None, True)
 
 
 async def test_an_attempt_made_again_is_a_rollout_of_its_own(url: str) -> None:

@@ -12,11 +12,13 @@ import httpx
 import pytest
 
 from tests.truezero import driving
-from truezero import Client
+from tests.truezero.sdk.test_client import VERDICT
+from truezero import Client, models
 from truezero.integrations import mini_swe_agent
 from truezero.integrations.mini_swe_agent import (
     UnderRollout,
     ending,
+    is_false_empty,
     outcome,
     reach,
     rollout_model,
@@ -212,3 +214,15 @@ def test_an_instance_is_not_run_while_the_service_is_away(tmp_path: Path) -> Non
         runner.run(client, "it-1")
     assert runner.ended == [("it-1", "truezero service away")]
     assert runner.read() == {}
+
+
+def test_an_empty_prediction_without_a_measurement_is_false_and_a_patch_never() -> None:
+    spoilt = {"health": "healthy", "error_category": None, "scoreable": "no", "total_requests": 3}
+    for said, info, false in (
+        (spoilt, {"submission": ""}, True),
+        (spoilt, {"submission": "diff"}, False),
+        ({**spoilt, "scoreable": "yes"}, {"submission": ""}, False),
+        ({**spoilt, "scoreable": "unknown"}, {"submission": ""}, False),
+    ):
+        verdict = models.Verdict.model_validate({**VERDICT, **said})
+        assert is_false_empty(verdict, info) is false, (said, info)

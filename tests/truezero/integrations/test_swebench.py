@@ -8,10 +8,15 @@ from typing import Any
 from truezero.integrations.swebench import with_failures
 
 DEAD = SimpleNamespace(
-    error_category="api_error", error="api_error [auth, permanent]: HTTP 401 on 3 of 3 calls"
+    error_category="api_error",
+    error="api_error [auth, permanent]: HTTP 401 on 3 of 3 calls",
+    spoilt=None,
 )
-SILENT = SimpleNamespace(error_category="suspected_api_error", error=None)
-REACHED = SimpleNamespace(error_category=None, error="the tests failed")
+SILENT = SimpleNamespace(error_category="suspected_api_error", error=None, spoilt=None)
+REACHED = SimpleNamespace(error_category=None, error="the tests failed", spoilt=None)
+SPOILT = SimpleNamespace(
+    error_category=None, error=None, spoilt="not scored: cut (output_truncated)"
+)
 REPORT: dict[str, Any] = {
     "resolved_ids": ["a"], "unresolved_ids": ["b", "c", "d"], "infra_failure_ids": ["d"],
     "infra_failure_instances": 1, "failure_reasons": {"d": "the image could not be built"},
@@ -31,6 +36,12 @@ def test_what_reached_no_model_is_named_with_its_reason() -> None:
     assert (found["resolved_ids"], found["unresolved_ids"]) == (["a"], ["b", "c", "d"])
     assert kept == REPORT
     assert with_failures(found, {"b": DEAD, "c": SILENT}) == found
+
+
+def test_what_was_reached_and_is_no_measurement_is_named_too() -> None:
+    found = with_failures(REPORT, {"a": REACHED, "b": SPOILT})
+    assert found["infra_failure_ids"] == ["b", "d"]
+    assert found["failure_reasons"]["b"] == "not scored: cut (output_truncated)"
 
 
 def test_what_is_named_is_no_longer_ambiguous() -> None:

@@ -148,3 +148,16 @@ def test_nemo_gym_gets_a_verdicts_failure_by_name() -> None:
         masked = {"mask_sample": True, "_ng_failure_class": kind} if kind else {}
         assert seen == {**row, **masked}, health
     assert row == {"reward": 0.0, "mask_sample": False}
+
+
+def test_nemo_gym_masks_a_score_that_does_not_count() -> None:
+    said = {
+        "health": "healthy", "error_category": None, "subcategory": None, "scoreable": "no",
+        "excluded_by": ["judge_failed"],
+    }  # fmt: skip
+    seen = trainers.nemo_failure(
+        models.Verdict.model_validate({**VERDICT, **said}), {"reward": 0.0}
+    )
+    assert seen == {
+        "reward": 0.0, "mask_sample": True, "_ng_failure_class": "truezero:judge_failed",
+    }  # fmt: skip

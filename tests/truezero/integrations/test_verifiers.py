@@ -81,8 +81,10 @@ def test_of_a_traces_error_only_the_type_is_told() -> None:
 # --- reported ------------------------------------------------------------------------------
 
 
-def call(url: str, session: str, key: str) -> None:
-    headers = {"authorization": f"Bearer {key}", "X-Session-ID": session}
+def call(url: str, session: str, key: str, *, role: str = "agent") -> None:
+    headers = {
+        "authorization": f"Bearer {key}", "X-Session-ID": session, "x-truezero-role": role,
+    }  # fmt: skip
     asked = {"model": "gpt-5", "messages": []}
     httpx.post(f"{url}/openai/v1/chat/completions", json=asked, headers=headers, timeout=60)
 
@@ -106,6 +108,18 @@ def test_a_live_trace_without_a_model_loses_its_rewards(url: str) -> None:
     assert (live.rewards, live.ok) == ({"solved": None}, False)
     assert live.info["truezero"]["health"] == "api_error"
     assert (item.task, item.health) == ("task-lost", "api_error")
+
+
+def test_a_live_trace_that_a_dead_judge_scored_loses_its_rewards(url: str) -> None:
+    with Client(url) as client:
+        call(url, "trace-misjudged", "sk-good")
+        call(url, "trace-misjudged", "sk-dead", role="judge")
+        live = Live(**trace("trace-misjudged", rewards={"solved": {"score": 0.0}}), info={})
+        settled = settle(client, live, batch="traces")
+    assert (settled.verdict.health, settled.result.rewards) == ("healthy", None)
+    assert (settled.measured, live.rewards, live.ok) == (False, {"solved": None}, False)
+    assert live.info["truezero"] == {"health": "healthy", "error": settled.result.error}
+    assert "role judge did not reach its model" in str(settled.why)
 
 
 def test_a_live_trace_with_a_model_stays_as_it_is(url: str) -> None:

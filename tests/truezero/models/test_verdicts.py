@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from classifier import judge, result
+from classifier.verdict_codec import encode_verdict
 from tests.api_examples import FILE
+from tests.builders import calls, rollout
 from truezero.models.verdicts import Result, Verdict
 
 _ANSWERS = json.loads(FILE.read_text("utf-8"))
@@ -36,3 +40,20 @@ def test_a_result_keeps_the_verdicts_fields_too() -> None:
     result = Result.model_validate(RESULT)
     assert result.rewards is None
     assert result.model_dump()["fingerprint"] == "quota:429"
+
+
+def test_a_spoilt_measurement_says_why_in_the_words_of_its_result() -> None:
+    aborted = calls("200+tool 200")
+    aborted = (aborted[0], replace(aborted[1], finish_reason="abort"))
+    for said, spoilt in (
+        (rollout("200+tool 401+judge*2"), True),
+        (rollout("200", exchanges=aborted), True),
+        (rollout("200", termination_reason="max_steps", max_steps="exclude"), True),
+        (rollout("200+tool"), False),
+        (rollout("200+tool 400"), False),
+        (rollout("401*2"), False),
+        (rollout("", prompts_executed=0), False),
+    ):
+        judged = judge(said)
+        read = Verdict.model_validate(encode_verdict(judged))
+        assert read.spoilt == (result(said, judged).error if spoilt else None)

@@ -171,8 +171,8 @@ def fingerprints(raised: Raised) -> tuple[str | None, str | None]:
     cause = classify(answer)
     call = failed_call(RecordedError(text=raised.chain), of_call=False)
     return (
-        cause and fingerprint(cause.subcategory, raised.status),
-        call and fingerprint(call.cause.subcategory, call.status),
+        None if cause is None else fingerprint(cause.subcategory, raised.status),
+        None if call is None else fingerprint(call.cause.subcategory, call.status),
     )
 
 
