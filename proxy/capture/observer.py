@@ -39,6 +39,7 @@ _DEFAULT_LIMITS = ObserverLimits()
 _SILENCE = SilenceLimits()
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
 _SUCCESS = frozenset(range(200, 300))
+_LAST_TURNS = 16  # of decoding, where a call ends before all of its answer was decoded
 _NOTHING_READ: ReadResult = (Reading(), False, None)
 
 
@@ -54,8 +55,9 @@ class CallObserver:
         head: what `head_facts` returns of the call; None: it is read here.
     """
 
-    __slots__ = ("_awaited", "_began", "_first_token_s", "_head", "_quiet_since",
-                 "_request", "_response", "_silence", "_size", "_skim", "_unreadable")  # fmt: skip
+    __slots__ = ("_awaited", "_began", "_first_token_s", "_had_ended", "_head", "_quiet_since",
+                 "_request", "_response", "_silence", "_size", "_skim", "_unreadable",
+                 "behind")  # fmt: skip
 
     def __init__(
         self,
@@ -76,6 +78,8 @@ class CallObserver:
         self._head = NO_HEAD
         self._first_token_s: float | None = None
         self._size = 0
+        self.behind = False  # some of what came is not decoded yet
+        self._had_ended = False  # before it came
         self._skim: Callable[[bytes], object] | None = None
         self._unreadable: str | None = None
 
@@ -119,7 +123,8 @@ class CallObserver:
         """Take a piece of the response body as it came, at monotonic seconds.
 
         Returns:
-            Whether this piece completes the stream's terminal event.
+            Whether this piece completes the stream's terminal event, or is not decoded yet
+            (``behind``): then the piece has to wait.
         """
         self._size += len(chunk)
         # Whole events of plain JSON, output seen before, nothing in them to be read.
@@ -133,7 +138,10 @@ class CallObserver:
         response = self._response
         had_ended = response.reading.ended
         try:
-            response.feed(chunk)
+            if response.feed(chunk):
+                self.behind = True
+                self._had_ended = had_ended
+                return True
         except Unreadable as error:
             self._mark_unreadable(str(error))
             return False
@@ -141,6 +149,24 @@ class CallObserver:
             self._mark_unreadable(f"{type(error).__name__} while the answer was read")
             return False
         return response.framed and self._note_progress(had_ended, at)
+
+    def catch_up(self, at: float) -> bool:
+        """Decode for another turn, at monotonic seconds; whether the stream has ended since.
+
+        To be called in turns of the event loop while ``behind``: others have theirs between.
+        """
+        response = self._response
+        if not self.behind:
+            return False
+        try:
+            self.behind = response.go_on()
+        except Unreadable as error:
+            self._mark_unreadable(str(error))
+            return False
+        except Exception as error:
+            self._mark_unreadable(f"{type(error).__name__} while the answer was read")
+            return False
+        return response.framed and self._note_progress(self._had_ended, at)
 
     def _note_progress(self, had_ended: bool, at: float) -> bool:
         """Note what a stream said; whether its terminal event is new."""
@@ -165,6 +191,7 @@ class CallObserver:
 
     def _mark_unreadable(self, why: str) -> None:
         self._unreadable = why
+        self.behind = False
         self._skim = None
         self._response.forget()
 
@@ -174,6 +201,10 @@ class CallObserver:
         A stream whose terminal event came before the transport broke is complete: the agent
         had it all. A body is not, however whole it looks: its reader still waits for bytes.
         """
+        for _ in range(_LAST_TURNS if self.behind else 0):  # it was cut, or its agent left
+            self.catch_up(at)
+        if self.behind:
+            self._mark_unreadable("the call ended before its answer was decoded")
         response, status, ended = self._response, self._head.status, ending
         try:
             result = response.end()

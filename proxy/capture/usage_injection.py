@@ -19,7 +19,6 @@ from proxy.wire.usage_request import UsageFilter
 BODY_LIMIT = 8 * 1024 * 1024
 
 _NO_LIMIT = 1 << 62  # what is decoded flows on and is not held
-_PIECE = 1024  # bytes of an encoded answer undone at once: a megabyte at most
 _PATH = b"/completions"  # and /chat/completions
 _CODINGS = frozenset({b"", b"identity", b"gzip", b"x-gzip", b"deflate", b"br", b"zstd"})
 
@@ -59,8 +58,13 @@ class UsageStripper:
         dropped = {b"content-length"} | ({b"content-encoding"} if self._decoder else set())
         self.headers = [pair for pair in headers if pair[0] not in dropped]
 
+    @property
+    def decodes(self) -> bool:
+        """Whether the response is encoded, and a chunk of it may be many pieces."""
+        return self._decoder is not None
+
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what the agent gets for this chunk, piece by piece, perhaps nothing yet.
+        """Yield what the agent gets for this chunk, piece by piece, perhaps empty ones.
 
         However much an encoded chunk inflates to, only a piece of it is in memory at a time.
 
@@ -68,13 +72,13 @@ class UsageStripper:
             Unreadable: the bytes are not in the encoding that the response states.
         """
         for plain in (chunk,) if self._decoder is None else self._decoded(self._decoder, chunk):
-            if plain and (part := self._filter.feed(plain)):
-                yield part
+            yield self._filter.feed(plain) if plain else plain
 
     @staticmethod
     def _decoded(undo: Decoder, chunk: bytes) -> Iterator[bytes]:
-        for start in range(0, len(chunk), _PIECE):
-            yield undo.feed(chunk[start : start + _PIECE])
+        yield undo.start(chunk)
+        while undo.behind:
+            yield undo.go_on()
 
     def flush(self) -> bytes:
         """Return what is still held when the response ends."""

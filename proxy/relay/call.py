@@ -178,6 +178,8 @@ class ProxiedCall:
         if whole and not bodiless and stripper is None:
             progress.observer.on_response_body(whole, progress.clock())
             progress.received = len(whole)
+            if progress.observer.behind:
+                await progress.caught_up()
             self._whole = (status, headers, whole)  # sent when it is recorded
             return Ending.COMPLETE, None
         length = None if bodiless else stated_length(headers)

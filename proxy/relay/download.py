@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from classifier.records import Ending
 from proxy.capture.usage_injection import UsageStripper
 from proxy.inbound.asgi import AgentConnection
@@ -57,6 +59,8 @@ class Download:
                 await self._record_terminal()
                 for part in stripper.feed(chunk):
                     await self._send(part)
+                    if stripper.decodes:  # others have their turn between two parts
+                        await asyncio.sleep(0)
         except Unreadable as error:
             raise errors.DecodingError(str(error)) from error
         except errors.UpstreamError:
@@ -87,8 +91,13 @@ class Download:
     async def _record_terminal(self) -> None:
         if self._terminal:
             self._terminal = False
-            self._progress.record(Ending.COMPLETE)
-            await self._progress.durable()
+            progress = self._progress
+            if progress.observer.behind:
+                ended = await progress.caught_up()
+                if not ended and progress.received != self._length:
+                    return
+            progress.record(Ending.COMPLETE)
+            await progress.durable()
 
     async def _send(self, part: bytes) -> None:
         if not part:

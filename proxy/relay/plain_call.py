@@ -53,9 +53,12 @@ class PlainCall(PlainEnding):
         if self.ended and not bodiless:
             self._whole = whole = self.take_parts()
             if whole:
-                progress.observer.on_response_body(whole, at)
                 progress.received = len(whole)
-                self._complete()
+                if progress.observer.on_response_body(whole, at) and progress.observer.behind:
+                    self.held = True
+                    self._loop.call_soon(self._catch_up, True)
+                else:
+                    self._complete()
                 return
         length = self._length = None if bodiless else stated_length(headers)
         if bodiless:
@@ -87,8 +90,27 @@ class PlainCall(PlainEnding):
 
     def _hold_for_record(self, part: bytes) -> bool:
         self._observed = len(part)
-        self._record(Ending.COMPLETE, self.release)
+        if self._progress.observer.behind:
+            self.held = True
+            self._loop.call_soon(self._catch_up, False)
+        else:
+            self._record(Ending.COMPLETE, self.release)
         return False
+
+    def _catch_up(self, whole: bool) -> None:
+        """Have a part decoded further, a turn at a time, and go on with it once it is."""
+        progress, observer = self._progress, self._progress.observer
+        if self._ending or self._ended:
+            return
+        ended = observer.catch_up(progress.clock())
+        if observer.behind:
+            self._loop.call_soon(self._catch_up, whole)
+        elif whole:
+            self._complete()
+        elif ended or progress.received == self._length:
+            self._record(Ending.COMPLETE, self.release)
+        else:
+            self.release()
 
     def _pass_on(self, part: bytes) -> bool:
         """Pass on what was observed, or hold it until there is room."""

@@ -69,6 +69,14 @@ class CallProgress:
             self._recorder.hurry()
             await self._opened
 
+    async def caught_up(self) -> bool:
+        """Wait until what came is decoded, a turn at a time; whether the stream ended with it."""
+        observer, ended = self.observer, False
+        while observer.behind:
+            await asyncio.sleep(0)
+            ended = observer.catch_up(self.clock())
+        return ended
+
     def left_complete(self) -> bool:
         """Note what the agent had when it left; whether that was the whole response.
 

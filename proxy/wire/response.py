@@ -36,6 +36,9 @@ _TYPE_BYTES = 80  # of a content type; a longer one is unknown
 _KEEPALIVES = frozenset(("ping", "keepalive", "heartbeat"))
 _KEEPALIVE = re.compile(rb'"type" ?: ?"(?:ping|keepalive|heartbeat)"')
 _KEEPALIVE_BYTES = 64  # of their data; a longer event is none
+# What parsing an encoded body may cost: its objects and arrays, lines at four times that, numbers
+# at a quarter. Of what compresses as no answer does (20 times at most), 50,000 cost 30 ms.
+_BODY_WEIGHT, _BOMB_WEIGHT, _BOMB_RATIO = 600_000, 50_000, 50
 _NO_STREAM = Reading()  # of a response that is no stream (yet); nobody writes to it
 
 
@@ -62,8 +65,8 @@ class ResponseReader:
     """
 
     __slots__ = ("_decoder", "_feeder", "_limits", "_pending", "_pending_size", "_silent",
-                 "_status", "_streams", "_take", "_type", "framed", "payloads", "progressed",
-                 "reading", "skim")  # fmt: skip
+                 "_status", "_streams", "_take", "_type", "_weight", "framed", "payloads",
+                 "progressed", "reading", "skim")  # fmt: skip
 
     def __init__(self, route: routes.Route, limits: ReadLimits) -> None:
         self._limits = limits
@@ -81,6 +84,7 @@ class ResponseReader:
         self._take: Callable[[ResponseReader, bytes], None] = ResponseReader._sniff
         self._pending: list[bytes] = []  # of a body, or of a stream whose framing is not known
         self._pending_size = 0
+        self._weight = 0  # of an encoded body: what parsing it will cost
         self._silent = False  # a stream of which nothing but blanks came
 
     def head(self, status: int, headers: Headers, by_name: Mapping[bytes, bytes]) -> None:
@@ -100,20 +104,49 @@ class ResponseReader:
             encodings = [value for name, value in headers if name == b"content-encoding"]
             self._decoder = decoder(encodings, self._limits.inflate_bytes)
 
-    def feed(self, chunk: bytes) -> None:
-        """Take a piece of the body as it came.
+    def feed(self, chunk: bytes) -> bool:
+        """Take a piece of the body as it came; True where `go_on` is to decode the rest of it.
 
         Raises:
             Unreadable: it cannot be read; nothing may be fed after that.
         """
-        if self._decoder is not None:
-            chunk = self._decoder.feed(chunk)
+        decoder = self._decoder
+        if decoder is not None:
+            self._take_decoded(decoder, decoder.start(chunk))
+            return decoder.behind
         self._take(self, chunk)
+        return False
+
+    def go_on(self) -> bool:
+        """Decode for another turn; True where that is not all.
+
+        Raises:
+            Unreadable: as `feed`.
+        """
+        decoder = self._decoder
+        if decoder is None:
+            return False
+        self._take_decoded(decoder, decoder.go_on())
+        return decoder.behind
+
+    def _take_decoded(self, decoder: Decoder, plain: bytes) -> None:
+        """Take a turn's bytes; a body that is parsed at its end may hold so many values only."""
+        self._take(self, plain)
+        if self.framed:
+            return
+        self._weight += plain.count(b"{") + plain.count(b"[") + 4 * plain.count(b"\n")
+        self._weight += plain.count(b",") // 4
+        most = _BOMB_WEIGHT if decoder.ratio > _BOMB_RATIO else _BODY_WEIGHT
+        if self._weight > most:
+            raise Unreadable(f"an encoded body of {decoder.ratio:.0f} times its size holds "
+                             f"over {most} values")  # fmt: skip
 
     def forget(self) -> None:
         """Free the buffers of a response that cannot be read."""
         self._pending = []
         self._feeder = None
+        if self._decoder is not None:
+            self._decoder.close()
         self.payloads.repeated = None
         self.skim = None
 

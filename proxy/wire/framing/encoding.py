@@ -1,9 +1,13 @@
-"""Decode content encodings: gzip, deflate, br, zstd, also chained, within a size limit."""
+"""Decode content encodings: gzip, deflate, br, zstd, also chained, within a size limit.
+
+However much a piece inflates to, it is decoded a turn at a time, so that others have theirs.
+"""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import brotli
@@ -14,12 +18,14 @@ from proxy.wire.unreadable import Unreadable
 CHAIN_LIMIT = 5  # as in httpx2 and curl
 RATIO_LIMIT = 1_100  # bytes out for one in: deflate itself cannot do more than 1,032
 _RATIO_FLOOR = 4_194_304  # bytes: below this the ratio is not checked
-_STEP = 1_048_576  # bytes that a decoder may put out at once
-_ZSTD_STEP = 512  # bytes in: a zstd block of 4 bytes may be 128 kB
+TURN_BYTES = 16_384  # that a turn puts out, give or take one step
+_LEAST = 1024  # bytes that a step counts as, however little it puts out
+_STEP = 16_384  # bytes that a decoder may put out at once
+_ZSTD_STEP = 128  # bytes in: a zstd block of 4 bytes may be 128 kB
 
 
 class _Undo(Protocol):
-    def feed(self, data: bytes) -> list[bytes]: ...
+    def feed(self, data: bytes) -> Iterator[bytes]: ...
 
 
 class _Zlib:
@@ -32,14 +38,12 @@ class _Zlib:
         self._inner = zlib.decompressobj(wbits)
         self._raw_allowed = raw_allowed
 
-    def feed(self, data: bytes) -> list[bytes]:
-        out: list[bytes] = []
+    def feed(self, data: bytes) -> Iterator[bytes]:
         while data:
             if self._inner.eof:
                 self._inner = zlib.decompressobj(self._wbits)
-            out.append(self._step(data))
+            yield self._step(data)
             data = self._inner.unconsumed_tail or self._inner.unused_data
-        return out
 
     def _step(self, data: bytes) -> bytes:
         try:
@@ -61,12 +65,13 @@ class _Brotli:
     def __init__(self) -> None:
         self._inner = brotli.Decompressor()
 
-    def feed(self, data: bytes) -> list[bytes]:
-        out = [self._inner.process(data, output_buffer_limit=_STEP)]
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        out = self._inner.process(data, output_buffer_limit=_STEP)
+        yield out
         # It may have taken all input and still hold output: ask until it gives none.
-        while out[-1] and not self._inner.is_finished():
-            out.append(self._inner.process(b"", output_buffer_limit=_STEP))
-        return out
+        while out and not self._inner.is_finished():
+            out = self._inner.process(b"", output_buffer_limit=_STEP)
+            yield out
 
 
 class _Zstd:
@@ -77,14 +82,14 @@ class _Zstd:
     def __init__(self) -> None:
         self._inner = zstandard.ZstdDecompressor().decompressobj()
 
-    def feed(self, data: bytes) -> list[bytes]:
-        out: list[bytes] = []
+    def feed(self, data: bytes) -> Iterator[bytes]:
         while data:
             if self._inner.eof:
                 self._inner = zstandard.ZstdDecompressor().decompressobj()
-            out.append(self._inner.decompress(data))
+            plain = self._inner.decompress(data)
+            for start in range(0, len(plain) or 1, _STEP):
+                yield plain[start : start + _STEP]
             data = self._inner.unused_data if self._inner.eof else b""
-        return out
 
 
 def _undo(name: bytes) -> _Undo | None:
@@ -104,41 +109,84 @@ def _undo(name: bytes) -> _Undo | None:
 class Decoder:
     """Decode a chain of encodings piece by piece, within a limit in bytes and in ratio."""
 
-    __slots__ = ("_chain", "_in", "_out", "limit")
+    __slots__ = ("_chain", "_in", "_out", "_waiting", "limit")
 
     def __init__(self, chain: Sequence[_Undo], limit: int) -> None:
         self._chain = chain
         self._in = 0
         self._out = 0
+        self._waiting: deque[Iterator[bytes]] = deque()  # what was not decoded yet, in its order
         self.limit = limit
 
+    @property
+    def behind(self) -> bool:
+        """Whether bytes wait for another turn."""
+        return bool(self._waiting)
+
+    @property
+    def ratio(self) -> float:
+        """Bytes out for one in, so far."""
+        return self._out / max(1, self._in)
+
     def feed(self, chunk: bytes) -> bytes:
-        """Return the plain bytes of this chunk.
+        """Return all plain bytes of this chunk, in however many turns.
 
         Raises:
             Unreadable: the bytes are no such encoding, or inflate beyond the bound.
         """
+        plain = [self.start(chunk)]
+        while self._waiting:
+            plain.append(self.go_on())
+        return b"".join(plain)
+
+    def start(self, chunk: bytes) -> bytes:
+        """Return the plain bytes of a chunk that fit in one turn; `go_on` has the others.
+
+        Raises:
+            Unreadable: as `feed`.
+        """
         self._in += len(chunk)
+        self._waiting.append(self._pieces(chunk))
+        return self.go_on()
+
+    def go_on(self) -> bytes:
+        """Return what another turn decodes.
+
+        Raises:
+            Unreadable: as `feed`.
+        """
+        waiting, plain, left = self._waiting, [], TURN_BYTES
         try:
-            return b"".join(self._pieces(chunk))
+            while waiting and left > 0:
+                piece = next(waiting[0], None)
+                if piece is None:
+                    waiting.popleft()
+                else:
+                    plain.append(piece)
+                    left -= max(len(piece), _LEAST)
         except (zlib.error, brotli.error, zstandard.ZstdError) as error:
             raise Unreadable("the body is not in its content encoding") from error
+        return b"".join(plain)
 
-    def _pieces(self, chunk: bytes) -> list[bytes]:
-        pieces = [chunk]
+    def close(self) -> None:
+        """Decode nothing more."""
+        self._waiting.clear()
+
+    def _pieces(self, chunk: bytes) -> Iterator[bytes]:
+        pieces: Iterator[bytes] = iter((chunk,))
         for undo in self._chain:
             pieces = self._through(undo, pieces)
         return pieces
 
-    def _through(self, undo: _Undo, pieces: list[bytes]) -> list[bytes]:
+    def _through(self, undo: _Undo, pieces: Iterator[bytes]) -> Iterator[bytes]:
         step = _ZSTD_STEP if isinstance(undo, _Zstd) else _STEP
-        through: list[bytes] = []
         for piece in pieces:
+            if not piece:  # a step of the encoding below, which counts here too
+                yield piece
             for start in range(0, len(piece), step):
-                plain = undo.feed(piece[start : start + step])
-                self._count(sum(map(len, plain)))
-                through += plain
-        return through
+                for plain in undo.feed(piece[start : start + step]):
+                    self._count(len(plain))
+                    yield plain
 
     def _count(self, size: int) -> None:
         self._out += size

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import socket
 from dataclasses import replace
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from proxy.relay.live_calls import LiveCalls
 from proxy.relay.operator_access import OperatorAccess
 from proxy.routing.upstreams import Auth
 from tests.fakes import answers
-from tests.fakes.provider import Answer, Cut, Framing, Pause, Provider, Script
+from tests.fakes.provider import Answer, Cut, Framing, Pause, Provider, Request, Script
 from tests.fakes.relaying import BY_TASKS, KEYRING, OURS, Protocol, make_context, relaying
 from tests.proxy.relay.plainly import (
     ASKED,
@@ -36,6 +37,7 @@ from tests.proxy.relay.plainly import (
     plainly,
     request_of,
 )
+from tests.waiting import until
 from truezero.models import Fault
 
 KEYED = {"real_keys": {"openai": "sk-real"}}
@@ -222,6 +224,11 @@ CALL = (
 PARTS = Answer(body=(b'{"choices":', Pause(0.02), b"[]}"))
 LATER = (("content-type", "application/json"), ("retry-after", "7"))
 LIMITED = b'{"error":{"type":"rate_limit_error","message":"too many requests"}}'
+# Of many turns of decoding each; the stream's terminal event is in the last one.
+LONG = b'{"choices":[{"message":{"content":"%b"},"finish_reason":"stop"}]}' % (b"x" * 10**6)
+EVENTS = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n' * 9_000 + b"data: [DONE]\n\n"
+
+
 SCRIPTS: dict[str, Script] = {
     "whole": answers.chat(),
     "tools": answers.chat_tools(),
@@ -232,6 +239,11 @@ SCRIPTS: dict[str, Script] = {
     "chunks": replace(PARTS, framing=Framing.CHUNKED),
     "until its end": replace(PARTS, framing=Framing.EOF),
     "gzip": answers.encoded(answers.chat(), "gzip"),
+    **{
+        f"much {coding}": answers.encoded(answers.streamed(EVENTS), coding)
+        for coding in ("gzip", "br", "zstd")
+    },
+    "much gzip at once": answers.encoded(Answer(body=(LONG,)), "gzip"),
     "no content": Answer(status=204),
     "empty": Answer(),
     "interim": Answer(body=(b"{}",), interim=((103, (("link", "</a>"),)),)),
@@ -308,3 +320,28 @@ def test_pipelined_calls_are_answered_in_their_order() -> None:
         got.index(b"\r\n\r\n%d" % n) for n in range(5)
     )
     assert rollouts == ["r0", "r1", "r2", "r3", "r1"]
+
+
+@pytest.mark.parametrize("how", [OURS, BY_TASKS])
+def test_others_are_answered_while_a_bomb_is_decoded(how: Protocol) -> None:
+    """4 kB that are 200,000 events: others' calls end before it does, whatever a turn takes."""
+    bomb = answers.encoded(answers.streamed(b"data: {}\n\n" * 200_000), "gzip")
+    done = Event()
+
+    def play(request: Request) -> Answer:
+        return bomb if b"/bomb/" in request.path.encode() else answers.chat()
+
+    with Provider(play) as provider, relaying(provider.url, protocol=how) as relay:
+
+        def fetch() -> None:
+            relay.raw(CALL.replace(b"/v1/chat", b"/v1/bomb/chat"))
+            done.set()
+
+        agent = Thread(target=fetch)
+        agent.start()
+        until(lambda: provider.requests)
+        for _ in range(3):
+            assert relay.raw(CALL).startswith(b"HTTP/1.1 200 ")
+        assert not done.is_set()
+        agent.join(60)
+        assert done.is_set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 
+import orjson
 import pytest
 
 from classifier.records import Flaw
@@ -17,8 +18,10 @@ STREAM = sse(delta(content="a"), delta("stop"))
 CHAT, INVOKE = "/v1/chat/completions", "/model/m/invoke-with-response-stream"
 
 
-def reader(type_: str, path: str = CHAT, *, status: int = 200, **headers: str) -> ResponseReader:
-    one = ResponseReader(routes.route("POST", path.encode()), ReadLimits(body_bytes=1000))
+def reader(
+    type_: str, path: str = CHAT, *, status: int = 200, most: int = 1000, **headers: str
+) -> ResponseReader:
+    one = ResponseReader(routes.route("POST", path.encode()), ReadLimits(body_bytes=most))
     pairs = [(b"content-type", type_.encode())]
     pairs += [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
     one.head(status, pairs, dict(pairs))
@@ -55,6 +58,46 @@ def test_an_encoded_body_is_decoded() -> None:
     one = reader(JSON, content_encoding="gzip")
     one.feed(gzip.compress(chat(USAGE)))
     assert one.end()[0].total_tokens == 3
+
+
+def large() -> ResponseReader:
+    return reader(JSON, most=2**24, **{"content-encoding": "gzip"})  # type: ignore[arg-type]
+
+
+def test_an_encoded_body_of_many_turns_is_read_as_if_it_came_at_once() -> None:
+    body = chat(USAGE, content="x" * 500_000)
+    one, other = large(), reader(JSON, most=10**7)
+    other.feed(body)
+    assert one.feed(gzip.compress(body))
+    while one.go_on():
+        pass
+    assert one.end() == other.end()
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[]", b"[1]", b"1,1,1,1,1,1", b"{}\n{}"])
+def test_what_costs_too_much_to_parse_is_unreadable(value: bytes) -> None:
+    """16 MB of `{}` take orjson seconds, in which nobody else has a turn; and 15 kB on the wire."""
+    bomb = gzip.compress(b"[" + b",".join([value] * 300_000) + b"]")
+    assert len(bomb) < 10_000
+    one = large()
+    with pytest.raises(Unreadable, match="values"):
+        more = one.feed(bomb)
+        while more:
+            more = one.go_on()
+
+
+def test_what_an_answer_with_probabilities_holds_is_readable() -> None:
+    """20 alternatives for each of 5,000 tokens: more values than any other answer has."""
+    rows = [
+        [{"token": f"t{n}", "logprob": at / 3 - n / 7, "bytes": [n % 256]} for n in range(20)]
+        for at in range(5000)
+    ]
+    body = orjson.dumps({"choices": [{"logprobs": rows, "finish_reason": "stop"}]})
+    one = large()
+    more = one.feed(gzip.compress(body))
+    while more:
+        more = one.go_on()
+    assert one.end()[0].finish_reason == "stop"
 
 
 def test_an_unknown_encoding_is_unreadable() -> None:

@@ -10,7 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.framing.encoding import decoder
+from proxy.wire.framing.encoding import TURN_BYTES, decoder
 from proxy.wire.unreadable import Unreadable
 from tests.proxy.wire.chunks import cut, places
 
@@ -129,3 +129,44 @@ def test_random_bytes_are_read_or_refused(name: bytes, data: bytes) -> None:
         assert isinstance(undo.feed(data), bytes)
     except Unreadable as deaf:
         assert str(deaf)
+
+
+# --- turns ---------------------------------------------------------------------------------
+
+
+def turns(values: list[bytes], packed: bytes) -> list[bytes]:
+    """What each turn puts out of one chunk."""
+    undo = decoder(values, LIMIT)
+    assert undo is not None
+    plain = [undo.start(packed)]
+    while undo.behind:
+        plain.append(undo.go_on())
+    return plain
+
+
+@pytest.mark.parametrize("name", PACK)
+def test_a_chunk_is_decoded_a_turn_at_a_time(name: bytes) -> None:
+    said = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n' * 60_000
+    plain = turns([name], PACK[name](said))
+    assert b"".join(plain) == said
+    assert max(map(len, plain)) < 2 * TURN_BYTES
+    assert len(plain) > len(said) / TURN_BYTES / 2
+
+
+@pytest.mark.parametrize("below", [[], [b"gzip"]])
+def test_steps_that_put_nothing_out_are_counted_too(below: list[bytes]) -> None:
+    packed = gzip.compress(b"") * 5000
+    for _ in below:
+        packed = gzip.compress(packed)
+    plain = turns([b"gzip", *below], packed)
+    assert b"".join(plain) == b""
+    assert len(plain) >= 5000 * 1024 // TURN_BYTES
+
+
+def test_a_decoder_that_was_closed_is_not_behind() -> None:
+    undo = decoder([b"gzip"], LIMIT)
+    assert undo is not None
+    undo.start(gzip.compress(bytes(1_000_000)))
+    assert undo.behind
+    undo.close()
+    assert not undo.behind
