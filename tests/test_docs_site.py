@@ -64,6 +64,13 @@ def test_every_link_and_anchor_leads_somewhere() -> None:
     assert followed > 100
 
 
+def test_every_link_of_the_files_beside_the_documentation_leads_somewhere() -> None:
+    for file in (*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")):
+        for link in links(file.read_text("utf-8")):
+            if not link.startswith(("https://", "http://", "#")):
+                assert (file.parent / link.partition("#")[0]).exists(), f"{file.name}: {link}"
+
+
 def test_no_page_of_the_site_links_out_of_it() -> None:
     for page, text in TEXTS.items():
         if page.is_relative_to(DOCS / LEFT_OUT):

@@ -16,7 +16,7 @@ _TIMEOUT_S = 30.0
 
 
 def scores(verdict: models.Verdict) -> list[dict[str, Any]]:
-    """Return bodies of `POST /api/public/scores`.
+    """Return scores, of which `POST /api/public/scores` takes a list.
 
     The same id and time replace an earlier score (`CreateScoreRequest` of langfuse).
     """
@@ -32,12 +32,13 @@ def post(
         url: `LANGFUSE_BASE_URL`; the keys are `LANGFUSE_PUBLIC_KEY` and `LANGFUSE_SECRET_KEY`.
 
     Raises:
-        httpx.HTTPError: it is unreachable, or refuses; scores before that one were taken.
+        httpx.HTTPError: it is unreachable, or refuses.
     """
     sent = [each for verdict in verdicts for each in scores(verdict)]
-    with httpx.Client(auth=(public_key, secret_key), timeout=_TIMEOUT_S) as client:
-        for each in sent:
-            client.post(url.rstrip("/") + _PATH, json=each).raise_for_status()
+    if sent:
+        httpx.post(
+            url.rstrip("/") + _PATH, json=sent, auth=(public_key, secret_key), timeout=_TIMEOUT_S
+        ).raise_for_status()
     return sent
 
 

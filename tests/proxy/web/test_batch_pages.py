@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 from collections.abc import Callable
 from contextlib import closing
+from html import unescape
 
 import pytest
 
 from proxy.store.database import Database
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
+from tests.proxy.conftest import Services
 from tests.proxy.store.test_verdicts import verdict
 from tests.proxy.web.test_pages import BROWSER, DEAD, listed, page, play, words
 
@@ -223,3 +227,22 @@ def test_what_to_run_again_can_be_copied(service: Service) -> None:
     assert "Run again now" not in words(page(service, "/ui/batches/b", tab="again"))
     play(service, "good", batch="other", task="t")
     assert "Nothing to run again" in page(service, "/ui/batches/other", tab="again")
+
+
+@pytest.mark.parametrize("settings", [{}, {"ADMIN_TOKEN": "t0ken"}])
+def test_the_command_on_an_empty_page_works_against_that_very_service(
+    services: Services, settings: dict[str, str]
+) -> None:
+    service = services(**settings)
+    token = {"TRUEZERO_ADMIN_TOKEN": settings.get("ADMIN_TOKEN", "")}
+    signed_in = {"authorization": f"Bearer {settings['ADMIN_TOKEN']}"} if settings else {}
+    html = service.http.get("/", headers=signed_in).text
+    (command,) = re.findall(r'<code tabindex="0">([^<]*curl[^<]*)</code>', html)
+    done = subprocess.run(
+        ["bash", "-c", unescape(command)],
+        env={"PATH": os.environ["PATH"], "OPENAI_API_KEY": "sk-x", **token},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert '"choices"' in done.stdout, done
+    told = service.http.get("/rollouts/my-first-rollout/verdict", headers=signed_in).json()
+    assert (told["health"], told["total_requests"]) == ("healthy", 1)

@@ -29,12 +29,16 @@ def test_a_verdict_is_categorical_scores_of_its_rollouts_session() -> None:
 
 
 @respx.mock
-def test_each_is_posted_with_both_keys() -> None:
+def test_all_are_posted_at_once_with_both_keys() -> None:
     route = respx.post(f"{URL}/api/public/scores").respond(200)
-    sent = langfuse.post([told("401", FOUND)], url=URL + "/", public_key="p", secret_key="s")
-    assert [json.loads(call.request.content) for call in route.calls] == sent
-    assert len(sent) == 2
-    assert {call.request.headers["authorization"] for call in route.calls} == {"Basic cDpz"}
+    told_of = [told("401", FOUND), told("200")]
+    sent = langfuse.post(told_of, url=URL + "/", public_key="p", secret_key="s")
+    (call,) = route.calls
+    assert json.loads(call.request.content) == sent
+    assert len(sent) == 3
+    assert call.request.headers["authorization"] == "Basic cDpz"
+    assert langfuse.post([], url=URL, public_key="p", secret_key="s") == []
+    assert len(route.calls) == 1
 
 
 @respx.mock
