@@ -16,6 +16,7 @@ import yaml
 
 from proxy.routing.errors import RefusalCode
 from proxy.web import manual
+from tests.proxy.api.test_routes import serving
 from tests.reference_pages import commands
 
 ROOT = Path(__file__).parent.parent
@@ -103,6 +104,25 @@ def test_snippets_can_be_read(language: str) -> None:
             readers[language](code)
         except (SyntaxError, ValueError, yaml.YAMLError) as error:
             pytest.fail(f"{page}: {error}\n{code}")
+
+
+def test_the_snippets_of_the_sdk_page_run_from_top_to_bottom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(tmp_path) as service:
+        monkeypatch.delenv("TRUEZERO_ADMIN_TOKEN", raising=False)
+        monkeypatch.setenv("TRUEZERO_URL", str(service.http.base_url).rstrip("/"))
+        page = (ROOT / "docs" / "reference" / "sdk.md").read_text("utf-8")
+        snippets = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+        namespace: dict[str, object] = {}
+        for snippet in snippets:
+            exec(compile(snippet, "sdk.md", "exec"), namespace)
+        said = capsys.readouterr().out.splitlines()
+        assert said[:3] == ["{'reward': 1.0}", "healthy None", "agent_stop"]
+        assert said[3:7] == ["a 1 healthy", "b 1 healthy", "c 1 healthy", "1.0 1.0"]
+        assert len(said) == 7 + 800 and said[7].startswith("tz-")
+        for batch, rollouts in (("night-7", 3), ("night-8", 3), ("night-9", 2), ("night-10", 800)):
+            assert service.get(f"/batches/{batch}")["rollouts"] == rollouts
 
 
 def test_every_command_in_a_snippet_exists_with_its_options() -> None:
