@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.provider import Provider
-from tests.journeys.test_integrations import ENVIRONMENTS, KEY, fails_the_doomed
+from classifier.policy import Policy
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.test_integrations import DOOMED, ENVIRONMENTS, KEY, fails_the_doomed
 from truezero.integrations.swebench import with_failures
 from truezero.runner.audit.judge import Audited
 from truezero.runner.audit.run import audit
@@ -138,6 +140,27 @@ def test_inspects_logs_are_audited_and_its_reader_reads_the_copies(tmp_path: Pat
                 == log["listed"]
                 == (["doomed"] if runs["doomed"].reward == 0 else [])
             )
+
+
+def filters_the_doomed(request: Request) -> Answer:
+    """A provider whose filter rejects the prompt of whoever says so."""
+    return answers.FILTERED if DOOMED in request.body else fails_the_doomed(request)
+
+
+def test_a_prompt_that_inspect_keeps_as_an_answer_is_a_rejected_request(tmp_path: Path) -> None:
+    with Provider(filters_the_doomed) as provider:
+        run("inspect_ai", INSPECT, tmp_path, f"{provider.url}/openai/v1")
+    for name in ("swallowed", "raised"):
+        for form in ("eval", "json"):
+            folder = tmp_path / "logs" / name / form
+            runs = audited(folder)
+            assert told(runs) == {
+                "well": ("healthy", None, 0.0),
+                "doomed": ("api_error", "rejected_request:400", None),
+            }, (name, form)
+            assert runs["doomed"].reward == 0.0, "Inspect itself scores it"
+            tested = audit(folder, policy=Policy(content_filter="answer"))
+            assert {each.task: each.score for each in tested.runs} == {"well": 0.0, "doomed": 0.0}
 
 
 # --- MASEval -------------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def nemo_failure(verdict: models.Verdict, row: Row) -> dict[str, Any]:
     kinds of one's own: the subcategory, or the health without one. A row of a rollout whose model
     was reached, or that is not judged, stays.
     """
-    kind = verdict.subcategory or verdict.error_category
+    kind: str | None = verdict.subcategory or verdict.error_category
     if kind is None and verdict.spoilt is not None:
         kind = next(iter(verdict.excluded_by), "excluded")
     if kind is None:
