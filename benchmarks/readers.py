@@ -47,14 +47,19 @@ class Found:
         return self.most_mb - self.before_mb
 
 
+def long_answer(kind: str, megabytes: float) -> Answer:
+    """A stream of events, one event that never ends, or a body that is no stream."""
+    size = round(megabytes * 1e6)
+    if kind == "body":
+        body = b'{"a":"%b"}' % (b"x" * size)
+        return Answer(body=(body,), length=len(body))
+    parts = (EVENT,) * (size // len(EVENT)) if kind == "stream" else (b"data: " + b"x" * size,)
+    return Answer(headers=answers.SSE, body=parts, framing=Framing.CHUNKED)
+
+
 @contextlib.contextmanager
-def playing(megabytes: float) -> Iterator[Provider]:
-    """Run a provider of long streams, and of small answers on request."""
-    long = Answer(
-        headers=answers.SSE,
-        body=(EVENT,) * round(megabytes * 1e6 / len(EVENT)),
-        framing=Framing.CHUNKED,
-    )
+def playing(long: Answer) -> Iterator[Provider]:
+    """Run a provider of long answers, and of small ones on request."""
 
     def play(request: Request) -> Answer:
         return answers.chat() if request.header(WHOLE) else long
@@ -124,10 +129,12 @@ def wait_until_ended(service: Service, wave: str, readers: int, found: Found) ->
             found.endings = Counter(row[0] for row in connection.execute(query, (f"{wave}-%",)))
 
 
-def run(home: Path, readers: int, *, megabytes: float, seconds: float, waves: int) -> list[Found]:
+def run(
+    home: Path, readers: int, *, megabytes: float, seconds: float, waves: int, kind: str = "stream"
+) -> list[Found]:
     """Run waves of readers one after another against one service."""
     with (
-        playing(megabytes) as provider,
+        playing(long_answer(kind, megabytes)) as provider,
         Service(home, provider.url, LOG_LEVEL="error") as service,
     ):
         url = service.base("beside", "openai") + "/v1/chat/completions"
@@ -144,6 +151,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=4)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--waves", type=int, default=3)
+    parser.add_argument("--kind", choices=("stream", "event", "body"), default="stream")
     options = parser.parse_args()
     machine.raise_open_files()
     with tempfile.TemporaryDirectory() as home:
@@ -153,6 +161,7 @@ def main() -> None:
             megabytes=options.megabytes,
             seconds=options.seconds,
             waves=options.waves,
+            kind=options.kind,
         )
     for found in waves:
         print(f"{options.readers} readers of {options.megabytes:g} MB each, a byte a second:")
