@@ -71,13 +71,11 @@ INSTALLED = (
         """        return ExecResult(stdout="", stderr="", return_code=0)
 """,
         """        env = kwargs.get("env") or {}
-        if "ANTHROPIC_BASE_URL" in env and "--print" in command:
-            headers = {"x-api-key": env.get("ANTHROPIC_API_KEY") or "none",
-                       "anthropic-version": "2023-06-01"}
-            asked = {"model": "claude-sonnet-5", "max_tokens": 64,
-                     "messages": [{"role": "user", "content": "hello"}]}
+        if "OPENAI_BASE_URL" in env and "--model" in command:
+            headers = {"authorization": "Bearer " + (env.get("OPENAI_API_KEY") or "none")}
+            asked = {"model": "gpt-5", "messages": [{"role": "user", "content": "hello"}]}
             async with httpx.AsyncClient(timeout=120) as client:
-                answer = await client.post(env["ANTHROPIC_BASE_URL"] + "/v1/messages",
+                answer = await client.post(env["OPENAI_BASE_URL"] + "/chat/completions",
                                            headers=headers, json=asked)
             said[self.session_id] = answer.text
         return ExecResult(stdout="", stderr="", return_code=0)
@@ -86,7 +84,7 @@ INSTALLED = (
     .replace(
         """[{"import_path": "under_test:Asks", "model_name": "openai/gpt-5",
                 "env": {"OPENAI_API_KEY": "sk-own", "OPENAI_BASE_URL": url}}]""",
-        """[{"name": "claude-code", "model_name": "anthropic/claude-sonnet-5"}]""",
+        """[{"name": "aider", "model_name": "openai/gpt-5"}]""",
     )
     .replace('["--plugin", "truezero"]', '["--plugin", "truezero", *sys.argv[5:]]')
 )
@@ -154,11 +152,11 @@ def test_what_was_measured_before_the_service_was_killed_keeps_its_reward(beside
     }  # fmt: skip
     assert {ran.by_case[case]["type"] for case in (Case.WRONG, Case.AUTH)} == {"ApiConnectionError"}
     assert mean(ran) == 1.0, "of the one that was measured"
-    assert len(ran.said) == 2, ran.said
-    assert ran.said[0].startswith(
-        "truezero: trials are not measured while this lasts: cannot reach"
-    )
-    assert ran.said[1].startswith("truezero: 2 of 3 trials not measured and left out")
+    waiting, away, end = ran.said
+    assert waiting.startswith("cannot reach a truezero service at ")
+    assert away.startswith("truezero: trials are not measured while this lasts: the outcome of")
+    assert end.startswith("truezero: 2 of 3 trials not measured and left out of the metrics: ")
+    assert "; 1 outcome is not delivered and kept in " in end
 
 
 @pytest.mark.parametrize(
@@ -167,7 +165,7 @@ def test_what_was_measured_before_the_service_was_killed_keeps_its_reward(beside
 def test_a_key_that_only_the_service_holds_passes_harbors_check_of_credentials(
     words: list[str], key: str, tmp_path: Path
 ) -> None:
-    operators = {"KEY_ANTHROPIC": "sk-operator", "ADMIN_TOKEN": "t" * 20}
+    operators = {"KEY_OPENAI": "sk-operator", "ADMIN_TOKEN": "t" * 20}
     with (
         Provider(plays) as provider,
         Service(tmp_path, provider.url, **operators) as service,
@@ -176,11 +174,11 @@ def test_a_key_that_only_the_service_holds_passes_harbors_check_of_credentials(
         told = ["ours", service.url, "plugin", *words]
         ran = execute(
             "harbor", INSTALLED, tmp_path / "run", Case.OK.name, *told,
-            environment={**QUIET, **ours, "ANTHROPIC_API_KEY": key},
+            environment={**QUIET, **ours, "OPENAI_API_KEY": key},
         )  # fmt: skip
-        keys = [request.header("x-api-key") for request in provider.requests]
+        keys = [request.header("authorization") for request in provider.requests]
     if words or key:
-        assert (ran.code, keys) == (0, ["sk-operator"]), ran.stdout + ran.stderr
+        assert (ran.code, keys) == (0, ["Bearer sk-operator"]), ran.stdout + ran.stderr
         assert (score(ran.by_case[Case.OK]), ran.said) == ("reward 1.0", [])
     else:
         assert (ran.code, keys, ran.by_case) == (1, [], {})

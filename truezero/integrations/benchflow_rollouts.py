@@ -114,14 +114,7 @@ def _starts(original: AsyncMethod) -> AsyncMethod:
     @wraps(original)
     async def run(evaluation: Any) -> Any:
         if asked_for():
-            config = evaluation._config
-            why = (
-                next(iter(_unsupported), None)
-                or await asyncio.to_thread(_refusal)
-                or _own_address(
-                    evaluation._job_name, config.agent, config.model, dict(config.agent_env or {})
-                )
-            )
+            why = next(iter(_unsupported), None) or await asyncio.to_thread(_refusal)
             if why:
                 raise NotStarted(f"truezero: no job is started: {why}")
         else:

@@ -22,6 +22,7 @@ from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
 from truezero.sdk.errors import ServiceError
+from truezero.sdk.outcomes import outcomes_left
 from truezero.sdk.rollouts import Skipped
 
 _BATCH = "TRUEZERO_BATCH"
@@ -157,14 +158,17 @@ class TruezeroPlugin:
         job.run = measured
 
     async def on_job_end(self, job_result: Any) -> None:
-        """Say how much of the job was not measured."""
-        if not self._unmeasured:
-            return
-        _log.warning(
-            "truezero: %d of %s not measured and left out of the metrics: "
-            "`truezero check %s` says why",
-            len(self._unmeasured), plural(len(job_result.trial_results), "trial"), self._batch,
-        )  # fmt: skip
+        """Say how much of the job was not measured, and which outcomes are not delivered."""
+        said = []
+        if self._unmeasured:
+            of = plural(len(job_result.trial_results), "trial")
+            said.append(
+                f"{len(self._unmeasured)} of {of} not measured and left out of the metrics: "
+                f"`truezero check {self._batch}` says why"
+            )
+        said.extend(filter(None, [outcomes_left()]))
+        if said:
+            _log.warning("truezero: %s", "; ".join(said))
 
     def _conclude(self, job_result: Any) -> None:
         """Compute the job's numbers anew over the trials that were measured, and store them."""
