@@ -23,7 +23,8 @@ COPY proxy proxy
 COPY truezero truezero
 # What --version says it was built from: --build-arg COMMIT=$(git rev-parse HEAD).
 ARG COMMIT=
-RUN export TRUEZERO_COMMIT=$COMMIT wheel="/opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels ." \
+# Not by pip, which would keep to itself which module is being compiled.
+RUN export TRUEZERO_COMMIT=$COMMIT wheel="/opt/build/bin/python setup.py --quiet bdist_wheel --dist-dir /wheels" \
  && { TRUEZERO_COMPILE=$COMPILE $wheel || { echo "not compiled: plain Python instead"; $wheel; }; } \
  && /opt/truezero/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl \
  && /opt/truezero/bin/pip check

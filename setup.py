@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
 
@@ -63,7 +64,18 @@ class SourceDistribution(sdist):
         _note_commit(base_dir)
 
 
-_COMMANDS = {"build_py": BuildPy, "sdist": SourceDistribution}
+class BuildExt(build_ext):
+    """Compiles extensions, and says which: minutes of a C compiler are silent otherwise."""
+
+    def build_extension(self, ext):
+        """Compile one: the C of all modules first, then what imports each."""
+        number = self.extensions.index(ext) + 1
+        what = "the C of all modules, for minutes" if ext.name.endswith("__mypyc") else ext.name
+        print(f"compiling {what} ({number} of {len(self.extensions)})", flush=True)
+        super().build_extension(ext)
+
+
+_COMMANDS = {"build_ext": BuildExt, "build_py": BuildPy, "sdist": SourceDistribution}
 
 # What every call passes through, but for what stands on other people's classes.
 _HOT = tuple(
@@ -148,6 +160,7 @@ _BUILDS = not {"dist_info", "egg_info", "sdist"} & set(sys.argv)
 if os.environ.get("TRUEZERO_COMPILE") == "1" and _BUILDS:
     from mypyc.build import mypycify
 
+    print(f"translating {len(_HOT)} modules to C: {', '.join(_HOT)}", flush=True)
     setup(ext_modules=mypycify([*_HOT], opt_level="3"), cmdclass=_COMMANDS)
 else:
     setup(cmdclass=_COMMANDS)
