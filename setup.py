@@ -83,20 +83,14 @@ _HOT = tuple(
     for room, names in {
         "": ("clock",),
         "wire": (
-            "body",
             "conversation",
             "dialect",
-            "output_limit",
-            "payloads",
-            "prompt_words",
+            "framing",
             "request",
             "response",
-            "selection",
-            "serving",
             "usage",
         ),
-        "wire/dialects": ("openai_chat",),
-        "wire/framing": ("encoding", "sse"),
+        "wire/dialects": ("openai",),
         "outbound": ("transport",),
         "outbound/http1": (
             "connection",
@@ -108,7 +102,12 @@ _HOT = tuple(
             "serialize",
             "transport",
         ),
-        "routing": ("headers", "limits", "rollout_keys", "target"),
+        "routing": (
+            "headers",
+            "limits",
+            "rollout_keys",
+            "target",
+        ),
         "capture": (
             "call",
             "conversations",
@@ -146,10 +145,25 @@ _HOT = tuple(
             "websocket",
             "websocket_record",
         ),
-        "recording": ("backlog", "failover", "pending", "ports", "recorder", "reports"),
+        "recording": (
+            "backlog",
+            "failover",
+            "pending",
+            "ports",
+            "recorder",
+            "reports",
+        ),
         # Not `rows`: of what is not compiled, attributes are read faster by the interpreter.
-        "store": ("calls", "commit", "sqlite", "tables"),
-        "telemetry": ("call_counters", "metrics"),
+        "store": (
+            "calls",
+            "commit",
+            "sqlite",
+            "tables",
+        ),
+        "telemetry": (
+            "call_counters",
+            "metrics",
+        ),
     }.items()
     for name in names
 )

@@ -14,7 +14,7 @@ BURST_S = 10.0  # before a failure's end, for starts
 # Statuses that one request by itself may bring about: another request's failure is no proof.
 _OF_THE_REQUEST = frozenset((500, *range(400, 500))) - {401, 402, 403, 404, 408, 429}
 # Failures that a listing of models can share; which model a listing asks for is the agent's.
-_OPERATORS = frozenset((KeySource.OPERATOR, KeySource.ADDED))
+_OPERATOR_KEYS = frozenset((KeySource.OPERATOR, KeySource.ADDED))
 _LISTED = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.PROVIDER_ERROR))
 
 
@@ -71,7 +71,7 @@ def _same_key(failure: Exchange, other: Exchange) -> bool:
     if failure.upstream != other.upstream or other.role != "agent":
         return False
     return other.key_digest == failure.key_digest or (
-        failure.key_source not in _OPERATORS and state_of(other) is CallState.ANSWERED
+        failure.key_source not in _OPERATOR_KEYS and state_of(other) is CallState.ANSWERED
     )
 
 

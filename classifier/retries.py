@@ -30,7 +30,7 @@ PERMANENT = {
 LONGEST_WAIT_S = 86_400.0  # a runner that was told to wait for longer would seem to hang
 _PERMANENT = "permanent until someone looks"
 # Validity checks whose finding will be gone as soon as the engine is there again.
-_PASSING = frozenset((engine_aborted.NAME,))
+_PASSING = frozenset((engine_aborted.ENGINE_ABORTED,))
 _BY_HEALTH = {
     Health.HEALTHY: "nothing failed",
     Health.SUSPECTED_API_ERROR: "suspected, not proven: someone should look first",

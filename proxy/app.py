@@ -218,8 +218,8 @@ class Application:
         work = [
             self._heartbeat.run(),
             self._closer.run(),
-            checkpoints.run(self._database),
-            loop_lag.run(self._metrics),
+            checkpoints.checkpoint_loop(self._database),
+            loop_lag.measure_loop_lag(self._metrics),
             self._control_plane.prepare(),
         ]
         if self._webhook is not None:

@@ -65,14 +65,14 @@ _ROUTES = [
     *openapi.router.routes,
     # Only the Swagger UI files of that package are used.
     Mount("/static/docs", StaticFiles(packages=[("fastapi_offline", "static")])),
-    *reports.router.routes,  # before the next: one of its paths matches theirs
+    *reports.reports_router.routes,  # before the next: one of its paths matches theirs
     *routes.router.routes,
     *bulk.router.routes,
     *lists.router.routes,
-    *keys.router.routes,
-    *upstreams.router.routes,
-    *metrics.router.routes,
-    *manual.router().routes,  # before what answers the rest of `/ui/`
+    *keys.keys_router.routes,
+    *upstreams.upstreams_router.routes,
+    *metrics.metrics_router.routes,
+    *manual.manual_router().routes,  # before what answers the rest of `/ui/`
     *pages.router.routes,
 ]
 

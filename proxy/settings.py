@@ -178,13 +178,13 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
     @field_validator("upstreams")
     @classmethod
     def _known_upstreams(cls, changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        address_guard.check(allow_list(changes))
+        address_guard.check_addresses(allow_list(changes))
         return changes
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         _check_ports(self)
-        own_addresses.check(self.allow_list().values(), self.own_addresses())
+        own_addresses.check_not_own(self.allow_list().values(), self.own_addresses())
         return self
 
     @property

@@ -81,8 +81,8 @@ BREACHES = [
     ("The runner's side", "truezero/sdk/loop.py", "import truezero.runner.run"),
     ("No circle", "proxy/routing/headers.py", "import proxy.routing.target"),
     ("No circle", "proxy/routing/target.py", "import proxy.routing.headers"),
-    ("Time, network", "proxy/wire/framing/sse.py", "from time import monotonic"),
-    ("The classifier knows", "classifier/causes.py", "import proxy.wire.framing.sse"),
+    ("Time, network", "proxy/wire/framing.py", "from time import monotonic"),
+    ("The classifier knows", "classifier/causes.py", "import proxy.wire.framing"),
     ("The service shares", "proxy/control/rollouts.py", "import truezero.sdk.client"),
     ("`pip install truezero`", "truezero/sdk/client.py", "import classifier.records"),
     ("The relay hands", "proxy/relay/call.py", "import proxy.store.tables"),
@@ -90,9 +90,9 @@ BREACHES = [
     ("The store knows", "proxy/store/tables.py", "import proxy.routing.upstreams"),
     ("REST and pages", "proxy/api/routes.py", "import proxy.store.tables"),
     ("Settings are read", "proxy/control/rollouts.py", "import proxy.settings"),
-    ("A dialect knows", "proxy/wire/dialects/cohere.py", "import proxy.wire.dialects.openai_chat"),
-    ("A dialect is reached", "proxy/wire/usage.py", "import proxy.wire.dialects.openai_chat"),
-    ("Dialects share", "proxy/wire/dialects/cohere.py", "import proxy.wire.routes"),
+    ("A dialect knows", "proxy/wire/dialects/others.py", "import proxy.wire.dialects.openai"),
+    ("A dialect is reached", "proxy/wire/usage.py", "import proxy.wire.dialects.openai"),
+    ("Dialects share", "proxy/wire/dialects/others.py", "import proxy.wire.routes"),
 ]
 
 

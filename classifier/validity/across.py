@@ -162,7 +162,7 @@ def _substitution(served: Served, level: Level, named: _ByName) -> BatchFinding:
     if len(models) > 1:
         who = f"{' and '.join(models)} answered, {', '.join(distinct(strange))}"
     return BatchFinding(
-        check=model_substituted.NAME,
+        check=model_substituted.MODEL_SUBSTITUTED,
         level=level,
         rollouts=_size(concerned),
         of=of,
@@ -192,7 +192,7 @@ def _change(field_: str, what: str, model: str | None, named: _ByName) -> BatchF
     others = _all(named, named.keys() - {usual})
     of = _size(_all(named, named))
     return BatchFinding(
-        check=serving_changed.NAME,
+        check=serving_changed.SERVING_CHANGED,
         level=Level.INFO,
         rollouts=_size(others),
         of=of,

@@ -24,17 +24,43 @@ from classifier.verdicts import Coverage, Level, ValidityFinding
 
 # In the order in which coverage lists them.
 CHECKS: tuple[ValidityCheck, ...] = (
-    ValidityCheck(prompt_truncated.NAME, prompt_truncated.look, agent_can_cause=True),
-    ValidityCheck(output_truncated.NAME, output_truncated.look, agent_can_cause=True),
-    ValidityCheck(reasoning_ate_budget.NAME, reasoning_ate_budget.look, agent_can_cause=True),
-    ValidityCheck(engine_aborted.NAME, engine_aborted.look, agent_can_cause=False),
-    ValidityCheck(model_substituted.NAME, model_substituted.look, agent_can_cause=True),
-    ValidityCheck(serving_changed.NAME, serving_changed.look, agent_can_cause=True),
-    ValidityCheck(tool_calls_unparsed.NAME, tool_calls_unparsed.look, agent_can_cause=True),
-    ValidityCheck(starved.NAME, starved.look, agent_can_cause=True),
-    ValidityCheck(usage_mismatch.NAME, usage_mismatch.look, agent_can_cause=True),
-    ValidityCheck(judge_failed.NAME, judge_failed.look, agent_can_cause=False),
-    ValidityCheck(duplicate_identity.NAME, duplicate_identity.look, agent_can_cause=True),
+    ValidityCheck(
+        prompt_truncated.PROMPT_TRUNCATED, prompt_truncated.prompt_truncated, agent_can_cause=True
+    ),
+    ValidityCheck(
+        output_truncated.OUTPUT_TRUNCATED, output_truncated.output_truncated, agent_can_cause=True
+    ),
+    ValidityCheck(
+        reasoning_ate_budget.REASONING_ATE_BUDGET,
+        reasoning_ate_budget.reasoning_ate_budget,
+        agent_can_cause=True,
+    ),
+    ValidityCheck(
+        engine_aborted.ENGINE_ABORTED, engine_aborted.engine_aborted, agent_can_cause=False
+    ),
+    ValidityCheck(
+        model_substituted.MODEL_SUBSTITUTED,
+        model_substituted.model_substituted,
+        agent_can_cause=True,
+    ),
+    ValidityCheck(
+        serving_changed.SERVING_CHANGED, serving_changed.serving_changed, agent_can_cause=True
+    ),
+    ValidityCheck(
+        tool_calls_unparsed.TOOL_CALLS_UNPARSED,
+        tool_calls_unparsed.tool_calls_unparsed,
+        agent_can_cause=True,
+    ),
+    ValidityCheck(starved.STARVED, starved.starved, agent_can_cause=True),
+    ValidityCheck(
+        usage_mismatch.USAGE_MISMATCH, usage_mismatch.usage_mismatch, agent_can_cause=True
+    ),
+    ValidityCheck(judge_failed.JUDGE_FAILED, judge_failed.judge_failed, agent_can_cause=False),
+    ValidityCheck(
+        duplicate_identity.DUPLICATE_IDENTITY,
+        duplicate_identity.duplicate_identity,
+        agent_can_cause=True,
+    ),
 )
 _CAUSED_BY_AGENTS = frozenset(check.name for check in CHECKS if check.agent_can_cause)
 _SEVERITY = {level: place for place, level in enumerate(Level)}

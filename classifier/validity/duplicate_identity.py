@@ -11,10 +11,10 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "duplicate_identity"
+DUPLICATE_IDENTITY = "duplicate_identity"
 
 
-def look(measured: Measurement) -> Looked | None:
+def duplicate_identity(measured: Measurement) -> Looked | None:
     """Find the main lane's answered calls whose first message another address had begun with."""
     main = measured.main
     if not main:
@@ -27,7 +27,7 @@ def look(measured: Measurement) -> Looked | None:
     return Looked(
         coverage=coverage,
         finding=ValidityFinding(
-            check=NAME,
+            check=DUPLICATE_IDENTITY,
             level=Level.SUSPECT,
             calls=len(begun),
             of=coverage.looked,

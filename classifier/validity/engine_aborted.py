@@ -20,7 +20,7 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "engine_aborted"
+ENGINE_ABORTED = "engine_aborted"
 # Dialects in which a whole answer has a finish reason.
 _ALWAYS_SAYS_WHY = frozenset(
     ("openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent")
@@ -45,7 +45,7 @@ def _ended(answer: Exchange) -> bool:
     return answer.output_seen is True and not answer.pending and not compacted
 
 
-def look(measured: Measurement) -> Looked | None:
+def engine_aborted(measured: Measurement) -> Looked | None:
     """Find answers whose finish reason is an abort, or that have none where others have."""
     answers = measured.answers
     if not answers:
@@ -63,7 +63,7 @@ def look(measured: Measurement) -> Looked | None:
     return Looked(
         coverage=coverage,
         finding=ValidityFinding(
-            check=NAME,
+            check=ENGINE_ABORTED,
             level=level,
             calls=len(aborted),
             of=looked,

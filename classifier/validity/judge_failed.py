@@ -23,12 +23,12 @@ from classifier.verdicts import (
     plural,
 )
 
-NAME = "judge_failed"
+JUDGE_FAILED = "judge_failed"
 # Roles on which the score stands by itself: who gives it, and whom the agent talked to.
 _SCORING = re.compile(
     r"judge|grad(?:er|ing)|verif|scor(?:er|ing)|eval|critic|reward|rubric|user|customer|simulat"
 )
-_LIMIT = 10
+_MOST_CALLS = 10
 
 
 def _level(role: str, verdict: RoleVerdict) -> Level:
@@ -37,7 +37,7 @@ def _level(role: str, verdict: RoleVerdict) -> Level:
     return Level.INVALID if _SCORING.search(role.casefold()) else Level.SUSPECT
 
 
-def look(measured: Measurement) -> Looked | None:
+def judge_failed(measured: Measurement) -> Looked | None:
     """Find roles other than agent that could not reach their model."""
     roles = measured.roles
     if not roles:
@@ -52,11 +52,11 @@ def look(measured: Measurement) -> Looked | None:
     return Looked(
         coverage=coverage,
         finding=ValidityFinding(
-            check=NAME,
+            check=JUDGE_FAILED,
             level=Level.INVALID if Level.INVALID in levels else Level.SUSPECT,
             calls=sum(_lost(role) for role in failed.values()),
             of=coverage.looked,
-            evidence=evidence[-_LIMIT:],
+            evidence=evidence[-_MOST_CALLS:],
             sentence="; ".join(_told(name, role) for name, role in failed.items()),
             about={"roles": {name: _why(role) for name, role in failed.items()}},
         ),

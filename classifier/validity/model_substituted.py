@@ -20,7 +20,7 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "model_substituted"
+MODEL_SUBSTITUTED = "model_substituted"
 # Names that leave the choice to a router, or that a provider moves on to its next model.
 _ROUTER = re.compile(
     r"openrouter/[^/]+|@preset/.*|(?:.*[/._-])?(?:auto|router|default)(?:[._:-].*)?|.*-latest"
@@ -99,7 +99,7 @@ def served_by_model(answers: Iterable[Exchange]) -> list[Served]:
     ]
 
 
-def look(measured: Measurement) -> Looked | None:
+def model_substituted(measured: Measurement) -> Looked | None:
     """Compare each model that was asked for with those that answered."""
     answers = measured.answers
     if not answers:
@@ -118,7 +118,7 @@ def look(measured: Measurement) -> Looked | None:
     if not found:
         return Looked(coverage=coverage)
     level, worst = max(found, key=lambda pair: (pair[0] is Level.SUSPECT, pair[1].asked in main))
-    return Looked(coverage=coverage, finding=_finding(measured, level, worst))
+    return Looked(coverage=coverage, finding=_substitution_finding(measured, level, worst))
 
 
 def _stood_in(measured: Measurement, declared: Collection[str | None]) -> list[Exchange]:
@@ -146,7 +146,7 @@ def _fallback(stood_in: list[Exchange], of: int) -> ValidityFinding:
     last = stood_in[-1]
     names = distinct({x.answered_model for x in stood_in if x.answered_model})
     return ValidityFinding(
-        check=NAME,
+        check=MODEL_SUBSTITUTED,
         level=Level.INVALID,
         calls=len(stood_in),
         of=of,
@@ -161,7 +161,7 @@ def _named(names: list[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def _finding(measured: Measurement, level: Level, served: Served) -> ValidityFinding:
+def _substitution_finding(measured: Measurement, level: Level, served: Served) -> ValidityFinding:
     strange = set(served.strange)
     calls = [
         x
@@ -173,7 +173,7 @@ def _finding(measured: Measurement, level: Level, served: Served) -> ValidityFin
     if len(models) > 1:
         who = f"{' and '.join(models)} answered, {', '.join(distinct(strange))} in"
     return ValidityFinding(
-        check=NAME,
+        check=MODEL_SUBSTITUTED,
         level=level,
         calls=len(calls),
         of=of,

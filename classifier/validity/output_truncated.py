@@ -14,7 +14,7 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "output_truncated"
+OUTPUT_TRUNCATED = "output_truncated"
 _FEW = 16  # tokens; who asks for so few wants no whole answer (probes, multiple choice)
 _SHARE = 0.95  # of a limit; Gemini ends some tokens before its own
 
@@ -40,7 +40,7 @@ def _matters(answer: Exchange, last: Exchange | None) -> bool:
     return last is not None and answer.id == last.id and (limit is None or limit > _FEW)
 
 
-def look(measured: Measurement) -> Looked | None:
+def output_truncated(measured: Measurement) -> Looked | None:
     """Find the main lane's answers that end in a limit."""
     main = measured.main
     if not main:
@@ -57,7 +57,7 @@ def look(measured: Measurement) -> Looked | None:
     return Looked(
         coverage=coverage,
         finding=ValidityFinding(
-            check=NAME,
+            check=OUTPUT_TRUNCATED,
             level=level,
             calls=len(cut),
             of=coverage.looked,

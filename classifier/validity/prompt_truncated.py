@@ -25,7 +25,7 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "prompt_truncated"
+PROMPT_TRUNCATED = "prompt_truncated"
 _FALL_SHARE, _FALL_TOKENS = 0.05, 64
 _STUCK_WITHIN = 16  # tokens; two new messages have more
 _GROWN_BYTES = 400
@@ -59,7 +59,7 @@ class _Cut:
     before: int | None = None  # the conversation's count before it fell
 
 
-def look(measured: Measurement) -> Looked | None:
+def prompt_truncated(measured: Measurement) -> Looked | None:
     """Compare the tokens that were read with the words that were sent, and with those before."""
     answers, exchanges = measured.answers, measured.rollout.exchanges
     if not answers:
@@ -87,7 +87,7 @@ def look(measured: Measurement) -> Looked | None:
     coverage = Coverage(looked=looked, of=len(answers))
     if not cuts:
         return Looked(coverage=coverage)
-    return Looked(coverage=coverage, finding=_finding(measured, cuts, looked))
+    return Looked(coverage=coverage, finding=_truncation_finding(measured, cuts, looked))
 
 
 def _before(call: Exchange, calls: Mapping[str, Exchange]) -> Exchange | None:
@@ -199,13 +199,13 @@ def _answers_in(call: Exchange, calls: Mapping[str, Exchange]) -> Iterator[Excha
         at = None if at.continues is None else calls.get(at.continues)
 
 
-def _finding(measured: Measurement, cuts: list[_Cut], of: int) -> ValidityFinding:
+def _truncation_finding(measured: Measurement, cuts: list[_Cut], of: int) -> ValidityFinding:
     main = {x.id for x in measured.main}
     proven = [cut for cut in cuts if cut.sign is not _Sign.FALL]
     worst = [cut for cut in proven or cuts if cut.call.id in main] or proven or cuts
     last = worst[-1]
     return ValidityFinding(
-        check=NAME,
+        check=PROMPT_TRUNCATED,
         level=_level(proven=bool(proven), main=last.call.id in main),
         calls=len(cuts),
         of=of,

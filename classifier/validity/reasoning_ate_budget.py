@@ -13,7 +13,7 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "reasoning_ate_budget"
+REASONING_ATE_BUDGET = "reasoning_ate_budget"
 _PROBE = 16  # tokens; a request that allows fewer asks for no answer
 
 
@@ -26,7 +26,7 @@ def _all_reasoning(answer: Exchange) -> bool:
     return bool(seen or output_tokens(answer))
 
 
-def look(measured: Measurement) -> Looked | None:
+def reasoning_ate_budget(measured: Measurement) -> Looked | None:
     """Find the main lane's answers of reasoning only, cut by their limit."""
     main = measured.main
     if not main:
@@ -43,7 +43,7 @@ def look(measured: Measurement) -> Looked | None:
     return Looked(
         coverage=coverage,
         finding=ValidityFinding(
-            check=NAME,
+            check=REASONING_ATE_BUDGET,
             level=Level.SUSPECT,
             calls=len(eaten),
             of=coverage.looked,

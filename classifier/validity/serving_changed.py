@@ -17,14 +17,14 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "serving_changed"
+SERVING_CHANGED = "serving_changed"
 # What is compared between the rollouts of a batch too; weights change from one to the next.
 FIELDS: Mapping[str, str] = {"served_by": "provider", "system_fingerprint": "engine configuration"}
 _WITHIN: Mapping[str, str] = {**FIELDS, "weight_version": "weight version"}
 _Lane = tuple[str, str | None]
 
 
-def look(measured: Measurement) -> Looked | None:
+def serving_changed(measured: Measurement) -> Looked | None:
     """Compare what served the calls to each model at each upstream."""
     answers = measured.answers
     if not answers:
@@ -42,7 +42,7 @@ def look(measured: Measurement) -> Looked | None:
     if not changed:
         return Looked(coverage=coverage)
     calls = [x for x in answers if _concerned(x, changed)]
-    return Looked(coverage=coverage, finding=_finding(calls, changed, looked))
+    return Looked(coverage=coverage, finding=_change_finding(calls, changed, looked))
 
 
 def _concerned(answer: Exchange, changed: dict[tuple[_Lane, str], set[str]]) -> bool:
@@ -50,7 +50,7 @@ def _concerned(answer: Exchange, changed: dict[tuple[_Lane, str], set[str]]) -> 
     return any((lane, field) in changed and getattr(answer, field) for field in _WITHIN)
 
 
-def _finding(
+def _change_finding(
     calls: Sequence[Exchange], changed: dict[tuple[_Lane, str], set[str]], of: int
 ) -> ValidityFinding:
     about: dict[str, object] = {}
@@ -61,7 +61,7 @@ def _finding(
             about[field] = sorted(values)
             told.append(f"{plural(len(values), what)} ({', '.join(sorted(values)[:4])})")
     return ValidityFinding(
-        check=NAME,
+        check=SERVING_CHANGED,
         level=Level.INFO,
         calls=len(calls),
         of=of,

@@ -15,13 +15,13 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "starved"
+STARVED = "starved"
 _MOST = 0.5  # of the wall time
 _SLOW = 5.0  # output tokens a second
-_LIMIT = 10
+_LONGEST_CALLS = 10
 
 
-def look(measured: Measurement) -> Looked | None:
+def starved(measured: Measurement) -> Looked | None:
     """Say how much of a timed-out task's time went into waiting for the provider."""
     facts = measured.facts
     outcome = facts.outcome
@@ -42,7 +42,7 @@ def look(measured: Measurement) -> Looked | None:
     return Looked(
         coverage=coverage,
         finding=ValidityFinding(
-            check=NAME,
+            check=STARVED,
             level=Level.SUSPECT if slow or lost > wall * _MOST else Level.INFO,
             calls=of,
             of=of,
@@ -66,7 +66,7 @@ def _may_have_written(call: Exchange) -> bool:
 
 def _longest(facts: Evidence) -> list[Exchange]:
     """Return the calls that took longest, in their order."""
-    longest = sorted(facts.exchanges, key=lambda x: -(x.timing.duration_s or 0.0))[:_LIMIT]
+    longest = sorted(facts.exchanges, key=lambda x: -(x.timing.duration_s or 0.0))[:_LONGEST_CALLS]
     ids = {x.id for x in longest}
     return [x for x in facts.exchanges if x.id in ids]
 

@@ -12,11 +12,11 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "tool_calls_unparsed"
+TOOL_CALLS_UNPARSED = "tool_calls_unparsed"
 _TWICE = 2  # once in the middle is a slip of the model, which the agent outlived
 
 
-def look(measured: Measurement) -> Looked | None:
+def tool_calls_unparsed(measured: Measurement) -> Looked | None:
     """Find the main lane's answers that end in an unparsed call.
 
     The last answer of a rollout in which no call was ever parsed is invalid. Where others were
@@ -42,7 +42,7 @@ def look(measured: Measurement) -> Looked | None:
     return Looked(
         coverage=coverage,
         finding=ValidityFinding(
-            check=NAME,
+            check=TOOL_CALLS_UNPARSED,
             level=Level.INVALID if ended and not parsed else Level.SUSPECT,
             calls=len(written),
             of=looked,

@@ -15,12 +15,12 @@ from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement, ids_of, may_hide_cache
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
-NAME = "usage_mismatch"
+USAGE_MISMATCH = "usage_mismatch"
 _FACTOR = 2  # of a reading; tokenizers of runners differ from the provider's
 _CACHE_PRICE = 0.1  # of an input token's: runners that weigh tokens by price
 
 
-def look(measured: Measurement) -> Looked | None:
+def usage_mismatch(measured: Measurement) -> Looked | None:
     """Compare the runner's count with every way to count the calls."""
     facts = measured.facts
     reported = facts.outcome.total_tokens if facts.outcome else None
@@ -45,7 +45,7 @@ def look(measured: Measurement) -> Looked | None:
     return Looked(
         coverage=coverage,
         finding=ValidityFinding(
-            check=NAME,
+            check=USAGE_MISMATCH,
             level=Level.SUSPECT,
             calls=len(agents),
             of=len(agents),

@@ -16,10 +16,10 @@ _TAKEN: dict[int | str, dict[str, Any]] = {400: documented("a key with this alia
 
 # Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,
 # delete_key_fn).
-router = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
+keys_router = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
 
 
-@router.post("/generate", dependencies=LIMITED, responses=_TAKEN, operation_id="generate_key")
+@keys_router.post("/generate", dependencies=LIMITED, responses=_TAKEN, operation_id="generate_key")
 async def generate(
     services: Services, request: Request, key: models.KeyRequest
 ) -> models.KeyMinted:
@@ -30,7 +30,7 @@ async def generate(
     return await services.keys.generate(key, public_url=base_url(request))
 
 
-@router.get("/info", operation_id="get_key")
+@keys_router.get("/info", operation_id="get_key")
 async def info(services: Services, key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:
     """Get a key's attributes, spend and validity.
 
@@ -39,7 +39,7 @@ async def info(services: Services, key: Annotated[str, Query(max_length=1000)]) 
     return await services.keys.info(key)
 
 
-@router.post("/delete", operation_id="delete_keys")
+@keys_router.post("/delete", operation_id="delete_keys")
 async def delete(services: Services, deletion: models.KeyDeletion) -> models.KeysDeleted:
     """Revoke keys.
 

@@ -10,10 +10,10 @@ from fastapi.responses import PlainTextResponse
 from proxy.api.routes import PROBLEMS
 from proxy.api.state import Exposition
 
-router = APIRouter(responses={401: PROBLEMS[401]})
+metrics_router = APIRouter(responses={401: PROBLEMS[401]})
 
 
-@router.get(
+@metrics_router.get(
     "/metrics", tags=["service"], response_class=PlainTextResponse, operation_id="get_metrics"
 )
 def metrics(exposition: Exposition, accept: Annotated[str, Header()] = "") -> Response:

@@ -16,10 +16,12 @@ from truezero import models
 Named = Annotated[str, Query(min_length=1, max_length=200)]
 
 # Its routes come before `/batches/{batch}`, whose path matches theirs.
-router = APIRouter(responses=PROBLEMS, tags=["batches"])
+reports_router = APIRouter(responses=PROBLEMS, tags=["batches"])
 
 
-@router.get("/compare", response_model=models.BatchComparison, operation_id="compare_batches")
+@reports_router.get(
+    "/compare", response_model=models.BatchComparison, operation_id="compare_batches"
+)
 async def compare(
     services: Services,
     a: Annotated[Named, Query(description="the batch to compare with")],
@@ -40,7 +42,9 @@ async def compare(
     return await json_answer(await page)
 
 
-@router.get("/batches/{batch:path}/rerun", response_model=models.Reruns, operation_id="list_reruns")
+@reports_router.get(
+    "/batches/{batch:path}/rerun", response_model=models.Reruns, operation_id="list_reruns"
+)
 async def rerun(
     services: Services,
     batch: Annotated[str, BATCH],
@@ -59,7 +63,7 @@ async def rerun(
     return await json_answer(await reruns.page(batch, after=asked.after, limit=limit))
 
 
-@router.get(
+@reports_router.get(
     "/batches/{batch:path}/usage", response_model=models.BatchUsage, operation_id="get_usage"
 )
 async def usage(

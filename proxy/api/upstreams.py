@@ -13,10 +13,10 @@ from proxy.control.threads import run_in_thread
 from truezero import models
 from truezero.models.lists import Moment
 
-router = APIRouter(responses=PROBLEMS)
+upstreams_router = APIRouter(responses=PROBLEMS)
 
 
-@router.get(
+@upstreams_router.get(
     "/upstreams",
     response_model=models.UpstreamReport,
     tags=["service"],

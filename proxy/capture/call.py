@@ -11,7 +11,7 @@ from classifier.records import Attribution, KeySource, Kind
 from proxy.capture.conversations import Conversations
 from proxy.capture.request_facts import RequestFacts
 from proxy.routing import headers as dress
-from proxy.wire import routes, selection
+from proxy.wire import request, routes
 from proxy.wire.dialect import Headers
 from proxy.wire.request import RequestReader
 
@@ -23,7 +23,7 @@ class HeadFacts(NamedTuple):
     encodings: Sequence[bytes]
     sdk_retry: int | None
     traceparent: bytes | None
-    selected: selection.Selected
+    selected: request.Selected
 
 
 @dataclass(slots=True)
@@ -65,9 +65,9 @@ def head_facts(
     encodings: Sequence[bytes] = ()
     if b"content-encoding" in headers:
         encodings = [v for name, v in request_headers if name == b"content-encoding"]
-    selected: selection.Selected = ()
-    if query or not selection.HEADERS.isdisjoint(headers):
-        selected = selection.in_head(headers, query, operators_key=operators_key)
+    selected: request.Selected = ()
+    if query or not request.HEADERS.isdisjoint(headers):
+        selected = request.in_head(headers, query, operators_key=operators_key)
     return HeadFacts(
         routes.route(method, path),
         encodings,
@@ -111,7 +111,7 @@ class CapturedRequest:
 
     def selector_digest(self) -> str | None:
         """Return a salted digest of what the request chooses beside its model; None: nothing."""
-        return selection.digest(self.selected + self.body.selected, self._salt)
+        return request.digest(self.selected + self.body.selected, self._salt)
 
     def fail(self) -> None:
         """Take that the call was not answered."""

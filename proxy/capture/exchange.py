@@ -9,9 +9,8 @@ from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSour
 from proxy.capture.call import CapturedRequest
 from proxy.capture.response_head import ResponseHead
 from proxy.wire import usage
-from proxy.wire.body import ReadResult
 from proxy.wire.dialect import Reading, Totals
-from proxy.wire.response import ResponseReader
+from proxy.wire.response import ReadResult, ResponseReader
 
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip

@@ -16,12 +16,10 @@ from proxy.capture.exchange import finished_exchange, opened_exchange
 from proxy.capture.response_head import NO_HEAD, ResponseHead
 from proxy.capture.silence import SilenceLimits
 from proxy.routing import headers as dress
-from proxy.wire.body import ReadResult
 from proxy.wire.dialect import Headers, Payload, Reading
-from proxy.wire.provider_error import stated_type
-from proxy.wire.response import ReadLimits, ResponseReader
-from proxy.wire.retry_after import retry_after
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import Unreadable
+from proxy.wire.provider_error import retry_after, stated_type
+from proxy.wire.response import ReadLimits, ReadResult, ResponseReader
 from proxy.wire.written_call import WrittenCall
 
 

@@ -12,8 +12,7 @@ from classifier.records import Kind
 from proxy.capture.conversations import Conversation, Conversations
 from proxy.wire import conversation, routes
 from proxy.wire.dialect import Headers, Payload
-from proxy.wire.output_limit import KEYS, output_limit
-from proxy.wire.prompt_words import prompt_words
+from proxy.wire.request import KEYS, output_limit, prompt_words
 from proxy.wire.written_call import offered
 
 # A body of a few words, with neither instructions nor tools, is no agent's conversation: it is

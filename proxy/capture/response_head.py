@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from proxy.wire import serving, usage
+from proxy.wire import dialect, usage
 from proxy.wire.dialect import Headers, word
 
 # Where providers put the id of their response, the provider's own before a gateway's.
@@ -14,7 +14,7 @@ _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generat
                 b"x-litellm-call-id")  # fmt: skip
 _NAMING = frozenset(_REQUEST_IDS)
 
-_STATING = usage.HEADERS | serving.HEADERS  # headers of which any states something of the call
+_STATING = usage.HEADERS | dialect.HEADERS  # headers of which any states something of the call
 
 
 @dataclass(slots=True)
@@ -40,8 +40,8 @@ class ResponseHead:
             self.request_id = request_id(by_name)
         if not _STATING.isdisjoint(by_name):
             self.stated_usage = usage.in_headers(by_name)
-            self.served_by = serving.served_by(by_name)
-            self.fallback = serving.fallback(by_name)
+            self.served_by = dialect.served_by(by_name)
+            self.fallback = dialect.fallback(by_name)
 
 
 NO_HEAD = ResponseHead()

@@ -12,7 +12,7 @@ from proxy.routing import headers as dress
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Upstream
 from proxy.wire.dialect import Headers
-from proxy.wire.framing.encoding import Decoder, decoder
+from proxy.wire.framing import Decoder, decoder
 from proxy.wire.usage_request import UsageFilter
 
 # A longer body is not buffered, and passes unchanged.

@@ -76,7 +76,9 @@ class ComparisonService:
             Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
         """
         compared = await self.compare(a, b)
-        return await self._queries.run(_page, a, b, compared, frozenset(changes), after, limit)
+        return await self._queries.run(
+            _comparison_page, a, b, compared, frozenset(changes), after, limit
+        )
 
 
 def _compared(first: Sequence[Entry], second: Sequence[Entry]) -> ComparedBatches:
@@ -84,7 +86,7 @@ def _compared(first: Sequence[Entry], second: Sequence[Entry]) -> ComparedBatche
     return ComparedBatches(scores(a), scores(b), compare_batches(a, b))
 
 
-def _page(
+def _comparison_page(
     a: str,
     b: str,
     compared: ComparedBatches,
@@ -94,7 +96,7 @@ def _page(
 ) -> dict[str, Any]:
     comparison = compared.comparison
     tasks = [each for each in comparison.tasks if not changes or each.change in changes]
-    begin = _place(tasks, after)
+    begin = _task_place(tasks, after)
     shown = tasks[begin : begin + limit]
     return {
         "a": _of_batch(a, compared.a),
@@ -111,7 +113,7 @@ def _page(
     }
 
 
-def _place(tasks: Sequence[TaskChange], after: str | None) -> int:
+def _task_place(tasks: Sequence[TaskChange], after: str | None) -> int:
     if after is None:
         return 0
     for place, each in enumerate(tasks, 1):

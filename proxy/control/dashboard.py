@@ -104,7 +104,7 @@ class Dashboard:
     async def batches(self, number: int = 1) -> NumberedPage:
         """Return a page of batches with their summaries and breakers, the newest first."""
         offset = (number - 1) * BATCHES
-        page = await self._queries.read(page_queries.batches, offset=offset, limit=BATCHES)
+        page = await self._queries.read(page_queries.list_batches, offset=offset, limit=BATCHES)
         items = [await self._batch_item(row) for row in page.rows]
         return NumberedPage(items=items, number=number, size=BATCHES, total=page.total)
 

@@ -57,7 +57,7 @@ class GroupService:
             found = await self._read(batch, task, after, limit + 1)
         if not found.members and not await self._queries.run(self._database.groups.any_of, batch):
             raise unknown_batch(batch)
-        page = await self._queries.run(_page, found, limit, method, min_valid, settled)
+        page = await self._queries.run(_group_page, found, limit, method, min_valid, settled)
         return {"items": page["items"], "ended": ended, "next": page["next"]}
 
     async def begin(self, batch: str, run: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class GroupService:
         return await self._queries.run(groups.page, batch, after=after, limit=limit)
 
 
-def _page(
+def _group_page(
     found: Tasks,
     limit: int,
     method: Method,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from proxy.control.queries import Queries
 from proxy.store import dashboard as page_queries
 
-_POLL_S = 0.7
+_LOOK_S = 0.7
 _APART = 3  # polls between two changes that are told: where calls go on, there is one at each
 # Of the time, for pages that are made anew. Whoever calls meanwhile waits for the interpreter: at
 # 1 % these would be the slowest percent of agents' first bytes.
@@ -75,7 +75,7 @@ class PageChanges:
         """Yield a change where any process changed what a page shows, not one after another."""
         seen = (await self._look(subject)).pulse
         yield PageChange("")
-        tick, quiet = int(self.clock() / _POLL_S), 0
+        tick, quiet = int(self.clock() / _LOOK_S), 0
         told = tick - _APART
         while not self._leaving():
             tick = await self._next_tick(tick)
@@ -100,7 +100,7 @@ class PageChanges:
         """Count what it took to make a page anew for a change, in seconds of CPU."""
         now = self.clock()
         rests_until = max(self._rests_until, now) + cpu_s / _SHARE
-        self._rests_until = min(rests_until, now + _AT_LATEST * _POLL_S)
+        self._rests_until = min(rests_until, now + _AT_LATEST * _LOOK_S)
 
     def _due(self, tick: int, since: int) -> bool:
         """Whether a change would be told now, so many polls after the last one was."""
@@ -111,8 +111,8 @@ class PageChanges:
     async def _next_tick(self, last: int) -> int:
         """Wait until all look again, and return the number of that moment."""
         now = self.clock()
-        tick = max(last, int(now / _POLL_S)) + 1
-        await self._sleep(tick * _POLL_S - now)
+        tick = max(last, int(now / _LOOK_S)) + 1
+        await self._sleep(tick * _LOOK_S - now)
         return tick
 
     async def _look(self, subject: Subject) -> _Look:

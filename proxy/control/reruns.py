@@ -96,11 +96,11 @@ class RerunService:
         Raises:
             Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
         """
-        begin = None if after is None else _place(after)
+        begin = None if after is None else _rerun_place(after)
         version = await up_to_date(self._queries, self._judge, batch)
         version, totals = await self._totals(batch, version, begin)
         place = None if begin is None else begin.place
-        found, following = await self._queries.read(_page, batch, self._policy, place, limit)
+        found, following = await self._queries.read(_rerun_page, batch, self._policy, place, limit)
         counts = dict(totals.counts)
         for reason, items in found.items():  # some may be newer than the counts
             counts[reason] = max(counts.get(reason, 0), len(items))
@@ -157,7 +157,7 @@ def _all(connection: Connection, batch: str, policy: Policy) -> dict[str, Any]:
     return {**_answer(batch, running, counts, items), "next": None}
 
 
-def _page(
+def _rerun_page(
     connection: Connection,
     batch: str,
     policy: Policy,
@@ -205,7 +205,7 @@ def _cursor(version: BatchVersion, place: SlotPlace | RepeatPlace) -> str:
     return cursors.encode([version.number, version.began_at, started, *place])
 
 
-def _place(cursor: str) -> PagePlace:
+def _rerun_place(cursor: str) -> PagePlace:
     try:
         version, began_at, started, one, other = cursors.decode(cursor)
         place = (

@@ -29,7 +29,7 @@ _SLICES = 4  # of a step, from each of which some of them are taken
 _STEPS = 48  # in a window, roughly
 _MINUTE = 60
 
-Facts = dict[str, Any]
+UpstreamFacts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class UpstreamService:
 
     async def _counted(
         self, since: float, until: float, step_s: int, *, upstream: str | None = None
-    ) -> list[Facts]:
+    ) -> list[UpstreamFacts]:
         rows = await self._queries.read(
             upstream_usage.usage, since=since, until=until, step_s=step_s, upstream=upstream
         )
@@ -129,7 +129,7 @@ def _window(since: float | None, until: float | None, now: float) -> Window:
     )
 
 
-def _slices(window: Window, rows: Sequence[Facts]) -> list[Slice]:
+def _slices(window: Window, rows: Sequence[UpstreamFacts]) -> list[Slice]:
     """Return where a sample is taken: all calls where they are few."""
     if sum(row["calls"] for row in rows) <= SAMPLED:
         return [Slice(window.start, window.end, SAMPLED)]
@@ -144,8 +144,8 @@ def _item(found: UpstreamStats) -> dict[str, Any]:
     return {
         "upstream": found.name,
         "origin": found.origin,
-        **_stats(found.stats),
-        "models": [{"model": name, **_stats(stats)} for name, stats in found.models],
+        **_flat_stats(found.stats),
+        "models": [{"model": name, **_flat_stats(stats)} for name, stats in found.models],
         "keys": [
             {"key": key, "sampled_calls": calls, "sampled_failed": failed}
             for key, calls, failed in found.keys
@@ -154,7 +154,7 @@ def _item(found: UpstreamStats) -> dict[str, Any]:
     }
 
 
-def _stats(stats: CallStats) -> dict[str, Any]:
+def _flat_stats(stats: CallStats) -> dict[str, Any]:
     flat = asdict(stats)
     latencies = flat.pop("latencies")
     return {**flat, "sampled_calls": latencies.pop("calls"), **latencies}

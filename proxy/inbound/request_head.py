@@ -14,7 +14,7 @@ from proxy.routing.headers import Pairs
 from proxy.routing.target import CACHED_BYTES
 
 _END = b"\r\n\r\n"
-_REMEMBERED = 8192  # bytes of a head, as long as the connection lasts
+_REMEMBERED_BYTES = 8192  # bytes of a head, as long as the connection lasts
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,15})\r\n", re.IGNORECASE)
 # A head with one of these is framed otherwise, or asks for more than an answer.
 _UNUSUAL = frozenset({b"transfer-encoding", b"upgrade", b"expect"})
@@ -94,7 +94,7 @@ def repeated_head(head: RequestHead, data: bytes) -> RepeatedHead | None:
         data: bytes that begin where the head does.
     """
     names = [name for name, _ in head.headers]
-    end = data.find(_END, 0, _REMEMBERED)
+    end = data.find(_END, 0, _REMEMBERED_BYTES)
     if end < 0 or names.count(CONTENT_LENGTH) != 1 or not _UNUSUAL.isdisjoint(names):
         return None
     place, written = names.index(CONTENT_LENGTH), data[: end + len(_END)]

@@ -14,7 +14,7 @@ _FRAMING = frozenset({CONTENT_LENGTH, TRANSFER_ENCODING})
 _ONE_READ = 256 * 1024  # the most bytes that an event loop hands over at once
 # Heads of a connection that are remembered, one after the other. Not the first: many connections
 # have one request. No more: who sends others each time gains nothing.
-_REMEMBERED = range(2, 6)
+_REMEMBERED_HEADS = range(2, 6)
 
 
 class RequestHandler(Protocol):
@@ -176,7 +176,7 @@ class RequestParser:
     def _remember(self, head: RequestHead, keep_alive: bool) -> None:
         data, self._from_head = self._from_head, b""  # no other head begins with it
         self._heads += 1
-        if data and keep_alive and not self._upgrades and self._heads in _REMEMBERED:
+        if data and keep_alive and not self._upgrades and self._heads in _REMEMBERED_HEADS:
             self._repeated = repeated_head(head, data)
 
     # upgrades

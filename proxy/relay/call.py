@@ -27,7 +27,7 @@ from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Target
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import Unreadable
 from proxy.wire.usage_request import with_usage
 
 NO_BODY = frozenset({204, 304})

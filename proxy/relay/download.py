@@ -11,7 +11,7 @@ from proxy.outbound import errors
 from proxy.outbound.transport import ResponseBody
 from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.progress import CallProgress
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import Unreadable
 
 
 class Download:

@@ -68,7 +68,7 @@ class OperatorAccess:
             query = without_keys(target.query) if self._keys.replace else target.query
             target = replace(target, keys=KeyUse.OPERATORS, query=query)
         if not self._keys.any_path:
-            opened = operator_paths.opened(method, target.path)
+            opened = operator_paths.open_path(method, target.path)
             if opened is None or opened.continues is not None:
                 return None
         return target
@@ -79,7 +79,7 @@ class OperatorAccess:
         return self._keys.replace and signer is not None and await signer.available()
 
     async def _check_path(self, target: Target, method: str) -> None:
-        opened = operator_paths.opened(method, target.path)
+        opened = operator_paths.open_path(method, target.path)
         if opened is None:
             raise _not_allowed(target, "this path is not one of a model call")
         if opened.continues is not None and not await self._was_answered(target, opened.continues):

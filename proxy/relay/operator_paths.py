@@ -110,7 +110,7 @@ def compile_patterns() -> None:
 
 
 @lru_cache(maxsize=2048)
-def opened(method: str, path: bytes) -> Opened | None:
+def open_path(method: str, path: bytes) -> Opened | None:
     """Return what the operator's key opens there; None where it opens nothing.
 
     Arguments:

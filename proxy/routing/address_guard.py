@@ -99,7 +99,7 @@ def is_guarded(address: str) -> bool:
     return any(one in network for one in _meant(plain) for network in _NETWORKS)
 
 
-def check(upstreams: Mapping[str, Upstream]) -> None:
+def check_addresses(upstreams: Mapping[str, Upstream]) -> None:
     """Check the URLs of an allow-list; host names are checked again when they are resolved.
 
     Raises:

@@ -54,7 +54,7 @@ class OwnAddresses:
         return address == listens or (listens.is_loopback and here)
 
 
-def check(upstreams: Iterable[Upstream], own: OwnAddresses) -> None:
+def check_not_own(upstreams: Iterable[Upstream], own: OwnAddresses) -> None:
     """Check that no upstream is this service.
 
     Raises:

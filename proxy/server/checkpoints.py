@@ -11,7 +11,7 @@ from proxy.store.errors import StoreError
 EVERY_S = 0.5
 
 
-async def run(database: Database) -> None:
+async def checkpoint_loop(database: Database) -> None:
     """Make them until cancelled; where one fails, the next tries again, and in the end a commit."""
     while database.is_sqlite:
         await asyncio.sleep(EVERY_S)

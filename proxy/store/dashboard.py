@@ -44,7 +44,7 @@ class CountedPage:
     total: int
 
 
-def batches(connection: Connection, *, offset: int, limit: int) -> CountedPage:
+def list_batches(connection: Connection, *, offset: int, limit: int) -> CountedPage:
     """List batches with their first and last time, the newest first."""
     rows = [dict(row) for row in newest(connection, offset=offset, limit=limit)]
     return CountedPage(rows, connection.scalar(select(func.count()).select_from(summed)) or 0)

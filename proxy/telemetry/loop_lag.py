@@ -10,7 +10,7 @@ from proxy.telemetry.metrics import Metrics
 _INTERVAL_S = 0.5
 
 
-async def run(metrics: Metrics) -> None:
+async def measure_loop_lag(metrics: Metrics) -> None:
     """Measure until cancelled how long a callback from another thread waits for this loop.
 
     A chunk that arrives waits as long. Takes a sample of the other metrics each time, too.

@@ -22,7 +22,7 @@ _FRESH = 64  # that are told apart in one sample: an agent chooses names, and ea
 
 _COUNTED = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.EMBEDDING))
 _NO_CAUSE = "none"
-_TOKENS = {
+_MODEL_TOKENS = {
     "input": attrgetter("usage.input_total"),
     "output": attrgetter("usage.output_total"),
 }
@@ -87,7 +87,7 @@ class ModelCounters:
             for cause, count in causes.items():
                 self._calls.labels(upstream, label, cause).inc(count)
             used = [e for e in calls if _uses_tokens(e)]
-            for kind, tokens in _TOKENS.items():
+            for kind, tokens in _MODEL_TOKENS.items():
                 if total := sum(filter(None, map(tokens, used))):
                     self._tokens.labels(upstream, label, kind).inc(total)
             self._add_costs(upstream, label, [self._cost_of(e, name) for e in used])

@@ -172,9 +172,9 @@ async def _rollouts(
 ) -> dict[str, Any]:
     """Return the lists of a batch's rollouts: as asked, else those not measured before the rest."""
     asked = [(name, value) for name, value in items if name != "tab"]
-    form = list_form.read(asked, batch=batch)
+    form = list_form.read_form(asked, batch=batch)
     apart = () if form.query or form.asked.after else _APART
-    lists = [(title, list_form.read(given, batch=batch)) for title, given in apart]
+    lists = [(title, list_form.read_form(given, batch=batch)) for title, given in apart]
     return {
         "form": form,
         "lists": [

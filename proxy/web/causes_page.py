@@ -13,7 +13,7 @@ from proxy.web import badges, mending, time_range
 from proxy.web.context import Context, page_router, redirect
 from proxy.web.time_range import Bound, TimeRange
 
-WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
+CAUSE_WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
 LISTED = 100  # causes on the page
 BATCHES = 3  # of a cause that are named
 
@@ -24,7 +24,7 @@ router = page_router()
 async def _causes(
     context: Context,
     request: Request,
-    window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = WINDOWS_S[1],
+    window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = CAUSE_WINDOWS_S[1],
     since: Bound = None,
     until: Bound = None,
 ) -> Response:
@@ -43,7 +43,7 @@ async def _causes(
         step_s=page.step_s,
         start=page.start,
         chosen=chosen,
-        windows=WINDOWS_S,
+        windows=CAUSE_WINDOWS_S,
         most_batches=BATCHES,
         live="",
     )

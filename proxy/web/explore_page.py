@@ -99,7 +99,7 @@ class ExploreView:
 @router.get("/ui/rollouts")
 async def _explore(context: Context, request: Request) -> Response:
     items = request.query_params.multi_items()
-    view = read(items)
+    view = read_view(items)
     if wanted := _last(items, "file"):
         if wanted not in _FILES:
             raise Refusal(422, "invalid", f"file: one of {', '.join(_FILES)}")
@@ -133,13 +133,13 @@ async def _explore(context: Context, request: Request) -> Response:
     )
 
 
-def read(items: Sequence[tuple[str, str]]) -> ExploreView:
+def read_view(items: Sequence[tuple[str, str]]) -> ExploreView:
     """Read what an address asks the page for.
 
     Raises:
         Refusal: 422, which names the parameter that is unknown or unreadable.
     """
-    form = list_form.read([each for each in items if each[0] not in _OWN])
+    form = list_form.read_form([each for each in items if each[0] not in _OWN])
     chosen = dict.fromkeys(value for name, value in items if name == "columns" and value)
     by = _last(items, "by")
     if unknown := [name for name in chosen if name not in COLUMNS]:

@@ -30,7 +30,7 @@ class Jump(NamedTuple):
 @router.get("/ui/find")
 async def _find(context: Context, request: Request, q: Text = "") -> Response:
     text = q.strip()
-    list_form.read([("text", text)])  # refuses what no list takes
+    list_form.read_form([("text", text)])  # refuses what no list takes
     found = await context.services.pages.finder.find(text)
     return await context.page("find.html", request, "find", q=q, jumps=jumps(text, found), live="")
 

@@ -45,7 +45,7 @@ class ListForm:
         return urlencode([*self.given, ("after", cursor)])
 
 
-def read(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> ListForm:
+def read_form(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> ListForm:
     """Read the query of a page that shows a list, the newest first; fields left empty ask nothing.
 
     Arguments:

@@ -108,7 +108,7 @@ def folder() -> Path:
     return packaged if packaged.exists() else Path(__file__).parents[2] / "docs"
 
 
-def router(docs: Path | None = None) -> APIRouter:
+def manual_router(docs: Path | None = None) -> APIRouter:
     """Make the routes; ``docs`` is the folder of the documentation."""
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
     place = folder() if docs is None else docs

@@ -63,13 +63,13 @@ async def _rollout(
     open: _Range = "",
 ) -> Response:
     within = [each for each in request.query_params.multi_items() if each[0] not in _OWN]
-    form = list_form.read(within)
+    form = list_form.read_form(within)
     view = CallsView(show=show, at=at, opened=open, within=form.given)
     page = await context.services.pages.rollout.page(
         rollout_id, show=show, at=at, opened=view.range
     )
     batch = page.facts["batch"] or NO_BATCH
-    asked = form.asked if within else list_form.read((), batch=batch).asked
+    asked = form.asked if within else list_form.read_form((), batch=batch).asked
     before, after = await context.services.listing.beside(asked, rollout_id)
     return await context.page(
         "rollout.html",

@@ -15,7 +15,7 @@ from proxy.web import charts, time_range
 from proxy.web.context import Context, page_router
 from proxy.web.time_range import Bound
 
-WINDOWS_S = (900, 3600, 86_400, 7 * 86_400)
+UPSTREAM_WINDOWS_S = (900, 3600, 86_400, 7 * 86_400)
 MODELS, KEYS = 12, 8  # of one upstream on the page
 _CHART_HEIGHT, _HEIGHT = 64, 48  # pixels: of the columns, of the lines of latencies
 
@@ -39,7 +39,7 @@ class LatencyLine:
 async def _upstreams(
     context: Context,
     request: Request,
-    window: Annotated[int, Query(ge=60, le=LONGEST_S)] = WINDOWS_S[0],
+    window: Annotated[int, Query(ge=60, le=LONGEST_S)] = UPSTREAM_WINDOWS_S[0],
     since: Bound = None,
     until: Bound = None,
 ) -> Response:
@@ -52,7 +52,7 @@ async def _upstreams(
         report=report,
         items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
         chosen=chosen,
-        windows=WINDOWS_S,
+        windows=UPSTREAM_WINDOWS_S,
         most_models=MODELS,
         most_keys=KEYS,
         live="",

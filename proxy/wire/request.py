@@ -3,22 +3,117 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import Protocol
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, Protocol
+from urllib.parse import parse_qsl
 
 import orjson
 
-from proxy.wire.dialect import Payload, model_name, part
-from proxy.wire.framing.encoding import decoder
-from proxy.wire.selection import (
-    ESCAPE,
-    MODEL,
-    UNUSUAL,
-    Selected,
-    in_body,
-    writes_model_twice,
+from proxy.wire.dialect import Payload, count, model_name, part
+from proxy.wire.framing import Unreadable, decoder
+
+# --- selection ---
+#
+# What a request chooses beside its model: account, region, tier, routing, beta and version.
+#
+# An agent that chooses otherwise than before can make its own call fail; a digest tells.
+
+
+Selected = tuple[tuple[str, bytes], ...]
+
+# OpenAI: platform.openai.com/docs/api-reference/authentication; Google:
+# cloud.google.com/apis/docs/system-parameters. With the operator's key they are not forwarded.
+_ACCOUNT = frozenset((b"openai-organization", b"openai-project", b"x-goog-user-project"))
+# docs.claude.com/en/api/beta-headers and /versioning; platform.openai.com/docs/assistants
+_OTHERS = frozenset((b"anthropic-beta", b"anthropic-version", b"openai-beta"))
+HEADERS = _ACCOUNT | _OTHERS  # of which any may choose something
+# Anthropic's only version, which all its SDKs send: it chooses nothing.
+_USUAL = {b"anthropic-version": b"2023-06-01"}
+_QUERY = "api-version"  # learn.microsoft.com/azure/ai-foundry/openai/reference
+# platform.openai.com/docs/api-reference/chat/create (service_tier), openrouter.ai/docs
+# (provider, models, route), docs.aws.amazon.com/bedrock (anthropic_beta in the body).
+_FIELDS = frozenset(("service_tier", "provider", "models", "route", "anthropic_beta"))
+
+MODEL = b'"model"'
+ESCAPE = b"\\u006"
+_ESCAPED = re.compile(rb"\\u006([0-9a-fA-F])")  # of the letters of "model", all are 0x6…
+# Keys are case-insensitive to servers written in Go (pkg.go.dev/encoding/json, Unmarshal).
+_SPELLINGS = frozenset(
+    "".join(letter.upper() if bits >> at & 1 else letter for at, letter in enumerate("model"))
+    for bits in range(1, 32)
 )
-from proxy.wire.unreadable import Unreadable
+
+
+def in_head(headers: Mapping[bytes, bytes], query: bytes, *, operators_key: bool) -> Selected:
+    """Return what headers (names in lower case) and a raw query choose.
+
+    Arguments:
+        operators_key: the operator's key is put in, and what chooses an account is removed.
+    """
+    names = _OTHERS if operators_key else HEADERS
+    found = [
+        (name.decode(), value)
+        for name in sorted(names.intersection(headers))
+        if (value := headers[name].strip()) and value != _USUAL.get(name)
+    ]
+    versions = [
+        (_QUERY, text.encode("latin-1", "replace"))
+        for name, text in (parse_qsl(query.decode("latin-1")) if query else ())
+        if name.lower() == _QUERY
+    ]
+    return (*found, *versions)
+
+
+def in_body(payload: Payload) -> Selected:
+    """Return what a JSON request body chooses."""
+    return tuple(
+        (name, _written(payload[name]))
+        for name in sorted(_FIELDS.intersection(payload))
+        if payload[name] is not None
+    )
+
+
+def _written(value: object) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # nested deeper than orjson writes, though it reads it
+        return b"deep"
+
+
+@lru_cache(maxsize=1024)
+def digest(selected: Selected, salt: bytes) -> str | None:
+    """Return a salted 8-byte digest of what was chosen; None for nothing."""
+    if not selected:
+        return None
+    hashed = hashlib.blake2b(key=salt[:64], digest_size=8)
+    for name, value in selected:
+        hashed.update(b"%d %s %d " % (len(name), name.encode(), len(value)))
+        hashed.update(value)
+    return hashed.hexdigest()
+
+
+def writes_model_twice(body: bytes, payload: Payload) -> bool:
+    """Whether a JSON body has two keys that a server may take for its model.
+
+    What is written twice in one object is there once when it was read and is written again.
+    """
+    if not _SPELLINGS.isdisjoint(payload):
+        return "model" in payload or len(_SPELLINGS.intersection(payload)) > 1
+    if ESCAPE in body:
+        body = _ESCAPED.sub(lambda match: bytes((0x60 + int(match[1], 16),)), body)
+    try:
+        return body.count(MODEL) > orjson.dumps(payload).count(MODEL)
+    except orjson.JSONEncodeError:  # as above
+        return True
+
+
+UNUSUAL = _FIELDS | _SPELLINGS  # keys of a body that is to be looked at more closely
+
+
+# --- request ---
+
 
 # The model, whether the response is to be streamed, and whether tools are offered; None is
 # unknown, for a body that is no JSON object.
@@ -150,3 +245,86 @@ def _has_tools(payload: Payload) -> bool:
 def _tools(payload: Payload) -> bool:
     configured = part(payload.get("toolConfig")).get("tools")
     return any((payload.get("tools"), payload.get("functions"), configured))
+
+
+# --- output limit ---
+#
+# Read how many tokens a request allows for its answer.
+
+
+# OpenAI (platform.openai.com/docs/api-reference: chat/create, responses/create), Anthropic
+# (docs.claude.com/en/api: messages, complete), Cohere, and the families of Bedrock's InvokeModel
+# (docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html).
+_LIMITS: Final = frozenset((
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "max_tokens_to_sample",
+    "max_new_tokens", "max_gen_len", "maxTokens",
+))  # fmt: skip
+# Objects that hold one: Gemini (ai.google.dev/api/generate-content), Converse and Nova
+# (botocore service-2.json InferenceConfiguration), Titan, Ollama (docs/api.md; -1 is unlimited),
+# TGI, and the settings of a realtime response.
+_HOLDERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "generationConfig": ("maxOutputTokens", "max_output_tokens"),
+    "generation_config": ("maxOutputTokens", "max_output_tokens"),
+    "inferenceConfig": ("maxTokens", "max_new_tokens"),
+    "textGenerationConfig": ("maxTokenCount",),
+    "options": ("num_predict",),
+    "parameters": ("max_new_tokens", "max_tokens"),
+    "response": ("max_output_tokens",),
+}
+_WRAPPER: Final = "request"  # Code Assist wraps the whole request (gemini-cli)
+_HOLDING: Final = frozenset((*_HOLDERS, _WRAPPER))
+KEYS: Final = _LIMITS | _HOLDING  # of which any may state a limit
+
+
+def output_limit(payload: Payload) -> int | None:
+    """Return the smallest limit that a JSON request states; None where it states none."""
+    limits = [count(payload[key]) for key in _LIMITS.intersection(payload)]
+    if not _HOLDING.isdisjoint(payload):
+        limits += _held(payload)
+    return min([limit for limit in limits if limit], default=None)
+
+
+def _held(payload: Payload) -> Iterator[int | None]:
+    """Yield the limits in objects inside; what is no whole number from 1 on is None or 0."""
+    for holder in _HOLDERS.keys() & payload.keys():
+        inner = part(payload[holder])
+        for key in _HOLDERS[holder]:
+            yield count(inner.get(key))
+    if _WRAPPER in payload:
+        wrapped = part(payload[_WRAPPER])
+        if _WRAPPER not in wrapped:
+            yield output_limit(wrapped)
+
+
+# --- prompt words ---
+#
+# Estimate how many words of plain text a request body has, from samples.
+
+
+_LEAST_BYTES: Final = 8_192  # of a body that is worth sampling
+_WINDOWS: Final = 8
+_WINDOW: Final = 128  # bytes
+
+# Letters are one byte, a blank is another, all else a third: then two words beside each other
+# are "a a". Each is a token at least: no tokenizer in use joins words over a blank.
+_LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_CLASSES: Final = bytes(
+    0x61 if byte in _LETTERS else 0x20 if byte == 0x20 else 0x2E for byte in range(256)
+)
+_PAIR: Final = b"a a"
+
+
+def prompt_words(body: bytes) -> int | None:
+    """Return how many words a body has, rather too few; None for a short one.
+
+    A word is a run of ASCII letters beside another one, with one blank between: what is base64,
+    hex, blanks, JSON's own or another script has next to none, so that they need not be told
+    apart.
+    """
+    size = len(body)
+    if size < _LEAST_BYTES:
+        return None
+    step = (size - _WINDOW) // (_WINDOWS - 1)
+    windows = [body[at : at + _WINDOW] for at in range(0, step * _WINDOWS, step)]
+    pairs = b".".join(windows).translate(_CLASSES).count(_PAIR)
+    return pairs * size // (_WINDOWS * _WINDOW)

@@ -17,15 +17,9 @@ from proxy.wire.dialect import NAME_LIMIT, Dialect, Payload, model_name
 from proxy.wire.dialects import (
     anthropic,
     bedrock,
-    cohere,
     gemini,
-    ollama,
-    opaque,
-    openai_chat,
-    openai_lists,
-    openai_realtime,
-    openai_responses,
-    sglang,
+    openai,
+    others,
 )
 
 UPGRADE: Final = "UPGRADE"  # the request that opens a WebSocket
@@ -78,44 +72,44 @@ def _row(
 
 # What answers at Cohere's path: Writer has an OpenAI-like chat there.
 _CHATS: Final[Shapes] = (
-    (openai_chat.CHAT, "openai.chat"),
-    (openai_responses.RESPONSES, "openai.responses"),
+    (openai.CHAT, "openai.chat"),
+    (openai.RESPONSES, "openai.responses"),
     (gemini.GENERATE, "gemini.generateContent"),
-    (cohere.CHAT, "cohere.v1.chat"),
+    (others.COHERE_CHAT, "cohere.v1.chat"),
 )
 # TGI and vLLM have the same path, in formats that cannot be read.
-_GENERATES: Final[Shapes] = ((sglang.GENERATE, "sglang.generate"),)
+_GENERATES: Final[Shapes] = ((others.SGLANG_GENERATE, "sglang.generate"),)
 _POSTS: Final = (
     # Counting and looking things up are probes: they make no model answer.
-    _row("/messages/count_tokens", opaque.OPAQUE, "anthropic.count_tokens", _PROBE),
-    _row("/count-tokens(?:@[^/]*)?:rawPredict", opaque.OPAQUE, "anthropic.count_tokens", _PROBE),
-    _row("[:/]countTokens|:computeTokens", opaque.OPAQUE, "gemini.countTokens", _PROBE),
-    _row("/model/.+/count-tokens", opaque.OPAQUE, "bedrock.count-tokens", _PROBE),
-    _row("/responses/input_tokens", opaque.OPAQUE, "openai.input_tokens", _PROBE),
-    _row("/(?:tokenize|detokenize)", opaque.OPAQUE, "tokenize", _PROBE),
-    _row("/api/(?:show|event_logging/batch)", opaque.OPAQUE, "probe", _PROBE),
+    _row("/messages/count_tokens", others.OPAQUE, "anthropic.count_tokens", _PROBE),
+    _row("/count-tokens(?:@[^/]*)?:rawPredict", others.OPAQUE, "anthropic.count_tokens", _PROBE),
+    _row("[:/]countTokens|:computeTokens", others.OPAQUE, "gemini.countTokens", _PROBE),
+    _row("/model/.+/count-tokens", others.OPAQUE, "bedrock.count-tokens", _PROBE),
+    _row("/responses/input_tokens", others.OPAQUE, "openai.input_tokens", _PROBE),
+    _row("/(?:tokenize|detokenize)", others.OPAQUE, "tokenize", _PROBE),
+    _row("/api/(?:show|event_logging/batch)", others.OPAQUE, "probe", _PROBE),
     # What is generated without tokens that are read: platform.openai.com/docs/api-reference,
     # docs.claude.com/en/api/creating-message-batches, docs.mistral.ai/api, ai.google.dev/api
     # (batch mode, Imagen, Veo), docs.aws.amazon.com/bedrock/latest/APIReference.
-    _row("/images/(?:generations|edits|variations)", openai_lists.LISTS, "openai.images",
+    _row("/images/(?:generations|edits|variations)", openai.LISTS, "openai.images",
          _ACTIVITY),
-    _row("/audio/(?:speech|transcriptions|translations)", opaque.OPAQUE, "openai.audio",
+    _row("/audio/(?:speech|transcriptions|translations)", others.OPAQUE, "openai.audio",
          _ACTIVITY),
-    _row("/videos(?:/[^/]+/remix)?", opaque.OPAQUE, "openai.videos", _ACTIVITY),
-    _row("/messages/batches", opaque.OPAQUE, "anthropic.batches", _ACTIVITY),
-    _row("/batches|/batch/jobs", opaque.OPAQUE, "openai.batches", _ACTIVITY),
-    _row("/files|/uploads(?:/[^/]+/(?:parts|complete))?", opaque.OPAQUE, "openai.files",
+    _row("/videos(?:/[^/]+/remix)?", others.OPAQUE, "openai.videos", _ACTIVITY),
+    _row("/messages/batches", others.OPAQUE, "anthropic.batches", _ACTIVITY),
+    _row("/batches|/batch/jobs", others.OPAQUE, "openai.batches", _ACTIVITY),
+    _row("/files|/uploads(?:/[^/]+/(?:parts|complete))?", others.OPAQUE, "openai.files",
          _ACTIVITY),
-    _row("/ocr", opaque.OPAQUE, "mistral.ocr", _ACTIVITY),
+    _row("/ocr", others.OPAQUE, "mistral.ocr", _ACTIVITY),
     _row(":batchGenerateContent|/models/(?:imagen|veo|lyria)[^/:]*:predict(?:LongRunning)?",
-         opaque.OPAQUE, "gemini.media", _ACTIVITY),
-    _row("/model-invocation-job|/async-invoke", opaque.OPAQUE, "bedrock.jobs", _ACTIVITY),
+         others.OPAQUE, "gemini.media", _ACTIVITY),
+    _row("/model-invocation-job|/async-invoke", others.OPAQUE, "bedrock.jobs", _ACTIVITY),
     # OpenAI and compatible APIs. platform.openai.com/docs/api-reference
-    _row("/chat/completions", openai_chat.CHAT, "openai.chat"),
-    _row("/completions", openai_chat.CHAT, "openai.completions"),
-    _row("/responses", openai_responses.RESPONSES, "openai.responses"),
-    _row("/responses/compact", openai_responses.RESPONSES, "openai.responses"),
-    _row("/responses/[^/]+/cancel", openai_responses.RESPONSES, "openai.responses",
+    _row("/chat/completions", openai.CHAT, "openai.chat"),
+    _row("/completions", openai.CHAT, "openai.completions"),
+    _row("/responses", openai.RESPONSES, "openai.responses"),
+    _row("/responses/compact", openai.RESPONSES, "openai.responses"),
+    _row("/responses/[^/]+/cancel", openai.RESPONSES, "openai.responses",
          _CONTINUATION),
     # Anthropic, also at Vertex. docs.claude.com/en/api/claude-on-vertex-ai
     _row("/messages", anthropic.MESSAGES, "anthropic.messages"),
@@ -123,8 +117,8 @@ _POSTS: Final = (
     _row("/publishers/anthropic/models/[^/]+:rawPredict", anthropic.MESSAGES, "anthropic.messages"),
     _row("/publishers/anthropic/models/[^/]+:streamRawPredict", anthropic.MESSAGES,
          "anthropic.messages", streams=True),
-    _row("/publishers/[^/]+/models/[^/]+:rawPredict", openai_chat.CHAT, "openai.chat"),
-    _row("/publishers/[^/]+/models/[^/]+:streamRawPredict", openai_chat.CHAT, "openai.chat",
+    _row("/publishers/[^/]+/models/[^/]+:rawPredict", openai.CHAT, "openai.chat"),
+    _row("/publishers/[^/]+/models/[^/]+:streamRawPredict", openai.CHAT, "openai.chat",
          streams=True),
     # Gemini and Vertex. ai.google.dev/api/generate-content; v1internal is gemini-cli's
     _row(":generateContent", gemini.GENERATE, "gemini.generateContent"),
@@ -138,38 +132,38 @@ _POSTS: Final = (
     _row("/model/.+/invoke-with-response-stream", bedrock.INVOKE, "bedrock.invoke-stream",
          streams=True),
     # Ollama. github.com/ollama/ollama docs/api.md
-    _row("/api/chat", ollama.CHAT, "ollama.chat"),
-    _row("/api/generate", ollama.CHAT, "ollama.generate"),
-    _row("/api/embed(?:dings)?", ollama.EMBED, "ollama.embed", _EMBEDDING),
+    _row("/api/chat", others.OLLAMA_CHAT, "ollama.chat"),
+    _row("/api/generate", others.OLLAMA_CHAT, "ollama.generate"),
+    _row("/api/embed(?:dings)?", others.OLLAMA_EMBED, "ollama.embed", _EMBEDDING),
     # Cohere. docs.cohere.com/reference; /v1/chat is also an OpenAI-like one at Writer
-    _row("/v2/chat", cohere.CHAT, "cohere.v2.chat"),
-    _row("/v1/chat", cohere.CHAT, "cohere.v1.chat", shapes=_CHATS),
-    _row("/v2/embed", cohere.LISTS, "cohere.v2.embed", _EMBEDDING),
-    _row("/v1/embed", cohere.LISTS, "cohere.v1.embed", _EMBEDDING),
-    _row("/v2/rerank", cohere.LISTS, "cohere.v2.rerank", _OTHER),
-    _row("/rerank", cohere.LISTS, "cohere.v1.rerank", _OTHER),
-    _row("/embeddings", openai_lists.LISTS, "openai.embeddings", _EMBEDDING),
+    _row("/v2/chat", others.COHERE_CHAT, "cohere.v2.chat"),
+    _row("/v1/chat", others.COHERE_CHAT, "cohere.v1.chat", shapes=_CHATS),
+    _row("/v2/embed", others.COHERE_LISTS, "cohere.v2.embed", _EMBEDDING),
+    _row("/v1/embed", others.COHERE_LISTS, "cohere.v1.embed", _EMBEDDING),
+    _row("/v2/rerank", others.COHERE_LISTS, "cohere.v2.rerank", _OTHER),
+    _row("/rerank", others.COHERE_LISTS, "cohere.v1.rerank", _OTHER),
+    _row("/embeddings", openai.LISTS, "openai.embeddings", _EMBEDDING),
     # SGLang's own, github.com/sgl-project/sglang docs/basic_usage/native_api.ipynb
-    _row("/generate", opaque.OPAQUE, "opaque", shapes=_GENERATES),
+    _row("/generate", others.OPAQUE, "opaque", shapes=_GENERATES),
     # Model calls in formats that cannot be read: TGI, llama.cpp, Cohere's older generate,
     # Workers AI, Snowflake, Replicate, OpenAI's assistants.
     _row("/generate_stream|/completion|/infill|/ai/run/.+|inference:complete|/predictions"
-         "|/threads/(?:[^/]+/)?runs", opaque.OPAQUE, "opaque"),
+         "|/threads/(?:[^/]+/)?runs", others.OPAQUE, "opaque"),
 )  # fmt: skip
 
 _GETS: Final = (
-    _row("/responses/[^/]+", openai_responses.RESPONSES, "openai.responses", _CONTINUATION),
+    _row("/responses/[^/]+", openai.RESPONSES, "openai.responses", _CONTINUATION),
     # What a batch or a job generated, once it is there.
-    _row("/files/[^/]+/content", opaque.OPAQUE, "openai.files", _ACTIVITY),
-    _row("/videos/[^/]+/content", opaque.OPAQUE, "openai.videos", _ACTIVITY),
-    _row("/messages/batches/[^/]+/results", opaque.OPAQUE, "anthropic.batches", _ACTIVITY),
+    _row("/files/[^/]+/content", others.OPAQUE, "openai.files", _ACTIVITY),
+    _row("/videos/[^/]+/content", others.OPAQUE, "openai.videos", _ACTIVITY),
+    _row("/messages/batches/[^/]+/results", others.OPAQUE, "anthropic.batches", _ACTIVITY),
 )
 
 # Over a WebSocket every message that requests a response is a call of its own: OpenAI's
 # WebSocket mode (developers.openai.com/api/docs/guides/websocket-mode) and realtime.
 _SOCKETS: Final = (
-    _row("/responses", openai_responses.RESPONSES, "openai.responses", streams=True),
-    _row("/realtime", openai_realtime.REALTIME, "openai.realtime", streams=True),
+    _row("/responses", openai.RESPONSES, "openai.responses", streams=True),
+    _row("/realtime", openai.REALTIME, "openai.realtime", streams=True),
 )
 
 _ROWS: Final = {"POST": _POSTS, "GET": _GETS, WEBSOCKET: _SOCKETS}
@@ -190,9 +184,9 @@ _PLAIN: Final = re.compile(r"(?:[\w/.~@:+,=$!*'()&-]|%(?:20|2[BDFbdf]|3[Aa]|40))
 _DECODINGS: Final = 3
 _END_OF_PATH: Final = re.compile(r"[?#\x00]")
 _AROUND_SEGMENT: Final = re.compile(r"^[\x00-\x20\x7f]+|[\x00-\x20\x7f]+$")
-_OPAQUE: Final = Route(dialect=opaque.OPAQUE, api="opaque", kind=_OTHER)
-_PROBED: Final = Route(dialect=opaque.OPAQUE, api="probe", kind=_PROBE)
-_UPGRADE: Final = Route(dialect=opaque.OPAQUE, api="websocket", kind=_PROBE)
+_OPAQUE: Final = Route(dialect=others.OPAQUE, api="opaque", kind=_OTHER)
+_PROBED: Final = Route(dialect=others.OPAQUE, api="probe", kind=_PROBE)
+_UPGRADE: Final = Route(dialect=others.OPAQUE, api="websocket", kind=_PROBE)
 
 
 @lru_cache(maxsize=2048)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from classifier.records import Answer, Ending, Kind
 from classifier.verdicts import Subcategory
-from proxy.wire.provider_error import read_error, read_text_error, stated_type
-from proxy.wire.retry_after import retry_after
+from proxy.wire.provider_error import read_error, read_text_error, retry_after, stated_type
 
 AUTH = Subcategory.AUTH
 QUOTA = Subcategory.QUOTA

@@ -23,12 +23,14 @@ from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
 from proxy.routing.target import address
 from proxy.routing.upstreams import Auth, allow_list
-from proxy.wire.framing.encoding import decoder
-from proxy.wire.framing.eventstream import EventStreamFeeder
-from proxy.wire.framing.jsonarray import JsonArrayFeeder
-from proxy.wire.framing.ndjson import NdjsonFeeder
-from proxy.wire.framing.sse import SseFeeder
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import (
+    EventStreamFeeder,
+    JsonArrayFeeder,
+    NdjsonFeeder,
+    SseFeeder,
+    Unreadable,
+    decoder,
+)
 from proxy.wire.usage_request import UsageFilter, with_usage
 from tests.fakes.answers import CODERS
 from tests.privacy.ways import PATHS

@@ -18,7 +18,7 @@ import pytest
 from classifier.records import Kind
 from classifier.verdicts import Subcategory
 from proxy.wire import routes
-from proxy.wire.dialects import opaque
+from proxy.wire.dialects import others
 from tests.fakes import answers
 from tests.fakes.provider import Cut, Pause, Provider, closed_port
 from tests.fakes.talker import RESPONSES_FAILED, Talker, answering, event, realtime
@@ -180,7 +180,7 @@ def test_every_row_of_the_table_is_walked_and_every_dialect_is_spoken() -> None:
 
 
 def test_a_new_row_fails_until_a_path_leads_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = routes._row("/v9/think", opaque.OPAQUE, "new.think", Kind.INFERENCE)
+    row = routes._row("/v9/think", others.OPAQUE, "new.think", Kind.INFERENCE)
     monkeypatch.setattr(routes, "_POSTS", (*routes._POSTS, row))
     with pytest.raises(LookupError, match="/v9/think"):
         one_path_a_row()

@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from proxy.wire import routes
 from proxy.wire.dialect import Dialect
-from proxy.wire.framing.encoding import decoder
-from proxy.wire.framing.eventstream import EventStreamFeeder
+from proxy.wire.framing import EventStreamFeeder, decoder
 from tests.classifier.error_samples import SAMPLES as ERRORS
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Framing, Hang

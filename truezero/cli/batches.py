@@ -140,7 +140,7 @@ def rerun(
         return
     chosen = [choice.value for choice in only or ()]
     if ids or command:
-        make = report_output.ids if ids else report_output.commands
+        make = report_output.rerun_ids if ids else report_output.commands
         for line in make(found, chosen or ["transient"]):
             typer.echo(line)
     else:

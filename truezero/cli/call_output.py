@@ -25,7 +25,7 @@ _FOLDED = ("cause", "")
 Marks = Mapping[str, Sequence[str]]
 
 
-def console(**options: Any) -> Console:
+def make_console(**options: Any) -> Console:
     """Return a console of the terminal's width; of lines that are never cut where it is a pipe."""
     made = Console(**options)
     if not made.is_terminal and "COLUMNS" not in os.environ:

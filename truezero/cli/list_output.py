@@ -95,7 +95,7 @@ def _table(*columns: str) -> Table:
 
 
 def _print(table: Table, shown: int, what: str, *, more: bool) -> None:
-    console = call_output.console(highlight=False)
+    console = call_output.make_console(highlight=False)
     if shown:
         console.print(table)
     else:

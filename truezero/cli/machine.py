@@ -20,7 +20,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 _USER_INFO = re.compile(r"(?<=://)[^/\s@]*@")
 
 
-def facts(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def machine_facts(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Return what is told of this machine, by name."""
     yield "release", version.line()
     yield "python", f"{platform.python_implementation()} {platform.python_version()}"

@@ -63,7 +63,7 @@ def print_verdict(
     Arguments:
         everything: print every call, not only the evidence and the calls around it.
     """
-    console = call_output.console()
+    console = call_output.make_console()
     console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}")
     facts = {
         "rule": verdict.rule,
@@ -151,7 +151,7 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
 
 def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
     """Print a batch: scores, causes of failure and rollouts to run again; ten of each at most."""
-    console = call_output.console(soft_wrap=True)
+    console = call_output.make_console(soft_wrap=True)
     console.print(batch_table(summary, breaker))
     across, name = summary.validity_across or [], shlex.quote(summary.batch)
     for found in across[:MOST]:
@@ -185,7 +185,7 @@ def print_groups(groups: Sequence[models.Group]) -> None:
             str(group.resample or "–"),
             _state(group),
         )
-    call_output.console().print(table)
+    call_output.make_console().print(table)
 
 
 def _state(group: models.Group) -> str:
@@ -293,7 +293,7 @@ def _score(score: float | None) -> str:
 
 def print_check(check: models.Check) -> None:
     """Print whether a batch is a valid measurement, and each objection on a line."""
-    console = call_output.console(soft_wrap=True, highlight=False)
+    console = call_output.make_console(soft_wrap=True, highlight=False)
     for line in check.lines:
         console.print(escape(line))
     if (total := check.lines_total or 0) > len(check.lines):

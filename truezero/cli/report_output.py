@@ -147,7 +147,7 @@ def _item(item: models.RerunItem) -> str:
     return escape(name) + wait
 
 
-def ids(found: models.Reruns, only: Sequence[str]) -> Iterator[str]:
+def rerun_ids(found: models.Reruns, only: Sequence[str]) -> Iterator[str]:
     """Yield the ids of the last attempts in these lists."""
     for item in _items(found, only):
         if item.rollout_id is not None:

@@ -223,7 +223,7 @@ def doctor(
         wanted = checks.wanted(upstream or (), model or (), ask=ask)
     except ValueError as error:
         fail(str(error), 2)
-    facts = dict(machine.facts(os.environ))
+    facts = dict(machine.machine_facts(os.environ))
     done = [checks.DoctorCheck(name=name, health="ok", told=told) for name, told in facts.items()]
     if not as_json:
         for name, told in facts.items():

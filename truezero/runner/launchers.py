@@ -134,7 +134,7 @@ def launcher_of(word: str) -> Launcher | None:
     return _LAUNCHERS.get("python" if re.fullmatch(r"(python|pypy)[\d.]*", name) else name)
 
 
-def target(
+def launched_program(
     launcher: Launcher, words: Sequence[str], at: int, assigned: dict[str, str]
 ) -> tuple[int, StartedAs] | None:
     """Return where a launcher's program is named, and how; collect variables that it sets."""

@@ -129,7 +129,7 @@ def _reached(words: Sequence[str], names: Set[str]) -> _Reached | None:
     launcher, interpreter, kind, at = Launcher(assigns=True), None, StartedAs.PROGRAM, 0
     cleared = False
     for _ in range(_DEEP):
-        target = launchers.target(launcher, words, at, assigned)
+        target = launchers.launched_program(launcher, words, at, assigned)
         if target is None:
             return None
         cleared = cleared or bool(launcher.clears & set(words[at : target[0]]))
@@ -164,7 +164,7 @@ def _found(reached: _Reached, words: Sequence[str]) -> Found:
 
 def _in_text(text: str, outer: _Reached, names: Set[str]) -> Found | None:
     """Find the agent of ``sh -c TEXT``: the only one, however often it runs."""
-    commands = shell.commands(text)
+    commands = shell.simple_commands(text)
     found: list[Found] = []
     for command in commands or ():
         words = [word.text for word in command]
@@ -205,11 +205,11 @@ def _in_program(
 
 def _in_script(script: str, own: Found, names: Set[str]) -> Found | None:
     """Find the agent that every ``exec`` line of a script starts, else any of its lines."""
-    lines = shell.lines(script)
+    lines = shell.script_lines(script)
     execs = [line for line in lines if line.startswith("exec ")]
     found: list[Found] = []
     for line in execs or lines:
-        for command in shell.commands(line) or ():
+        for command in shell.simple_commands(line) or ():
             words = [word.text for word in command]
             inner = _reached(words, names)
             if inner and inner.name:

@@ -37,7 +37,7 @@ class Word:
     end: int
 
 
-def commands(text: str) -> list[list[Word]] | None:
+def simple_commands(text: str) -> list[list[Word]] | None:
     """Split a text into simple commands, without their redirections.
 
     None: not plain (a compound command, a substituted one, a here-document, an open quote).
@@ -61,7 +61,7 @@ def commands(text: str) -> list[list[Word]] | None:
     return None if any(command[0].text in _COMPOUND for command in plain) else plain
 
 
-def lines(script: str) -> list[str]:
+def script_lines(script: str) -> list[str]:
     """Return a script's lines, continued ones joined; none of a script with here-documents."""
     joined = script.replace("\\\n", " ")
     return [] if "<<" in joined else [line.strip() for line in joined.splitlines()]

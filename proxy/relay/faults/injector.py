@@ -30,8 +30,7 @@ from proxy.routing import headers as dress
 from proxy.routing.headers import INJECTED_HEADER
 from proxy.wire import routes
 from proxy.wire.dialect import Payload
-from proxy.wire.framing.encoding import decoder
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import Unreadable, decoder
 
 if TYPE_CHECKING:
     from truezero.models import Fault, FaultKind

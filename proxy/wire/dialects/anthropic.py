@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from proxy.wire import serving, usage
+from proxy.wire import dialect, usage
 from proxy.wire.dialect import Dialect, Payload, Reading, joined, part, parts
 
 # A ping is no content, though there is nothing in it to be read.
@@ -63,7 +63,7 @@ def _message(reading: Reading, message: Payload) -> None:
     usage.take(reading, usage.ANTHROPIC, counts)
     # anthropic-sdk-python: types/usage.py, where inference ran; "not_available" without that
     if isinstance(counts, dict) and counts.get("inference_geo") != "not_available":
-        serving.take_provider(reading, counts.get("inference_geo"))
+        dialect.take_provider(reading, counts.get("inference_geo"))
     for place, block in enumerate(parts(message.get("content"))):
         _block(reading, block, place)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from classifier import judge
-from classifier.validity.engine_aborted import NAME
+from classifier.validity.engine_aborted import ENGINE_ABORTED
 from classifier.verdicts import Coverage, Level, ValidityFinding
 from tests.builders import rollout
 
@@ -16,7 +16,7 @@ def finding(*reasons: str | None) -> ValidityFinding | None:
     exchanges = tuple(replace(call, finish_reason=reason) for call, reason in calls)
     verdict = judge(replace(record, exchanges=exchanges))
     assert verdict.health.value == "healthy"
-    return next((found for found in verdict.validity if found.check == NAME), None)
+    return next((found for found in verdict.validity if found.check == ENGINE_ABORTED), None)
 
 
 def test_an_abort_is_found_and_the_last_one_is_invalid() -> None:
@@ -53,7 +53,7 @@ def test_a_dialect_without_finish_reasons_is_not_covered() -> None:
         first, last = (replace(call, api=api) for call in record.exchanges)
         exchanges = (first, replace(last, finish_reason=None))
         verdict = judge(replace(record, exchanges=exchanges))
-        assert verdict.validity_coverage[NAME] == Coverage(looked=looked, of=2), api
+        assert verdict.validity_coverage[ENGINE_ABORTED] == Coverage(looked=looked, of=2), api
         assert bool(verdict.validity) == (looked == 2), api
 
 

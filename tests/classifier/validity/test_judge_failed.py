@@ -8,7 +8,7 @@ from classifier import EVIDENCE
 from classifier.evidence import Evidence
 from classifier.time_account import TimeAccount
 from classifier.validity.check import Looked
-from classifier.validity.judge_failed import NAME, look
+from classifier.validity.judge_failed import JUDGE_FAILED, judge_failed
 from classifier.validity.measurement import Measurement
 from classifier.verdicts import Coverage, Health, Level, RoleVerdict, Subcategory
 from tests.builders import rollout
@@ -30,7 +30,7 @@ def dead(subcategory: Subcategory | None = Subcategory.AUTH, **said: Any) -> Rol
 
 def examined(**roles: RoleVerdict) -> Looked | None:
     facts = Evidence.of(rollout("200+tool 200"), EVIDENCE)
-    return look(Measurement.of(facts, roles=roles, time=TimeAccount()))
+    return judge_failed(Measurement.of(facts, roles=roles, time=TimeAccount()))
 
 
 def test_a_score_does_not_stand_on_a_dead_judge_or_user() -> None:
@@ -39,7 +39,7 @@ def test_a_score_does_not_stand_on_a_dead_judge_or_user() -> None:
         looked = examined(**{role: dead()})
         assert looked is not None, role
         assert looked.finding is not None, role
-        assert (looked.finding.check, looked.finding.level) == (NAME, Level.INVALID), role
+        assert (looked.finding.check, looked.finding.level) == (JUDGE_FAILED, Level.INVALID), role
 
 
 def test_the_level_is_that_of_the_worst_role() -> None:

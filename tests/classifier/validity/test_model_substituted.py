@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from classifier.validity.model_substituted import NAME, distinct, promises_none, same_model
+from classifier.validity.model_substituted import (
+    MODEL_SUBSTITUTED,
+    distinct,
+    promises_none,
+    same_model,
+)
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 
@@ -17,7 +22,7 @@ def test_what_answered_is_compared_with_what_was_asked() -> None:
         ("200+tool@gpt-5>gpt-5 503@gpt-5 200+tool@gpt-5>gpt-5", None),
     ):
         calls = [call(one) for part in text.split() for one in _each(part)]
-        assert level(NAME, record(calls)) == expected, text
+        assert level(MODEL_SUBSTITUTED, record(calls)) == expected, text
 
 
 def _each(part: str) -> list[str]:
@@ -42,7 +47,7 @@ def test_names_of_one_model_are_no_substitution() -> None:
     ):
         assert same_model(asked, answered), asked
         judged = record([call(f"200+tool@{asked}>{answered}")] * 2)
-        assert level(NAME, judged) is None, asked
+        assert level(MODEL_SUBSTITUTED, judged) is None, asked
 
 
 def test_other_models_of_one_family_are() -> None:
@@ -58,18 +63,18 @@ def test_other_models_of_one_family_are() -> None:
     ):
         assert not same_model(asked, answered), asked
         judged = record([call(f"200+tool@{asked}>{answered}")])
-        assert level(NAME, judged) == "info", asked
+        assert level(MODEL_SUBSTITUTED, judged) == "info", asked
 
 
 def test_an_operators_own_name_is_compared_with_nothing() -> None:
     deployment = call("200+tool@my-deployment>gpt-5-2025-08-07%azure")
-    assert level(NAME, record([deployment] * 3)) is None
-    assert level(NAME, record([deployment, call("200+tool@my-deployment>gpt-4o%azure")])) == (
-        "suspect"
-    )
+    assert level(MODEL_SUBSTITUTED, record([deployment] * 3)) is None
+    assert level(
+        MODEL_SUBSTITUTED, record([deployment, call("200+tool@my-deployment>gpt-4o%azure")])
+    ) == ("suspect")
     profile = "arn:aws:bedrock:eu-west-1:1:application-inference-profile/ab12"
     one = call("200+tool>claude-sonnet-4-20250514%bedrock", model=profile)
-    assert level(NAME, record([one, one])) is None
+    assert level(MODEL_SUBSTITUTED, record([one, one])) is None
 
 
 def test_a_router_may_choose() -> None:
@@ -77,25 +82,27 @@ def test_a_router_may_choose() -> None:
                   "@preset/coding", "gemini-flash-latest"):  # fmt: skip
         assert promises_none(asked), asked
         chosen = [call(f"200+tool>{model}", model=asked) for model in ("gpt-5", "claude-opus-4")]
-        assert level(NAME, record(chosen[:1])) is None, asked
-        assert level(NAME, record(chosen)) == "info", asked
+        assert level(MODEL_SUBSTITUTED, record(chosen[:1])) is None, asked
+        assert level(MODEL_SUBSTITUTED, record(chosen)) == "info", asked
     for asked in ("gpt-5", "openrouter/anthropic/claude-opus-4", "autoglm", "claude-defaulted"):
         assert not promises_none(asked), asked
 
 
 def test_a_declared_fallback_is_what_was_asked_for() -> None:
     calls = [call("200+tool@gpt-5>gpt-5"), call("200+tool@gpt-5>o3", fallback=True)]
-    assert level(NAME, record(calls, model="gpt-5")) == "invalid"
-    assert level(NAME, record(calls, model="gpt-5", fallbacks=("o3",))) is None
+    assert level(MODEL_SUBSTITUTED, record(calls, model="gpt-5")) == "invalid"
+    assert level(MODEL_SUBSTITUTED, record(calls, model="gpt-5", fallbacks=("o3",))) is None
 
 
 def test_a_gateway_that_says_so_is_believed() -> None:
     for fallback, expected in ((True, "invalid"), (False, None), (None, None)):
         calls = [call("200+tool@gpt-5>gpt-5"), call("200+tool@gpt-5>gpt-5", fallback=fallback)]
-        assert level(NAME, record(calls)) == expected, fallback
+        assert level(MODEL_SUBSTITUTED, record(calls)) == expected, fallback
     side = call("200+side", fallback=True)
-    assert level(NAME, record([call("200+tool"), side])) is None
-    finding = found(NAME, record([call("200+tool"), call("200+tool>glm-5", fallback=True)]))
+    assert level(MODEL_SUBSTITUTED, record([call("200+tool"), side])) is None
+    finding = found(
+        MODEL_SUBSTITUTED, record([call("200+tool"), call("200+tool>glm-5", fallback=True)])
+    )
     assert finding is not None
     assert finding.sentence == (
         "a gateway had another model (glm-5) stand in for gpt-5 in 1 of 1 answer"
@@ -105,22 +112,24 @@ def test_a_gateway_that_says_so_is_believed() -> None:
 
 def test_the_finding_names_the_models_and_the_calls() -> None:
     calls = [call("200+tool@gpt-5>gpt-5-2025-08-07")] * 12 + [call("200+tool@gpt-5>gpt-4o")] * 3
-    finding = found(NAME, record(calls))
+    finding = found(MODEL_SUBSTITUTED, record(calls))
     assert finding is not None
     assert finding.sentence == (
         "gpt-5 was asked for; gpt-4o and gpt-5-2025-08-07 answered, gpt-4o in 3 of 15 calls"
     )
     assert finding.evidence == ("x12", "x13", "x14")
     assert finding.about == {"asked": "gpt-5", "answered": ["gpt-4o", "gpt-5-2025-08-07"]}
-    finding = found(NAME, record(calls[-2:]))
+    finding = found(MODEL_SUBSTITUTED, record(calls[-2:]))
     assert finding is not None
     assert finding.sentence == "gpt-5 was asked for; gpt-4o answered 2 of 2 calls"
 
 
 def test_answers_that_name_no_model_are_not_covered() -> None:
-    assert coverage(NAME, record([call("200+tool>gpt-5"), call("200+tool")])) == (1, 2)
-    assert coverage(NAME, record([call("200+tool", fallback=False), call("200+tool")])) == (1, 2)
-    assert coverage(NAME, record([call("429")])) is None
+    assert coverage(MODEL_SUBSTITUTED, record([call("200+tool>gpt-5"), call("200+tool")])) == (1, 2)
+    assert coverage(
+        MODEL_SUBSTITUTED, record([call("200+tool", fallback=False), call("200+tool")])
+    ) == (1, 2)
+    assert coverage(MODEL_SUBSTITUTED, record([call("429")])) is None
 
 
 def test_one_model_is_listed_once() -> None:

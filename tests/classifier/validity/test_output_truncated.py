@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from classifier.records import UsageSource
-from classifier.validity.output_truncated import NAME
+from classifier.validity.output_truncated import OUTPUT_TRUNCATED
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 WHOLE = call("200+tool")
@@ -29,15 +29,17 @@ def test_what_was_cut_says_how_much_it_matters() -> None:
         ([WHOLE, call("429")], None),
         ([WHOLE, cut(), call("429")], "info"),  # the agent was cut off, by another cause
     ):
-        assert level(NAME, record(calls)) == expected, [x.finish_reason for x in calls]
+        assert level(OUTPUT_TRUNCATED, record(calls)) == expected, [x.finish_reason for x in calls]
 
 
 def test_every_dialects_word_for_it_is_read() -> None:
     for reason in ("length", "max_tokens", "MAX_TOKENS", "model_length",
                    "incomplete:max_output_tokens"):  # fmt: skip
-        assert level(NAME, record([WHOLE, cut(finish_reason=reason)])) == "suspect", reason
+        assert level(OUTPUT_TRUNCATED, record([WHOLE, cut(finish_reason=reason)])) == "suspect", (
+            reason
+        )
     for reason in ("stop", "end_turn", "tool_calls", "STOP", "content_filter", "refusal"):
-        assert level(NAME, record([WHOLE, cut(finish_reason=reason)])) is None, reason
+        assert level(OUTPUT_TRUNCATED, record([WHOLE, cut(finish_reason=reason)])) is None, reason
 
 
 def test_a_cut_is_below_the_limit_only_where_the_counts_prove_it() -> None:
@@ -56,23 +58,23 @@ def test_a_cut_is_below_the_limit_only_where_the_counts_prove_it() -> None:
         ({"output_limit": 1000, "output": 1}, "suspect"),
         ({"output_limit": 1000, "output": 90, "source": UsageSource.HEADER}, "suspect"),
     ):
-        assert level(NAME, record([WHOLE, cut(**facts)])) == expected, facts
+        assert level(OUTPUT_TRUNCATED, record([WHOLE, cut(**facts)])) == expected, facts
 
 
 def test_who_asks_for_a_few_tokens_gets_them() -> None:
     for limit, expected in ((1, "info"), (16, "info"), (17, "suspect")):
         one = record([cut(output_limit=limit, output=limit)])
-        assert level(NAME, one) == expected, limit
+        assert level(OUTPUT_TRUNCATED, one) == expected, limit
 
 
 def test_an_unknown_limit_was_what_was_written() -> None:
     for written, expected in ((1, "info"), (16, "info"), (17, "suspect"), (None, "suspect")):
-        assert level(NAME, record([WHOLE, cut(output=written)])) == expected, written
+        assert level(OUTPUT_TRUNCATED, record([WHOLE, cut(output=written)])) == expected, written
 
 
 def test_the_finding_tells_numbers_and_the_calls_that_matter() -> None:
     early = cut(output_limit=4096, output=1800)
-    finding = found(NAME, record([cut(), *[WHOLE] * 3, early, LAST]))
+    finding = found(OUTPUT_TRUNCATED, record([cut(), *[WHOLE] * 3, early, LAST]))
     assert finding is not None
     assert finding.sentence == (
         "2 of 6 answers ended at a limit of tokens, 1 of them below the limit that was asked for "
@@ -83,10 +85,10 @@ def test_the_finding_tells_numbers_and_the_calls_that_matter() -> None:
 
 
 def test_only_answers_with_a_finish_reason_are_covered() -> None:
-    assert coverage(NAME, record([WHOLE, call("200", finish_reason=None)])) == (1, 2)
-    assert coverage(NAME, record([call("429")])) is None
-    assert coverage(NAME, record([WHOLE, call("200+side")])) == (1, 1)
+    assert coverage(OUTPUT_TRUNCATED, record([WHOLE, call("200", finish_reason=None)])) == (1, 2)
+    assert coverage(OUTPUT_TRUNCATED, record([call("429")])) is None
+    assert coverage(OUTPUT_TRUNCATED, record([WHOLE, call("200+side")])) == (1, 1)
 
 
 def test_a_running_rollout_is_looked_at_too() -> None:
-    assert level(NAME, record([WHOLE, cut()], running=True)) == "suspect"
+    assert level(OUTPUT_TRUNCATED, record([WHOLE, cut()], running=True)) == "suspect"

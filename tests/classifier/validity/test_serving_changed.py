@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classifier.validity.serving_changed import NAME
+from classifier.validity.serving_changed import SERVING_CHANGED
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 
@@ -21,7 +21,7 @@ def test_a_change_behind_one_model_is_worth_knowing() -> None:
         ({"served_by": "A"}, {"served_by": "B", "upstream": "other"}, None),
         ({"served_by": "A", "model": "gpt-5"}, {"served_by": "B", "model": "openai/gpt-5"}, "info"),
     ):
-        assert level(NAME, record([call(**one), call(**two)])) == expected, (one, two)
+        assert level(SERVING_CHANGED, record([call(**one), call(**two)])) == expected, (one, two)
 
 
 def test_the_finding_lists_what_served() -> None:
@@ -29,7 +29,7 @@ def test_the_finding_lists_what_served() -> None:
         call(served_by=name, system_fingerprint=fp)
         for name, fp in (("Together", "a"), ("Groq", "a"), ("Groq", "b"))
     ]
-    finding = found(NAME, record([*calls, call()]))
+    finding = found(SERVING_CHANGED, record([*calls, call()]))
     assert finding is not None
     assert finding.sentence == (
         "one model was served by 2 providers (Groq, Together) and 2 engine "
@@ -41,7 +41,7 @@ def test_the_finding_lists_what_served() -> None:
 
 def test_a_rollout_that_spans_versions_of_the_weights_says_which() -> None:
     calls = [call(weight_version=version) for version in ("step-41", "step-41,step-42", "step-42")]
-    finding = found(NAME, record([*calls, call()]))
+    finding = found(SERVING_CHANGED, record([*calls, call()]))
     assert finding is not None
     assert (finding.calls, finding.of) == (3, 3)
     assert finding.about == {"weight_version": ["step-41", "step-42"]}
@@ -49,5 +49,5 @@ def test_a_rollout_that_spans_versions_of_the_weights_says_which() -> None:
 
 
 def test_answers_that_name_neither_are_not_covered() -> None:
-    assert coverage(NAME, record([call(served_by="A"), call(), call("429")])) == (1, 2)
-    assert coverage(NAME, record([call("429")])) is None
+    assert coverage(SERVING_CHANGED, record([call(served_by="A"), call(), call("429")])) == (1, 2)
+    assert coverage(SERVING_CHANGED, record([call("429")])) is None

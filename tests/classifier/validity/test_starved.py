@@ -7,7 +7,7 @@ from classifier.evidence import Evidence
 from classifier.time_account import TimeAccount
 from classifier.validity.check import Looked
 from classifier.validity.measurement import Measurement
-from classifier.validity.starved import look
+from classifier.validity.starved import starved
 from classifier.verdicts import Coverage
 from tests.builders import rollout
 
@@ -20,7 +20,7 @@ def examined(
     provider_s, lost_s, agent_s = seconds
     facts = Evidence.of(rollout(calls, status=status), EVIDENCE)
     time = TimeAccount(provider_s=provider_s, lost_s=lost_s, agent_s=agent_s)
-    return look(Measurement.of(facts, roles={}, time=time))
+    return starved(Measurement.of(facts, roles={}, time=time))
 
 
 def level(seconds: Seconds, calls: str = "200+tool*4") -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classifier.validity.tool_calls_unparsed import NAME
+from classifier.validity.tool_calls_unparsed import TOOL_CALLS_UNPARSED
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 PARSED = call("200+tool", written_call=False)
@@ -22,25 +22,27 @@ def test_calls_written_as_text_are_found_where_they_matter() -> None:
         ([WRITTEN, call("503")], None),
         ([WRITTEN, PARSED, call("200+side", written_call=True)], None),
     ):
-        assert level(NAME, record(calls)) == expected, [x.written_call for x in calls]
+        assert level(TOOL_CALLS_UNPARSED, record(calls)) == expected, [
+            x.written_call for x in calls
+        ]
 
 
 def test_the_finding_says_whether_any_call_was_parsed() -> None:
-    finding = found(NAME, record([TEXT, WRITTEN, WRITTEN]))
+    finding = found(TOOL_CALLS_UNPARSED, record([TEXT, WRITTEN, WRITTEN]))
     assert finding is not None
     assert finding.sentence == (
         "2 of 3 answers ended in a tool call written as text, the last one among them; none was "
         "ever parsed"
     )
     assert (finding.evidence, finding.about) == (("x1", "x2"), {"parsed_calls": 0})
-    finding = found(NAME, record([WRITTEN, WRITTEN, PARSED]))
+    finding = found(TOOL_CALLS_UNPARSED, record([WRITTEN, WRITTEN, PARSED]))
     assert finding is not None
     assert finding.sentence == "2 of 3 answers ended in a tool call written as text"
     assert finding.about == {"parsed_calls": 1}
 
 
 def test_it_is_about_calls_with_tools_and_covers_those_whose_text_was_seen() -> None:
-    assert coverage(NAME, record([TEXT, call("200")])) == (1, 2)
-    assert coverage(NAME, record([call("200")])) == (0, 1)
-    assert coverage(NAME, record([call("200+toolless")])) is None
-    assert coverage(NAME, record([call("429")])) is None
+    assert coverage(TOOL_CALLS_UNPARSED, record([TEXT, call("200")])) == (1, 2)
+    assert coverage(TOOL_CALLS_UNPARSED, record([call("200")])) == (0, 1)
+    assert coverage(TOOL_CALLS_UNPARSED, record([call("200+toolless")])) is None
+    assert coverage(TOOL_CALLS_UNPARSED, record([call("429")])) is None

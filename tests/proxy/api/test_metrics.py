@@ -16,7 +16,7 @@ async def test_the_exposition_chooses_the_type_by_accept() -> None:
 
     app = FastAPI()
     app.state.exposition = exposition
-    app.include_router(metrics.router)
+    app.include_router(metrics.metrics_router)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
         answer = await http.get("/metrics", headers={"accept": "application/openmetrics-text"})

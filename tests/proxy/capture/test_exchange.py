@@ -20,7 +20,7 @@ from classifier.records import (
 from classifier.verdicts import Subcategory
 from proxy.capture.call import response_digest
 from proxy.capture.observer import CallObserver
-from proxy.wire import selection
+from proxy.wire import request as selection
 from tests.proxy.wire.observing import SALT, call, head, observing
 from tests.proxy.wire.samples import (
     EVENTS,

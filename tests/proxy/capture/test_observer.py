@@ -14,8 +14,7 @@ from classifier.records import Ending, Flaw, Kind, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver, ObserverLimits
 from proxy.wire.dialect import Dialect
-from proxy.wire.payloads import PayloadReader
-from proxy.wire.response import ResponseReader
+from proxy.wire.response import PayloadReader, ResponseReader
 from tests.proxy.wire.observing import SALT, call, observed, observing
 from tests.proxy.wire.samples import (
     EVENTS,

@@ -141,7 +141,7 @@ def test_heads_are_remembered_from_the_second_request_on() -> None:
 def test_a_client_that_never_repeats_is_soon_no_longer_remembered() -> None:
     stream = [
         WRITTEN.replace(b"A: 1", b"A: %d" % at) + b"{}"
-        for at in [*range(request_parser._REMEMBERED.stop + 3)] * 2
+        for at in [*range(request_parser._REMEMBERED_HEADS.stop + 3)] * 2
     ]
     cuts = [sum(map(len, stream[:at])) for at in range(len(stream))]
     found = told(b"".join(stream), cuts, remembers=True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.records import Kind
-from proxy.relay.operator_paths import Opened, opened
+from proxy.relay.operator_paths import Opened, open_path
 from proxy.wire import routes
 from tests.proxy.wire.test_routes import POSTS, SPELLINGS
 
@@ -71,16 +71,16 @@ REFUSED = {
 
 def test_model_calls_are_open() -> None:
     for path in POSTS:
-        assert opened("POST", path.encode()) == OPEN, path
+        assert open_path("POST", path.encode()) == OPEN, path
     for method, paths in ALLOWED.items():
         for path in paths:
-            assert opened(method, path.encode()) == OPEN, (method, path)
+            assert open_path(method, path.encode()) == OPEN, (method, path)
 
 
 def test_what_rollouts_would_share_is_not() -> None:
     for method, paths in REFUSED.items():
         for path in paths:
-            assert opened(method, path.encode()) is None, (method, path)
+            assert open_path(method, path.encode()) is None, (method, path)
 
 
 def test_a_response_is_open_to_whom_it_was_answered() -> None:
@@ -89,26 +89,26 @@ def test_a_response_is_open_to_whom_it_was_answered() -> None:
         ("GET", "/v1/responses/resp_1/input_items"), ("POST", "/v1/responses/resp_1/cancel"),
         ("HEAD", "/v1/responses/resp_1"), ("GET", "/openai/v1/responses/resp_1/"),
     ):  # fmt: skip
-        assert opened(method, path.encode()) == Opened("resp_1"), (method, path)
+        assert open_path(method, path.encode()) == Opened("resp_1"), (method, path)
 
 
 def test_a_path_in_another_spelling_is_read_or_refused() -> None:
     for path in SPELLINGS:
         reads = routes.route("POST", path.encode()).kind is Kind.INFERENCE
-        assert reads or opened("POST", path.encode()) is None, path
+        assert reads or open_path("POST", path.encode()) is None, path
     for path in ("/v1/chat/completion%73", "/v1/chat/completions;a=b", "/v1/Chat/Completions",
                  "/v1/responses%2Fcompact", "/v1/file%73", "/v1/models/%2e%2e/files",
                  "/v1/models/x%252f..%252f..%252ffiles", "/v1\\files"):  # fmt: skip
-        assert opened("POST", path.encode()) is None, path
-        assert opened("GET", path.encode()) is None, path
+        assert open_path("POST", path.encode()) is None, path
+        assert open_path("GET", path.encode()) is None, path
 
 
 @given(st.sampled_from(("GET", "POST", "DELETE", routes.UPGRADE)), st.binary(max_size=60))
 def test_no_path_breaks_the_table(method: str, path: bytes) -> None:
-    opened(method, path)
+    open_path(method, path)
 
 
 def test_a_long_path_is_refused_at_once() -> None:
     """Patterns without nested repetition: 60 kB are read in milliseconds, not years."""
     for piece in ("/v1", "/a", "%3A", "/models/", "/model/a"):
-        assert opened("POST", (piece * 20_000 + "!").encode()) is None
+        assert open_path("POST", (piece * 20_000 + "!").encode()) is None

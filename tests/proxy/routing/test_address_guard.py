@@ -130,7 +130,7 @@ def test_an_operator_may_mean_it(tmp_path: Path) -> None:
 
 
 def test_nothing_in_the_built_in_table_is_there() -> None:
-    address_guard.check(BUILT_IN)
+    address_guard.check_addresses(BUILT_IN)
     assert not any(upstream.allow_link_local for upstream in BUILT_IN.values())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.routing.own_addresses import OwnAddresses, check
+from proxy.routing.own_addresses import OwnAddresses, check_not_own
 from proxy.routing.upstreams import Upstream
 
 OURS = {"192.168.1.5", "fd12::5"}
@@ -41,6 +41,8 @@ def test_an_address_is_ours_where_the_service_listens() -> None:
 
 def test_an_upstream_that_is_the_service_is_named() -> None:
     own = OwnAddresses(listening=(("127.0.0.1", 80),))
-    check([Upstream(name="far", url="http://far.example"), Upstream(name="none", url=None)], own)
+    check_not_own(
+        [Upstream(name="far", url="http://far.example"), Upstream(name="none", url=None)], own
+    )
     with pytest.raises(ValueError, match=r"x: http.* is this service itself"):
-        check([Upstream(name="x", url="http://localhost")], own)
+        check_not_own([Upstream(name="x", url="http://localhost")], own)

@@ -32,7 +32,7 @@ async def test_they_go_on_after_one_that_failed(
         in_loop.call_soon_threadsafe(several.set)
 
     monkeypatch.setattr(database, "checkpoint", checkpoint)
-    running = asyncio.create_task(checkpoints.run(database))
+    running = asyncio.create_task(checkpoints.checkpoint_loop(database))
     await asyncio.wait_for(several.wait(), 60)
     assert threading.get_ident() not in threads
     running.cancel()
@@ -43,6 +43,6 @@ async def test_they_go_on_after_one_that_failed(
 
 async def test_postgresql_makes_its_own() -> None:
     database = Database("postgresql+psycopg://nobody@/nothing?host=/nowhere")
-    await asyncio.wait_for(checkpoints.run(database), 60)
+    await asyncio.wait_for(checkpoints.checkpoint_loop(database), 60)
     database.checkpoint()
     database.close()

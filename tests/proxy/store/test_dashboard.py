@@ -29,7 +29,7 @@ def filled(database: Database) -> Database:
 
 
 def test_batches_come_newest_first_with_their_span(filled: Database) -> None:
-    page = filled.read(dashboard.batches, offset=0, limit=1)
+    page = filled.read(dashboard.list_batches, offset=0, limit=1)
     assert page.total == 2
     assert page.rows == [{"batch": "x", "first_at": 0.0, "last_at": 2.0}]
     assert filled.read(dashboard.span, "x") == (0.0, 2.0)

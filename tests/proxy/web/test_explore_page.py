@@ -14,7 +14,7 @@ import pytest
 
 from proxy.routing.errors import Refusal
 from proxy.store.grouping import GROUPS as STORED_GROUPS
-from proxy.web.explore_page import CHOICES, COLUMNS, GROUPED, GROUPS, USUAL, WRITTEN, read
+from proxy.web.explore_page import CHOICES, COLUMNS, GROUPED, GROUPS, USUAL, WRITTEN, read_view
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_pages import DEAD, LIMITED, listed, page, play, words
 from truezero import models
@@ -121,9 +121,11 @@ def test_the_page_asks_for_all_that_a_list_takes() -> None:
 
 
 def test_an_address_keeps_what_was_not_changed() -> None:
-    view = read([("batch", "b"), ("columns", "model"), ("by", "task"), ("after", ""), ("text", "")])
+    view = read_view(
+        [("batch", "b"), ("columns", "model"), ("by", "task"), ("after", ""), ("text", "")]
+    )
     assert view.query() == "batch=b&columns=model&by=task"
     assert view.query(by=None, sort="task") == "batch=b&columns=model&sort=task"
     assert (view.sorted_by("model"), view.direction("model")) == (None, None)
     with pytest.raises(Refusal, match="columns"):
-        read([("columns", "nothing")])
+        read_view([("columns", "nothing")])

@@ -6,8 +6,7 @@ import pytest
 
 from classifier.records import Flaw
 from proxy.wire import routes
-from proxy.wire.body import read_body
-from proxy.wire.payloads import PayloadReader
+from proxy.wire.response import PayloadReader, read_body
 from tests.proxy.wire.samples import chat, delta, lines
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}

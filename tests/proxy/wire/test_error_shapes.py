@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.error_shapes import bare_exception, error_nodes, is_exception, substantial, text_of
+from proxy.wire.provider_error import (
+    bare_exception,
+    error_nodes,
+    is_exception,
+    substantial,
+    text_of,
+)
 
 
 @pytest.mark.parametrize(

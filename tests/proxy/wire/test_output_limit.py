@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.output_limit import output_limit
+from proxy.wire.request import output_limit
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 10**12) | st.floats() | st.text(max_size=3),

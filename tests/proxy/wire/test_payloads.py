@@ -6,8 +6,8 @@ import pytest
 
 from proxy.wire import routes
 from proxy.wire.dialect import Reading
-from proxy.wire.framing.sse import SseEvent
-from proxy.wire.payloads import PayloadReader, parse_json
+from proxy.wire.framing import SseEvent
+from proxy.wire.response import PayloadReader, parse_json
 from tests.proxy.wire.samples import delta, dump
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.prompt_words import prompt_words
+from proxy.wire.request import prompt_words
 
 PROSE = "the river runs along the old wall and turns where nobody has built since the war "
 

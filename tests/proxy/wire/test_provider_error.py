@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.records import ProviderError
-from proxy.wire.error_shapes import MESSAGE_CAP
-from proxy.wire.provider_error import read_error, read_text_error, stated_type
+from proxy.wire.provider_error import MESSAGE_CAP, read_error, read_text_error, stated_type
 from tests.tables import each
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from classifier.records import Flaw
 from proxy.wire import routes
+from proxy.wire.framing import Unreadable
 from proxy.wire.response import ReadLimits, ResponseReader
-from proxy.wire.unreadable import Unreadable
 from tests.proxy.wire.samples import EVENTS, JSON, NDJSON, SSE, chat, chunk, delta, lines, sse
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.provider_error import stated_type
-from proxy.wire.retry_after import retry_after
+from proxy.wire.provider_error import retry_after, stated_type
 from tests.tables import each
 
 NOW = 1_780_000_000.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from proxy.wire.request import RequestReader
-from proxy.wire.selection import digest, in_body, in_head, writes_model_twice
+from proxy.wire.request import RequestReader, digest, in_body, in_head, writes_model_twice
 
 SALT = b"salt"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.framing.ndjson import NdjsonFeeder
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import NdjsonFeeder, Unreadable
 
 
 def test_its_text_is_a_reason_without_content() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from proxy.wire.framing.sse import SseEvent, SseFeeder
+from proxy.wire.framing import SseEvent, SseFeeder
 from proxy.wire.websocket_events import (
     as_sse,
     close_error,

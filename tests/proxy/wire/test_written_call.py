@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from classifier.records import Ending
 from proxy.capture.observer import CallObserver
 from proxy.wire.dialect import Reading
-from proxy.wire.payloads import PayloadReader
+from proxy.wire.response import PayloadReader
 from proxy.wire.written_call import WrittenCall, offered
 from tests.proxy.wire.observing import SALT, call, observed, observing
 from tests.proxy.wire.samples import (

@@ -121,8 +121,10 @@ def test_nothing_to_run_again_is_said(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_ids_and_commands_are_lines_for_other_programs() -> None:
     everything = ["transient", "fix_first", "unmeasured"]
-    assert len(list(report_output.ids(FOUND, everything))) == 13, "what never started has no id"
-    assert list(report_output.ids(FOUND, ["fix_first"])) == ["auth:401-0"]
+    assert len(list(report_output.rerun_ids(FOUND, everything))) == 13, (
+        "what never started has no id"
+    )
+    assert list(report_output.rerun_ids(FOUND, ["fix_first"])) == ["auth:401-0"]
     (first, *_) = report_output.commands(FOUND, ["transient"])
     assert first == "truezero run --batch b --task 'a b' --repeat 0 --attempt 1 -- $AGENT"
     assert list(report_output.commands(FOUND, ["fix_first"])) == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tables import each
-from truezero.runner.launchers import StartedAs, launcher_of, name_of, target
+from truezero.runner.launchers import StartedAs, launched_program, launcher_of, name_of
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_what_a_launcher_starts_is_found(words: str, found: tuple[int, StartedAs
     launcher = launcher_of(words.partition(" ")[0])
     assert launcher is not None
     assigned: dict[str, str] = {}
-    assert target(launcher, words.split(), 1, assigned) == found
+    assert launched_program(launcher, words.split(), 1, assigned) == found
     assert assigned == ({"B": "1"} if words.startswith("env") else {})
 
 

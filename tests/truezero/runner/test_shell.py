@@ -22,7 +22,7 @@ from truezero.runner import shell
     ],
 )
 def test_simple_commands_are_split(text: str, words: list[list[str]]) -> None:
-    found = shell.commands(text)
+    found = shell.simple_commands(text)
     assert found is not None
     assert [[word.text for word in command] for command in found] == words
 
@@ -42,19 +42,19 @@ def test_simple_commands_are_split(text: str, words: list[list[str]]) -> None:
     ],
 )
 def test_what_is_not_plain_is_none(text: str) -> None:
-    assert shell.commands(text) is None
+    assert shell.simple_commands(text) is None
 
 
 def test_a_word_ends_where_others_may_follow() -> None:
     text = "x; 'my agent' hi"
-    found = shell.commands(text)
+    found = shell.simple_commands(text)
     assert found is not None
     assert text[: found[1][0].end] == "x; 'my agent'"
 
 
 def test_lines_are_joined_and_here_documents_are_not_read() -> None:
-    assert shell.lines("a \\\n  b\n  c\n") == ["a    b", "c"]
-    assert shell.lines("a <<E\nb\nE\n") == []
+    assert shell.script_lines("a \\\n  b\n  c\n") == ["a    b", "c"]
+    assert shell.script_lines("a <<E\nb\nE\n") == []
 
 
 def test_variables_that_lines_set_are_known() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.wire.dialect import Reading
-from proxy.wire.dialects.opaque import OPAQUE
+from proxy.wire.dialects.others import OPAQUE
 
 
 def test_nothing_is_guessed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.dialect import Reading
-from proxy.wire.dialects.openai_chat import CHAT
+from proxy.wire.dialects.openai import CHAT
 from tests.proxy.wire.samples import call, delta, dump, last
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.wire.dialect import Reading
-from proxy.wire.dialects.openai_lists import LISTS
+from proxy.wire.dialects.openai import LISTS
 
 
 def test_a_list_is_output_with_its_counts() -> None:

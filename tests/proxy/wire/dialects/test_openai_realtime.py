@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.wire.dialect import Reading
-from proxy.wire.dialects.openai_realtime import REALTIME
+from proxy.wire.dialects.openai import REALTIME
 
 
 def test_counts_come_with_the_end() -> None:

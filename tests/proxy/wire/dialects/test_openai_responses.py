@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.wire.dialect import Reading
-from proxy.wire.dialects.openai_responses import RESPONSES
+from proxy.wire.dialects.openai import RESPONSES
 from tests.proxy.wire.samples import response
 
 

@@ -10,8 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.framing.encoding import TURN_BYTES, decoder
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import TURN_BYTES, Unreadable, decoder
 from tests.proxy.wire.chunks import cut, places
 
 LIMIT = 64_000_000

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.framing.eventstream import EventStreamFeeder, EventStreamMessage
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import EventStreamFeeder, EventStreamMessage, Unreadable
 from tests.proxy.wire.chunks import cut, places
 from tests.proxy.wire.samples import frame
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.framing.jsonarray import JsonArrayFeeder
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import JsonArrayFeeder, Unreadable
 from tests.proxy.wire.chunks import cut, places
 
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.framing.ndjson import NdjsonFeeder
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import NdjsonFeeder, Unreadable
 from tests.proxy.wire.chunks import cut, places
 
 

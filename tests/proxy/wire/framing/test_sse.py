@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.framing.sse import SseEvent, SseFeeder
-from proxy.wire.unreadable import Unreadable
+from proxy.wire.framing import SseEvent, SseFeeder, Unreadable
 from tests.proxy.wire.chunks import cut, places
 
 LIMIT = 1_000_000

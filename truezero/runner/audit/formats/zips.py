@@ -34,10 +34,10 @@ def read_members(path: Path) -> dict[str, Callable[[], bytes]]:
             infos = archive.infolist()
     except (OSError, zipfile.BadZipFile) as error:
         raise ZipError(str(error)) from None
-    return {info.filename: partial(_read, path, info) for info in infos}
+    return {info.filename: partial(_read_packed, path, info) for info in infos}
 
 
-def _read(path: Path, info: zipfile.ZipInfo) -> bytes:
+def _read_packed(path: Path, info: zipfile.ZipInfo) -> bytes:
     if info.file_size > _LARGEST:
         raise ZipError(f"{info.filename} is larger than 2 GiB")
     unpack = _METHODS.get(info.compress_type)

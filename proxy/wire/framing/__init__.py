@@ -1,1 +1,0 @@
-"""Split bodies into events: SSE, NDJSON, JSON arrays, AWS event streams, content codings."""
