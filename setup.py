@@ -109,12 +109,8 @@ _HOT = tuple(
             "target",
         ),
         "capture": (
-            "call",
-            "conversations",
-            "exchange",
             "observer",
-            "request_facts",
-            "response_head",
+            "request",
             "usage_injection",
         ),
         "inbound": (

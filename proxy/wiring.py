@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from proxy.api.auth import ControlAuth
 from proxy.api.sessions import Sessions
-from proxy.capture.silence import SilenceLimits
+from proxy.capture.observer import SilenceLimits
 from proxy.clock import epoch_s
 from proxy.inbound.certificate import Certificate
 from proxy.inbound.connections import ConnectionLimits

@@ -26,8 +26,8 @@ from classifier.grammar.clauses import clauses, split_name
 from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
 from classifier.records import Answer, Cause, Ending, Exchange
 from proxy.capture import observer as observing
-from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call
 
 _PATHS = {
     "any": "/v1/chat/completions",

@@ -10,7 +10,8 @@ import asyncio
 from classifier.records import Cause, Ending, KeySource
 from classifier.verdicts import Subcategory
 from proxy.capture import usage_injection
-from proxy.capture.call import Call
+from proxy.capture.request import Call
+from proxy.capture.usage_injection import with_usage
 from proxy.inbound.asgi import AgentConnection, Receive, Scope, Send
 from proxy.inbound.responses import send_refusal
 from proxy.outbound import errors
@@ -28,7 +29,6 @@ from proxy.routing.errors import Refusal
 from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.framing import Unreadable
-from proxy.wire.usage_request import with_usage
 
 NO_BODY = frozenset({204, 304})
 STATUSES = range(200, 600)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 from classifier.records import Exchange
-from proxy.capture.silence import SilenceLimits
+from proxy.capture.observer import SilenceLimits
 from proxy.outbound.transport import Timeouts, UpstreamTransport
 from proxy.relay.admission import Access
 from proxy.relay.live_calls import LiveCalls

@@ -11,8 +11,8 @@ from websockets.asyncio.client import ClientConnection
 
 from classifier.records import Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
-from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call
 from proxy.capture.websocket import WebSocketApi, websocket_api
 from proxy.inbound.asgi import Message, Scope, Send
 from proxy.inbound.responses import WEBSOCKET, send_response

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from classifier.records import UNATTRIBUTED
 from classifier.verdicts import plural
-from proxy.capture.conversations import Conversations
+from proxy.capture.request import Conversations
 from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
 
 _END_S = 5.0  # within which a call that was told to end has been recorded

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from proxy.capture.call import response_digest
+from proxy.capture.request import response_digest
 from proxy.relay import operator_paths
 from proxy.relay.context import RelayContext, Signer
 from proxy.routing import headers as dress

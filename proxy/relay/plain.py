@@ -15,7 +15,8 @@ import orjson
 
 from classifier.records import KeySource
 from proxy.capture import usage_injection
-from proxy.capture.call import Call, HeadFacts, head_facts
+from proxy.capture.request import Call, HeadFacts, head_facts
+from proxy.capture.usage_injection import with_usage
 from proxy.inbound.request_cycle import RequestCycle
 from proxy.inbound.request_head import RepeatedHead, RequestHead
 from proxy.inbound.response_framing import CONTENT_LENGTH
@@ -34,7 +35,6 @@ from proxy.routing.errors import Refusal
 from proxy.routing.operator_keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.dialect import Payload
-from proxy.wire.usage_request import with_usage
 
 _PLANS = 1024  # kept, of the lines that were planned last
 _PLAN_BYTES = 8192  # of a head at most, for its plan to be kept

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from classifier.records import Ending
-from proxy.capture.call import Call, HeadFacts
+from proxy.capture.request import Call, HeadFacts
 from proxy.inbound.agent_response import AgentResponse
 from proxy.outbound.http1.pushed import OriginLines, PushedResponse
 from proxy.outbound.http1.serialize import SerializedRequest

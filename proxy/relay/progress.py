@@ -7,8 +7,8 @@ from dataclasses import replace
 from enum import Enum
 
 from classifier.records import Cause, Ending, Exchange
-from proxy.capture.call import Call, HeadFacts
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call, HeadFacts
 from proxy.relay.context import RelayContext
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from classifier.records import Exchange, KeySource
-from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call
 from proxy.capture.websocket import CallChanges
 from proxy.relay.context import RelayContext
 from proxy.routing import headers as dress

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 
 from classifier.policy import EVIDENCE
 from classifier.records import Ending, Exchange
-from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call
 from proxy.control.services import compose
 from proxy.routing.headers import key_digest
 from proxy.routing.rollout_keys import Keyring

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from classifier.records import Ending
 from proxy.capture.observer import ObserverLimits
+from proxy.capture.usage_injection import UsageFilter, with_usage
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.rollout_keys import Keyring
@@ -31,7 +32,6 @@ from proxy.wire.framing import (
     Unreadable,
     decoder,
 )
-from proxy.wire.usage_request import UsageFilter, with_usage
 from tests.fakes.answers import CODERS
 from tests.privacy.ways import PATHS
 from tests.proxy.wire.observing import observing

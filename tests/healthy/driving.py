@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from classifier.records import Ending, Exchange, RolloutRecord
-from proxy.capture.call import Call
-from proxy.capture.conversations import Conversations
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call, Conversations
 from proxy.capture.websocket import WebSocketCapture, websocket_api
 from tests.healthy.traffic import HealthyCall, HealthyRollout, Pairs
 

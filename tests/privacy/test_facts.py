@@ -19,9 +19,8 @@ from sqlalchemy.engine import URL
 
 from classifier.codec import encode_exchange
 from classifier.records import Ending, Exchange
-from proxy.capture.call import Call
-from proxy.capture.conversations import Conversations
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call, Conversations
 from proxy.store import sqlite
 from proxy.store.commit import Commit
 from proxy.store.database import Database

@@ -23,9 +23,8 @@ from classifier.records import (
     RolloutRecord,
     TerminationReason,
 )
-from proxy.capture.call import Call
-from proxy.capture.conversations import Conversations
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call, Conversations
 from tests.fakes import replies
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.fakes.provider import Answer, Pause, Provider, Script

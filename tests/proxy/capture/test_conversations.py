@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.capture.conversations import Conversations
+from proxy.capture.request import Conversations
 
 SYSTEM = {"system": "You fix bugs.", "tools": [{"name": "look"}]}
 HELLO = {"role": "user", "content": "Find it."}

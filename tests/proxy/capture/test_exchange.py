@@ -18,8 +18,8 @@ from classifier.records import (
     UsageSource,
 )
 from classifier.verdicts import Subcategory
-from proxy.capture.call import response_digest
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import response_digest
 from proxy.wire import request as selection
 from tests.proxy.wire.observing import SALT, call, head, observing
 from tests.proxy.wire.samples import (

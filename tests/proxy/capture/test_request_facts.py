@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from classifier.records import Ending, Exchange
-from proxy.capture.conversations import Conversations
 from proxy.capture.observer import CallObserver
-from proxy.capture.request_facts import RequestFacts
+from proxy.capture.request import Conversations, RequestFacts
 from tests.proxy.wire.observing import SALT, call, observed
 from tests.proxy.wire.samples import SSE, chat, delta, dump, sse
 

@@ -7,8 +7,7 @@ import gzip
 import pytest
 
 from classifier.records import Ending
-from proxy.capture.observer import CallObserver
-from proxy.capture.silence import SilenceLimits
+from proxy.capture.observer import CallObserver, SilenceLimits
 from tests.proxy.wire.observing import SALT, call, head, observing
 from tests.proxy.wire.samples import (
     CHAT,

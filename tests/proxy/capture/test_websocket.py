@@ -10,9 +10,8 @@ import pytest
 
 from classifier.records import Ending, Exchange, Kind, UsageSource
 from classifier.verdicts import Subcategory
-from proxy.capture.call import Call
-from proxy.capture.conversations import Conversations
 from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call, Conversations
 from proxy.capture.websocket import CallChanges, WebSocketCapture, websocket_api
 from proxy.wire import routes
 from tests.fakes.talker import (

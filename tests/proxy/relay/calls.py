@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 
-from proxy.capture.call import Call
+from proxy.capture.request import Call
 from proxy.inbound.asgi import Message, Receive
 from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.context import CallLimits

@@ -20,7 +20,7 @@ import pytest
 from classifier import judge
 from classifier.records import Attribution, Ending, RolloutRecord
 from classifier.verdicts import Health, Subcategory
-from proxy.capture.silence import SilenceLimits
+from proxy.capture.observer import SilenceLimits
 from proxy.outbound import dial
 from proxy.relay.context import CallLimits
 from proxy.routing.headers import key_digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from classifier.records import Ending, Kind
-from proxy.capture.call import Call
+from proxy.capture.request import Call
 from proxy.outbound.websocket import UpgradeRefusedError
 from proxy.relay.handshake import HandshakeCall, UpgradeRequest, is_handshake_header, use_http
 from proxy.routing.target import Addresses

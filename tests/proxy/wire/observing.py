@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from classifier.records import Ending, Exchange
-from proxy.capture.call import Call
 from proxy.capture.observer import CallObserver, ObserverLimits
+from proxy.capture.request import Call
 
 SALT = b"a salt of the tests"
 

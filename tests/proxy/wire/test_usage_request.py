@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.usage_request import UsageFilter, with_usage
+from proxy.capture.usage_injection import UsageFilter, with_usage
 from tests.proxy.wire.chunks import cut, places
 from tests.proxy.wire.samples import delta, dump, last, sse
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from proxy.wire.framing import SseEvent, SseFeeder
-from proxy.wire.websocket_events import (
+from proxy.capture.websocket import (
     as_sse,
     close_error,
     error_headers,
@@ -15,6 +14,7 @@ from proxy.wire.websocket_events import (
     parse_message,
     response_id,
 )
+from proxy.wire.framing import SseEvent, SseFeeder
 
 
 @pytest.mark.parametrize("message", [b'{"a":"b"}', b'{\r\n "a":\n "b"\r}'])

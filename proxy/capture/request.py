@@ -1,0 +1,412 @@
+"""What is known of a call before its response: the request, as the relay sends it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from classifier.records import Attribution, KeySource, Kind
+from proxy.routing import headers as dress
+from proxy.wire import conversation, request, routes
+from proxy.wire.dialect import Headers, Payload
+from proxy.wire.request import KEYS, RequestReader, output_limit, prompt_words
+from proxy.wire.written_call import offered
+
+# --- conversations ---
+#
+# Follow the conversations of rollouts: which call goes on with which, and who began it.
+#
+# Kept in memory are numbers: counts, places, and digests of sampled messages. A digest is the
+# interpreter's own ``hash`` of a sample together with the rollout and a secret that this process
+# draws for itself and never shows. Nobody outside ever sees one, so a cryptographic digest would
+# protect nothing more; an agent that could aim at one could only have its own conversation taken
+# for another of its own; and 64 bits tell the few messages of a rollout apart.
+
+
+_ROLLOUTS: Final = 4_096
+_EACH: Final = 8  # conversations of a rollout
+_NEW_MESSAGES: Final = 16  # of one request that are looked through, at most
+_BEGINNING: Final = 4  # messages, at most
+_MIDDLE: Final = 4  # times as far from the end as from the beginning, at most
+
+_Secret = tuple[bytes, str]  # the process's, and the rollout
+
+
+@dataclass(slots=True, eq=False)
+class Conversation:
+    """One conversation as of its newest call, whose exchange is ``exchange``.
+
+    ``count`` is its number of messages; ``first``, ``last`` and ``middle`` (at ``middle_at``, where
+    that is not 0) are digests of some, the first one with instructions, tools and model. ``begun``
+    is a digest of its beginning, which came from ``address``; 0 where nobody saw that. ``plain``:
+    nothing but text and tool calls in all of it. ``earlier``: the exchange that the newest one
+    goes on with. ``failed``: the newest call was not answered.
+    """
+
+    exchange: str
+    count: int
+    first: int
+    last: int
+    plain: bool
+    begun: int
+    address: str | None
+    middle_at: int = 0
+    middle: int = 0
+    earlier: str | None = None
+    failed: bool = False
+
+
+# What one request is to those before it: its conversation; the exchange whose whole conversation
+# it repeats and goes on, all of it plain; whether the same conversation began before from another
+# address, None where the request begins none; whether what was looked through is text and tool
+# calls alone.
+Turn = tuple[Conversation, str | None, bool | None, bool]
+
+
+class Conversations:
+    """The conversations that rollouts have at the moment; the least recently used are forgotten.
+
+    Arguments:
+        secret: drawn by this process for these conversations alone.
+        rollouts: how many are known at once.
+        each: how many conversations of each.
+    """
+
+    def __init__(self, secret: bytes, *, rollouts: int = _ROLLOUTS, each: int = _EACH) -> None:
+        self._secret = secret
+        self._rollouts: OrderedDict[str, list[Conversation]] = OrderedDict()
+        self._limit = rollouts
+        self._each = each
+
+    def follow(
+        self,
+        rollout: str,
+        exchange: str,
+        payload: Payload,
+        messages: Sequence[object],
+        *,
+        model: object = None,
+        address: str | None = None,
+    ) -> Turn:
+        """Take a request, and say what it is to those before it.
+
+        Arguments:
+            exchange: the request's own.
+            payload: the request that has the messages, of which there is one at least.
+            model: that is asked; conversations with different models have nothing in common.
+            address: of the client; None is unknown.
+        """
+        known = self._of(rollout)
+        count = len(messages)
+        secret = (self._secret, rollout)
+        sample = conversation.sample(messages[0])
+        model = model if isinstance(model, str) else None
+        first = hash((secret, model, sample, conversation.opening(payload)))
+        before = _longest(known, first, messages, secret) if known else None
+        start = 0 if before is None else before.count
+        plain = _are_plain(messages, start)
+        last = first if count == 1 else _digest(secret, messages[-1])
+        begun, elsewhere = 0, None
+        if plain and start in (0, count) and _begins(messages):
+            inner = [_digest(secret, message) for message in messages[1:-1]]
+            begun = hash((first, *inner, last))
+            if address is not None:
+                elsewhere = any(_is_twin(each, begun, address) for each in known)
+                if before is not None and before.address != address:
+                    before = None  # its twin, which another client began
+        plain = plain and not conversation.is_edited(payload)
+        whole = plain and count - start <= _NEW_MESSAGES
+        if before is None:
+            now = Conversation(exchange, count, first, last, whole, begun, address)
+            if len(known) >= self._each:
+                del known[0]
+        else:
+            now = before
+            known.remove(now)
+            if count > start:
+                now.earlier = now.earlier if now.failed else now.exchange
+            now.exchange, now.count, now.last = exchange, count, last
+            now.plain, now.failed = whole and now.plain, False
+        if count >= _MIDDLE and count >= _MIDDLE * now.middle_at:
+            now.middle_at = count // 2
+            now.middle = _digest(secret, messages[now.middle_at])
+        known.append(now)
+        return now, now.earlier if now.plain else None, elsewhere, plain
+
+    def _of(self, rollout: str) -> list[Conversation]:
+        """Return the known conversations of a rollout, the latest used last."""
+        known = self._rollouts.get(rollout)
+        if known is None:
+            known = self._rollouts[rollout] = []
+            if len(self._rollouts) > self._limit:
+                self._rollouts.popitem(last=False)
+        else:
+            self._rollouts.move_to_end(rollout)
+        return known
+
+
+def _digest(secret: _Secret, message: object) -> int:
+    return hash((secret, conversation.sample(message)))
+
+
+def _longest(
+    known: Sequence[Conversation], first: int, messages: Sequence[object], secret: _Secret
+) -> Conversation | None:
+    """Return the longest of the conversations that the messages repeat, up to all of them."""
+    found = None
+    for each in known:
+        if each.first != first or each.count > len(messages):
+            continue
+        if found is not None and each.count <= found.count:
+            continue
+        if each.count > 1 and _digest(secret, messages[each.count - 1]) != each.last:
+            continue
+        if each.middle_at and _digest(secret, messages[each.middle_at]) != each.middle:
+            continue
+        found = each
+    return found
+
+
+def _are_plain(messages: Sequence[object], start: int) -> bool:
+    """Whether the messages from a place on, at most so many, are text and tool calls."""
+    for place in range(max(start, len(messages) - _NEW_MESSAGES), len(messages)):
+        if not conversation.is_plain(messages[place]):
+            return False
+    return True
+
+
+def _begins(messages: Sequence[object]) -> bool:
+    return len(messages) <= _BEGINNING and conversation.is_unanswered(messages)
+
+
+def _is_twin(other: Conversation, begun: int, address: str) -> bool:
+    return other.begun == begun and other.address != address and not other.failed
+
+
+# --- request facts ---
+#
+# The facts of a request that only its body shows, for the checks of a measurement.
+#
+# The body is looked at once, when it has been parsed, and nothing of it is kept: what stays are
+# numbers, flags and the id of an earlier exchange.
+
+
+# A body of a few words, with neither instructions nor tools, is no agent's conversation: it is
+# not followed.
+_FEW_BYTES = 512
+_OPENS = conversation.OPENING | {conversation.WRAPPER}
+_LOOKED_AT = KEYS | _OPENS
+_RETRY = b"x-stainless-retry-count"
+
+
+class Caller(Protocol):
+    """What is to be known of the call: a `Call`."""
+
+    id: str
+    rollout_id: str
+    role: str
+    method: str
+    path: bytes
+    request_headers: Headers
+    client: tuple[str, int] | None
+
+
+class RequestFacts:
+    """What the body of one request says; None is unknown.
+
+    ``output_limit``: tokens that it allows for its answer. ``prompt_words``: words of plain text
+    in it, at least. ``continues``: the earlier exchange whose conversation it repeats and goes on.
+    ``begun_elsewhere``: whether the same conversation began before from another address.
+    ``tools``: the names of the tools that it offers; None where it offers none.
+
+    Arguments:
+        conversations: those that are known; None: they are not followed.
+    """
+
+    output_limit: int | None = None
+    prompt_words: int | None = None
+    continues: str | None = None
+    begun_elsewhere: bool | None = None
+    tools: frozenset[str] | None = None
+    _conversation: Conversation | None = None
+
+    def __init__(self, call: Caller, conversations: Conversations | None) -> None:
+        self._call = call
+        self._conversations = conversations
+
+    def take(self, payload: Payload, body: bytes) -> None:
+        """Look at a body, parsed and as it is, decoded."""
+        if len(body) < _FEW_BYTES and _LOOKED_AT.isdisjoint(payload):
+            return
+        if not KEYS.isdisjoint(payload):
+            self.output_limit = output_limit(payload)
+        opens = not _OPENS.isdisjoint(payload)
+        if opens:
+            self.tools = offered(payload) or None
+        if opens or len(body) >= _FEW_BYTES:
+            self._follow(payload, body)
+
+    def _follow(self, payload: Payload, body: bytes) -> None:
+        conversations, call = self._conversations, self._call
+        request = conversation.unwrapped(payload)
+        messages = conversation.messages_of(request)
+        if conversations is None or messages is None:
+            return
+        route = routes.route(call.method, call.path)
+        if route.kind is not Kind.INFERENCE:
+            return
+        self._conversation, self.continues, elsewhere, plain = conversations.follow(
+            call.rollout_id if call.role == "agent" else f"{call.rollout_id} {call.role}",
+            call.id,
+            request,
+            messages,
+            model=route.model or payload.get("model"),
+            address=call.client[0] if call.client else None,
+        )
+        self.begun_elsewhere = None if elsewhere and self._is_resent() else elsewhere
+        words = prompt_words(body) if plain else None
+        if words is not None and not conversation.defers_tools(request):
+            self.prompt_words = words
+
+    def _is_resent(self) -> bool:
+        """Whether an SDK says that it sends this request again."""
+        headers = self._call.request_headers
+        return any(name == _RETRY and value != b"0" for name, value in headers)
+
+    def fail(self) -> None:
+        """Take that the call was not answered: what repeats it is no second beginning."""
+        known = self._conversation
+        if known is not None and known.exchange == self._call.id:
+            known.failed = True
+
+
+# --- call ---
+
+
+class HeadFacts(NamedTuple):
+    """What a request's head says of it: its route, and what its headers state."""
+
+    route: routes.Route
+    encodings: Sequence[bytes]
+    sdk_retry: int | None
+    traceparent: bytes | None
+    selected: request.Selected
+
+
+@dataclass(slots=True)
+class Call:
+    """One call as the relay sends it.
+
+    ``path`` is raw, after the upstream, without the query. ``started_at`` is in seconds
+    since the epoch, ``began`` the same moment on the monotonic clock of every ``at``.
+    ``request_headers`` have lower-case names. ``client`` is the address and the port
+    of the connection that it came by.
+    """
+
+    id: str
+    rollout_id: str
+    upstream: str
+    method: str
+    path: bytes
+    started_at: float
+    began: float
+    request_headers: Headers = ()
+    query: bytes = b""
+    role: str = "agent"
+    attribution: Attribution = Attribution.PATH
+    key_digest: str | None = None
+    injected: bool = False
+    key_source: KeySource | None = None
+    client: tuple[str, int] | None = None
+
+
+def head_facts(
+    method: str, path: bytes, query: bytes, request_headers: Headers, *, operators_key: bool
+) -> HeadFacts:
+    """Return what a request's head says of it; the other arguments are as in `Call`.
+
+    Arguments:
+        operators_key: the call takes the operator's key, in place of its caller's.
+    """
+    headers = dress.named(request_headers)
+    encodings: Sequence[bytes] = ()
+    if b"content-encoding" in headers:
+        encodings = [v for name, v in request_headers if name == b"content-encoding"]
+    selected: request.Selected = ()
+    if query or not request.HEADERS.isdisjoint(headers):
+        selected = request.in_head(headers, query, operators_key=operators_key)
+    return HeadFacts(
+        routes.route(method, path),
+        encodings,
+        _retry_count(headers.get(b"x-stainless-retry-count")),
+        headers.get(b"traceparent"),
+        selected,
+    )
+
+
+class CapturedRequest:
+    """The request of one call: its route, what its headers state, and a reader of its body.
+
+    Arguments:
+        conversations: those that the call may go on with; None: they are not followed.
+        salt: key of the request's digest; the same in every process of a service.
+        limit: most bytes held of the body.
+        head: what `head_facts` returns of the call; None: it is read here.
+    """
+
+    __slots__ = ("_salt", "body", "call", "facts", "route", "sdk_retry", "selected",
+                 "traceparent")  # fmt: skip
+
+    def __init__(
+        self,
+        call: Call,
+        conversations: Conversations | None = None,
+        *,
+        salt: bytes,
+        limit: int,
+        head: HeadFacts | None = None,
+    ) -> None:
+        self.call = call
+        self._salt = salt
+        head = head or head_facts(
+            call.method, call.path, call.query, call.request_headers,
+            operators_key=call.key_source is KeySource.OPERATOR,
+        )  # fmt: skip
+        self.route, encodings, self.sdk_retry, self.traceparent, self.selected = head
+        self.facts = RequestFacts(call, conversations)
+        self.body = RequestReader(encodings, limit, self.facts)
+
+    def selector_digest(self) -> str | None:
+        """Return a salted digest of what the request chooses beside its model; None: nothing."""
+        return request.digest(self.selected + self.body.selected, self._salt)
+
+    def fail(self) -> None:
+        """Take that the call was not answered."""
+        self.body.fields()  # lest it be looked at only after this
+        self.facts.fail()
+
+    def ambiguous(self) -> bool:
+        """Whether a body that must say which model is asked for does not."""
+        return self.route.kind is Kind.INFERENCE and not self.route.model
+
+    def digest(self) -> str | None:
+        """Return a salted digest by which a repeated request is known again."""
+        line = self.call.method.encode() + b" " + self.call.path + b"\n"
+        return self.body.digest(self._salt, line)
+
+    def response_digest(self, response_id: str) -> str:
+        """Return the digest of a response's id, under which the exchange knows it."""
+        return response_digest(response_id, self._salt)
+
+
+def response_digest(response_id: str, salt: bytes) -> str:
+    """Return the salted 8-byte digest of a response's id, as exchanges are stored with it."""
+    named = response_id.encode("utf-8", "replace")
+    return hashlib.blake2b(named, key=salt[:64], digest_size=8).hexdigest()
+
+
+def _retry_count(value: bytes | None) -> int | None:
+    return int(value) if value is not None and value.isdigit() and len(value) < 5 else None
