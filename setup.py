@@ -103,9 +103,9 @@ _HOT = tuple(
             "transport",
         ),
         "routing": (
+            "errors",
             "headers",
-            "limits",
-            "rollout_keys",
+            "keys",
             "target",
         ),
         "capture": (

@@ -26,7 +26,7 @@ from classifier.policy import EVIDENCE
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.control.services import ControlServices, compose
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
 from proxy.server.startup import GC_THRESHOLDS
 from proxy.store.database import Database

@@ -28,9 +28,9 @@ from proxy.recording.recorder import Recorder
 from proxy.relay.http import Relay
 from proxy.relay.notices import RequestNotices
 from proxy.relay.websocket import WebSocketRelay
-from proxy.routing.address_guard import AddressGuard
+from proxy.routing.addresses import AddressGuard
 from proxy.routing.errors import Refusal
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.server import checkpoints
 from proxy.server.closer import RolloutCloser
 from proxy.server.heartbeat import Heartbeat

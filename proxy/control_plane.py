@@ -18,8 +18,8 @@ from proxy.api.state import Address
 from proxy.clock import epoch_s
 from proxy.control.loader import RecorderState
 from proxy.control.services import ControlServices, compose
-from proxy.routing.limits import RateLimiter
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.errors import RateLimiter
+from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
 from proxy.server.workers import LEAVING
 from proxy.settings import Settings

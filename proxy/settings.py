@@ -20,8 +20,9 @@ from pydantic import (
 )
 
 from proxy.policy_settings import PolicySettings, seconds
-from proxy.routing import address_guard, own_addresses
-from proxy.routing.own_addresses import OwnAddresses
+from proxy.routing import addresses as address_guard
+from proxy.routing import addresses as own_addresses
+from proxy.routing.addresses import OwnAddresses
 from proxy.routing.upstreams import LOCAL, Upstream, allow_list
 from proxy.settings_sources import (
     PREFIX,

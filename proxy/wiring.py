@@ -22,9 +22,8 @@ from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.relay.context import CallLimits, CallRecorder, RelayContext
 from proxy.relay.live_calls import LiveCalls
 from proxy.relay.notices import RequestNotices, UnattributedCalls
-from proxy.routing.local_names import LocalNames
-from proxy.routing.operator_keys import OperatorKeys
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.addresses import LocalNames
+from proxy.routing.keys import Keyring, OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Upstream
 from proxy.settings import Settings

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import quote
 
 from proxy.api.sessions import COOKIE, Sessions
+from proxy.routing.addresses import LocalNames, name_of
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import first
-from proxy.routing.local_names import LocalNames, name_of
 
 SIGN_IN = "/ui/sign-in"
 

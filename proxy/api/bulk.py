@@ -19,8 +19,7 @@ from proxy.api.routes import PROBLEMS
 from proxy.api.state import Limiter, Services, base_url
 from proxy.control.registrar import Registrar
 from proxy.control.threads import run_in_thread
-from proxy.routing.errors import Refusal, problem
-from proxy.routing.limits import RateLimiter
+from proxy.routing.errors import RateLimiter, Refusal, problem
 from truezero import models
 
 CHUNK = 500  # registrations that are stored in one transaction, and answered together

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from proxy.control.services import ControlServices
-from proxy.routing.limits import RateLimiter
+from proxy.routing.errors import RateLimiter
 
 Address = Callable[[Request], str]  # the base URL handed to agents, by a runner's request
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from proxy.routing.rollout_keys import AGENT, Keyring
+from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.upstreams import Upstream
 from truezero import models
 

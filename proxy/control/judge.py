@@ -21,8 +21,7 @@ from classifier.verdicts import Verdict
 from proxy.control.loader import LoadedRollout, RecorderState, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
-from proxy.routing.errors import Refusal
-from proxy.routing.limits import TokenBucket
+from proxy.routing.errors import Refusal, TokenBucket
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 from proxy.store.types import Row, as_json

@@ -10,7 +10,7 @@ from classifier.records import RolloutRecord
 from proxy.control.grants import grant
 from proxy.control.queries import Queries
 from proxy.routing.errors import Refusal
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
 from proxy.store.registrations import Enrolment

@@ -33,7 +33,7 @@ from proxy.control.rollouts import RolloutService
 from proxy.control.upstream_service import UpstreamService
 from proxy.control.usage import UsageService
 from proxy.control.virtual_keys import VirtualKeys
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
 from proxy.store.database import Database
 from proxy.store.types import POLICY_COLUMNS

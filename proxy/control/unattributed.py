@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from classifier.records import UNATTRIBUTED, Exchange, Kind, RolloutRecord
-from proxy.routing.rollout_keys import AGENT
+from proxy.routing.keys import AGENT
 from proxy.store.database import Database
 
 # A rollout that its outcome alone registers may have run as long as this before it, in seconds.

@@ -15,7 +15,7 @@ from proxy.control.judge import Judge
 from proxy.control.registrar import Registrar
 from proxy.control.rollouts import RolloutService
 from proxy.routing.errors import Refusal
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from truezero import models
 
 # The name in a rollout's metadata for attributes that LiteLLM's clients expect back.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
-from proxy.routing.address_guard import AddressGuard
+from proxy.routing.addresses import AddressGuard
 
 Address = tuple[int, Any]  # family, and what a socket of it connects to
 

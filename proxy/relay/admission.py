@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from classifier.records import Kind
 from proxy.routing.errors import RETRY_SOON, Refusal
-from proxy.routing.rollout_keys import AGENT
+from proxy.routing.keys import AGENT
 from proxy.routing.target import Target
 from proxy.wire import routes
 

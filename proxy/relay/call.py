@@ -26,7 +26,7 @@ from proxy.relay.progress import CallProgress, RelayState
 from proxy.relay.upload import Upload
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
-from proxy.routing.operator_keys import KeyUse
+from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.framing import Unreadable
 

@@ -15,7 +15,7 @@ from proxy.relay.admission import Access
 from proxy.relay.live_calls import LiveCalls
 from proxy.relay.notices import RequestNotices
 from proxy.routing import headers as dress
-from proxy.routing.operator_keys import OperatorKeys
+from proxy.routing.keys import OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Auth, Upstream
 

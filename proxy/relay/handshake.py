@@ -27,7 +27,7 @@ from proxy.relay.dressing import dressed_as_operator
 from proxy.relay.websocket_record import WebSocketRecord
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
-from proxy.routing.operator_keys import KeyUse
+from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.dialect import model_name
 

@@ -18,7 +18,7 @@ from proxy.relay.operator_access import OperatorAccess
 from proxy.relay.plain import PlainConnection, plain_calls
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
-from proxy.routing.operator_keys import KeyUse
+from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target, is_data_plane
 from proxy.wire import routes
 

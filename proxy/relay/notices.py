@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from proxy.inbound.cause_log import CauseLog, refused_calls, refused_requests
-from proxy.routing.local_names import LocalNames
+from proxy.routing.addresses import LocalNames
 from proxy.routing.upstreams import Upstream
 
 _LINE = (

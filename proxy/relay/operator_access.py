@@ -13,7 +13,7 @@ from proxy.relay import operator_paths
 from proxy.relay.context import RelayContext, Signer
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
-from proxy.routing.operator_keys import KeyUse, without_keys
+from proxy.routing.keys import KeyUse, without_keys
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Auth
 

@@ -32,7 +32,7 @@ from proxy.relay.operator_access import OperatorAccess
 from proxy.relay.plain_call import PlainCall
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
-from proxy.routing.operator_keys import KeyUse
+from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.dialect import Payload
 

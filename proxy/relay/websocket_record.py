@@ -10,7 +10,7 @@ from proxy.capture.request import Call
 from proxy.capture.websocket import CallChanges
 from proxy.relay.context import RelayContext
 from proxy.routing import headers as dress
-from proxy.routing.operator_keys import KeyUse
+from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire import routes
 

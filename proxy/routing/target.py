@@ -12,12 +12,36 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from classifier.records import UNATTRIBUTED, Attribution, id_flaw
-from proxy.routing import baggage
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
-from proxy.routing.operator_keys import KeyUse, OperatorKeys, without_keys
-from proxy.routing.rollout_keys import AGENT, Keyring
+from proxy.routing.keys import AGENT, Keyring, KeyUse, OperatorKeys, without_keys
 from proxy.routing.upstreams import SHARED, Upstream, normalised
+
+# --- baggage ---
+#
+# The rollout that an agent's W3C baggage names (w3.org/TR/baggage, version of 2024).
+
+
+HEADER = b"baggage"
+ROLLOUT = b"truezero.rollout"
+
+
+def rollout(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    """Return the value of the first member `truezero.rollout`, percent-encoded as it came.
+
+    Several headers are one list (RFC 9110 §5.3). Properties behind `;` mean nothing here.
+    """
+    for name, value in headers:
+        if name == HEADER and ROLLOUT in value:
+            for member in value.split(b","):
+                key, _, rest = member.partition(b"=")
+                if key.strip() == ROLLOUT:
+                    return rest.partition(b";")[0].strip()
+    return None
+
+
+# --- target ---
+
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 _BLANKS = b" \t"  # around a header's value, and no part of it (RFC 9110 §5.5)
@@ -228,8 +252,8 @@ def _header_identity(
     if named is not None:
         named = named.strip(_BLANKS)
         return _Identity(checked_rollout(_text(named)), Attribution.HEADER, False)
-    if baggage.HEADER in headers:  # proves no more than the next, but names a rollout on purpose
-        carried = baggage.rollout(pairs)
+    if HEADER in headers:  # proves no more than the next, but names a rollout on purpose
+        carried = rollout(pairs)
         if carried:
             return _Identity(checked_rollout(_decoded(carried)), Attribution.BORROWED_HEADER, False)
     for name in dress.BORROWED:

@@ -29,8 +29,7 @@ from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.http import Relay
 from proxy.relay.notices import RequestNotices
 from proxy.relay.websocket import WebSocketRelay
-from proxy.routing.operator_keys import OperatorKeys
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring, OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import allow_list
 

@@ -22,7 +22,7 @@ from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
 from proxy.control.services import compose
 from proxy.routing.headers import key_digest
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
 from proxy.store.database import Database
 from proxy.store.types import CommitBatch

@@ -21,7 +21,7 @@ from proxy.capture.observer import ObserverLimits
 from proxy.capture.usage_injection import UsageFilter, with_usage
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.routing.target import address
 from proxy.routing.upstreams import Auth, allow_list
 from proxy.wire.framing import (

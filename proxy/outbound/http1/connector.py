@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from proxy.outbound import dial, errors
 from proxy.outbound.http1.connection import Connection
-from proxy.routing.address_guard import AddressGuard
+from proxy.routing.addresses import AddressGuard
 
 _PROXY_HEAD_LIMIT = 64 * 1024  # bytes
 _BLOCKED_S = 1.0  # how much later than due a timer runs only where the event loop was blocked

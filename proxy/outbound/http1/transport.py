@@ -17,7 +17,7 @@ from proxy.outbound.http1.pushed import DIED, OriginLines
 from proxy.outbound.http1.response import ResponseBodyStream
 from proxy.outbound.http1.serialize import SerializedRequest, compose
 from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
-from proxy.routing.address_guard import AddressGuard
+from proxy.routing.addresses import AddressGuard
 
 _RELIEF_S = 0.1  # in which silent connections of agents are closed for a new one
 

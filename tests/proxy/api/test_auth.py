@@ -23,7 +23,7 @@ from starlette.routing import Mount
 from proxy.api.auth import ControlAuth
 from proxy.api.sessions import Sessions
 from proxy.app import Application
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import RESERVED, SHARED
 from proxy.settings import load
 from proxy.store.database import Database

@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Request
 
 from proxy.api import problems
 from proxy.api.state import LIMITED, Version, base_url
-from proxy.routing.limits import RateLimiter
+from proxy.routing.errors import RateLimiter
 
 
 def browser(app: FastAPI) -> httpx.AsyncClient:

@@ -9,8 +9,7 @@ import pytest
 from proxy.control import batch_state
 from proxy.control.batch_state import up_to_date
 from proxy.control.services import ControlServices
-from proxy.routing.errors import Refusal
-from proxy.routing.limits import TokenBucket
+from proxy.routing.errors import Refusal, TokenBucket
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import CHAT, play

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from proxy.control.grants import grant
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
 
 KEYRING = Keyring(b"s" * 32)

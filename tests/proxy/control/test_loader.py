@@ -12,7 +12,7 @@ from classifier.policy import Policy
 from classifier.records import RolloutRecord
 from proxy.control.judge import Judge
 from proxy.control.services import compose
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable

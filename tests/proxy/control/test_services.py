@@ -11,7 +11,7 @@ import pytest
 from classifier.policy import EVIDENCE
 from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import Refusal
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 from proxy.settings import load
 from proxy.store.database import Database
 from proxy.store.types import CommitBatch

@@ -15,7 +15,7 @@ import pytest
 from classifier.records import Attribution
 from proxy.relay.admission import TTL_S, Access, AccessState, AccessUnknownError
 from proxy.routing.errors import Refusal
-from proxy.routing.rollout_keys import AGENT
+from proxy.routing.keys import AGENT
 from proxy.routing.target import Target
 from proxy.routing.upstreams import BUILT_IN
 from proxy.server.closer import RolloutCloser

@@ -13,8 +13,7 @@ import pytest
 
 from proxy.outbound import dial, errors
 from proxy.outbound.http1.transport import Http1Transport
-from proxy.routing.address_guard import AddressGuard, GuardedAddressError
-from proxy.routing.own_addresses import OwnAddresses
+from proxy.routing.addresses import AddressGuard, GuardedAddressError, OwnAddresses
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Stay, playing
 from tests.proxy.outbound.client import (

@@ -8,8 +8,8 @@ import pytest
 from classifier.records import UNATTRIBUTED, Attribution, KeySource
 from proxy.inbound.cause_log import CauseLog
 from proxy.relay.notices import RequestNotices, UnattributedCalls
+from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal
-from proxy.routing.local_names import LocalNames
 from proxy.routing.upstreams import allow_list
 from tests.fakes import answers
 from tests.fakes.provider import Provider

@@ -13,7 +13,7 @@ from proxy.relay.context import RelayContext
 from proxy.relay.operator_access import OperatorAccess
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
-from proxy.routing.operator_keys import KeyUse
+from proxy.routing.keys import KeyUse
 from proxy.routing.target import Addresses, Target
 from proxy.routing.upstreams import Auth
 from proxy.wire import routes

@@ -27,9 +27,9 @@ from proxy.outbound import dial
 from proxy.relay.context import CallLimits
 from proxy.relay.notices import RequestNotices, UnattributedCalls
 from proxy.relay.websocket import WebSocketRelay
+from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
-from proxy.routing.local_names import LocalNames
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Auth
 from tests.fakes import answers, caller

@@ -8,8 +8,8 @@ from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
 
 from classifier.records import Attribution
-from proxy.routing import baggage
 from proxy.routing import headers as dress
+from proxy.routing import target as baggage
 from proxy.routing.errors import Refusal
 from proxy.routing.target import Target, address
 from proxy.routing.upstreams import Auth

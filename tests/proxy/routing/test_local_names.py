@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.routing.addresses import LocalNames, is_local, name_of
 from proxy.routing.errors import Refusal
-from proxy.routing.local_names import LocalNames, is_local, name_of
 
 
 def test_no_dns_rebinds_localhost_or_an_address() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.routing.operator_keys import KeyUse, OperatorKeys, without_keys
+from proxy.routing.keys import KeyUse, OperatorKeys, without_keys
 from proxy.routing.upstreams import Auth, Upstream, allow_list
 
 UPSTREAMS = allow_list({"local": {"url": "http://llm.example", "auth": "none"}})

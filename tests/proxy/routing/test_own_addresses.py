@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.routing.own_addresses import OwnAddresses, check_not_own
+from proxy.routing.addresses import OwnAddresses, check_not_own
 from proxy.routing.upstreams import Upstream
 
 OURS = {"192.168.1.5", "fd12::5"}

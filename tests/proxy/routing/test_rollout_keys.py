@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring
 
 KEYRING = Keyring(b"s" * 32)
 

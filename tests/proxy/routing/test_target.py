@@ -6,8 +6,7 @@ import pytest
 
 from classifier.records import Attribution
 from proxy.routing.errors import Refusal
-from proxy.routing.operator_keys import KeyUse, OperatorKeys
-from proxy.routing.rollout_keys import Keyring
+from proxy.routing.keys import Keyring, KeyUse, OperatorKeys
 from proxy.routing.target import Addresses, Target, address, is_data_plane
 from proxy.routing.upstreams import allow_list, checked_name
 from tests.tables import each
