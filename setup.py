@@ -114,14 +114,9 @@ _HOT = tuple(
             "usage_injection",
         ),
         "inbound": (
-            "agent_response",
-            "dispatch",
-            "flow_control",
             "http",
-            "request_cycle",
-            "request_head",
-            "request_parser",
-            "response_framing",
+            "parser",
+            "response",
         ),
         "relay": (
             "agent_watch",

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from proxy.inbound.certificate import context
+from proxy.inbound.connections import context
 from proxy.inbound.tls import TlsTransport
 from tests.fakes.certificates import Authority
 

@@ -17,9 +17,8 @@ from classifier.verdicts import Verdict
 from proxy.api.auth import PortPolicy
 from proxy.control.pricing import PriceTable
 from proxy.control.threads import run_in_thread
-from proxy.inbound.asgi import Receive, Scope, Send
-from proxy.inbound.dispatch import TakePlain
-from proxy.inbound.responses import noting_refusals, send_refusal
+from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
+from proxy.inbound.http import TakePlain
 from proxy.outbound.dial import is_own_address
 from proxy.outbound.http1.transport import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector

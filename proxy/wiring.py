@@ -13,8 +13,7 @@ from proxy.api.auth import ControlAuth
 from proxy.api.sessions import Sessions
 from proxy.capture.observer import SilenceLimits
 from proxy.clock import epoch_s
-from proxy.inbound.certificate import Certificate
-from proxy.inbound.connections import ConnectionLimits
+from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.outbound.credentials import signers
 from proxy.outbound.transport import UpstreamTransport
 from proxy.recording.spill import SpillFile

@@ -7,24 +7,321 @@ spoken here, and tells calls at once that their agent is gone.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
+from proxy.inbound.asgi import AGENT_CONNECTION, Application, Message, Scope
 from proxy.inbound.connections import Waiting, descriptor_of, table_of
-from proxy.inbound.dispatch import Dispatch
-from proxy.inbound.flow_control import FlowControl
-from proxy.inbound.request_cycle import RequestCycle
-from proxy.inbound.request_head import RepeatedHead, RequestHead
-from proxy.inbound.request_parser import RequestParser
-from proxy.inbound.response_framing import CONTENT_LENGTH
+from proxy.inbound.parser import RepeatedHead, RequestHead, RequestParser
+from proxy.inbound.response import (
+    CONTENT_LENGTH,
+    AgentResponse,
+    FlowControl,
+    wait_for_wake,
+    wake_all,
+)
 from proxy.routing.errors import Refusal
-from proxy.routing.headers import Pairs
+from proxy.routing.headers import Pairs, first
+
+# --- request cycle ---
+#
+# One request of an agent and its response, between the connection and the application.
+
+
+_log = logging.getLogger("uvicorn.error")
+
+
+class RequestCycle(AgentResponse):
+    """A response on its way out, and the body of its request on its way in.
+
+    The request's body is kept in the parts it came in. It is the `AgentConnection` of its request.
+
+    ``client``: the agent's address and port. ``more_body``: of the request. ``expects``: to be told
+    that the body may be sent (100 Continue). ``repeated``: what knew its head again.
+
+    Arguments:
+        answered: called when the response is complete.
+        keep_alive: as in `ResponseFraming`.
+        body: what came of the request's with its head.
+    """
+
+    def __init__(
+        self,
+        flow: FlowControl,
+        head: RequestHead,
+        client: tuple[str, int] | None,
+        answered: Callable[[], None],
+        *,
+        keep_alive: bool,
+        expects: bool,
+        repeated: RepeatedHead | None = None,
+        body: bytes = b"",
+        more_body: bool = True,
+    ) -> None:
+        super().__init__(flow, answered, bodiless=head.method == "HEAD", keep_alive=keep_alive)
+        self.head = head
+        self.client = client
+        self.expects = expects
+        self.repeated = repeated
+        self.more_body = more_body
+        self._parts = [body] if body else []
+        self._parts_bytes = len(body)
+        self._news = not more_body or body != b""  # something that `receive` has yet to return
+        self._waiting: list[asyncio.Future[None]] = []  # for news
+
+    async def run(self, app: Application, scope: Scope, tasks: set[asyncio.Task[Any]]) -> None:
+        """Have an application answer, as one of the server's tasks.
+
+        Arguments:
+            scope: of the connection, to be completed by the request's head.
+        """
+        task = cast("asyncio.Task[Any]", asyncio.current_task(self._flow.loop))
+        tasks.add(task)
+        head = self.head
+        scope["method"], scope["path"], scope["raw_path"], scope["query_string"] = head[:4]
+        scope["http_version"], scope["headers"] = head.version, head.headers
+        scope["extensions"] = {AGENT_CONNECTION: self}
+        try:
+            await app(scope, self.receive, self.send)
+        except BaseException as error:
+            _log.error("Exception in ASGI application\n", exc_info=error)
+            await self._break_off()
+        else:
+            if not self.complete and not self.gone:
+                part = "completing" if self.begun else "starting"
+                _log.error("ASGI callable returned without %s response.", part)
+                await self._break_off()
+        finally:
+            tasks.discard(task)
+
+    def peek(self) -> bytes:
+        """Return what came of the request's body; it stays here."""
+        parts = self._parts
+        if len(parts) > 1:
+            parts[:] = [b"".join(parts)]
+        return parts[0] if parts else b""
+
+    # ASGI
+
+    async def send(self, message: Message) -> None:
+        """Take a message of the application.
+
+        Raises:
+            RuntimeError: it comes out of order, or would be read as another one.
+        """
+        flow = self._flow
+        if flow.write_paused and not self.gone:
+            await flow.drain()
+        if self.gone:
+            return
+        kind = message["type"]
+        if kind == "http.response.body" and self.begun and not self.complete:
+            more_body = message.get("more_body", False)
+            flow.transport.write(self.framing.part(message.get("body", b""), more_body))
+            if not more_body:
+                self._end()
+        elif kind == "http.response.start" and not self.begun:
+            self.start(message["status"], message["headers"])
+        else:
+            raise RuntimeError(f"{kind!r} out of order")
+
+    async def receive(self) -> Message:
+        """Return what came of the request, or that its agent is gone."""
+        flow = self._flow
+        if self.expects and not (self.begun or flow.transport.is_closing()):
+            self.expects = False
+            flow.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not (self.gone or self.complete):
+            flow.go_on()
+            if not self._news:
+                await wait_for_wake(self._waiting, flow.loop)
+            self._news = False
+        if self.gone or self.complete:
+            return {"type": "http.disconnect"}
+        body = self.peek()
+        self._parts, self._parts_bytes = [], 0
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    # the extension `AGENT_CONNECTION`
+
+    async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
+        """Send a complete response in one write."""
+        flow = self._flow
+        if flow.write_paused and not self.gone:
+            await flow.drain()
+        self.send_now(status, headers, body)
+
+    def watch(self, when_gone: Callable[[], None] | None) -> None:
+        """Call ``when_gone`` once, when the agent is gone; None stops watching.
+
+        The rest of the request's body is discarded.
+        """
+        if when_gone is not None:
+            self._parts, self._parts_bytes = [], 0
+        super().watch(when_gone)
+
+    # the connection's
+
+    def leave(self) -> None:
+        """Take that the agent is gone."""
+        super().leave()
+        self.notify()
+
+    def on_body_part(self, part: bytes) -> int:
+        """Take a part of the request's body; the bytes that wait to be received."""
+        if self.when_gone is not None:
+            return 0
+        self._parts.append(part)
+        self._parts_bytes += len(part)
+        self.notify()
+        return self._parts_bytes
+
+    def notify(self) -> None:
+        """There is something new to be received."""
+        self._news = True
+        if self._waiting:
+            wake_all(self._waiting)
+
+    def _end(self) -> None:
+        super()._end()
+        self._news = True
+        if self._waiting:
+            wake_all(self._waiting)
+
+    async def _break_off(self) -> None:
+        """Answer 500; a response that was begun is cut."""
+        flow = self._flow
+        if flow.write_paused and not (self.gone or self.begun):
+            await flow.drain()
+        self.break_off()
+
+
+# --- dispatch ---
+#
+# Who answers a request: the relay by callbacks where that is possible, else a task.
+#
+# An agent's call does not pass `ProxyHeadersMiddleware`, which tells the control plane its own
+# address behind a proxy (``x-forwarded-*``): a relay goes by the raw path.
+
+
+_ROLLOUTS = b"/r/"
+# Many clients send a head and its body apart. For so long the first waits for the second: a request
+# that is all there takes half the work.
+_SPLIT_S = 0.002
+# Bytes of a body that is waited for: a long conversation comes in several reads. The beginning of a
+# longer one is better sent on at once.
+_LONGEST = 1024 * 1024
+
+# Answers a request of a rollout without a task, or returns False and has done nothing. The set
+# has what the server cancels when its grace is over: tasks, and whatever else has `cancel`.
+TakePlain = Callable[[RequestCycle, set[Any]], bool]
+
+
+class Dispatch:
+    """Begins the answers to the requests of one connection.
+
+    ``fresh``: the request that has yet to begin. ``relaying``: the application itself. Where it has
+    a method ``plain_calls``, that is asked once for each connection, by its scope, for a
+    `TakePlain`, which may be None. ``client``: the agent's address and port.
+    """
+
+    __slots__ = ("_app", "_late", "_loop", "_plain", "_scope", "_state", "_tasks", "client",
+                 "fresh", "relaying")  # fmt: skip
+
+    def __init__(
+        self,
+        config: Config,
+        server: ServerState,
+        state: dict[str, Any],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        app: Any = config.loaded_app
+        self._app: Application = app
+        self.relaying: Any = app.app if isinstance(app, ProxyHeadersMiddleware) else app
+        self._state = state
+        self._loop = loop
+        self._tasks: set[Any] = server.tasks
+        self._scope: Scope = {}
+        self._plain: TakePlain | None = None
+        self.client: tuple[str, int] | None = None
+        self.fresh: RequestCycle | None = None
+        self._late: asyncio.TimerHandle | None = None  # begins it without the rest of its body
+
+    def connected(self, line: asyncio.Transport, config: Config) -> None:
+        """Take the connection, whose scope those of its requests are copied from."""
+        self.client = _host_and_port(line.get_extra_info("peername"))
+        self._scope = {
+            "type": "http",
+            "asgi": {"version": config.asgi_version, "spec_version": "2.3"},
+            "server": _host_and_port(line.get_extra_info("sockname")),
+            "client": self.client,
+            "scheme": "http" if line.get_extra_info("sslcontext") is None else "https",
+            "root_path": config.root_path,
+            "state": self._state,
+        }
+        offers = getattr(self.relaying, "plain_calls", None)
+        self._plain = None if offers is None else offers(self._scope)
+
+    def begin_soon(self) -> None:
+        """Begin the fresh request: now, or when the rest of a body that is waited for is here."""
+        fresh = self.fresh
+        if fresh is not None and fresh.more_body:
+            if self._late is not None:
+                return
+            if self._awaits_body(fresh):
+                self._late = self._loop.call_later(_SPLIT_S, self.begin_late)
+                return
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+        if fresh is not None:
+            self.fresh = None
+            self.begin(fresh)
+
+    def begin_late(self) -> None:
+        """Begin a request that waits for the rest of its body, without it."""
+        fresh, late = self.fresh, self._late
+        if fresh is not None and late is not None:
+            late.cancel()
+            self.fresh = self._late = None
+            self.begin(fresh)
+
+    def begin(self, cycle: RequestCycle) -> None:
+        """Have a request answered."""
+        of_rollout, plain = cycle.head.raw_path.startswith(_ROLLOUTS), self._plain
+        if plain is not None and of_rollout:
+            # All there, and its agent waits for nothing but the response.
+            at_rest = not (cycle.more_body or cycle.expects or cycle.gone)
+            if at_rest and plain(cycle, self._tasks):
+                return
+        app, scope = self.relaying, self._scope.copy()
+        if not of_rollout:
+            app, scope["state"] = self._app, self._state.copy()
+        self._loop.create_task(cycle.run(app, scope, self._tasks))
+
+    def _awaits_body(self, cycle: RequestCycle) -> bool:
+        head = cycle.head
+        if self._plain is None or cycle.expects or not head.raw_path.startswith(_ROLLOUTS):
+            return False
+        length = first(head.headers, CONTENT_LENGTH)
+        return length is not None and length.isdigit() and int(length) <= _LONGEST
+
+
+def _host_and_port(address: Any) -> tuple[str, int] | None:
+    """Host and port of a socket's address; an IPv6 one has more."""
+    return address[:2] if isinstance(address, tuple) else None
+
+
+# --- http ---
+
 
 HEAD_LIMIT = 64 * 1024  # bytes of one request's head, or of its trailer, give or take one read
 # Requests that may be pipelined behind one that is not answered; behind them nothing is read, not

@@ -13,8 +13,8 @@ from proxy.inbound.asgi import (
     Receive,
     Scope,
     Send,
+    send_response,
 )
-from proxy.inbound.responses import send_response
 from proxy.relay.context import AgentLeft, CallLimits
 from proxy.relay.progress import CallProgress, RelayState
 from proxy.routing.headers import Pairs

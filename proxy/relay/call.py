@@ -12,8 +12,7 @@ from classifier.verdicts import Subcategory
 from proxy.capture import usage_injection
 from proxy.capture.request import Call
 from proxy.capture.usage_injection import with_usage
-from proxy.inbound.asgi import AgentConnection, Receive, Scope, Send
-from proxy.inbound.responses import send_refusal
+from proxy.inbound.asgi import AgentConnection, Receive, Scope, Send, send_refusal
 from proxy.outbound import errors
 from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
 from proxy.relay.admission import rollout_ended

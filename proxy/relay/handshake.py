@@ -14,8 +14,7 @@ from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
 from proxy.capture.websocket import WebSocketApi, websocket_api
-from proxy.inbound.asgi import Message, Scope, Send
-from proxy.inbound.responses import WEBSOCKET, send_response
+from proxy.inbound.asgi import WEBSOCKET, Message, Scope, Send, send_response
 from proxy.outbound.websocket import (
     UpgradeRefusedError,
     WebSocketConnector,

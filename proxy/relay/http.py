@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from proxy.inbound.asgi import Receive, Scope, Send
-from proxy.inbound.dispatch import TakePlain
-from proxy.inbound.responses import send_refusal
+from proxy.inbound.asgi import Receive, Scope, Send, send_refusal
+from proxy.inbound.http import TakePlain
 from proxy.relay.admission import Access
 from proxy.relay.agent_watch import agent_connection
 from proxy.relay.call import ProxiedCall, body_too_large

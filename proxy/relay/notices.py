@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from proxy.inbound.cause_log import CauseLog, refused_calls, refused_requests
+from proxy.inbound.asgi import CauseLog, refused_calls, refused_requests
 from proxy.routing.addresses import LocalNames
 from proxy.routing.upstreams import Upstream
 

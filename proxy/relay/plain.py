@@ -17,9 +17,9 @@ from classifier.records import KeySource
 from proxy.capture import usage_injection
 from proxy.capture.request import Call, HeadFacts, head_facts
 from proxy.capture.usage_injection import with_usage
-from proxy.inbound.request_cycle import RequestCycle
-from proxy.inbound.request_head import RepeatedHead, RequestHead
-from proxy.inbound.response_framing import CONTENT_LENGTH
+from proxy.inbound.http import RequestCycle
+from proxy.inbound.parser import RepeatedHead, RequestHead
+from proxy.inbound.response import CONTENT_LENGTH
 from proxy.outbound import errors
 from proxy.outbound.http1.pushed import OriginLines
 from proxy.outbound.http1.serialize import SerializedRequest

@@ -9,7 +9,7 @@ from typing import Any
 
 from classifier.records import Ending
 from proxy.capture.request import Call, HeadFacts
-from proxy.inbound.agent_response import AgentResponse
+from proxy.inbound.response import AgentResponse
 from proxy.outbound.http1.pushed import OriginLines, PushedResponse
 from proxy.outbound.http1.serialize import SerializedRequest
 from proxy.relay.admission import rollout_ended

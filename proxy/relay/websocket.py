@@ -10,8 +10,7 @@ import asyncio
 from websockets.asyncio.client import ClientConnection
 
 from proxy.capture.websocket import WebSocketCapture
-from proxy.inbound.asgi import Message, Receive, Scope, Send
-from proxy.inbound.responses import WEBSOCKET, send_refusal
+from proxy.inbound.asgi import WEBSOCKET, Message, Receive, Scope, Send, send_refusal
 from proxy.outbound.websocket import WebSocketConnector, pairs
 from proxy.relay.context import RelayContext
 from proxy.relay.handshake import (

@@ -19,7 +19,7 @@ import uvicorn
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from proxy.app import Application
-from proxy.inbound.certificate import CertificateError
+from proxy.inbound.connections import CertificateError
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options

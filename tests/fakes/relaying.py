@@ -17,10 +17,8 @@ import uvicorn
 
 from classifier.records import Exchange
 from proxy.inbound.asgi import Receive, Scope, Send
-from proxy.inbound.certificate import Certificate
-from proxy.inbound.connections import ConnectionLimits
-from proxy.inbound.dispatch import TakePlain
-from proxy.inbound.http import HttpProtocol
+from proxy.inbound.connections import Certificate, ConnectionLimits
+from proxy.inbound.http import HttpProtocol, TakePlain
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.outbound.http1.transport import Http1Transport

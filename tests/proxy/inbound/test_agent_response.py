@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from proxy.inbound.agent_response import AgentResponse
-from proxy.inbound.flow_control import FlowControl
+from proxy.inbound.response import AgentResponse, FlowControl
 from tests.proxy.relay.plainly import Line
 
 FOUR = [(b"content-length", b"4")]

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from proxy.inbound.cause_log import INTERVAL_S, CauseLog, refused_calls, refused_requests
+from proxy.inbound.asgi import INTERVAL_S, CauseLog, refused_calls, refused_requests
 
 
 def test_each_cause_is_logged_once_a_second_with_what_was_not(

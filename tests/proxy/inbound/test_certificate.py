@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from proxy.inbound.certificate import LOOK_S, Certificate, CertificateError, context
+from proxy.inbound.connections import LOOK_S, Certificate, CertificateError, context
 from tests.fakes.certificates import Authority
 
 HOST = "127.0.0.1"

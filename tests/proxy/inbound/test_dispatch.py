@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from classifier.records import Ending
-from proxy.inbound import dispatch
+from proxy.inbound import http
 from proxy.inbound.asgi import Scope
-from proxy.inbound.dispatch import TakePlain
-from proxy.inbound.request_cycle import RequestCycle
+from proxy.inbound.http import RequestCycle, TakePlain
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import Book, Relaying, relaying, running
 
@@ -73,7 +72,7 @@ LONG = PLAIN.replace(b": 2", b": 600000") + b"\r\n"
     ids=["short", "long"],
 )
 def test_a_body_is_waited_for(parts: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
+    monkeypatch.setattr(http, "_SPLIT_S", 3600)
     with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
         for part in parts:
             agent.sendall(part)
@@ -84,7 +83,7 @@ def test_a_body_is_waited_for(parts: list[bytes], monkeypatch: pytest.MonkeyPatc
 def test_a_body_behind_a_head_that_is_known_again_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
+    monkeypatch.setattr(http, "_SPLIT_S", 3600)
     head = LONG.replace(b"connection: close\r\n", b"")
     with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
         for _ in range(4):
@@ -105,7 +104,7 @@ def test_a_body_behind_a_head_that_is_known_again_is_waited_for(
     ids=["long", "of unknown length", "of no rollout", "expects"],
 )
 def test_no_other_body_is_waited_for(request_: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
+    monkeypatch.setattr(http, "_SPLIT_S", 3600)
     with running(App()) as port:
         assert b"by a task" in Relaying("", port, Book()).raw(request_)
 
@@ -113,7 +112,7 @@ def test_no_other_body_is_waited_for(request_: bytes, monkeypatch: pytest.Monkey
 def test_an_agent_that_leaves_without_its_body_is_a_call_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dispatch, "_SPLIT_S", 3600)
+    monkeypatch.setattr(http, "_SPLIT_S", 3600)
     with Provider() as provider, relaying(provider.url) as relay:
         with socket.create_connection(("127.0.0.1", relay.port), 60) as agent:
             agent.sendall(PLAIN + b"\r\n{")

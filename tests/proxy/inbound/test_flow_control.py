@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from proxy.inbound.flow_control import FlowControl
+from proxy.inbound.response import FlowControl
 
 
 class Transport:

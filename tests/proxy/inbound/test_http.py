@@ -16,7 +16,7 @@ import pytest
 from classifier.records import Ending
 from proxy.inbound.connections import ConnectionLimits, ConnectionTable
 from proxy.inbound.http import HEAD_LIMIT, HttpProtocol
-from proxy.inbound.request_head import RepeatedHead
+from proxy.inbound.parser import RepeatedHead
 from proxy.relay.http import Relay
 from tests.fakes import answers
 from tests.fakes.provider import Cut, Provider, Wait

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.inbound import request_parser
-from proxy.inbound.request_head import RepeatedHead, repeated_head, request_head
-from proxy.inbound.request_parser import RequestParser
+from proxy.inbound import parser as request_parser
+from proxy.inbound.parser import RepeatedHead, RequestParser, repeated_head, request_head
 from tests.proxy.inbound.test_request_parser import Requests
 
 HEADERS = [(b"host", b"x"), (b"content-length", b"2"), (b"a", b"1")]

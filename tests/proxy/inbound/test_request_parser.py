@@ -5,8 +5,7 @@ from __future__ import annotations
 import httptools
 import pytest
 
-from proxy.inbound.request_head import RepeatedHead, RequestHead
-from proxy.inbound.request_parser import RequestParser
+from proxy.inbound.parser import RepeatedHead, RequestHead, RequestParser
 from proxy.routing.headers import Pairs
 
 POST = b"POST /a?b HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.inbound.response_framing import ResponseFraming
+from proxy.inbound.response import ResponseFraming
 
 
 def framing(*, bodiless: bool = False, keep_alive: bool = True) -> ResponseFraming:

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from proxy.inbound.asgi import Message
-from proxy.inbound.cause_log import CauseLog
-from proxy.inbound.responses import (
+from proxy.inbound.asgi import (
     HTTP,
     WEBSOCKET,
+    CauseLog,
+    Message,
     noting_refusals,
     send_refusal,
     send_response,

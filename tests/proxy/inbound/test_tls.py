@@ -16,8 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 from classifier.records import Ending
-from proxy.inbound.certificate import Certificate
-from proxy.inbound.connections import ConnectionLimits, Waiting, table_of
+from proxy.inbound.connections import Certificate, ConnectionLimits, Waiting, table_of
 from proxy.inbound.tls import TlsProtocol, TlsTransport
 from tests.fakes import answers
 from tests.fakes.certificates import Authority

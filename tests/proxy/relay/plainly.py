@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from classifier.records import Exchange
-from proxy.inbound.flow_control import FlowControl
-from proxy.inbound.request_cycle import RequestCycle
-from proxy.inbound.request_head import RequestHead
+from proxy.inbound.http import RequestCycle
+from proxy.inbound.parser import RequestHead
+from proxy.inbound.response import FlowControl
 from proxy.outbound import errors
 from proxy.outbound.http1.connection import Connection
 from proxy.outbound.http1.transport import Http1Transport

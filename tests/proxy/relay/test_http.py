@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.inbound.asgi import Message
-from proxy.inbound.cause_log import CauseLog
+from proxy.inbound.asgi import CauseLog, Message
 from proxy.relay.context import CallLimits
 from proxy.relay.http import Relay
 from proxy.relay.notices import RequestNotices

@@ -6,7 +6,7 @@ import httpx as caller
 import pytest
 
 from classifier.records import UNATTRIBUTED, Attribution, KeySource
-from proxy.inbound.cause_log import CauseLog
+from proxy.inbound.asgi import CauseLog
 from proxy.relay.notices import RequestNotices, UnattributedCalls
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal

@@ -13,9 +13,9 @@ import pytest
 
 from classifier.records import Exchange, Timing
 from proxy.capture import usage_injection
-from proxy.inbound.dispatch import TakePlain
-from proxy.inbound.flow_control import FlowControl
-from proxy.inbound.request_head import request_head
+from proxy.inbound.http import TakePlain
+from proxy.inbound.parser import request_head
+from proxy.inbound.response import FlowControl
 from proxy.relay import plain
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import CallLimits
