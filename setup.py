@@ -91,15 +91,11 @@ _HOT = tuple(
             "usage",
         ),
         "wire/dialects": ("openai",),
-        "outbound": ("transport",),
-        "outbound/http1": (
+        "outbound": (
             "connection",
-            "pool",
             "pushed",
-            "request_writer",
+            "request",
             "response",
-            "response_parser",
-            "serialize",
             "transport",
         ),
         "routing": (

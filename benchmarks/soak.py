@@ -28,8 +28,8 @@ from sqlalchemy import Engine, create_engine
 from benchmarks import machine
 from benchmarks.kill import postgresql
 from proxy.outbound import errors
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import NO_TIMEOUTS, UpstreamRequest, UpstreamResponse
+from proxy.outbound.request import NO_TIMEOUTS, UpstreamRequest, UpstreamResponse
+from proxy.outbound.transport import Http1Transport
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Pause, Provider, Request
 from tests.journeys.service import Service

@@ -20,7 +20,7 @@ from proxy.control.threads import run_in_thread
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.http import TakePlain
 from proxy.outbound.dial import is_own_address
-from proxy.outbound.http1.transport import Http1Transport
+from proxy.outbound.transport import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.ports import FlushObserver
 from proxy.recording.recorder import Recorder

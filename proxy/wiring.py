@@ -15,7 +15,7 @@ from proxy.capture.observer import SilenceLimits
 from proxy.clock import epoch_s
 from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.outbound.credentials import signers
-from proxy.outbound.transport import UpstreamTransport
+from proxy.outbound.request import UpstreamTransport
 from proxy.recording.spill import SpillFile
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.relay.context import CallLimits, CallRecorder, RelayContext

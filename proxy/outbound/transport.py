@@ -1,102 +1,202 @@
-"""What the relay sends requests through: an interface, and its requests and responses.
+"""HTTP/1.1 transport: one request in, one response out, over pooled keep-alive connections.
 
-`proxy.outbound.http1.transport.Http1Transport` implements it for the service.
+A request is sent a second time only where a pooled connection died before any byte came back.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable
-from dataclasses import dataclass
-from typing import Protocol
+import asyncio
+import ssl
+from collections.abc import Callable
+from types import TracebackType
 
-from proxy.routing.headers import Pairs
+from proxy.outbound import errors
+from proxy.outbound.connection import Connection
+from proxy.outbound.dial import Connector, route
+from proxy.outbound.pushed import DIED, OriginLines
+from proxy.outbound.request import SerializedRequest, UpstreamRequest, UpstreamResponse, compose
+from proxy.outbound.response import ResponseBodyStream
+from proxy.routing.addresses import AddressGuard
+
+# --- pool ---
+#
+# The idle connections to one origin: the one used last is reused first.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
-    """Limits of one request in seconds; None is unlimited.
+_IDLE_S = 55.0  # below the 60 s after which common load balancers drop idle connections
+_IDLE_LIMIT = 512  # idle connections per origin
 
-    ``connect_s``: for name resolution, TCP and TLS together. ``read_s``: the longest silence of
-    the provider. ``write_s``: the longest time in which it accepts no byte.
+
+class IdlePool:
+    """A pool of idle connections, longest idle first; it limits only how many are idle.
+
+    Arguments:
+        idle_s: how long a connection is kept idle, in seconds.
+        limit: how many are kept.
     """
 
-    connect_s: float | None = None
-    read_s: float | None = None
-    write_s: float | None = None
+    def __init__(self, *, idle_s: float = _IDLE_S, limit: int = _IDLE_LIMIT) -> None:
+        self._idle: list[Connection] = []
+        self._idle_s = idle_s
+        self._limit = limit
+        self._timer: asyncio.TimerHandle | None = None
+
+    def take(self) -> Connection | None:
+        """Remove and return the connection used last that is still open, if any."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed:
+                return connection
+        return None
+
+    def keep(self, connection: Connection) -> None:
+        """Pool a connection until it is needed, closed by the server or idle for too long."""
+        loop = connection.loop
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if len(self._idle) > self._limit:
+            self._drop(1)
+        if self._timer is None:
+            self._timer = loop.call_later(self._idle_s, self._sweep, loop)
+
+    def clear(self) -> None:
+        """Close every idle connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._drop(len(self._idle))
+
+    def _drop(self, count: int) -> None:
+        oldest, self._idle[:count] = self._idle[:count], []
+        for connection in oldest:
+            if not connection.closed:
+                connection.close()
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        latest = loop.time() - self._idle_s
+        self._drop(_leading(self._idle, lambda idle: idle.closed or idle.idle_since <= latest))
+        if self._idle:
+            due = self._idle[0].idle_since + self._idle_s
+            self._timer = loop.call_at(due, self._sweep, loop)
 
 
-NO_TIMEOUTS = Timeouts()
+def _leading(connections: list[Connection], test: Callable[[Connection], bool]) -> int:
+    """Count the connections at the front that pass a test."""
+    return next((i for i, each in enumerate(connections) if not test(each)), len(connections))
 
 
-@dataclass(slots=True)  # mutable: freezing doubles the cost of making one
-class UpstreamRequest:
-    """A request as it is sent.
+# --- transport ---
 
-    ``origin``: scheme, host and port, as ``https://api.example.com``. ``target``: path and
-    query, raw. ``headers``: in order, host included. ``body``: in memory, or still arriving.
+
+_RELIEF_S = 0.1  # in which silent connections of agents are closed for a new one
+
+
+class Http1Transport:
+    """Sends requests over as many connections as it takes; idle ones are pooled for reuse.
+
+    Interim responses (1xx) and trailers are skipped. A response that arrives while a streamed
+    request is still being sent stops the upload. What follows a 101 is the response's body.
     """
 
-    method: str
-    origin: str
-    target: bytes
-    headers: Pairs
-    body: bytes | AsyncIterable[bytes]
-    timeouts: Timeouts
+    def __init__(
+        self, *, verify: ssl.SSLContext | bool = True, reach: AddressGuard | None = None
+    ) -> None:
+        self._connector = Connector(verify, reach)
+        self._origins: dict[str, _Origin] = {}
+        self._open: set[Connection] = set()
 
+    async def __aenter__(self) -> Http1Transport:
+        return self
 
-class ResponseBody(Protocol):
-    """A response body as it arrives, still encoded; it is read once."""
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Iterate over the body; raise UpstreamError where it will never be complete."""
-        ...
-
-    def through(self, pass_on: Callable[[bytes], bool]) -> None:
-        """Hand each part that arrives while its reader waits to a callback at once.
-
-        A transport may ignore this; every part is then read by iteration.
-
-        Arguments:
-            pass_on: returns False for a part that it cannot take now; it is then read by
-                iteration.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Stop reading; a connection with an unfinished response is closed."""
-        ...
-
-
-@dataclass(slots=True)
-class UpstreamResponse:
-    """A response whose head has arrived.
-
-    ``headers``: in order, as received. ``whole``: the body, where all of it arrived together
-    with the head; ``body`` has it as well.
-    """
-
-    status: int
-    headers: Pairs
-    body: ResponseBody
-    whole: bytes | None = None
-
-    async def aclose(self) -> None:
-        """Stop reading; a connection with an unfinished response is closed."""
-        await self.body.aclose()
-
-
-class UpstreamTransport(Protocol):
-    """Sends requests to providers."""
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        await self.aclose()
 
     async def send(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send a request and return once the head of its response has arrived.
 
         Raises:
-            UnreachableError: no byte was sent.
-            UpstreamError: the request failed afterwards.
+            errors.UnreachableError: no byte was sent.
+            errors.OwnFault: nor was one, for want of descriptors or memory.
+            errors.UpstreamError: the request failed afterwards.
         """
-        ...
+        origin = self._origin(request)
+        message = compose(request, origin.prefix, origin.extra_headers)
+        timeouts = request.timeouts
+        read_s, write_s = timeouts.read_s, timeouts.write_s
+        exchange: ResponseBodyStream | None = None
+        connection = origin.pool.take()
+        if connection is not None:
+            try:
+                exchange = await connection.send(message, read_s, write_s)
+            except DIED:
+                if not connection.may_repeat(message):
+                    raise
+        if exchange is None:
+            connection = await origin.connect(timeouts.connect_s)
+            exchange = await connection.send(message, read_s, write_s)
+        whole = exchange.unread() if exchange.ended else None
+        return UpstreamResponse(exchange.status or 0, exchange.headers, exchange, whole)
+
+    def prepare(self, request: UpstreamRequest) -> tuple[SerializedRequest, OriginLines]:
+        """Serialize a request, for a `PushedResponse` to send; nothing is sent yet.
+
+        Raises:
+            errors.UpstreamError: it cannot be sent.
+        """
+        origin = self._origin(request)
+        return compose(request, origin.prefix, origin.extra_headers), origin
 
     async def aclose(self) -> None:
-        """Close every connection; requests in flight fail."""
-        ...
+        """Close every connection; calls in flight fail."""
+        for origin in self._origins.values():
+            origin.pool.clear()
+        for connection in tuple(self._open):
+            connection.fail(errors.ReadError("the transport was closed"))
+        await asyncio.sleep(0)  # lets the loop finish with them
+
+    def _origin(self, request: UpstreamRequest) -> _Origin:
+        origin = self._origins.get(request.origin)
+        if origin is None:
+            origin = self._origins[request.origin] = _Origin(request.origin, self)
+        return origin
+
+    async def connect(self, origin: _Origin, connect_s: float | None) -> Connection:
+        """Open a connection to an origin, within so many seconds."""
+
+        def protocol() -> Connection:
+            return Connection(origin.pool.keep, self._open.discard)
+
+        try:
+            connection = await self._connector.open(origin.route, protocol, connect_s)
+        except errors.OwnFault:  # again, without the descriptors of idle connections
+            for each in self._origins.values():
+                each.pool.clear()
+            await asyncio.sleep(_RELIEF_S)
+            connection = await self._connector.open(origin.route, protocol, connect_s)
+        if not connection.closed:
+            self._open.add(connection)
+        return connection
+
+
+class _Origin:
+    """An origin: how it is reached, and its connections."""
+
+    def __init__(self, origin: str, transport: Http1Transport) -> None:
+        self.route = route(origin)
+        self.pool = IdlePool()
+        self._transport = transport
+        via = self.route.proxy
+        plaintext = via is not None and not self.route.secure
+        self.prefix = origin.encode("ascii") if plaintext else b""
+        self.extra_headers = via.headers if via is not None and plaintext else ()
+        self.take = self.pool.take
+
+    async def connect(self, connect_s: float | None) -> Connection:
+        """Open a connection within so many seconds."""
+        return await self._transport.connect(self, connect_s)

@@ -14,7 +14,7 @@ from proxy.capture.request import Call
 from proxy.capture.usage_injection import with_usage
 from proxy.inbound.asgi import AgentConnection, Receive, Scope, Send, send_refusal
 from proxy.outbound import errors
-from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
+from proxy.outbound.request import UpstreamRequest, UpstreamResponse
 from proxy.relay.admission import rollout_ended
 from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.context import AgentLeft, BodyTooLarge, CallLimits, RelayContext

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from classifier.records import Exchange
 from proxy.capture.observer import SilenceLimits
-from proxy.outbound.transport import Timeouts, UpstreamTransport
+from proxy.outbound.request import Timeouts, UpstreamTransport
 from proxy.relay.admission import Access
 from proxy.relay.live_calls import LiveCalls
 from proxy.relay.notices import RequestNotices

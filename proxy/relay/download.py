@@ -8,7 +8,7 @@ from classifier.records import Ending
 from proxy.capture.usage_injection import UsageStripper
 from proxy.inbound.asgi import AgentConnection
 from proxy.outbound import errors
-from proxy.outbound.transport import ResponseBody
+from proxy.outbound.request import ResponseBody
 from proxy.relay.agent_watch import AgentWatch
 from proxy.relay.progress import CallProgress
 from proxy.wire.framing import Unreadable

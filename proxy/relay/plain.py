@@ -21,10 +21,9 @@ from proxy.inbound.http import RequestCycle
 from proxy.inbound.parser import RepeatedHead, RequestHead
 from proxy.inbound.response import CONTENT_LENGTH
 from proxy.outbound import errors
-from proxy.outbound.http1.pushed import OriginLines
-from proxy.outbound.http1.serialize import SerializedRequest
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import UpstreamRequest
+from proxy.outbound.pushed import OriginLines
+from proxy.outbound.request import SerializedRequest, UpstreamRequest
+from proxy.outbound.transport import Http1Transport
 from proxy.relay.call import shown_key
 from proxy.relay.context import RelayContext
 from proxy.relay.dressing import dressed_as_operator

@@ -10,8 +10,8 @@ from typing import Any
 from classifier.records import Ending
 from proxy.capture.request import Call, HeadFacts
 from proxy.inbound.response import AgentResponse
-from proxy.outbound.http1.pushed import OriginLines, PushedResponse
-from proxy.outbound.http1.serialize import SerializedRequest
+from proxy.outbound.pushed import OriginLines, PushedResponse
+from proxy.outbound.request import SerializedRequest
 from proxy.relay.admission import rollout_ended
 from proxy.relay.context import RelayContext
 from proxy.relay.failures import with_exchange

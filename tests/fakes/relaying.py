@@ -21,8 +21,8 @@ from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.inbound.http import HttpProtocol, TakePlain
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import UpstreamTransport
+from proxy.outbound.request import UpstreamTransport
+from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.http import Relay
 from proxy.relay.notices import RequestNotices

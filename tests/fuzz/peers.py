@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from classifier.records import Ending
 from proxy.outbound.errors import UpstreamError
-from proxy.outbound.http1.transport import Http1Transport
+from proxy.outbound.transport import Http1Transport
 from tests.fakes.relaying import Relaying, relaying
 from tests.fuzz.pure import cut, places
 from tests.proxy.outbound.client import fetch

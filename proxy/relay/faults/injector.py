@@ -15,7 +15,7 @@ import orjson
 
 from proxy.inbound.asgi import AgentConnection, Message, Send
 from proxy.outbound import errors
-from proxy.outbound.transport import UpstreamRequest, UpstreamResponse
+from proxy.outbound.request import UpstreamRequest, UpstreamResponse
 from proxy.relay.faults.dialects import script_for, wants_usage
 from proxy.relay.faults.script import (
     SILENT,

@@ -8,14 +8,14 @@ import socket
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import (
+from proxy.outbound.request import (
     NO_TIMEOUTS,
     Timeouts,
     UpstreamRequest,
     UpstreamResponse,
     UpstreamTransport,
 )
+from proxy.outbound.transport import Http1Transport
 from proxy.routing.headers import Pairs
 
 HI = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"

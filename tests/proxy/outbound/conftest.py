@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from proxy.outbound.http1.transport import Http1Transport
+from proxy.outbound.transport import Http1Transport
 
 _SUBJECT = ("-subj", "/CN=localhost")
 _NAMES = ("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1")

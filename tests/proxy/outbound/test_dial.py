@@ -12,7 +12,7 @@ import time
 import pytest
 
 from proxy.outbound import dial, errors
-from proxy.outbound.http1.transport import Http1Transport
+from proxy.outbound.transport import Http1Transport
 from proxy.routing.addresses import AddressGuard, GuardedAddressError, OwnAddresses
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Stay, playing

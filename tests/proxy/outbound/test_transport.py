@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import (
+from proxy.outbound.request import (
     NO_TIMEOUTS,
     Timeouts,
     UpstreamRequest,
     UpstreamResponse,
     UpstreamTransport,
 )
+from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits
 from proxy.relay.faults.injector import FaultInjector
 from tests.fakes.provider import Answer, Provider

@@ -12,9 +12,9 @@ from proxy.inbound.http import RequestCycle
 from proxy.inbound.parser import RequestHead
 from proxy.inbound.response import FlowControl
 from proxy.outbound import errors
-from proxy.outbound.http1.connection import Connection
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import NO_TIMEOUTS, UpstreamRequest
+from proxy.outbound.connection import Connection
+from proxy.outbound.request import NO_TIMEOUTS, UpstreamRequest
+from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.http import Relay
 from tests.fakes.relaying import Book, make_context

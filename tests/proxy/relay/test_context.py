@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.outbound.transport import Timeouts
+from proxy.outbound.request import Timeouts
 from proxy.relay.context import CallLimits
 
 

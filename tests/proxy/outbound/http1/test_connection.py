@@ -8,8 +8,8 @@ import contextlib
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import Timeouts
+from proxy.outbound.request import Timeouts
+from proxy.outbound.transport import Http1Transport
 from tests.fakes.sockets import Heard, Reset, Silence, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
     HI,

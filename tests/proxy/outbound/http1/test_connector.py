@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.outbound import dial, errors
-from proxy.outbound.http1 import connector
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import Timeouts
+from proxy.outbound.request import Timeouts
+from proxy.outbound.transport import Http1Transport
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Heard, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
@@ -61,11 +60,11 @@ async def test_running_out_of_descriptors_is_no_fault_of_the_provider(
 async def test_a_loop_that_was_blocked_makes_nobody_time_out(
     transport: Http1Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connector, "_BLOCKED_S", 0.2)
+    monkeypatch.setattr(dial, "_BLOCKED_S", 0.2)
     with full_backlog() as port, pytest.raises(errors.OwnFault, match="blocked"):
         asyncio.get_running_loop().call_later(0.05, time.sleep, 0.5)
         await transport._connector.open(
-            connector.route(f"http://127.0.0.1:{port}"), lambda: pytest.fail("connected"), 0.1
+            dial.route(f"http://127.0.0.1:{port}"), lambda: pytest.fail("connected"), 0.1
         )
 
 

@@ -9,9 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from proxy.outbound.http1.connection import Connection
-from proxy.outbound.http1.pool import IdlePool
-from proxy.outbound.http1.transport import Http1Transport
+from proxy.outbound.connection import Connection
+from proxy.outbound.transport import Http1Transport, IdlePool
 from tests.fakes.sockets import Heard, Reset, Silence, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
     HI,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1.pushed import PushedResponse
-from proxy.outbound.http1.response import UNREAD_LIMIT
-from proxy.outbound.http1.serialize import SerializedRequest
+from proxy.outbound.pushed import PushedResponse
+from proxy.outbound.request import SerializedRequest
+from proxy.outbound.response import UNREAD_LIMIT
 from tests.proxy.relay.plainly import GONE, Lines, connection
 
 REQUEST = SerializedRequest(b"GET / HTTP/1.1\r\n\r\n", b"", None, False)

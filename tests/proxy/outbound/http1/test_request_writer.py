@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1.transport import Http1Transport
-from proxy.outbound.transport import NO_TIMEOUTS, Timeouts
+from proxy.outbound.request import NO_TIMEOUTS, Timeouts
+from proxy.outbound.transport import Http1Transport
 from tests.fakes.sockets import Heard, Stay, hear, playing, reset, serving
 from tests.proxy.outbound.client import (
     HI,

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1.connection import Connection
-from proxy.outbound.http1.response import ResponseBodyStream
-from proxy.outbound.http1.response_parser import FramingTooLong, ResponseParser
-from proxy.outbound.http1.serialize import compose
-from proxy.outbound.http1.transport import Http1Transport
+from proxy.outbound.connection import Connection, FramingTooLong, ResponseParser
+from proxy.outbound.request import compose
+from proxy.outbound.response import ResponseBodyStream
+from proxy.outbound.transport import Http1Transport
 from proxy.routing.headers import Pairs
 from tests.fakes.sockets import Reset, Silence, Stay, Step, playing
 from tests.proxy.outbound.client import Received, fetch, read, request

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1.serialize import SerializedRequest, UploadFraming, compose
+from proxy.outbound.request import SerializedRequest, UploadFraming, compose
 from proxy.routing.headers import Pairs
 from tests.proxy.outbound.client import Parts, request
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.http1.transport import Http1Transport
+from proxy.outbound.transport import Http1Transport
 from tests.fakes.sockets import Heard, Silence, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
     HI,

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.transport import Timeouts, UpstreamRequest
+from proxy.outbound.request import Timeouts, UpstreamRequest
 from proxy.relay.faults.dialects import SCRIPTS
 from proxy.relay.faults.injector import FaultInjector
 from proxy.relay.faults.script import WAIT_S, WORDS

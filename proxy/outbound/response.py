@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol
 
 from proxy.outbound import errors
-from proxy.outbound.http1.serialize import SerializedRequest
+from proxy.outbound.request import SerializedRequest
 from proxy.routing.headers import Pairs
 
 UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before reading is paused

@@ -6,9 +6,9 @@ import asyncio
 from typing import Protocol
 
 from proxy.outbound import errors
-from proxy.outbound.http1.connection import Connection
-from proxy.outbound.http1.response import UNREAD_LIMIT, ResponseInFlight
-from proxy.outbound.http1.serialize import SerializedRequest
+from proxy.outbound.connection import Connection
+from proxy.outbound.request import SerializedRequest
+from proxy.outbound.response import UNREAD_LIMIT, ResponseInFlight
 
 DIED = (errors.ReadError, errors.WriteError, errors.RemoteProtocolError)
 """How a pooled connection fails that its server has closed meanwhile."""
