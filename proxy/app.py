@@ -24,8 +24,8 @@ from proxy.outbound.transport import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.ports import FlushObserver
 from proxy.recording.recorder import Recorder
-from proxy.relay.http import Relay
-from proxy.relay.notices import RequestNotices
+from proxy.relay.context import RequestNotices
+from proxy.relay.relay import Relay
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import AddressGuard
 from proxy.routing.errors import Refusal

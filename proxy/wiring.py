@@ -18,9 +18,14 @@ from proxy.outbound.credentials import signers
 from proxy.outbound.request import UpstreamTransport
 from proxy.recording.spill import SpillFile
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
-from proxy.relay.context import CallLimits, CallRecorder, RelayContext
-from proxy.relay.live_calls import LiveCalls
-from proxy.relay.notices import RequestNotices, UnattributedCalls
+from proxy.relay.context import (
+    CallLimits,
+    CallRecorder,
+    LiveCalls,
+    RelayContext,
+    RequestNotices,
+    UnattributedCalls,
+)
 from proxy.routing.addresses import LocalNames
 from proxy.routing.keys import Keyring, OperatorKeys
 from proxy.routing.target import Addresses

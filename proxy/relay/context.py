@@ -3,21 +3,180 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
-from classifier.records import Exchange
+from classifier.records import UNATTRIBUTED, Ending, Exchange
+from classifier.verdicts import plural
 from proxy.capture.observer import SilenceLimits
+from proxy.capture.request import Conversations
+from proxy.inbound.asgi import CauseLog, refused_calls, refused_requests
+from proxy.outbound import errors
 from proxy.outbound.request import Timeouts, UpstreamTransport
 from proxy.relay.admission import Access
-from proxy.relay.live_calls import LiveCalls
-from proxy.relay.notices import RequestNotices
 from proxy.routing import headers as dress
+from proxy.routing.addresses import LocalNames
+from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
 from proxy.routing.keys import OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Auth, Upstream
+
+# --- notices ---
+#
+# What whoever runs the service is to notice: refused calls, and calls that name no rollout.
+
+
+_LINE = (
+    "a call names no rollout, so no verdict counts it; use the base URL /r/ROLLOUT/UPSTREAM/…, the "
+    "header x-truezero-key or x-truezero-rollout. Upstream: "
+)
+
+
+class UnattributedCalls:
+    """Lets calls in that name no rollout, counts them by upstream and logs them.
+
+    Arguments:
+        names: those of the service; a page of another site gets nothing.
+    """
+
+    def __init__(self, names: LocalNames, log: CauseLog | None = None) -> None:
+        self._names = names
+        self._log = log or CauseLog(_LINE)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many calls to each upstream there were."""
+        return self._log.counts
+
+    def admit(self, upstream: Upstream, headers: Mapping[bytes, bytes]) -> None:
+        """Let a call in.
+
+        Raises:
+            Refusal: 403, it comes from another site's page.
+        """
+        self._names.check(headers)
+        self._log.note(upstream.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestNotices:
+    """What is counted and logged of requests beside exchanges.
+
+    ``refusals``: of agents' requests, ``control``: of the control plane's, both by code.
+    ``unattributed``: None refuses calls that name no rollout.
+    """
+
+    refusals: CauseLog = field(default_factory=refused_calls)
+    control: CauseLog = field(default_factory=refused_requests)
+    unattributed: UnattributedCalls | None = None
+
+
+# --- live calls ---
+#
+# The calls and sockets under way in one process, by rollout: how many, and how they are ended.
+
+
+_END_S = 5.0  # within which a call that was told to end has been recorded
+
+
+class LiveCall(Protocol):
+    """A call or socket under way."""
+
+    def close(self) -> None:
+        """End it, because its rollout has ended; it is recorded as it then stands."""
+        ...
+
+
+class LiveCalls:
+    """Knows which calls are under way; whoever enters one leaves it, however it ended.
+
+    All methods are called in the event loop. ``conversations`` are those that rollouts' calls go
+    on with, followed by a secret that is drawn here.
+
+    Arguments:
+        total, per_rollout: how many there may be at once; None is no limit.
+    """
+
+    __slots__ = ("_by_rollout", "_in_flight", "_per_rollout", "_total", "_waited_for",
+                 "conversations")  # fmt: skip
+
+    def __init__(self, *, total: int | None = None, per_rollout: int | None = None) -> None:
+        self._total = math.inf if total is None else total
+        self._per_rollout = math.inf if per_rollout is None else per_rollout
+        self._in_flight = 0
+        self.conversations = Conversations(os.urandom(16))
+        self._by_rollout: dict[str, set[LiveCall]] = {}
+        self._waited_for: dict[LiveCall, asyncio.Future[None]] = {}
+
+    def enter(self, rollout_id: str, call: LiveCall) -> None:
+        """Note a call that begins.
+
+        Raises:
+            Refusal: 503, there are as many as there may be; nothing was sent to the provider.
+        """
+        if self._in_flight >= self._total:
+            raise _full("too_many_calls", f"{plural(self._in_flight, 'call')} in flight")
+        calls = self._by_rollout.get(rollout_id)
+        if calls is None:
+            self._by_rollout[rollout_id] = {call}
+        elif len(calls) >= self._per_rollout and rollout_id != UNATTRIBUTED:
+            raise _full(
+                "too_many_calls_of_rollout",
+                f"{plural(len(calls), 'call')} of this rollout in flight",
+            )
+        else:
+            calls.add(call)
+        self._in_flight += 1
+
+    def leave(self, rollout_id: str, call: LiveCall) -> None:
+        """Drop a call that ended and is on record."""
+        self._in_flight -= 1
+        calls = self._by_rollout[rollout_id]
+        if len(calls) > 1:
+            calls.discard(call)
+        else:
+            del self._by_rollout[rollout_id]
+        if self._waited_for and (waited := self._waited_for.pop(call, None)) is not None:
+            waited.set_result(None)
+
+    def any_of(self, rollout_id: str) -> bool:
+        """Whether a call of this rollout is under way."""
+        return rollout_id in self._by_rollout
+
+    async def close(self, rollout_id: str, grace_s: float) -> bool:
+        """End a rollout's calls: those under way now that do not end by themselves.
+
+        Arguments:
+            grace_s: how long they may go on, in seconds.
+
+        Returns:
+            Whether all of them have ended.
+        """
+        calls = tuple(self._by_rollout.get(rollout_id, ()))
+        if not calls:
+            return True
+        loop = asyncio.get_running_loop()
+        ends = {call: self._waited_for.setdefault(call, loop.create_future()) for call in calls}
+        _, left = await asyncio.wait(ends.values(), timeout=grace_s)
+        if not left:
+            return True
+        for call, end in ends.items():
+            if end in left and not end.done():
+                call.close()
+        _, left = await asyncio.wait(left, timeout=_END_S)
+        return not left
+
+
+def _full(code: RefusalCode, calls: str) -> Refusal:
+    return Refusal(503, code, f"concurrency limit reached ({calls}); retry after 1 s", RETRY_SOON)
+
+
+# --- context ---
+
 
 _SILENCE = SilenceLimits()
 
@@ -126,3 +285,42 @@ class AgentLeft(Exception):
 
 class BodyTooLarge(Exception):
     """A request of unknown length outgrew its limit."""
+
+
+# --- failures ---
+#
+# What a failed request to a provider means: how the call ended, and what its agent is told.
+
+
+_Meaning = tuple[type[errors.UpstreamError], Ending, int, RefusalCode]
+
+# The first that fits. The second is no failure of any provider: the verdict is undecided.
+_MEANINGS: tuple[_Meaning, ...] = (
+    (errors.UnreachableError, Ending.NEVER_CONNECTED, 502, "upstream_unreachable"),
+    (errors.OwnFault, Ending.LOST, 503, "out_of_resources"),
+    (errors.UpstreamTimeout, Ending.TIMED_OUT, 504, "upstream_timeout"),
+    (errors.UpstreamError, Ending.CUT_UPSTREAM, 502, "upstream_disconnected"),
+)
+
+
+def failed(error: errors.UpstreamError, upstream: str, exchange_id: str) -> tuple[Ending, Refusal]:
+    """Return how a call ended, and the refusal for an agent that has no answer yet.
+
+    Arguments:
+        upstream: its name.
+    """
+    _, ending, status, code = next(each for each in _MEANINGS if isinstance(error, each[0]))
+    detail = f"no answer from upstream {upstream!r}: {error}"
+    return ending, with_exchange(Refusal(status, code, detail), exchange_id)
+
+
+def with_exchange(refusal: Refusal, exchange_id: str) -> Refusal:
+    """Name in a refusal the exchange that it ended."""
+    exchange = (b"x-truezero-exchange", exchange_id.encode())
+    return replace(refusal, headers=(*refusal.headers, exchange))
+
+
+def strange_status(status: int, exchange_id: str) -> Refusal:
+    """Refuse to pass on a response whose status is none that ends an exchange."""
+    detail = f"the upstream answered with status {status}"
+    return with_exchange(Refusal(502, "upstream_disconnected", detail), exchange_id)

@@ -8,32 +8,384 @@ send the same one: then it is the length of the body that differs.
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
-from classifier.records import KeySource
+from classifier.records import Ending, KeySource
 from proxy.capture import usage_injection
 from proxy.capture.request import Call, HeadFacts, head_facts
 from proxy.capture.usage_injection import with_usage
 from proxy.inbound.http import RequestCycle
 from proxy.inbound.parser import RepeatedHead, RequestHead
-from proxy.inbound.response import CONTENT_LENGTH
+from proxy.inbound.response import CONTENT_LENGTH, AgentResponse
 from proxy.outbound import errors
-from proxy.outbound.pushed import OriginLines
+from proxy.outbound.pushed import OriginLines, PushedResponse
 from proxy.outbound.request import SerializedRequest, UpstreamRequest
 from proxy.outbound.transport import Http1Transport
-from proxy.relay.call import shown_key
-from proxy.relay.context import RelayContext
-from proxy.relay.dressing import dressed_as_operator
-from proxy.relay.operator_access import OperatorAccess
-from proxy.relay.plain_call import PlainCall
+from proxy.relay.admission import rollout_ended
+from proxy.relay.call import (
+    NO_BODY,
+    STATUSES,
+    CallProgress,
+    RelayState,
+    drain_limits,
+    shown_key,
+    stated_length,
+)
+from proxy.relay.context import RelayContext, failed, strange_status, with_exchange
+from proxy.relay.operator_access import OperatorAccess, dressed_as_operator
 from proxy.routing import headers as dress
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import Refusal, problem
 from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.dialect import Payload
+
+# --- plain ending ---
+#
+# How a call without a task ends: first it is on record, then its agent has the rest.
+
+
+log = logging.getLogger("truezero")
+
+
+class PlainEnding(PushedResponse):
+    """A response of which nothing but its ends is known here; its states are `RelayState`.
+
+    Whatever ends it calls `_complete` or `_end`, once: the exchange is recorded, and when that is
+    durable the agent gets what is left of the response, a refusal, or a connection that is cut.
+
+    Arguments:
+        head: what the head of the request says.
+        agent: the response to its agent.
+        tasks: what the server cancels when its grace is over; the call is among it until it ends.
+        message: the request as it is sent, over one of ``lines``.
+    """
+
+    _whole = b""  # of a response that came at once: it is sent in one write
+    _enough: asyncio.TimerHandle | None = None  # ends what is read on without its agent
+    _refusal: Refusal | None = None
+    _is_open = False  # that it began is on record
+    _ending = False  # nothing but a commit stands between it and its end
+    _ended = False
+    _committing = False
+    _then: Callable[[], None] | None = None  # what waits for that, or for its opening
+
+    def __init__(
+        self,
+        context: RelayContext,
+        call: Call,
+        head: HeadFacts,
+        agent: AgentResponse,
+        tasks: set[Any],
+        message: SerializedRequest,
+        lines: OriginLines,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(message, lines, loop)
+        self._context = context
+        self._call = call
+        self._agent = agent
+        self._tasks = tasks
+        self._progress = CallProgress(context, call, head)
+        self._head: dress.Pairs = []
+
+    def close(self) -> None:
+        """End the call, because its rollout has ended; what is being answered ends by itself."""
+        if self._ending or self._ended:
+            return
+        progress = self._progress
+        progress.closed = True
+        if progress.left:
+            self._end(Ending.LEFT_BY_AGENT, None)
+        else:
+            self._end(Ending.CLOSED_AT_OUTCOME, with_exchange(rollout_ended(), self._call.id))
+
+    def cancel(self, msg: object = None) -> None:
+        """End the call, because the server stops: as `asyncio.Task.cancel`, in its next turn."""
+        if not self._ended:
+            self._lose()
+            self._loop.call_soon(self._break_off)
+
+    def on_broken(self, error: Exception) -> None:
+        """Take an error of the service's own."""
+        log.error("a call failed inside the service: %s", type(error).__name__)
+        self._lose()
+        self._break_off()
+
+    # the recorder's
+
+    def _on_opened(self) -> None:
+        self._is_open = True
+        if not self._committing:
+            self._go_on()
+
+    def _record(self, ending: Ending, then: Callable[[], None]) -> None:
+        """Record the exchange as it stands; go on with ``then`` once that is durable."""
+        self.held = True
+        self._then = then
+        exchange = self._progress.ended(ending)
+        if exchange is not None:
+            self._committing = True
+            self._context.recorder.record(exchange, self._go_on)
+        elif not self._committing:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Go on with what waited, now that it is durable, or was before."""
+        self._committing = False
+        then, self._then = self._then, None
+        if then is not None:
+            try:
+                then()
+            except Exception as error:
+                self.on_broken(error)
+
+    # the end
+
+    def _complete(self) -> None:
+        self._ending = True
+        self._agent.when_gone = None
+        self._record(Ending.COMPLETE, self._answer)
+
+    def _answer(self) -> None:
+        """Send what is left of the response, now that it is on record; nothing where it left."""
+        agent = self._agent
+        if agent.paused and not agent.gone:
+            agent.when_room(self._answer)
+        else:
+            self._leave()
+            if self._whole:
+                agent.send_now(self.status or 0, self._head, self._whole)
+            else:
+                agent.finish()
+
+    def _end(self, ending: Ending, refusal: Refusal | None) -> None:
+        """End the call before its response is complete."""
+        if self._ending or self._ended:
+            return
+        self._ending = True
+        self._refusal = refusal
+        self._agent.when_gone = None
+        self._agent.when_room(None)
+        self.stop()
+        self._record(ending, self._refuse)
+
+    def _refuse(self) -> None:
+        """Tell the agent why it gets no response, or cut the one that was begun."""
+        agent, refusal, state = self._agent, self._refusal, self._progress.state
+        if refusal is None or state is not RelayState.WAITING:
+            self._leave()
+            if state is RelayState.RESPONDING:
+                agent.cut()
+        elif agent.paused and not agent.gone:
+            agent.when_room(self._refuse)
+        else:
+            self._context.notices.refusals.note(refusal.code)
+            headers, body = problem(refusal)
+            self._leave()
+            agent.send_now(refusal.status, headers, body)
+
+    def _lose(self) -> None:
+        """Record the call as one that the service did not bring to its end."""
+        self._ending = True
+        self._agent.when_gone = None
+        self._agent.when_room(None)
+        self.stop()
+        self._record(Ending.LOST, _nothing)
+
+    def _break_off(self) -> None:
+        if not self._ended:
+            self._leave()
+        if not self._agent.complete:
+            self._agent.break_off()
+
+    def _leave(self) -> None:
+        self._ended = True
+        if self._enough is not None:
+            self._enough.cancel()
+        self._tasks.discard(self)
+        self._context.live.leave(self._call.rollout_id, self)
+
+
+def _nothing() -> None:
+    """Nobody waits."""
+
+
+# --- plain call ---
+#
+# A call without a task: callbacks carry its answer back, and one ending is recorded.
+#
+# It does what `ProxiedCall` does, where the request is all there and asks for nothing unusual:
+# the
+# same bytes, the same record, the agent's last byte behind the commit. What happens meanwhile (an
+# agent that leaves or does not read, a provider that fails, a rollout that ends, a server that
+# stops) is a method each.
+
+
+class PlainCall(PlainEnding):
+    """One call in flight, from the request to what ends it."""
+
+    _length: int | None = None  # of the body as the head states it
+    _observed = 0  # bytes of the part that comes next that were observed already
+    _drain_to = 0  # bytes of the response, where it is read on without its agent
+
+    def begin(self, body: bytes, parsed: Payload | None) -> None:
+        """Send the request; ``body`` is its agent's, which may be parsed already."""
+        context, progress = self._context, self._progress
+        if body:
+            progress.observer.on_request_body(body, parsed)
+            if parsed is None:
+                progress.observer.asked_to_stream()  # as it is read before any other call's
+        self._tasks.add(self)
+        self._agent.watch(self._on_left)
+        context.recorder.begin(self._call.id, progress.observer.opened, self._on_opened)
+        self.send(context.limits.connect_s)
+
+    # the provider's side
+
+    def on_head(self) -> None:
+        """Take the response's head."""
+        status, progress, call_id = self.status or 0, self._progress, self._call.id
+        if status not in STATUSES:
+            self._end(Ending.CUT_UPSTREAM, strange_status(status, call_id))
+            return
+        headers = self._head = dress.for_agent(self.headers, call_id)
+        at = progress.clock()
+        progress.observer.on_response_head(status, headers, at)
+        bodiless = status in NO_BODY
+        if self.ended and not bodiless:
+            self._whole = whole = self.take_parts()
+            if whole:
+                progress.received = len(whole)
+                if progress.observer.on_response_body(whole, at) and progress.observer.behind:
+                    self.held = True
+                    self._loop.call_soon(self._catch_up, True)
+                else:
+                    self._complete()
+                return
+        length = self._length = None if bodiless else stated_length(headers)
+        if bodiless:
+            self._head = [pair for pair in headers if pair[0] != b"content-length"]
+        if bodiless or length == 0:  # the head is all the agent waits for
+            self._record(Ending.COMPLETE, self._start)
+        elif self._is_open:
+            self._start()
+        else:
+            self.held = True
+            self._then = self._start
+            self._context.recorder.hurry()
+
+    def on_part(self, part: bytes) -> bool:
+        """Pass a part on, or hold it: until it is on record, or until there is room."""
+        fresh = part
+        if self._observed:  # the part came before, and was held
+            fresh, self._observed = part[self._observed :], 0
+            if not fresh:
+                return self._pass_on(part)
+        progress = self._progress
+        progress.received += len(fresh)
+        if (
+            progress.observer.on_response_body(fresh, progress.clock())
+            or progress.received == self._length
+        ):
+            return self._hold_for_record(part)
+        return self._agent.pass_on(part) or self._pass_on(part)
+
+    def _hold_for_record(self, part: bytes) -> bool:
+        self._observed = len(part)
+        if self._progress.observer.behind:
+            self.held = True
+            self._loop.call_soon(self._catch_up, False)
+        else:
+            self._record(Ending.COMPLETE, self.release)
+        return False
+
+    def _catch_up(self, whole: bool) -> None:
+        """Have a part decoded further, a turn at a time, and go on with it once it is."""
+        progress, observer = self._progress, self._progress.observer
+        if self._ending or self._ended:
+            return
+        ended = observer.catch_up(progress.clock())
+        if observer.behind:
+            self._loop.call_soon(self._catch_up, whole)
+        elif whole:
+            self._complete()
+        elif ended or progress.received == self._length:
+            self._record(Ending.COMPLETE, self.release)
+        else:
+            self.release()
+
+    def _pass_on(self, part: bytes) -> bool:
+        """Pass on what was observed, or hold it until there is room."""
+        progress = self._progress
+        if progress.state is RelayState.DRAINING:
+            if progress.recorded or progress.received > self._drain_to:
+                self._end(Ending.LEFT_BY_AGENT, None)
+        elif not self._agent.pass_on(part):
+            self._observed = len(part)
+            progress.observer.hold()
+            self.held = True
+            self._agent.when_room(self._on_room)
+            return False
+        return True
+
+    def on_end(self) -> None:
+        """Take that the response is complete."""
+        self._complete()
+
+    def on_failure(self, error: errors.UpstreamError) -> None:
+        """Take that it will never be."""
+        ending, refusal = failed(error, self._call.upstream, self._call.id)
+        if ending is Ending.CUT_UPSTREAM and self._progress.left:
+            self._end(Ending.LEFT_BY_AGENT, None)
+        else:
+            self._end(ending, refusal)
+
+    # the agent's side
+
+    def _start(self) -> None:
+        """Send the head, and then what comes."""
+        progress, agent = self._progress, self._agent
+        if progress.state is RelayState.WAITING:
+            if agent.paused:
+                self.held = True
+                agent.when_room(self._start)
+                return
+            agent.start(self.status or 0, self._head)
+            progress.state = RelayState.RESPONDING
+        if self.held:
+            self.release()
+
+    def _on_room(self) -> None:
+        progress = self._progress
+        progress.observer.await_provider(progress.clock())
+        self.release()
+
+    def _on_left(self) -> None:
+        progress, limits = self._progress, self._context.limits
+        seconds, size = drain_limits(limits, is_error=progress.observer.is_error)
+        waited_for_room = self.held and self._then is None
+        self._agent.when_room(None)
+        if seconds and not progress.recorded and not progress.left_complete():
+            progress.state = RelayState.DRAINING
+            self._drain_to = progress.received + size
+            self._enough = self._loop.call_later(seconds, self._give_up)
+            if waited_for_room:
+                self._on_room()
+        else:
+            progress.state = RelayState.LEFT
+            self._end(Ending.LEFT_BY_AGENT, None)
+
+    def _give_up(self) -> None:
+        self._end(Ending.LEFT_BY_AGENT, None)
+
+
+# --- plain ---
+
 
 _PLANS = 1024  # kept, of the lines that were planned last
 _PLAN_BYTES = 8192  # of a head at most, for its plan to be kept

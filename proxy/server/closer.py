@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 from proxy.relay.admission import Access
-from proxy.relay.live_calls import LiveCalls
+from proxy.relay.context import LiveCalls
 from proxy.store.closings import Closings, ClosingState
 from proxy.store.errors import StoreError
 

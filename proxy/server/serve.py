@@ -23,7 +23,7 @@ from proxy.inbound.connections import CertificateError
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
-from proxy.relay.http import Relay
+from proxy.relay.relay import Relay
 from proxy.server.admin_token import invitation, sign_in_link
 from proxy.server.workers import SingleProcess, WorkerProcesses
 from proxy.settings import Settings, load

@@ -1,7 +1,7 @@
 """A provider in good health that says what real agents' side questions want to hear.
 
 It reads all of every prompt, and counts it. It fails nobody: failures are injected by the proxy
-(proxy/relay/faults/injector.py).
+(proxy/relay/faults.py).
 """
 
 from __future__ import annotations

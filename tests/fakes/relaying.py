@@ -23,9 +23,8 @@ from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.outbound.request import UpstreamTransport
 from proxy.outbound.transport import Http1Transport
-from proxy.relay.context import CallLimits, RelayContext
-from proxy.relay.http import Relay
-from proxy.relay.notices import RequestNotices
+from proxy.relay.context import CallLimits, RelayContext, RequestNotices
+from proxy.relay.relay import Relay
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.keys import Keyring, OperatorKeys
 from proxy.routing.target import Addresses

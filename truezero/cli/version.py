@@ -43,7 +43,7 @@ def commit(package: Path = _PACKAGE) -> str | None:
 
 def compiled() -> bool:
     """Return whether the hot path is C (setup.py)."""
-    found = util.find_spec("proxy.relay.http")
+    found = util.find_spec("proxy.relay.relay")
     return found is not None and not str(found.origin).endswith(".py")
 
 

@@ -131,8 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _fail(self, dialect: str, model: str, kind: FaultKind, wait_s: float | None) -> None:
         # The demo needs the service anyway: its fault scripts have the providers' error bodies.
-        from proxy.relay.faults.anthropic import anthropic_errors  # noqa: PLC0415
-        from proxy.relay.faults.openai import chat_errors  # noqa: PLC0415
+        from proxy.relay.fault_scripts import anthropic_errors, chat_errors  # noqa: PLC0415
 
         errors = chat_errors if dialect == "openai" else anthropic_errors
         error = errors(model)[kind]

@@ -17,7 +17,7 @@ from classifier.records import Ending
 from proxy.inbound.connections import ConnectionLimits, ConnectionTable
 from proxy.inbound.http import HEAD_LIMIT, HttpProtocol
 from proxy.inbound.parser import RepeatedHead
-from proxy.relay.http import Relay
+from proxy.relay.relay import Relay
 from tests.fakes import answers
 from tests.fakes.provider import Cut, Provider, Wait
 from tests.fakes.relaying import Book, Relaying, relaying, running

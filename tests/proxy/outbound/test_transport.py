@@ -15,7 +15,7 @@ from proxy.outbound.request import (
 )
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits
-from proxy.relay.faults.injector import FaultInjector
+from proxy.relay.faults import FaultInjector
 from tests.fakes.provider import Answer, Provider
 from tests.proxy.outbound.client import fetch
 from truezero.models import Fault

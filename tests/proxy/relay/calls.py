@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 
 from proxy.capture.request import Call
 from proxy.inbound.asgi import Message, Receive
-from proxy.relay.agent_watch import AgentWatch
+from proxy.relay.call import AgentWatch, CallProgress
 from proxy.relay.context import CallLimits
-from proxy.relay.progress import CallProgress
 from proxy.routing.headers import Pairs
 from tests.fakes.relaying import Book, make_context
 

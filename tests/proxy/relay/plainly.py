@@ -16,7 +16,7 @@ from proxy.outbound.connection import Connection
 from proxy.outbound.request import NO_TIMEOUTS, UpstreamRequest
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits, RelayContext
-from proxy.relay.http import Relay
+from proxy.relay.relay import Relay
 from tests.fakes.relaying import Book, make_context
 
 PATH = b"/r/r1/openai/v1/chat/completions"

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from proxy.inbound.asgi import AGENT_CONNECTION, Message, Scope
-from proxy.relay.agent_watch import MessageConnection, agent_connection
+from proxy.relay.call import MessageConnection, RelayState, agent_connection
 from proxy.relay.context import AgentLeft, CallLimits
-from proxy.relay.progress import RelayState
 from tests.proxy.relay.calls import Agent, parts_of_call, receiving
 
 

@@ -9,7 +9,7 @@ import pytest
 from classifier.records import Ending
 from proxy.capture.usage_injection import UsageStripper
 from proxy.inbound.asgi import Message
-from proxy.relay.download import Download
+from proxy.relay.call import Download
 from tests.fakes import answers
 from tests.proxy.relay.calls import Agent, parts_of_call
 

@@ -9,7 +9,7 @@ import pytest
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from proxy.relay.dressing import dressed_as_operator
+from proxy.relay.operator_access import dressed_as_operator
 from proxy.routing.headers import key_digest
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Auth

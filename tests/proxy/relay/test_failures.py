@@ -6,7 +6,7 @@ import pytest
 
 from classifier.records import Ending
 from proxy.outbound import errors
-from proxy.relay.failures import failed, strange_status
+from proxy.relay.context import failed, strange_status
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.inbound.asgi import CauseLog, Message
-from proxy.relay.context import CallLimits
-from proxy.relay.http import Relay
-from proxy.relay.notices import RequestNotices
+from proxy.relay.context import CallLimits, RequestNotices
+from proxy.relay.relay import Relay
 from proxy.routing.target import Target
 from tests.fakes.relaying import Book, make_context
 from tests.proxy.relay.calls import receiving

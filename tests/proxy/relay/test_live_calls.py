@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from classifier.records import UNATTRIBUTED
-from proxy.relay.live_calls import LiveCalls
+from proxy.relay.context import LiveCalls
 from proxy.routing.errors import Refusal
 
 

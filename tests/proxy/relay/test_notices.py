@@ -7,7 +7,7 @@ import pytest
 
 from classifier.records import UNATTRIBUTED, Attribution, KeySource
 from proxy.inbound.asgi import CauseLog
-from proxy.relay.notices import RequestNotices, UnattributedCalls
+from proxy.relay.context import RequestNotices, UnattributedCalls
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import allow_list

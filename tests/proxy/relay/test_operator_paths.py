@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.records import Kind
-from proxy.relay.operator_paths import Opened, open_path
+from proxy.relay.operator_access import Opened, open_path
 from proxy.wire import routes
 from tests.proxy.wire.test_routes import POSTS, SPELLINGS
 

@@ -18,10 +18,9 @@ from proxy.inbound.parser import request_head
 from proxy.inbound.response import FlowControl
 from proxy.relay import plain
 from proxy.relay.admission import Access, AccessState
-from proxy.relay.context import CallLimits
-from proxy.relay.http import Relay
-from proxy.relay.live_calls import LiveCalls
+from proxy.relay.context import CallLimits, LiveCalls
 from proxy.relay.operator_access import OperatorAccess
+from proxy.relay.relay import Relay
 from proxy.routing.upstreams import Auth
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Framing, Pause, Provider, Request, Script

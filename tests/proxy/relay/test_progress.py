@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from classifier.records import Cause, Ending
 from classifier.verdicts import Subcategory
-from proxy.relay.progress import RelayState
+from proxy.relay.call import RelayState
 from tests.proxy.relay.calls import parts_of_call
 
 

@@ -14,8 +14,8 @@ from classifier.records import Ending
 from proxy.capture.observer import CallObserver
 from proxy.capture.websocket import WebSocketCapture, websocket_api
 from proxy.inbound.asgi import WEBSOCKET_DRAIN, Message
-from proxy.relay.pumps import MessagePumps
-from proxy.relay.websocket_record import WebSocketRecord
+from proxy.relay.handshake import WebSocketRecord
+from proxy.relay.websocket import MessagePumps
 from proxy.routing.target import Addresses
 from tests.fakes.relaying import KEYRING, Book, make_context
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from classifier.records import Ending
+from proxy.relay.call import RelayState, Upload
 from proxy.relay.context import AgentLeft, BodyTooLarge
-from proxy.relay.progress import RelayState
-from proxy.relay.upload import Upload
 from tests.proxy.relay.calls import parts_of_call, receiving
 
 

@@ -24,8 +24,7 @@ from websockets.typing import Subprotocol
 from classifier.records import Attribution, Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
 from proxy.outbound import dial
-from proxy.relay.context import CallLimits
-from proxy.relay.notices import RequestNotices, UnattributedCalls
+from proxy.relay.context import CallLimits, RequestNotices, UnattributedCalls
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal

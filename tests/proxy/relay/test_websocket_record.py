@@ -8,7 +8,7 @@ from dataclasses import replace
 from classifier.records import Ending
 from proxy.capture.observer import CallObserver
 from proxy.capture.websocket import CallChanges
-from proxy.relay.websocket_record import WebSocketRecord
+from proxy.relay.handshake import WebSocketRecord
 from proxy.routing.target import Addresses
 from tests.fakes.relaying import KEYRING, Book, make_context
 

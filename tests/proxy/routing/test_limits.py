@@ -15,8 +15,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from classifier.records import Ending
-from proxy.relay.context import CallLimits
-from proxy.relay.live_calls import LiveCalls
+from proxy.relay.context import CallLimits, LiveCalls
 from proxy.routing.errors import RateLimiter, Refusal, TokenBucket
 from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Cut, Hang, Provider, Wait, closed_port

@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from classifier.records import Attribution, Exchange, Timing
 from proxy.recording.failover import recover
 from proxy.relay.admission import Access, AccessState
-from proxy.relay.live_calls import LiveCalls
+from proxy.relay.context import LiveCalls
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Upstream, allow_list
 from proxy.server.closer import RolloutCloser

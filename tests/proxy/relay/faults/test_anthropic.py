@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from proxy.relay.faults.anthropic import anthropic_breaking, anthropic_errors, anthropic_stream
-from proxy.relay.faults.script import SILENT, FaultedRequest
+from proxy.relay.fault_scripts import (
+    SILENT,
+    FaultedRequest,
+    anthropic_breaking,
+    anthropic_errors,
+    anthropic_stream,
+)
 
 REQUEST = FaultedRequest(model="m", streamed=True)
 

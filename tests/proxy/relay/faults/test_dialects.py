@@ -6,9 +6,8 @@ from typing import get_args
 
 import pytest
 
-from proxy.relay.faults.dialects import CHAT, SCRIPTS, script_for, wants_usage
-from proxy.relay.faults.script import SILENT, FaultedRequest, Reply
-from proxy.relay.faults.spoilt import SPOILT
+from proxy.relay.fault_scripts import SILENT, SPOILT, FaultedRequest, Reply
+from proxy.relay.faults import CHAT, SCRIPTS, script_for, wants_usage
 from truezero.models import FaultKind
 
 # Played on the connection, or complete answers.

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import json
 
-from proxy.relay.faults.gemini import gemini_begun, gemini_errors, gemini_stream
-from proxy.relay.faults.script import SILENT, WAIT_S, FaultedRequest
+from proxy.relay.fault_scripts import (
+    SILENT,
+    WAIT_S,
+    FaultedRequest,
+    gemini_begun,
+    gemini_errors,
+    gemini_stream,
+)
 
 
 def test_a_rate_limit_says_in_its_details_how_long_to_wait() -> None:

@@ -16,10 +16,15 @@ import pytest
 
 from proxy.outbound import errors
 from proxy.outbound.request import Timeouts, UpstreamRequest
-from proxy.relay.faults.dialects import SCRIPTS
-from proxy.relay.faults.injector import FaultInjector
-from proxy.relay.faults.script import WAIT_S, WORDS
-from proxy.relay.faults.spoilt import CUT_WORDS, SPOILT, SUBSTITUTE_MODEL, WINDOW_TOKENS
+from proxy.relay.fault_scripts import (
+    CUT_WORDS,
+    SPOILT,
+    SUBSTITUTE_MODEL,
+    WAIT_S,
+    WINDOW_TOKENS,
+    WORDS,
+)
+from proxy.relay.faults import SCRIPTS, FaultInjector
 from tests.fakes import caller
 from tests.fakes.answers import Api
 from tests.journeys import agents

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from proxy.relay.faults.openai import (
+from proxy.relay.fault_scripts import (
+    SILENT,
+    FaultedRequest,
     chat_errors,
     chat_stream,
     responses_breaking,
     responses_errors,
     responses_stream,
 )
-from proxy.relay.faults.script import SILENT, FaultedRequest
 
 
 def test_an_unknown_model_is_404_in_chat_and_400_in_responses() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.relay.faults.script import data_event, named_event
+from proxy.relay.fault_scripts import data_event, named_event
 
 
 def test_an_event_is_a_line_of_data() -> None:

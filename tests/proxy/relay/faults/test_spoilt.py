@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.relay.faults.script import FaultedRequest
-from proxy.relay.faults.spoilt import SPOILT, SUBSTITUTE_MODEL, WINDOW_TOKENS
+from proxy.relay.fault_scripts import SPOILT, SUBSTITUTE_MODEL, WINDOW_TOKENS, FaultedRequest
 
 
 def request(size: int) -> FaultedRequest:

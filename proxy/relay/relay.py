@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from proxy.inbound.asgi import Receive, Scope, Send, send_refusal
 from proxy.inbound.http import TakePlain
 from proxy.relay.admission import Access
-from proxy.relay.agent_watch import agent_connection
-from proxy.relay.call import ProxiedCall, body_too_large
-from proxy.relay.context import RelayContext
-from proxy.relay.faults.injector import FaultInjector, resetting
-from proxy.relay.notices import RequestNotices
+from proxy.relay.call import ProxiedCall, agent_connection, body_too_large
+from proxy.relay.context import RelayContext, RequestNotices
+from proxy.relay.faults import FaultInjector, resetting
 from proxy.relay.operator_access import OperatorAccess
 from proxy.relay.plain import PlainConnection, plain_calls
 from proxy.routing import headers as dress

@@ -16,24 +16,100 @@ import orjson
 from proxy.inbound.asgi import AgentConnection, Message, Send
 from proxy.outbound import errors
 from proxy.outbound.request import UpstreamRequest, UpstreamResponse
-from proxy.relay.faults.dialects import script_for, wants_usage
-from proxy.relay.faults.script import (
+from proxy.relay.fault_scripts import (
     SILENT,
+    SPOILT,
     WORDS,
     ErrorAnswer,
     ErrorScript,
     FaultedRequest,
     Reply,
+    anthropic_begun,
+    anthropic_breaking,
+    anthropic_errors,
+    anthropic_stream,
+    anthropic_whole,
+    chat_begun,
+    chat_breaking,
+    chat_errors,
+    chat_stream,
+    chat_whole,
+    gemini_begun,
+    gemini_breaking,
+    gemini_errors,
+    gemini_stream,
+    gemini_whole,
+    responses_begun,
+    responses_breaking,
+    responses_errors,
+    responses_stream,
+    responses_whole,
 )
-from proxy.relay.faults.spoilt import SPOILT
 from proxy.routing import headers as dress
 from proxy.routing.headers import INJECTED_HEADER
 from proxy.wire import routes
-from proxy.wire.dialect import Payload
+from proxy.wire.dialect import Payload, part
 from proxy.wire.framing import Unreadable, decoder
 
 if TYPE_CHECKING:
     from truezero.models import Fault, FaultKind
+
+
+# --- dialects ---
+#
+# What a provider in trouble answers, in each dialect: errors, broken streams, empty answers.
+#
+# It answers nobody by itself, and every word in it is made up after the providers' documents.
+
+
+CHAT = ErrorScript(
+    errors=chat_errors,
+    begun=chat_begun,
+    breaking=chat_breaking,
+    stream=chat_stream,
+    whole=chat_whole,
+)
+SCRIPTS: Mapping[str, ErrorScript] = {
+    "openai.chat": CHAT,
+    "openai.responses": ErrorScript(
+        errors=responses_errors,
+        begun=responses_begun,
+        breaking=responses_breaking,
+        stream=responses_stream,
+        whole=responses_whole,
+    ),
+    "anthropic.messages": ErrorScript(
+        errors=anthropic_errors,
+        begun=anthropic_begun,
+        breaking=anthropic_breaking,
+        stream=anthropic_stream,
+        whole=anthropic_whole,
+    ),
+    "gemini.generateContent": (
+        _GEMINI := ErrorScript(
+            errors=gemini_errors,
+            begun=gemini_begun,
+            breaking=gemini_breaking,
+            stream=gemini_stream,
+            whole=gemini_whole,
+        )
+    ),
+    "gemini.streamGenerateContent": _GEMINI,
+}
+
+
+def script_for(api: str) -> ErrorScript:
+    """Return an API's error script; one that is not listed is answered as OpenAI's chat."""
+    return SCRIPTS.get(api, CHAT)
+
+
+def wants_usage(body: Payload) -> bool:
+    """Whether a chat request asks for its stream's usage."""
+    return part(body.get("stream_options")).get("include_usage") is True
+
+
+# --- injector ---
+
 
 _REQUEST_LIMIT = 64 * 1024 * 1024
 _JSON = ("content-type", "application/json")

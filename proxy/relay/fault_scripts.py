@@ -1,0 +1,601 @@
+"""What a dialect's error script consists of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from truezero.models import FaultKind
+
+
+Body = dict[str, Any]
+WORDS = ("Let", " me", " look", " at", " this")
+WAIT_S = 2  # what a rate limit asks an agent to wait
+DRILL_ID = "drill"
+CREATED_AT = 1_790_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultedRequest:
+    """What the agent asked for, as far as an answer has to follow it.
+
+    ``usage``: a stream's usage was asked for. ``framed``: events are server-sent ones, and
+    not the members of a JSON array (Gemini without ``alt=sse``). ``size``: of its body, in bytes.
+    """
+
+    model: str
+    streamed: bool
+    usage: bool = False
+    framed: bool = True
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a complete answer says: words, why they end, and how many tokens it counts."""
+
+    words: tuple[str, ...] = ()
+    finish: Literal["stop", "length", "abort"] = "stop"
+    input_tokens: int = 1
+    output_tokens: int = 0
+
+    @property
+    def text(self) -> str:
+        """The words put together."""
+        return "".join(self.words)
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output."""
+        return self.input_tokens + self.output_tokens
+
+
+SILENT = Reply()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorAnswer:
+    """An error as it is answered: status, body, and headers beside the content type."""
+
+    status: int
+    body: Body
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorScript:
+    """How one dialect words its troubles.
+
+    ``errors``: by the fault's kind; ``model`` is put in where the provider names it.
+    ``begun``: the events of a stream that has begun to speak. ``breaking``: the event that
+    ends it with an error. ``stream``: a whole stream that says a reply, its terminal event
+    included. ``whole``: a body that says one.
+    """
+
+    errors: Callable[[str], Mapping[str, ErrorAnswer]]
+    begun: Callable[[FaultedRequest], list[bytes]]
+    breaking: Callable[[FaultedRequest], bytes]
+    stream: Callable[[FaultedRequest, Reply], list[bytes]]
+    whole: Callable[[FaultedRequest, Reply], Body]
+
+
+def data_event(payload: object) -> bytes:
+    """Encode a server-sent event with a JSON payload."""
+    return b"data: " + json.dumps(payload).encode() + b"\n\n"
+
+
+def named_event(name: str, **payload: object) -> bytes:
+    """Encode a server-sent event whose name is also the payload's type."""
+    body = json.dumps({"type": name, **payload}).encode()
+    return b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
+
+
+# --- openai ---
+#
+# Errors, broken streams and spoilt answers of OpenAI's Chat Completions and Responses APIs.
+#
+# After platform.openai.com/docs/guides/error-codes and the types of openai-python: types/chat,
+# types/responses. An unknown model is a 400 in the Responses API.
+
+
+_OPENAI_HEADERS = {"x-request-id": "req_drill"}
+
+
+_OPENAI_WAIT = {
+    "retry-after": str(WAIT_S),
+    "retry-after-ms": str(WAIT_S * 1000),
+    "x-ratelimit-limit-requests": "60",
+    "x-ratelimit-remaining-requests": "0",
+    "x-ratelimit-reset-requests": f"{WAIT_S}s",
+}
+
+
+def _openai(status: int, message: str, kind: str, code: str | None, **headers: str) -> ErrorAnswer:
+    error = {"message": message, "type": kind, "param": None, "code": code}
+    return ErrorAnswer(status=status, body={"error": error}, headers={**_OPENAI_HEADERS, **headers})
+
+
+def _openai_errors(model: str, *, unknown_model: int) -> Mapping[str, ErrorAnswer]:
+    return {
+        "auth": _openai(
+            401, "Incorrect API key provided. You can find your API key in your account.",
+            "invalid_request_error", "invalid_api_key",
+        ),
+        "quota": _openai(
+            429, "You exceeded your current quota, please check your plan and billing details.",
+            "insufficient_quota", "insufficient_quota",
+        ),
+        "model_not_found": _openai(
+            unknown_model, f"The model `{model}` does not exist or you do not have access to it.",
+            "invalid_request_error", "model_not_found",
+        ),
+        "rate_limit": _openai(
+            429, f"Rate limit reached for requests. Please try again in {WAIT_S}s.",
+            "requests", "rate_limit_exceeded", **_OPENAI_WAIT,
+        ),
+        "overloaded": _openai(
+            503, "The server is currently overloaded. Please try again later.",
+            "service_unavailable_error", "server_is_overloaded",
+        ),
+        "stream_error": _openai(
+            200, "The server had an error while processing your request.",
+            "server_error", "server_error",
+        ),
+    }  # fmt: skip
+
+
+def chat_errors(model: str) -> Mapping[str, ErrorAnswer]:
+    """Error answers by kind of fault."""
+    return _openai_errors(model, unknown_model=404)
+
+
+def _chat_usage(reply: Reply) -> Body:
+    return {
+        "prompt_tokens": reply.input_tokens,
+        "completion_tokens": reply.output_tokens,
+        "total_tokens": reply.total_tokens,
+    }
+
+
+def _chat_chunk(
+    request: FaultedRequest, delta: Body, finish: str | None = None, usage: Body | None = None
+) -> bytes:
+    """Encode a chunk; the one that states the usage has no choices."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    chunk = {
+        "id": f"chatcmpl-{DRILL_ID}",
+        "object": "chat.completion.chunk",
+        "created": CREATED_AT,
+        "model": request.model,
+        "choices": [choice] if usage is None else [],
+    }
+    if request.usage:
+        chunk["usage"] = usage
+    return data_event(chunk)
+
+
+def chat_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
+    """Return the events of a stream that has begun to answer."""
+    start = _chat_chunk(request, {"role": "assistant", "content": ""})
+    return [start, *(_chat_chunk(request, {"content": word}) for word in words)]
+
+
+def chat_breaking(request: FaultedRequest) -> bytes:
+    """Return the event that breaks a stream with an error."""
+    return data_event(chat_errors(request.model)["stream_error"].body)
+
+
+def chat_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
+    """Return a complete stream that says the reply."""
+    return [
+        *chat_begun(request, reply.words),
+        _chat_chunk(request, {}, reply.finish),
+        *([_chat_chunk(request, {}, usage=_chat_usage(reply))] if request.usage else []),
+        b"data: [DONE]\n\n",
+    ]
+
+
+def chat_whole(request: FaultedRequest, reply: Reply) -> Body:
+    """Return a complete answer that says the reply."""
+    message = {"role": "assistant", "content": reply.text, "refusal": None}
+    return {
+        "id": f"chatcmpl-{DRILL_ID}",
+        "object": "chat.completion",
+        "created": CREATED_AT,
+        "model": request.model,
+        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish}],
+        "usage": _chat_usage(reply),
+    }
+
+
+def responses_errors(model: str) -> Mapping[str, ErrorAnswer]:
+    """Error answers by kind of fault."""
+    return _openai_errors(model, unknown_model=400)
+
+
+# Why an incomplete response is; the types know no "abort", gateways pass the engine's word on.
+_INCOMPLETE = {"length": "max_output_tokens", "abort": "abort"}
+
+
+def _response(request: FaultedRequest, status: str, **more: object) -> Body:
+    return {
+        "id": f"resp_{DRILL_ID}",
+        "object": "response",
+        "created_at": CREATED_AT,
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "model": request.model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": None,
+        **more,
+    }
+
+
+def _ended(request: FaultedRequest, reply: Reply) -> Body:
+    why = _INCOMPLETE.get(reply.finish)
+    status = "incomplete" if why else "completed"
+    usage = {
+        "input_tokens": reply.input_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": reply.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": reply.total_tokens,
+    }
+    return _response(
+        request,
+        status,
+        incomplete_details={"reason": why} if why else None,
+        output=[_item(status, reply.text)] if reply.words else [],
+        usage=usage,
+    )
+
+
+def _text_part(text: str) -> Body:
+    return {"type": "output_text", "text": text, "annotations": []}
+
+
+def _item(status: str, text: str) -> Body:
+    content = [_text_part(text)] if text else []
+    return {
+        "id": f"msg_{DRILL_ID}",
+        "type": "message",
+        "status": status,
+        "role": "assistant",
+        "content": content,
+    }
+
+
+def _numbered(*events: tuple[str, Body], start: int = 0) -> list[bytes]:
+    return [
+        named_event(name, sequence_number=number, **payload)
+        for number, (name, payload) in enumerate(events, start)
+    ]
+
+
+_AT = {"item_id": f"msg_{DRILL_ID}", "output_index": 0, "content_index": 0}
+
+
+def responses_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
+    """Return the events of a stream that has begun to answer."""
+    begun = {"response": _response(request, "in_progress")}
+    spoken: list[tuple[str, Body]] = [
+        ("response.output_item.added", {"output_index": 0, "item": _item("in_progress", "")}),
+        ("response.content_part.added", {**_AT, "part": _text_part("")}),
+        *(("response.output_text.delta", {**_AT, "delta": word, "logprobs": []}) for word in words),
+    ]
+    return _numbered(
+        ("response.created", begun),
+        ("response.in_progress", begun),
+        *(spoken if words else ()),
+    )
+
+
+def responses_breaking(request: FaultedRequest) -> bytes:
+    """Return the event that breaks a stream with an error."""
+    error = {"code": "server_error", "message": "The model had an error. Please try again."}
+    failed = {"response": _response(request, "failed", error=error)}
+    return _numbered(("response.failed", failed), start=4 + len(WORDS))[0]
+
+
+def responses_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
+    """Return a complete stream that says the reply."""
+    ended = _ended(request, reply)
+    done: list[tuple[str, Body]] = [
+        ("response.output_text.done", {**_AT, "text": reply.text, "logprobs": []}),
+        ("response.content_part.done", {**_AT, "part": _text_part(reply.text)}),
+        *(
+            ("response.output_item.done", {"output_index": 0, "item": item})
+            for item in ended["output"]
+        ),
+    ]
+    begun = responses_begun(request, reply.words)
+    end = (f"response.{ended['status']}", {"response": ended})
+    return [*begun, *_numbered(*(done if reply.words else ()), end, start=len(begun))]
+
+
+def responses_whole(request: FaultedRequest, reply: Reply) -> Body:
+    """Return a complete answer that says the reply."""
+    return _ended(request, reply)
+
+
+# --- anthropic ---
+#
+# Errors, broken streams and spoilt answers of Anthropic's Messages API.
+#
+# After docs.claude.com/en/api/errors and the types of anthropic-sdk-python: types/raw_*_event.
+
+
+_ANTHROPIC_HEADERS = {"request-id": "req_drill"}
+_ANTHROPIC_WAIT = {
+    "retry-after": str(WAIT_S),
+    "anthropic-ratelimit-requests-limit": "50",
+    "anthropic-ratelimit-requests-remaining": "0",
+}
+
+
+def _anthropic(status: int, kind: str, message: str, **headers: str) -> ErrorAnswer:
+    body = {
+        "type": "error",
+        "error": {"type": kind, "message": message},
+        "request_id": "req_drill",
+    }
+    return ErrorAnswer(status=status, body=body, headers={**_ANTHROPIC_HEADERS, **headers})
+
+
+def anthropic_errors(model: str) -> Mapping[str, ErrorAnswer]:
+    """Error answers by kind of fault."""
+    return {
+        "auth": _anthropic(401, "authentication_error", "invalid x-api-key"),
+        "quota": _anthropic(
+            400, "invalid_request_error",
+            "Your credit balance is too low to access the Anthropic API. "
+            "Please go to Plans & Billing to upgrade or purchase credits.",
+        ),
+        "model_not_found": _anthropic(404, "not_found_error", f"model: {model}"),
+        "rate_limit": _anthropic(
+            429, "rate_limit_error",
+            "This request would exceed your organization's rate limit of requests per minute.",
+            **_ANTHROPIC_WAIT,
+        ),
+        "overloaded": _anthropic(529, "overloaded_error", "Overloaded"),
+        "stream_error": _anthropic(200, "overloaded_error", "Overloaded"),
+    }  # fmt: skip
+
+
+# A server's own end of generation has no name here: gateways pass the engine's word on.
+_STOPS = {"stop": "end_turn", "length": "max_tokens", "abort": "abort"}
+_BEGUN = Reply(words=WORDS)
+
+
+def _message(
+    request: FaultedRequest, content: list[Body], stop: str | None, usage: Mapping[str, int]
+) -> Body:
+    return {
+        "id": f"msg_{DRILL_ID}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.model,
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def anthropic_begun(request: FaultedRequest, reply: Reply = _BEGUN) -> list[bytes]:
+    """Return the events of a stream that has begun to answer."""
+    usage = {"input_tokens": reply.input_tokens, "output_tokens": 0}
+    start = named_event("message_start", message=_message(request, [], None, usage))
+    if not reply.words:
+        return [start]
+    nothing = {"type": "text", "text": ""}
+    deltas = [{"type": "text_delta", "text": word} for word in reply.words]
+    return [
+        start,
+        named_event("content_block_start", index=0, content_block=nothing),
+        *(named_event("content_block_delta", index=0, delta=delta) for delta in deltas),
+    ]
+
+
+def anthropic_breaking(request: FaultedRequest) -> bytes:
+    """Return the event that breaks a stream with an error."""
+    return named_event("error", error=anthropic_errors(request.model)["stream_error"].body["error"])
+
+
+def anthropic_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
+    """Return a complete stream that says the reply."""
+    ended = {"stop_reason": _STOPS[reply.finish], "stop_sequence": None}
+    return [
+        *anthropic_begun(request, reply),
+        *([named_event("content_block_stop", index=0)] if reply.words else []),
+        named_event("message_delta", delta=ended, usage={"output_tokens": reply.output_tokens}),
+        named_event("message_stop"),
+    ]
+
+
+def anthropic_whole(request: FaultedRequest, reply: Reply) -> Body:
+    """Return a complete answer that says the reply."""
+    content = [{"type": "text", "text": reply.text}] if reply.words else []
+    usage = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
+    return _message(request, content, _STOPS[reply.finish], usage)
+
+
+# --- gemini ---
+#
+# Errors, broken streams and spoilt answers of the Gemini API.
+#
+# After ai.google.dev/gemini-api/docs/troubleshooting and the error details of google.rpc.
+
+
+_GOOGLE = "type.googleapis.com/google.rpc."
+
+
+def _gemini(code: int, state: str, message: str, *details: Body, status: int = 0) -> ErrorAnswer:
+    error: Body = {"code": code, "message": message, "status": state}
+    if details:
+        error["details"] = list(details)
+    return ErrorAnswer(status=status or code, body={"error": error}, headers={})
+
+
+def _exceeded(quota: str) -> Body:
+    metric = "generativelanguage.googleapis.com/generate_content_requests"
+    return {
+        "@type": f"{_GOOGLE}QuotaFailure",
+        "violations": [{"quotaMetric": metric, "quotaId": quota}],
+    }
+
+
+_OVER = "You exceeded your current quota, please check your plan and billing details."
+_BAD_KEY = {
+    "@type": f"{_GOOGLE}ErrorInfo",
+    "reason": "API_KEY_INVALID",
+    "domain": "googleapis.com",
+    "metadata": {"service": "generativelanguage.googleapis.com"},
+}
+_RETRY = {"@type": f"{_GOOGLE}RetryInfo", "retryDelay": f"{WAIT_S}s"}
+_PER_DAY = "GenerateRequestsPerDayPerProjectPerModel"
+_PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel"
+
+
+def gemini_errors(model: str) -> Mapping[str, ErrorAnswer]:
+    """Error answers by kind of fault."""
+    busy = "The model is overloaded. Please try again later."
+    return {
+        "auth": _gemini(
+            400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", _BAD_KEY
+        ),
+        "quota": _gemini(429, "RESOURCE_EXHAUSTED", _OVER, _exceeded(_PER_DAY)),
+        "model_not_found": _gemini(
+            404, "NOT_FOUND",
+            f"models/{model} is not found for API version v1beta, or is not supported for "
+            "generateContent.",
+        ),
+        "rate_limit": _gemini(429, "RESOURCE_EXHAUSTED", _OVER, _exceeded(_PER_MINUTE), _RETRY),
+        "overloaded": _gemini(503, "UNAVAILABLE", busy),
+        "stream_error": _gemini(503, "UNAVAILABLE", busy, status=200),
+    }  # fmt: skip
+
+
+# No model of Google's is stopped so: a gateway before vLLM or SGLang passes the engine's word on.
+_FINISHES = {"stop": "STOP", "length": "MAX_TOKENS", "abort": "ABORT"}
+
+
+def _candidate(
+    request: FaultedRequest, text: str, reply: Reply, *, ends: bool, output_tokens: int
+) -> Body:
+    candidate: Body = {
+        "content": {"parts": [{"text": text}] if text else [], "role": "model"},
+        "index": 0,
+    }
+    if ends:
+        candidate["finishReason"] = _FINISHES[reply.finish]
+    return {
+        "candidates": [candidate],
+        "usageMetadata": {
+            "promptTokenCount": reply.input_tokens,
+            "candidatesTokenCount": output_tokens,
+            "totalTokenCount": reply.input_tokens + output_tokens,
+        },
+        "modelVersion": request.model,
+        "responseId": DRILL_ID,
+    }
+
+
+def _gemini_framed(
+    request: FaultedRequest, bodies: Sequence[Body], *, begins: bool, ends: bool
+) -> list[bytes]:
+    """Events, or the members of one JSON array that opens and closes with them."""
+    if request.framed:
+        return [b"data: " + json.dumps(body).encode() + b"\r\n\r\n" for body in bodies]
+    texts = [json.dumps(body).encode() for body in bodies]
+    pieces = [(b"[" if begins and not n else b",\r\n") + text for n, text in enumerate(texts)]
+    return [*pieces, b"]"] if ends else pieces
+
+
+def gemini_begun(request: FaultedRequest) -> list[bytes]:
+    """Return the events of a stream that has begun to answer."""
+    bodies = [_candidate(request, word, _BEGUN, ends=False, output_tokens=0) for word in WORDS]
+    return _gemini_framed(request, bodies, begins=True, ends=False)
+
+
+def gemini_breaking(request: FaultedRequest) -> bytes:
+    """Return the event that breaks a stream with an error."""
+    body = gemini_errors(request.model)["stream_error"].body
+    return b"".join(_gemini_framed(request, [body], begins=False, ends=True))
+
+
+def gemini_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
+    """Return a complete stream that says the reply; its counts are cumulative."""
+    *words, last = reply.words or ("",)
+    bodies = [
+        _candidate(request, word, reply, ends=False, output_tokens=min(n, reply.output_tokens))
+        for n, word in enumerate(words, 1)
+    ]
+    end = _candidate(request, last, reply, ends=True, output_tokens=reply.output_tokens)
+    return _gemini_framed(request, [*bodies, end], begins=True, ends=True)
+
+
+def gemini_whole(request: FaultedRequest, reply: Reply) -> Body:
+    """Return a complete answer that says the reply."""
+    return _candidate(request, reply.text, reply, ends=True, output_tokens=reply.output_tokens)
+
+
+# --- spoilt ---
+#
+# Answers that are complete and spoil the measurement: what each such fault says.
+#
+# No status tells them from good ones; only counts, finish reason, model or time do.
+
+
+WINDOW_TOKENS = 512  # all that is read of a prompt; Ollama's own default is 4,096
+SUBSTITUTE_MODEL = "substitute-model"
+# More than a probe or a question of multiple choice has, which end at a limit as they should.
+CUT_WORDS = (*WORDS, *(f" {word.strip()}" for word in WORDS * 7))
+_BYTES_PER_TOKEN = 4  # of English text and JSON, about
+_TRUNCATED_BYTES_PER_TOKEN = 32  # no tokenizer packs so much: a short prompt is truncated too
+
+Spoilt = tuple[FaultedRequest, Reply]
+
+
+def _good(request: FaultedRequest) -> Reply:
+    read = max(1, request.size // _BYTES_PER_TOKEN)
+    return Reply(words=WORDS, input_tokens=read, output_tokens=len(WORDS))
+
+
+def _truncate_prompt(request: FaultedRequest) -> Spoilt:
+    read = max(1, min(WINDOW_TOKENS, request.size // _TRUNCATED_BYTES_PER_TOKEN))
+    return request, replace(_good(request), input_tokens=read)
+
+
+def _cut_output(request: FaultedRequest) -> Spoilt:
+    cut = replace(_good(request), words=CUT_WORDS, output_tokens=len(CUT_WORDS))
+    return request, replace(cut, finish="length")
+
+
+def _swap_model(request: FaultedRequest) -> Spoilt:
+    return replace(request, model=SUBSTITUTE_MODEL), _good(request)
+
+
+def _abort(request: FaultedRequest) -> Spoilt:
+    return request, replace(_good(request), finish="abort")
+
+
+def _answer(request: FaultedRequest) -> Spoilt:
+    return request, _good(request)
+
+
+SPOILT: Mapping[FaultKind, Callable[[FaultedRequest], Spoilt]] = {
+    "truncate_prompt": _truncate_prompt,
+    "cut_output": _cut_output,
+    "swap_model": _swap_model,
+    "abort": _abort,
+    "slow": _answer,  # late
+}
+"""The request as it is answered, and the reply, by kind of fault."""

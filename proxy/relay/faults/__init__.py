@@ -1,1 +1,0 @@
-"""Injected provider failures for drills."""
