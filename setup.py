@@ -124,11 +124,7 @@ _HOT = tuple(
         ),
         "recording": (
             "backlog",
-            "failover",
-            "pending",
-            "ports",
             "recorder",
-            "reports",
         ),
         # Not `rows`: of what is not compiled, attributes are read faster by the interpreter.
         "store": (

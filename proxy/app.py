@@ -22,7 +22,7 @@ from proxy.inbound.http import TakePlain
 from proxy.outbound.dial import is_own_address
 from proxy.outbound.transport import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
-from proxy.recording.ports import FlushObserver
+from proxy.recording.backlog import FlushObserver
 from proxy.recording.recorder import Recorder
 from proxy.relay.context import RequestNotices
 from proxy.relay.relay import Relay

@@ -16,7 +16,7 @@ from proxy.clock import epoch_s
 from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.outbound.credentials import signers
 from proxy.outbound.request import UpstreamTransport
-from proxy.recording.spill import SpillFile
+from proxy.recording.backlog import SpillFile
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.relay.context import (
     CallLimits,

@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 
 from classifier.verdicts import plural
-from proxy.recording.failover import recover
-from proxy.recording.spill import left_behind
+from proxy.recording.backlog import left_behind, recover
 from proxy.relay.admission import Access
 from proxy.store.database import Database
 

@@ -11,7 +11,7 @@ from operator import attrgetter
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from classifier.records import Cause, Ending, Exchange, Kind
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 
 # Models answer in a second or think for minutes; a commit takes less than a millisecond.
 _ANSWER_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)

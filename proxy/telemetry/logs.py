@@ -19,7 +19,7 @@ from typing import Any, Literal, TextIO
 import orjson
 
 from classifier.records import Exchange
-from proxy.recording.ports import FlushObserver, FlushResult
+from proxy.recording.backlog import FlushObserver, FlushResult
 
 Format = Literal["json", "console"]
 

@@ -28,7 +28,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from classifier.verdicts import INJECTED, Verdict
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from proxy.store.errors import StoreError
 from proxy.store.types import StoreCounts
 from proxy.telemetry.call_counters import OVERHEAD_S, CallCounters, CallHistogram, FreshCalls

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from classifier.records import Exchange, Kind
 from classifier.verdicts import Verdict
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from proxy.routing.upstreams import Upstream
 from proxy.telemetry import evaluations
 from proxy.telemetry.evaluations import Attributes, EventExporter

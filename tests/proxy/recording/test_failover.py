@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from classifier.records import Ending
-from proxy.recording import failover
-from proxy.recording.failover import recover
+from proxy.recording import backlog
+from proxy.recording.backlog import left_behind, recover
 from proxy.recording.recorder import Recorder
-from proxy.recording.spill import left_behind
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
 from proxy.store.types import CommitBatch
@@ -47,7 +46,7 @@ async def test_what_was_kept_is_written_when_the_database_is_back() -> None:
 async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(failover, "RETRY_S", 0.1)
+    monkeypatch.setattr(backlog, "RETRY_S", 0.1)
     writer = MemoryWriter(fails=lambda _batch: RuntimeError("no more files"))
     async with recording(writer) as recorder:
         await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.recording import pending
+from proxy.recording import backlog
 from tests.proxy.recording.memory_writer import BEGUN, ENDED, PATIENCE_S, MemoryWriter, recording
 
 
@@ -19,7 +19,7 @@ async def test_a_call_in_flight_is_written_within_milliseconds() -> None:
 
 
 async def test_who_waits_for_a_note_has_it_written_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending, "_DELAY_S", 3600)
+    monkeypatch.setattr(backlog, "_DELAY_S", 3600)
     writer = MemoryWriter()
     async with recording(writer) as recorder:
         noted = recorder.opened("x", lambda: BEGUN)
@@ -31,7 +31,7 @@ async def test_who_waits_for_a_note_has_it_written_at_once(monkeypatch: pytest.M
 async def test_a_call_that_is_over_before_it_was_noted_is_written_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pending, "_DELAY_S", 3600)
+    monkeypatch.setattr(backlog, "_DELAY_S", 3600)
     writer = MemoryWriter()
     async with recording(writer) as recorder:
         noted = recorder.opened("x", lambda: BEGUN)
@@ -44,7 +44,7 @@ async def test_a_call_that_is_over_before_it_was_noted_is_written_once(
 async def test_a_call_that_has_only_begun_is_not_written_with_an_older_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pending, "_DELAY_S", 3600)
+    monkeypatch.setattr(backlog, "_DELAY_S", 3600)
     writer = MemoryWriter()
     async with recording(writer) as recorder:
         older = recorder.opened("x", lambda: BEGUN)

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from classifier.records import Ending
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from proxy.store.types import CommitBatch
 from tests.proxy.clocks import HandTurned
 from tests.proxy.recording.memory_writer import BEGUN, ENDED, MemoryWriter, recording

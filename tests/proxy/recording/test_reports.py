@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from tests.proxy.recording.memory_writer import ENDED, MemoryWriter, recording
 from tests.proxy.telemetry.test_metrics import metrics, value
 
@@ -24,7 +24,7 @@ async def test_a_call_that_is_written_twice_is_told_once() -> None:
 
 
 async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.recording.reports._REMEMBERED", 10)
+    monkeypatch.setattr("proxy.recording.recorder._REMEMBERED", 10)
     turns: list[FlushResult] = []
     async with recording(MemoryWriter()) as recorder:
         recorder.add_observer(turns.append)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.recording.spill import SpillFile
+from proxy.recording.backlog import SpillFile
 from proxy.store.database import Database
 from tests.proxy.recording.memory_writer import ENDED
 from tests.proxy.store.records import FULL

@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from classifier.records import Attribution, Exchange, Timing
-from proxy.recording.failover import recover
+from proxy.recording.backlog import recover
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import LiveCalls
 from proxy.routing.target import Target

@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from classifier.records import Exchange, Timing, Usage
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from proxy.telemetry.logs import Log
 from tests.builders import calls, exchange
 from tests.fakes import answers

@@ -21,7 +21,7 @@ from classifier.records import Exchange, Timing
 from classifier.rules import judge
 from classifier.verdicts import Level, Subcategory, ValidityFinding
 from proxy.control.pricing import PriceTable
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from proxy.recording.recorder import Recorder
 from proxy.routing.upstreams import allow_list
 from proxy.store.errors import DatabaseUnavailable
@@ -274,7 +274,7 @@ import os, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
 from proxy.telemetry.metrics import AGENTS, SHARED, Metrics, RequestCounts
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.types import StoreCounts
 from tests.builders import exchange

@@ -8,7 +8,7 @@ import pytest
 
 from classifier.records import Cause, Exchange, Kind, Usage
 from classifier.verdicts import Subcategory
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from proxy.store.types import StoreCounts
 from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.model_counters import _FRESH, MOST, OTHER

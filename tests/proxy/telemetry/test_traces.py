@@ -25,7 +25,7 @@ from typer.testing import CliRunner
 from classifier.records import Cause, Exchange, Kind, Timing, Usage
 from classifier.rules import judge
 from classifier.verdicts import Level, Subcategory, ValidityFinding
-from proxy.recording.ports import FlushResult
+from proxy.recording.backlog import FlushResult
 from proxy.routing.upstreams import allow_list
 from proxy.telemetry import traces
 from proxy.telemetry.traces import Traces

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.recording.spill import SpillFile
+from proxy.recording.backlog import SpillFile
 from proxy.store.admin import backup
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
