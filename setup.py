@@ -129,7 +129,7 @@ _HOT = tuple(
         # Not `rows`: of what is not compiled, attributes are read faster by the interpreter.
         "store": (
             "calls",
-            "commit",
+            "connections",
             "sqlite",
             "tables",
         ),

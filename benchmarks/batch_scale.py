@@ -38,11 +38,10 @@ from classifier.results import result
 from classifier.rules import judge
 from proxy.app import Application
 from proxy.settings import load
-from proxy.store import triggers
+from proxy.store import schema
 from proxy.store.database import Database
 from proxy.store.rows import exchange_row
-from proxy.store.tables import EXCHANGE_COLUMNS, verdicts
-from proxy.store.types import CommitBatch, Registration, as_json
+from proxy.store.tables import EXCHANGE_COLUMNS, CommitBatch, Registration, as_json, verdicts
 
 REPEATS = 8
 FAILS = 20  # one rollout of so many
@@ -92,9 +91,9 @@ def fill(file: Path, rollouts: int, calls_each: int) -> None:
                 for number in range(rollouts)
             ),
         )
-        for statement in (triggers.usage_fill("sqlite"), triggers.MARK_ALL):
+        for statement in (schema.usage_fill("sqlite"), schema.MARK_ALL):
             raw.execute(statement)
-        for statement in triggers.statements("sqlite"):
+        for statement in schema.statements("sqlite"):
             raw.execute(statement)
 
 

@@ -31,8 +31,7 @@ from proxy.routing.upstreams import allow_list
 from proxy.server.startup import GC_THRESHOLDS
 from proxy.store.database import Database
 from proxy.store.rows import exchange_row
-from proxy.store.tables import EXCHANGE_COLUMNS
-from proxy.store.types import CommitBatch
+from proxy.store.tables import EXCHANGE_COLUMNS, CommitBatch
 from truezero.models import OutcomeRequest, RolloutRequest
 
 PER_ROLLOUT = 1000

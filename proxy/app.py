@@ -36,7 +36,7 @@ from proxy.server.heartbeat import Heartbeat
 from proxy.server.startup import garbage_collection
 from proxy.server.webhook import webhook
 from proxy.settings import Settings
-from proxy.store import dashboard
+from proxy.store import statistics
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 from proxy.telemetry import loop_lag
@@ -118,7 +118,7 @@ class Application:
         self._websockets = WebSocketRelay(context, WebSocketConnector(reach=guard))
         self._metrics = Metrics(
             self._recorder,
-            census=lambda: database.read(dashboard.counts, time.time()),
+            census=lambda: database.read(statistics.counts, time.time()),
             version=metadata.version("truezero"),
             prices=PriceTable(upstreams),
             requests=_request_counts(context.notices),

@@ -37,8 +37,8 @@ _exit_codes: list[int] = []  # of the command that this process became
 _LOADED = (
     "alembic.command", "alembic.ddl.postgresql", "anyio._backends._asyncio", "classifier.__main__",
     "encodings.idna", "httpcore", "proxy.app", "proxy.control_plane", "proxy.server.serve",
-    "proxy.store.admin.archive", "proxy.store.admin.backup", "proxy.store.admin.copy",
-    "proxy.store.admin.jsonl", "proxy.store.admin.parquet", "proxy.web", "psycopg",
+    "proxy.store.admin.archive", "proxy.store.admin.copy", "proxy.store.admin.copy",
+    "proxy.store.admin.archive", "proxy.store.admin.parquet", "proxy.web", "psycopg",
     "pyarrow.parquet", "pydantic.v1", "rich._emoji_codes", "rich.markdown", "rich.status",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "truezero.cli",
     "truezero.sdk.client", "truezero.runner.demo", "truezero.runner.doctor.examination",

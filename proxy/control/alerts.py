@@ -11,9 +11,9 @@ from proxy.control.page_paths import path_of
 from proxy.control.queries import Queries
 from proxy.control.upstream_service import UpstreamService
 from proxy.routing.errors import Refusal
-from proxy.store.alerts import Condition
-from proxy.store.batch_list import newest
+from proxy.store.batches import newest
 from proxy.store.database import Database
+from proxy.store.deployment import Condition
 
 BREAKER, BATCH, UPSTREAM = "breaker.opened", "batch.unpublishable", "upstream.failing"
 

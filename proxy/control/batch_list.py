@@ -8,8 +8,8 @@ from proxy.control import cursors
 from proxy.control.batches import BatchService
 from proxy.control.queries import Queries
 from proxy.routing.errors import Refusal
-from proxy.store.batch_list import BatchPlace, newest
-from proxy.store.types import Row
+from proxy.store.batches import BatchPlace, newest
+from proxy.store.tables import Row
 from truezero.models.lists import BatchItem
 
 _SPAN = ("first_at", "last_at")

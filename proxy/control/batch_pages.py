@@ -12,9 +12,9 @@ from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries, unknown_batch
 from proxy.control.series import series_of
-from proxy.store import batch_history
-from proxy.store import dashboard as page_queries
-from proxy.store.batch_list import newest
+from proxy.store import batches as batch_history
+from proxy.store import statistics as page_queries
+from proxy.store.batches import newest
 from proxy.store.database import Database
 
 TASKS = 100  # on one page

@@ -12,7 +12,7 @@ from classifier.fingerprints import Lane
 from proxy.control.queries import Queries
 from proxy.control.threads import run_in_thread
 from proxy.control.timeline import round_step
-from proxy.store import cause_stats
+from proxy.store import statistics
 
 _STEPS = 30  # of a trend, roughly
 
@@ -83,9 +83,9 @@ class CauseService:
         # The last seconds hold no whole step at their begin; a range that was asked for is whole.
         first = math.ceil(since / step_s) if until is None else int(since // step_s)
         steps = range(first, max(last, first + 1))
-        rows = await self._queries.read(cause_stats.causes)
+        rows = await self._queries.read(statistics.causes)
         over_time = await self._queries.read(
-            cause_stats.causes_over_time, since=steps.start * step_s, step_s=step_s
+            statistics.causes_over_time, since=steps.start * step_s, step_s=step_s
         )
         items = await run_in_thread(_summed, rows, over_time, steps)
         return CausePage(items=items, step_s=step_s, start=steps.start * step_s)

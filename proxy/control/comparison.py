@@ -13,7 +13,7 @@ from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
 from proxy.control.kept import Kept
 from proxy.control.queries import Queries
-from proxy.store import attempts
+from proxy.store import groups
 from proxy.store.batches import BatchVersion
 
 _CACHED = 8  # comparisons kept until something happens in one of their batches
@@ -51,8 +51,8 @@ class ComparisonService:
         kept = self._kept.of((a, b), versions)
         if kept is not None:
             return kept
-        first = await self._queries.read(attempts.entries, a)
-        second = await self._queries.read(attempts.entries, b)
+        first = await self._queries.read(groups.entries, a)
+        second = await self._queries.read(groups.entries, b)
         compared = await self._queries.run(_compared, first, second)
         self._kept.keep((a, b), versions, compared)
         return compared

@@ -15,7 +15,7 @@ from proxy.control.listing import Listing
 from proxy.control.queries import Queries
 from proxy.control.threads import run_in_thread
 from proxy.control.timeline import STEPS, Facts, Timeline, build_timeline
-from proxy.store import dashboard as page_queries
+from proxy.store import statistics as page_queries
 from proxy.store.deployment import Deployment
 from proxy.store.listing import ITEM
 from proxy.store.tables import rollouts, verdicts

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries
 from proxy.store.events import EventLog
-from proxy.store.types import Row
+from proxy.store.tables import Row
 
 _POLL_S = 0.3
 _NOTIFIED_POLL_S = 1.0  # where the database notifies of new events

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from proxy.control.queries import Queries
-from proxy.store import finding
+from proxy.store import listing
 
 EACH = 6  # of each kind
 
@@ -31,10 +31,10 @@ class Finder:
         """
         if not text:
             return []
-        exact = await self._queries.read(finding.has_rollout, text)
-        batches = await self._queries.read(finding.find_batches, text, limit=EACH)
-        causes = await self._queries.read(finding.find_fingerprints, text, limit=EACH)
-        rollouts = await self._queries.read(finding.find_rollouts, text, limit=EACH)
+        exact = await self._queries.read(listing.has_rollout, text)
+        batches = await self._queries.read(listing.find_batches, text, limit=EACH)
+        causes = await self._queries.read(listing.find_fingerprints, text, limit=EACH)
+        rollouts = await self._queries.read(listing.find_rollouts, text, limit=EACH)
         first = [text] if exact else []
         return [
             *(NameMatch("rollout", name) for name in first),

@@ -24,7 +24,7 @@ from proxy.control.queries import Queries
 from proxy.routing.errors import Refusal, TokenBucket
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
-from proxy.store.types import Row, as_json
+from proxy.store.tables import Row, as_json
 from proxy.store.verdicts import LastChange
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict

@@ -14,8 +14,7 @@ from proxy.control.queries import PAGE, Queries
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import listing
-from proxy.store.grouping import grouped
-from proxy.store.listing import Facts, Position, RolloutQuery
+from proxy.store.listing import Facts, Position, RolloutQuery, grouped
 from truezero.models.lists import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
@@ -77,7 +76,7 @@ class Listing:
         """Count the rollouts of a list by what they have in common.
 
         Arguments:
-            by: one of `proxy.store.grouping.GROUPS`.
+            by: one of `proxy.store.listing.GROUPS`.
         """
         query = query_of(asked)
         await self._refresh(query, running=_RUNNING)

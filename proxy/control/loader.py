@@ -17,7 +17,7 @@ from proxy.control.queries import unknown_rollout
 from proxy.control.unattributed import with_unattributed
 from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
-from proxy.store.types import Row
+from proxy.store.tables import Row
 
 _CLOSED_WITHIN_S = 60.0  # after an outcome, whoever reported it
 _CLOCKS_APART_S = 2.0  # of two hosts: calls are timed by one, closed by another

@@ -9,7 +9,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from proxy.control.queries import Queries
-from proxy.store import dashboard as page_queries
+from proxy.store import statistics as page_queries
 
 _LOOK_S = 0.7
 _APART = 3  # polls between two changes that are told: where calls go on, there is one at each

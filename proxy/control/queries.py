@@ -39,7 +39,7 @@ class Queries:
             ) from error
 
     async def read(self, query: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run a query of `proxy.store.dashboard`, which takes a connection.
+        """Run a query of `proxy.store.statistics`, which takes a connection.
 
         Raises:
             Refusal: 503 while the database is unavailable.

@@ -13,9 +13,8 @@ from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
-from proxy.store.registrations import Enrolment
-from proxy.store.rollouts import Rollouts
-from proxy.store.types import PolicyTerms, Registered, Registration, as_json
+from proxy.store.rollouts import Enrolment, Rollouts
+from proxy.store.tables import PolicyTerms, Registered, Registration, as_json
 from truezero import models
 
 

@@ -24,9 +24,9 @@ from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
 from proxy.control.kept import Kept
 from proxy.control.queries import Queries
-from proxy.store import attempts
-from proxy.store.attempts import SlotPlace
+from proxy.store import groups
 from proxy.store.batches import BatchVersion
+from proxy.store.groups import SlotPlace
 
 _CACHED = 8  # batches whose lists are kept until something happens in them
 _COUNTED = 50  # batches whose counts are kept for the pages that follow
@@ -132,9 +132,9 @@ def _listed(
     """Yield what has no score: slots, the oldest first, then what was never started."""
     since, repeat = after if isinstance(after, RepeatPlace) else ("", -1)
     if not isinstance(after, RepeatPlace):
-        for place, tried in attempts.unscored(connection, batch, after=after):
+        for place, tried in groups.unscored(connection, batch, after=after):
             yield place, to_rerun(tried, policy)
-    for task in attempts.lacking(connection, batch, since=since):
+    for task in groups.lacking(connection, batch, since=since):
         for found in never_started(task, after=repeat if task.task == since else -1):
             yield RepeatPlace(task.task, found.item.repeat or 0), found
 

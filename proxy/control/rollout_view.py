@@ -13,9 +13,9 @@ from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.control.threads import run_in_thread
 from proxy.routing.errors import Refusal
+from proxy.store import calls as rollout_calls
 from proxy.store import calls as stored_calls
-from proxy.store import dashboard as page_queries
-from proxy.store import rollout_calls
+from proxy.store import statistics as page_queries
 
 CALLS = 10_000  # of one rollout that a page looks at
 

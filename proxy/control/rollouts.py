@@ -12,7 +12,7 @@ from proxy.control.queries import PAGE, Queries, unknown_rollout
 from proxy.control.registrar import models_as_columns, nameable, other_attributes
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.store.database import Database
-from proxy.store.types import PolicyTerms, Reported, Row, as_json
+from proxy.store.tables import PolicyTerms, Reported, Row, as_json
 from truezero import models
 
 _REMEMBERED = 100_000  # registered rollouts that are not looked up again

@@ -36,7 +36,7 @@ from proxy.control.virtual_keys import VirtualKeys
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
 from proxy.store.database import Database
-from proxy.store.types import POLICY_COLUMNS
+from proxy.store.tables import POLICY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from proxy.control.upstream_stats import (
 )
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import Upstream
-from proxy.store import upstream_usage
-from proxy.store.upstream_usage import Slice
+from proxy.store import statistics
+from proxy.store.statistics import Slice
 
 HOUR_S = 3600
 LONGEST_S = 31 * 24 * HOUR_S
@@ -85,7 +85,7 @@ class UpstreamService:
         recent = []
         if window.step_s > _MINUTE:
             recent = await self._counted(window.fine_from, window.end, _MINUTE)
-        sampled = await self._queries.read(upstream_usage.samples, _slices(window, rows))
+        sampled = await self._queries.read(statistics.samples, _slices(window, rows))
         items = await run_in_thread(
             upstream_stats, window, rows, sampled, recent=recent, origins=self._origins
         )
@@ -108,7 +108,7 @@ class UpstreamService:
         self, since: float, until: float, step_s: int, *, upstream: str | None = None
     ) -> list[UpstreamFacts]:
         rows = await self._queries.read(
-            upstream_usage.usage, since=since, until=until, step_s=step_s, upstream=upstream
+            statistics.usage, since=since, until=until, step_s=step_s, upstream=upstream
         )
         return [{**row, "at": float(row["step"] * step_s)} for row in rows]
 

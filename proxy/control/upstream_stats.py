@@ -101,7 +101,7 @@ def upstream_stats(
     """Sum up calls by upstream, the busiest first.
 
     Arguments:
-        rows: counts as of `proxy.store.upstream_usage.usage`, each with ``at`` in epoch seconds.
+        rows: counts as of `proxy.store.statistics.usage`, each with ``at`` in epoch seconds.
         sampled: some or all of the calls.
         recent: the same counts in finer steps, from the window's ``fine_from`` on.
     """

@@ -9,8 +9,8 @@ from typing import Any
 from classifier.totals import sum_known
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries, unknown_batch
-from proxy.store import dashboard
-from proxy.store.batch_calls import CallSum, call_sums, usage_sums
+from proxy.store import statistics
+from proxy.store.batches import CallSum, call_sums, usage_sums
 
 DEFAULT = ("model", "upstream", "role")
 
@@ -47,7 +47,7 @@ class UsageService:
         """Return the response to `GET /batches/{id}/usage`, the most expensive first.
 
         Arguments:
-            by: names of `proxy.store.batch_calls.DIMENSIONS`.
+            by: names of `proxy.store.batches.DIMENSIONS`.
 
         Raises:
             Refusal: 404 for a batch without rollouts.
@@ -75,7 +75,7 @@ class UsageService:
         found = [] if "task" in by else await self._queries.read(usage_sums, batch, by)
         if "task" in by or not await self._queries.run(self._one_price_each, found):
             found = await self._queries.read(call_sums, batch, by)
-        if not found and await self._queries.read(dashboard.span, batch) is None:
+        if not found and await self._queries.read(statistics.span, batch) is None:
             raise unknown_batch(batch)
         return found
 

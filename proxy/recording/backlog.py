@@ -21,7 +21,7 @@ from classifier.codec import CodecError, decode_exchange, encode_exchange
 from classifier.records import Ending, Exchange
 from classifier.verdicts import noun
 from proxy.store.errors import DatabaseUnavailable, RowRejected, StoreError
-from proxy.store.types import CommitBatch, Gap
+from proxy.store.tables import CommitBatch, Gap
 
 
 class SpillStore(Protocol):

@@ -22,8 +22,8 @@ from classifier.verdicts import plural
 from proxy.control.threads import run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.settings import Settings
-from proxy.store.alerts import Alert, Alerts
 from proxy.store.database import Database
+from proxy.store.deployment import Alert, Alerts
 from proxy.store.errors import StoreError
 from proxy.webhook_settings import key_of
 

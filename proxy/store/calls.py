@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select
@@ -10,19 +11,21 @@ from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, s
 from classifier.fingerprints import Lane, plain
 from classifier.records import UNATTRIBUTED, Exchange, Kind
 from proxy.store.closings import reopen
-from proxy.store.commit import Commit
-from proxy.store.connections import Connections
-from proxy.store.derived import call_usage
+from proxy.store.connections import Commit, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
 from proxy.store.events import exchange_failed
 from proxy.store.rows import exchange_of, exchange_row, open_exchange_of, open_row
 from proxy.store.tables import (
     EXCHANGE_COLUMNS,
+    CommitBatch,
+    Gap,
+    Row,
+    call_usage,
     exchanges,
     open_calls,
     rollouts,
+    verdicts,
 )
-from proxy.store.types import CommitBatch, Gap, Row
 
 _KNOWN_S = 3600.0  # a rollout known to exist is written again after it: it may have been pruned
 _KNOWN = 100_000  # rollouts remembered: a bound, not a cache policy, for asking again is cheap
@@ -249,3 +252,60 @@ _BEGAN = exchanges.c.started_at
 _WORK = (Kind.INFERENCE.value, Kind.CONTINUATION.value, Kind.ACTIVITY.value)
 # As the driver gives them: `exchange_of` knows their types.
 _EXCHANGES = cast(Select[Any], select(*map(column, EXCHANGE_COLUMNS))).select_from(exchanges)
+
+
+# --- rollout calls ---
+#
+# An outline of a rollout's calls: few columns of each, for a page over thousands of them.
+
+
+Facts = dict[str, Any]
+
+_ENDED = (
+    "id", "started_at", "duration_s", "ending", "subcategory", "role", "kind", "model",
+    "request_digest", "input_total", "output_total",
+)  # fmt: skip
+_OPEN = ("id", "started_at", "role", "kind", "model")
+_UNKNOWN: Facts = dict.fromkeys(_ENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOutline:
+    """A rollout's first calls by id, the oldest first, and how many it has in all."""
+
+    calls: Sequence[Facts]
+    total: int
+
+
+def outline(connection: Connection, rollout_id: str, *, limit: int) -> CallOutline:
+    """Outline up to ``limit`` calls of a rollout; those in flight have no ending."""
+    of_rollout = exchanges.c.rollout_id == rollout_id
+    query = select(*(exchanges.c[name] for name in _ENDED)).where(of_rollout)
+    ended = connection.execute(query.order_by(exchanges.c.id).limit(limit)).mappings()
+    calls = {row["id"]: dict(row) for row in ended}
+    total = len(calls)
+    if total == limit:
+        total = connection.scalar(select(func.count()).where(of_rollout)) or 0
+    flying = select(*(open_calls.c[name] for name in _OPEN))
+    for row in connection.execute(flying.where(open_calls.c.rollout_id == rollout_id)).mappings():
+        if row["id"] not in calls:
+            calls[row["id"]] = {**_UNKNOWN, **row}
+            total += 1
+    in_order = sorted(calls.values(), key=lambda call: str(call["id"]))
+    return CallOutline(calls=in_order[:limit], total=total)
+
+
+def known_calls(connection: Connection, rollout_id: str) -> Facts:
+    """Return how many calls used tokens, and how many of them a verdict's sums know.
+
+    Returns:
+        ``calls``, ``tokens_known_calls``, ``cost_known_calls``; None where it was not judged.
+    """
+    names = {
+        "calls": verdicts.c.summed_calls,
+        "tokens_known_calls": verdicts.c.tokens_known_calls,
+        "cost_known_calls": verdicts.c.cost_known_calls,
+    }
+    query = select(*(column.label(name) for name, column in names.items()))
+    row = connection.execute(query.where(verdicts.c.rollout_id == rollout_id)).mappings().first()
+    return dict(row) if row is not None else dict.fromkeys(names)

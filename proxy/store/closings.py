@@ -14,11 +14,10 @@ from sqlalchemy import Connection, Integer, String, cast, delete, func, select, 
 
 from classifier.logical_calls import ended_at
 from classifier.records import Exchange
+from proxy.store.batch_totals import changing, note_changed
 from proxy.store.connections import Connections
-from proxy.store.rollup import changing, note_changed
-from proxy.store.statements import insert_into
-from proxy.store.tables import closings, exchanges, rollouts, server, verdicts, workers
-from proxy.store.workers import is_dead
+from proxy.store.deployment import is_dead
+from proxy.store.tables import closings, exchanges, insert_into, rollouts, server, verdicts, workers
 
 _COUNTER = "closing"  # its row in the table `server`
 _KEPT_S = 3600.0  # far longer than any living worker takes to read one

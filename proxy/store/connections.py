@@ -3,20 +3,76 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import Compiled, Dialect
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.util import LRUCache
 
-from proxy.store.commit import CommitWriter
 from proxy.store.errors import translated
+from proxy.store.tables import EXCHANGE_COLUMNS
+
+# --- commit ---
+#
+# A group commit as rows, and the columns its statements fill in both databases.
+
+
+Rows = Sequence[tuple[Any, ...]]
+
+EVENTS_CHANNEL = "truezero_events"  # PostgreSQL notifies on it when events were written
+ROLLOUT_COLUMNS = ("id", "created_at")
+GAP_COLUMNS = ("id", "created_at", "gaps")
+EVENT_COLUMNS = ("kind", "rollout_id", "at", "data")
+ADD_UP = "(id) DO UPDATE SET gaps = rollouts.gaps + excluded.gaps"
+
+
+class Commit(NamedTuple):
+    """Rows by the statement that takes them, in their order; no key stands twice in one of them.
+
+    ``rollouts`` are those that may be new, ``gaps`` add up on theirs, ``closed`` are ids of
+    calls in flight that have ended.
+    """
+
+    rollouts: Rows = ()
+    gaps: Rows = ()
+    opened: Rows = ()
+    recorded: Rows = ()
+    events: Rows = ()
+    closed: Rows = ()
+
+
+class CommitWriter(Protocol):
+    """Writes group commits to one kind of database."""
+
+    def commit(self, rows: Commit) -> None:
+        """Write all of it or nothing; durable when this returns.
+
+        Raises:
+            RowRejected: the database never takes a row of it.
+            DatabaseUnavailable: the database does not take it now.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connection; the next commit opens another."""
+        ...
+
+
+def replaced(keys: Sequence[str]) -> str:
+    """Return the clause that replaces an exchange written again: all columns but its keys."""
+    changed = (name for name in EXCHANGE_COLUMNS if name not in keys)
+    return "DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in changed)
+
+
+# --- connections ---
 
 
 class NotificationSource(Protocol):
@@ -202,3 +258,30 @@ class Connections:
             self.place.forget()
         if self.notifications is not None:
             self.notifications.close()
+
+
+# --- locks ---
+#
+# PostgreSQL advisory locks; SQLite needs none, because it has one writer.
+
+
+class Lock(Enum):
+    """What only one transaction does at a time; where several are held, in this order."""
+
+    SCHEMA = "schema"
+    PARTITIONS = "months"  # the value is part of the key: older services take it too
+    BREAKERS = "breakers"  # of one batch: read, decided and written
+    VERDICT = "verdict"  # of one rollout
+    ALERTS = "alerts"  # read, decided and written
+    EVENTS = "events"  # numbered in the order in which they become visible
+
+    def key(self, of: str = "") -> int:
+        """Return the lock's key: a signed 64-bit number, the same in every process."""
+        digest = hashlib.blake2b(f"truezero/{self.value}/{of}".encode(), digest_size=8)
+        return int.from_bytes(digest.digest(), signed=True)
+
+
+def hold(connection: Connection, lock: Lock, of: str = "") -> None:
+    """Wait for a lock and hold it until the transaction ends."""
+    if connection.dialect.name != "sqlite":
+        connection.execute(select(func.pg_advisory_xact_lock(lock.key(of))))

@@ -16,21 +16,18 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from proxy.store import migrations, sqlite
-from proxy.store.alerts import Alerts
 from proxy.store.batches import Batches
-from proxy.store.breakers import Breakers
 from proxy.store.calls import Calls
 from proxy.store.closings import Closings
 from proxy.store.connections import Connections, Place
-from proxy.store.deployment import Deployment
+from proxy.store.deployment import Alerts, Deployment, Workers
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
-from proxy.store.events import EventLog
+from proxy.store.events import Breakers, EventLog
 from proxy.store.groups import Groups
-from proxy.store.partitions import Partitions
 from proxy.store.rollouts import Rollouts
+from proxy.store.schema import Partitions
 from proxy.store.tables import server
 from proxy.store.verdicts import Verdicts
-from proxy.store.workers import Workers
 
 T = TypeVar("T")
 
@@ -123,7 +120,7 @@ class Database:
         self._connections.close()
 
     def read(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Call a function of `proxy.store.dashboard` with a connection as first argument."""
+        """Call a function of `proxy.store.statistics` with a connection as first argument."""
         with self._connections.reading() as connection:
             return question(connection, *args, **kwargs)
 

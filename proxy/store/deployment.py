@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+import os
 import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, update
 
-from proxy.store.connections import Connections
-from proxy.store.statements import add
-from proxy.store.tables import server
+from classifier.breakers import BreakerState, Phase
+from classifier.breakers import at as breaker_at
+from proxy.store.connections import Connections, Lock, hold
+from proxy.store.events import decode_state
+from proxy.store.rows import lost_row
+from proxy.store.tables import Row, add, as_json, breakers, exchanges, open_calls, server, workers
 
 _CREATED = "created"
 _OUTAGE = "outage"  # until when the last one lasted
@@ -101,3 +111,245 @@ def _delete_expired(connection: Connection, prefix: str, now: float) -> None:
 def _value(connection: Connection, name: str) -> str | None:
     value: str | None = connection.scalar(select(server.c.value).where(server.c.name == name))
     return value
+
+
+# --- workers ---
+#
+# The worker processes that share a database, and what dead ones leave behind.
+
+
+_STALE_S = 30.0  # a worker without a heartbeat for so long is dead
+_AWAKE_S = 15.0  # a worker whose own heartbeat is older knows nothing of others
+
+
+class Workers:
+    """Registers workers and turns the open calls of dead ones into lost exchanges."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._began_at: dict[str, float] = {}  # of the workers of this process
+
+    def heartbeat(self, worker: str, *, host: str, now: float) -> None:
+        """Record that a worker lives; calls left open by dead ones become `lost`.
+
+        A worker whose own heartbeat is late takes no other's silence for death yet: the database
+        may have been away.
+        """
+        row = {"id": worker, "host": host, "pid": os.getpid(), "seen_at": now}
+        with self._connections.writing() as connection:
+            known = {each["id"]: each for each in connection.execute(select(workers)).mappings()}
+            own = known.pop(worker, None)
+            if own is None:
+                add(connection, workers, row)
+                self._began_at[worker] = now
+            else:
+                same = workers.c.id == worker
+                connection.execute(update(workers).where(same).values(seen_at=now))
+            awake = own is not None and now - own["seen_at"] < _AWAKE_S
+            silent_at = now - _STALE_S if awake else -math.inf
+            dead = [name for name, each in known.items() if is_dead(each, host, silent_at)]
+            if dead:
+                _bury(connection, _claimed(connection, dead))
+                last_seen_at = max(each["seen_at"] for each in known.values())
+                began_at = self._began_at.get(worker, -math.inf)
+                if len(dead) == len(known) and last_seen_at < began_at:
+                    note_outage(connection, until=began_at)
+
+    def retire(self, worker: str) -> None:
+        """Remove a worker that stops; calls it still had open are lost."""
+        with self._connections.writing() as connection:
+            _bury(connection, [worker])
+
+
+def is_dead(worker: Row, host: str, silent_at: float) -> bool:
+    """Whether a worker is dead: silent since before then, or gone from this host."""
+    if worker["seen_at"] < silent_at:
+        return True
+    if worker["host"] != host:
+        return False
+    return worker["pid"] == os.getpid() or not _alive(worker["pid"])
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _claimed(connection: Connection, dead: Sequence[str]) -> list[str]:
+    """Lock those of the dead that no other process is burying now."""
+    ours = select(workers.c.id).where(workers.c.id.in_(dead)).with_for_update(skip_locked=True)
+    return list(connection.execute(ours).scalars())
+
+
+def _bury(connection: Connection, dead: Sequence[str]) -> None:
+    """Turn what dead workers left open into lost exchanges."""
+    theirs = open_calls.c.worker.in_(dead)
+    for row in connection.execute(select(open_calls).where(theirs)).mappings().all():
+        add(connection, exchanges, lost_row(row))
+    connection.execute(delete(open_calls).where(theirs))
+    connection.execute(delete(workers).where(workers.c.id.in_(dead)))
+
+
+# --- alerts ---
+#
+# Alerts that are under way, and which of their messages are still to be sent.
+#
+# Rows of the table `server`, one for each subject. All processes read and write them; a message
+# is
+# handed to one of them at a time.
+
+
+QUIET_S = 600.0  # what comes back so soon is the same alert
+KEPT_S = 30 * 24 * 3600.0  # of an alert whose end nobody saw
+
+_TURN = "alert-turn"
+_NAMED = "alert."  # before the digest of a subject, in the table `server`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Something that is wrong now: ``kind`` and ``subject`` name it, ``at`` is since when."""
+
+    kind: str
+    subject: str
+    at: float
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A condition that was seen, and the delivery of its message.
+
+    ``id`` is the same at each attempt. ``due_at`` is when the next attempt is, in epoch seconds;
+    None once it was delivered, or given up. ``over_at`` is when the condition was seen to be over.
+    """
+
+    id: str
+    kind: str
+    subject: str
+    at: float
+    data: Mapping[str, Any]
+    due_at: float | None
+    attempts: int = 0
+    over_at: float | None = None
+
+
+class Alerts:
+    """Reads and writes alerts."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def take_turn(self, now: float, *, for_s: float) -> bool:
+        """Take the turn to look for alerts until ``for_s`` from now; False: another has it."""
+        with self._connections.writing() as connection:
+            hold(connection, Lock.ALERTS)
+            value = connection.scalar(select(server.c.value).where(server.c.name == _TURN))
+            if value is not None and now < float(value) <= now + for_s:  # or a clock was set back
+                return False
+            _write(connection, _TURN, repr(now + for_s))
+            return True
+
+    def note(
+        self, conditions: Iterable[Condition], *, watched: Collection[str], now: float
+    ) -> None:
+        """Add an alert for each new condition, and note which are over.
+
+        Arguments:
+            watched: subjects, as ``kind`` or ``kind:subject``, that were looked at: what is of
+                them and not among the conditions is over.
+        """
+        true = {_name(each.kind, each.subject): each for each in conditions}
+        with self._connections.writing() as connection:
+            hold(connection, Lock.ALERTS)
+            known = _all(connection)
+            for name, condition in true.items():
+                alert = _seen(known.get(name), condition, now)
+                if alert != known.get(name):
+                    _store(connection, name, alert)
+            for name, alert in known.items():
+                if alert.at < now - KEPT_S and name not in true:
+                    connection.execute(delete(server).where(server.c.name == name))
+                elif name not in true and alert.over_at is None and _among(alert, watched):
+                    _store(connection, name, replace(alert, over_at=now))
+
+    def claim(self, now: float, *, for_s: float) -> list[Alert]:
+        """Return alerts whose message is due; no process gets them for ``for_s`` from now."""
+        with self._connections.writing() as connection:
+            hold(connection, Lock.ALERTS)
+            due = [
+                (name, replace(alert, due_at=now + for_s, attempts=alert.attempts + 1))
+                for name, alert in _all(connection).items()
+                if alert.due_at is not None and alert.due_at <= now
+            ]
+            for name, alert in due:
+                _store(connection, name, alert)
+        return [alert for _, alert in due]
+
+    def settle(self, alert: Alert, *, due_at: float | None) -> None:
+        """Note what came of an attempt: when the next one is, None where none is needed."""
+        name = _name(alert.kind, alert.subject)
+        with self._connections.writing() as connection:
+            hold(connection, Lock.ALERTS)
+            now = _all(connection).get(name)
+            if now is not None and (now.id, now.attempts) == (alert.id, alert.attempts):
+                _store(connection, name, replace(now, due_at=due_at))
+
+    def known(self) -> list[Alert]:
+        """Return every alert that is kept."""
+        with self._connections.reading() as connection:
+            return list(_all(connection).values())
+
+    def open_breakers(self, *, since: float, now: float) -> list[BreakerState]:
+        """Return the breakers that opened after ``since`` and let no rollout in, or one."""
+        query = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
+        with self._connections.reading() as connection:
+            states = [decode_state(text) for text in connection.execute(query).scalars()]
+        return [
+            state
+            for state in states
+            if (state.opened_at or 0.0) >= since and breaker_at(state, now).phase != Phase.CLOSED
+        ]
+
+
+def _seen(known: Alert | None, condition: Condition, now: float) -> Alert:
+    """Return the alert of a condition: the known one where it goes on or comes back soon."""
+    if known is not None and (known.over_at is None or now - known.over_at < QUIET_S):
+        return replace(known, over_at=None)
+    of = f"{condition.kind}/{condition.subject}/{now!r}"
+    return Alert(
+        id="msg_" + hashlib.blake2b(of.encode(), digest_size=12).hexdigest(),
+        kind=condition.kind,
+        subject=condition.subject,
+        at=condition.at,
+        data=condition.data,
+        due_at=now,
+    )
+
+
+def _among(alert: Alert, watched: Collection[str]) -> bool:
+    return alert.kind in watched or f"{alert.kind}:{alert.subject}" in watched
+
+
+def _name(kind: str, subject: str) -> str:
+    digest = hashlib.blake2b(f"{kind}:{subject}".encode(), digest_size=12)
+    return _NAMED + digest.hexdigest()
+
+
+def _all(connection: Connection) -> dict[str, Alert]:
+    query = select(server).where(server.c.name.startswith(_NAMED))
+    return {row.name: Alert(**json.loads(row.value)) for row in connection.execute(query)}
+
+
+def _store(connection: Connection, name: str, alert: Alert) -> None:
+    _write(connection, name, as_json(asdict(alert)))
+
+
+def _write(connection: Connection, name: str, value: str) -> None:
+    if not add(connection, server, {"name": name, "value": value}):
+        connection.execute(update(server).where(server.c.name == name).values(value=value))

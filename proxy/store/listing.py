@@ -17,6 +17,7 @@ from sqlalchemy import (
     Select,
     and_,
     exists,
+    func,
     not_,
     or_,
     select,
@@ -25,7 +26,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from proxy.store.tables import JOINED, exchanges, rollouts, verdicts
+from proxy.store.tables import JOINED, batches, exchanges, rollouts, verdicts
 
 Value = str | int | None  # None: rollouts without one
 Facts = dict[str, Any]
@@ -329,3 +330,82 @@ def _any_of(column: Column[Any], values: Sequence[Value]) -> ColumnElement[bool]
 
 def _is(column: Column[Any], value: Value) -> ColumnElement[bool]:
     return column.is_(None) if value is None else column == value
+
+
+# --- grouping ---
+#
+# Rollouts of a list counted by what they have in common.
+
+
+GROUPS: Mapping[str, Column[Any]] = {
+    **{name: rollouts.c[name] for name in ("batch", "task", "model", "upstream")},
+    **{
+        name: verdicts.c[name]
+        for name in ("health", "subcategory", "fingerprint", "cause", "scoreable")
+    },
+}
+
+
+def grouped(connection: Connection, query: RolloutQuery, by: str, *, limit: int) -> list[Facts]:
+    """Count the rollouts of a list by one of `GROUPS`, the largest groups first.
+
+    Returns:
+        Rows of ``value`` (None: of none), ``rollouts``, ``scoreable`` ones, their mean ``reward``,
+        ``total_tokens`` and ``cost_usd`` (None where no verdict says), ``priced`` verdicts.
+    """
+    found = select(rollouts.c.id).where(*conditions(query)).subquery()
+    value = GROUPS[by].label("value")
+    counted = func.count().label("rollouts")
+    measured = verdicts.c.scoreable == "yes"
+    rows = (
+        select(
+            value,
+            counted,
+            func.count().filter(measured).label("scoreable"),
+            func.avg(verdicts.c.reward).filter(measured).label("reward"),
+            func.sum(verdicts.c.total_tokens).label("total_tokens"),
+            func.sum(verdicts.c.cost_usd).label("cost_usd"),
+            func.count(verdicts.c.cost_usd).label("priced"),
+        )
+        .select_from(found.join(JOINED, rollouts.c.id == found.c.id))
+        .group_by(value)
+        .order_by(counted.desc(), value)
+        .limit(limit)
+    )
+    return [dict(row) for row in connection.execute(rows).mappings()]
+
+
+# --- finding ---
+#
+# Batches, rollouts and fingerprints by a part of their name.
+
+
+def find_batches(connection: Connection, text: str, *, limit: int) -> list[str]:
+    """List batches whose name contains a text, in any case, the latest first."""
+    named = batches.c.batch.icontains(text, autoescape=True)
+    query = select(batches.c.batch).where(named).order_by(batches.c.last_at.desc(), batches.c.batch)
+    return list(connection.execute(query.limit(limit)).scalars())
+
+
+def find_fingerprints(connection: Connection, text: str, *, limit: int) -> list[str]:
+    """List fingerprints of verdicts that contain a text, in any case."""
+    named = verdicts.c.fingerprint.icontains(text, autoescape=True)
+    query = select(verdicts.c.fingerprint).where(named).distinct()
+    return list(connection.execute(query.order_by(verdicts.c.fingerprint).limit(limit)).scalars())
+
+
+def find_rollouts(connection: Connection, text: str, *, limit: int) -> list[str]:
+    """List rollouts whose id or task contains a text, in any case, the newest first."""
+    columns = (rollouts.c.id, rollouts.c.task)
+    named = or_(*(column.icontains(text, autoescape=True) for column in columns))
+    query = (
+        select(rollouts.c.id)
+        .where(named)
+        .order_by(rollouts.c.created_at.desc(), rollouts.c.id.desc())
+    )
+    return list(connection.execute(query.limit(limit)).scalars())
+
+
+def has_rollout(connection: Connection, name: str) -> bool:
+    """Return whether a rollout has exactly this id."""
+    return connection.scalar(select(rollouts.c.id).where(rollouts.c.id == name)) is not None

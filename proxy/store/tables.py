@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeAlias
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Connection,
+    Executable,
     Float,
     Index,
     Integer,
     MetaData,
+    RowMapping,
     String,
     Table,
     Text,
@@ -18,6 +28,9 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from classifier.batches import Entry
+from classifier.breakers import Admission, BreakerState
+from classifier.records import Exchange
+from classifier.verdicts import noun
 
 metadata = MetaData()
 
@@ -298,3 +311,253 @@ ENTRY_COLUMNS = (
 )
 EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)
 OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.columns)
+
+
+# --- derived ---
+#
+# Tables that follow from the others: never copied or exported, and counted anew where need be.
+#
+# Calls are summed up by triggers, rollouts in the transactions that change them (`rollup`).
+
+
+# Of `call_usage`: calls with each, and what they add up to.
+USAGE_COUNTS = (
+    "calls", "input_known_calls", "output_known_calls", "tokens_known_calls", "input_tokens",
+    "output_tokens", "total_tokens", "cached_input_tokens", "cache_write_tokens",
+    "seconds_known_calls",
+)  # fmt: skip
+USAGE_SUMS = ("cost_usd", "seconds")
+
+# Calls by minute and what they have in common, kept by triggers (`triggers.py`). A sum is over the
+# rows of all slots: writers at once have different ones.
+call_usage = Table(
+    "call_usage",
+    metadata,
+    Column("batch", text_of(200), primary_key=True),  # empty for a call of no batch
+    Column("minute", COUNT, primary_key=True, autoincrement=False),  # of its start, since 1970
+    Column("model", text_of(200), primary_key=True),  # that answered, else that was asked for
+    Column("upstream", text_of(64), primary_key=True),
+    Column("role", text_of(40), primary_key=True),
+    Column("cause", text_of(20), primary_key=True),  # subcategory; empty where it did not fail
+    Column("basis", text_of(8), primary_key=True),  # what its cost stands on: see `triggers.KEYS`
+    Column("slot", Integer, primary_key=True, autoincrement=False),
+    *(Column(name, COUNT, nullable=False, server_default="0") for name in USAGE_COUNTS),
+    *(Column(name, Float, nullable=False, server_default="0") for name in USAGE_SUMS),
+    sqlite_with_rowid=False,
+)
+
+# Rollouts whose verdict may have changed since they were judged, kept by triggers.
+unjudged = Table(
+    "unjudged",
+    metadata,
+    Column("rollout_id", text_of(200), primary_key=True),
+    Column("batch", text_of(200)),
+    Column("change", COUNT, nullable=False),  # another number with each change
+    Index("unjudged_batch", "batch"),
+    sqlite_with_rowid=False,
+)
+
+# What a batch's rollouts add up to (`classifier.rollup`); a batch with rollouts has a row.
+batches = Table(
+    "batches",
+    metadata,
+    Column("batch", text_of(200), primary_key=True),
+    Column("first_at", Float, nullable=False),  # when its first rollout began
+    Column("last_at", Float, nullable=False),
+    Column("version", COUNT, nullable=False, server_default="0"),  # counts changes
+    Column("counts", Text),  # JSON; null where they have to be counted anew
+    Index("batches_newest", "last_at", "batch"),
+    sqlite_with_rowid=False,
+)
+
+# The rollouts that a batch's summary names.
+batch_notes = Table(
+    "batch_notes",
+    metadata,
+    Column("batch", text_of(200), primary_key=True),
+    Column("kind", text_of(16), primary_key=True),  # classifier.rollup.NoteKind
+    Column("at", Float, primary_key=True),  # when the first attempt of its slot began
+    Column("rollout_id", text_of(200), primary_key=True),
+    sqlite_with_rowid=False,
+)
+
+# The repeats of each task: how many are kept, and which lanes excluded some.
+batch_tasks = Table(
+    "batch_tasks",
+    metadata,
+    Column("batch", text_of(200), primary_key=True),
+    Column("task", text_of(200), primary_key=True),
+    Column("repeats", COUNT, nullable=False),
+    Column("kept", COUNT, nullable=False),
+    Column("score", Text, nullable=False),  # of those kept: a whole number, `rollup.UNIT` is 1
+    Column("lanes", Text, nullable=False),  # JSON: repeats excluded, by lane
+    Column("wanted", Text, nullable=False),  # JSON: repeats by how many were wanted
+    sqlite_with_rowid=False,
+)
+
+# Tasks alike, and slots without a task, each like a task of one repeat.
+batch_shapes = Table(
+    "batch_shapes",
+    metadata,
+    Column("batch", text_of(200), primary_key=True),
+    Column("digest", text_of(32), primary_key=True),
+    Column("repeats", COUNT, nullable=False),
+    Column("kept", COUNT, nullable=False),
+    Column("score", Text, nullable=False),  # as in `batch_tasks`
+    Column("lanes", Text, nullable=False),  # JSON: of repeats that are excluded
+    Column("tasks", COUNT, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# How rollouts were served (`verdicts.servings`), by the text's digest, and ids of ten of them.
+batch_servings = Table(
+    "batch_servings",
+    metadata,
+    Column("batch", text_of(200), primary_key=True),
+    Column("digest", text_of(32), primary_key=True),
+    Column("servings", Text, nullable=False),
+    Column("rollouts", COUNT, nullable=False),
+    Column("examples", Text, nullable=False),  # JSON
+    sqlite_with_rowid=False,
+)
+
+DERIVED: tuple[Table, ...] = (
+    call_usage, unjudged, batches, batch_notes, batch_tasks, batch_shapes, batch_servings,
+)  # fmt: skip
+
+
+# --- statements ---
+#
+# SQL that SQLAlchemy spells differently for each database.
+
+
+def add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert a row unless its key exists; returns whether it was inserted."""
+    statement = insert_into(connection.dialect.name, table).values(**row)
+    statement = statement.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+    added: bool = connection.execute(statement).rowcount == 1
+    return added
+
+
+def insert_into(dialect: str, table: Table) -> Any:
+    """Return the dialect's own INSERT, which supports ON CONFLICT."""
+    return _insert(dialect)(table)
+
+
+@cache
+def _insert(dialect: str) -> Callable[[Table], Any]:
+    # The engine has loaded its own dialect; importing another would take 15 ms of a start.
+    made: Callable[[Table], Any] = import_module(f"sqlalchemy.dialects.{dialect}").insert
+    return made
+
+
+# --- types ---
+#
+# What goes into the store and comes out of it, apart from the classifier's records.
+
+
+Row = RowMapping
+Write: TypeAlias = tuple[Executable, Any]  # a statement, and its values
+Admit = Callable[[list[BreakerState]], Admission]
+Feed = Callable[[list[BreakerState]], list[BreakerState]]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Calls of one rollout that were served but not recorded; ``since`` in epoch seconds."""
+
+    count: int
+    since: float
+
+
+@noun
+class CommitBatch:
+    """What one commit takes: calls begun, calls ended, gaps by rollout.
+
+    ``late``: the database did not take them when they began and ended.
+    """
+
+    opened: Sequence[Exchange] = ()
+    recorded: Sequence[Exchange] = ()
+    gaps: Mapping[str, Gap] = field(default_factory=dict)
+    late: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A rollout as its runner registers it.
+
+    ``repeat`` is which sample of its task it is, of ``repeats`` that its batch is to have.
+    ``metadata`` and ``fault`` are JSON text, ``fallbacks`` names of models, one a line.
+    """
+
+    id: str
+    batch: str | None = None
+    task: str | None = None
+    repeat: int | None = None
+    repeats: int | None = None
+    attempt: int | None = None
+    model: str | None = None
+    upstream: str | None = None
+    usage_channel: str = "proxy"
+    metadata: str | None = None
+    fault: str | None = None
+    fallbacks: str | None = None
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """All but the id, as columns of `rollouts`."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "id"}
+
+
+POLICY_COLUMNS = ("agents", "validity", "max_steps", "content_filter")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyTerms:
+    """A batch's policy: ``stated`` by a registration, by ``default`` as the service's is.
+
+    Both by the names of ``POLICY_COLUMNS``.
+    """
+
+    stated: Mapping[str, str] = field(default_factory=dict)
+    default: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """The result of a registration: a conflict, or the sentence that says why it is skipped.
+
+    ``differing``: what its batch's policy says, where the registration says otherwise.
+    """
+
+    conflict: bool = False
+    differing: Mapping[str, str | None] = field(default_factory=dict)
+    skipped: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported:
+    """The result of a report.
+
+    ``outcome`` is the one that stands now (JSON text), None where no such rollout is known.
+    ``conflict``: the rollout has other attributes than the report says. ``closing``: the number
+    with which its calls are to be ended, None where they have been.
+    """
+
+    outcome: str | None = None
+    conflict: bool = False
+    closing: int | None = field(default=None, compare=False)  # of no account to the outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCounts:
+    """Counts over the whole store: rollouts by health, open and half-open breakers by phase."""
+
+    verdicts: Mapping[str, int]
+    breakers: Mapping[str, int]
+
+
+def as_json(value: object) -> str:
+    """JSON text as it is stored: one spelling for one value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

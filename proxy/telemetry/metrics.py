@@ -30,7 +30,7 @@ from prometheus_client.registry import Collector
 from classifier.verdicts import INJECTED, Verdict
 from proxy.recording.backlog import FlushResult
 from proxy.store.errors import StoreError
-from proxy.store.types import StoreCounts
+from proxy.store.tables import StoreCounts
 from proxy.telemetry.call_counters import OVERHEAD_S, CallCounters, CallHistogram, FreshCalls
 from proxy.telemetry.model_counters import ModelCounters, Prices
 

@@ -25,7 +25,7 @@ from proxy.routing.headers import key_digest
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.fakes.provider import Answer

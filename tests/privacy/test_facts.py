@@ -22,7 +22,7 @@ from classifier.records import Ending, Exchange
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call, Conversations
 from proxy.store import sqlite
-from proxy.store.commit import Commit
+from proxy.store.connections import Commit
 from proxy.store.database import Database
 from proxy.store.rows import exchange_row
 from tests.privacy.canaries import ARGUMENTS, COMPLETION, HEADER, PROMPT, leaks

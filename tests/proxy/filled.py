@@ -15,9 +15,7 @@ from sqlalchemy.engine import make_url
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
 from proxy.store.database import Database
-from proxy.store.derived import DERIVED
-from proxy.store.tables import metadata
-from proxy.store.types import CommitBatch, Gap, Registration, as_json
+from proxy.store.tables import DERIVED, CommitBatch, Gap, Registration, as_json, metadata
 from tests.proxy.store.records import BARE, FULL
 
 # In the order of their code points, which is neither that of UTF-16 nor of any language.

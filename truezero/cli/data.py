@@ -91,7 +91,7 @@ def back_up(url: str, file: Path) -> None:
     Raises:
         DataError: the database is not SQLite, or the file cannot be written.
     """
-    from proxy.store.admin import backup  # noqa: PLC0415
+    from proxy.store.admin import copy as backup  # noqa: PLC0415
 
     with _readable_errors():
         with progress(f"backing up into {file}"):
@@ -107,7 +107,7 @@ def recount(url: str, *, verify_only: bool) -> bool:
     Raises:
         DataError: the database cannot be read or written.
     """
-    from proxy.store.admin import recount as recount_module  # noqa: PLC0415
+    from proxy.store.admin import maintenance as recount_module  # noqa: PLC0415
     from proxy.store.database import Database  # noqa: PLC0415
 
     with _readable_errors(), progress("comparing sums") as show:
@@ -138,7 +138,7 @@ def prune(url: str, older_than: str, *, dry_run: bool) -> None:
     Raises:
         DataError: ``older_than`` is invalid, or the database cannot be written.
     """
-    from proxy.store.admin import prune as prune_module  # noqa: PLC0415
+    from proxy.store.admin import maintenance as prune_module  # noqa: PLC0415
     from proxy.store.database import Database  # noqa: PLC0415
 
     before = time.time() - _seconds(older_than)
@@ -177,24 +177,24 @@ def _deleted(done: Any) -> str:
 
 
 def _write(records: Iterator[Any], out: Path | None, form: str) -> Counter[str]:
-    from proxy.store.admin import jsonl, parquet  # noqa: PLC0415
+    from proxy.store.admin import archive, parquet  # noqa: PLC0415
 
     if out is None:
-        return jsonl.write(records, sys.stdout.buffer)
-    return {"jsonl": jsonl.write_file, "parquet": parquet.write_folder}[form](records, out)
+        return archive.write(records, sys.stdout.buffer)
+    return {"jsonl": archive.write_file, "parquet": parquet.write_folder}[form](records, out)
 
 
 @contextmanager
 def _reading(source: str) -> Iterator[Iterator[Any]]:
-    from proxy.store.admin import jsonl, parquet  # noqa: PLC0415
+    from proxy.store.admin import archive, parquet  # noqa: PLC0415
 
     if source == "-":
-        yield jsonl.read(sys.stdin.buffer)
+        yield archive.read(sys.stdin.buffer)
     elif Path(source).is_dir():
         yield parquet.read(Path(source))
     else:
         with Path(source).open("rb") as file:
-            yield jsonl.read(file)
+            yield archive.read(file)
 
 
 # --- messages ---------------------------------------------------------------------------------
@@ -229,8 +229,7 @@ def _readable_errors() -> Iterator[None]:
 
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
-    from proxy.store.admin.manifest import ArchiveError  # noqa: PLC0415
-    from proxy.store.admin.nouns import RecordError  # noqa: PLC0415
+    from proxy.store.admin.rows import ArchiveError, RecordError  # noqa: PLC0415
     from proxy.store.errors import BadUrl, StoreError, UnusableDatabase  # noqa: PLC0415
 
     try:

@@ -7,29 +7,48 @@ stay behind.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import merge
 from itertools import chain, groupby, islice
-from operator import ne
-from typing import Any, TypeAlias
+from operator import itemgetter, ne
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
 
+import orjson
 from sqlalchemy import (
+    Boolean,
+    Column,
     Connection,
+    DefaultClause,
+    Float,
+    Integer,
     Select,
     exists,
     select,
     update,
 )
 
+from classifier.records import UNATTRIBUTED, id_flaw
 from classifier.verdicts import plural
-from proxy.store import migrations, rollup
+from proxy.store import batch_totals, migrations
 from proxy.store.admin import rows
-from proxy.store.admin.nouns import NOUNS, Noun, Record, RecordError
-from proxy.store.admin.rows import CHUNK, Row
+from proxy.store.admin.rows import (
+    CHUNK,
+    FORMAT,
+    NOUNS,
+    ArchiveError,
+    Noun,
+    Record,
+    RecordError,
+    Row,
+    check_head,
+    head,
+)
 from proxy.store.groups import note_imported
-from proxy.store.rows import lost_row
+from proxy.store.rows import exchange_of, lost_row
 from proxy.store.tables import (
     breakers,
     exchanges,
@@ -250,9 +269,9 @@ def _sum_up_later(connection: Connection, added: Sequence[Row]) -> None:
     columns = NOUNS["rollout"].columns
     place, created = columns.index("batch"), columns.index("created_at")
     known = sorted((row[place], row[created]) for row in added if row[place] is not None)
-    rollup.mark(connection, dict(known))
+    batch_totals.mark(connection, dict(known))
     note_imported(connection, dict(known))
-    rollup.note_final(connection, [row[_OWNER_AT["rollout"]] for row in added])
+    batch_totals.note_final(connection, [row[_OWNER_AT["rollout"]] for row in added])
 
 
 def _new_rollouts(
@@ -328,3 +347,230 @@ def _new_breakers(connection: Connection, group: Group, result: ImportResult) ->
             result.refuse(
                 f"the breaker of {row[0]!r} on {row[1]!r} already exists in a different state"
             )
+
+
+# --- validate ---
+#
+# Check a record of an archive and turn it into a row.
+
+
+_YEAR_9999 = 253_370_764_800.0  # in epoch seconds; Python's calendar ends soon after
+_SHAPES = 10_000  # combinations of types that are remembered
+_KINDS: tuple[tuple[type[Any], frozenset[type]], ...] = (
+    (Boolean, frozenset({bool})),
+    (Integer, frozenset({int})),
+    (Float, frozenset({float, int})),
+)
+
+
+def row_of(name: str, record: Mapping[str, object]) -> Row:
+    """Convert a record's fields to a row of its noun's table.
+
+    A field that a later version added may be missing; it gets its column's default.
+
+    Raises:
+        RecordError: the noun is unknown, or a field is missing, unknown or of the wrong type.
+    """
+    noun = NOUNS.get(name)
+    if noun is None:
+        raise RecordError(f"type: {name!r} is not one of {', '.join(NOUNS)}")
+    shape = _shape(name)
+    row = shape.values(record) if record.keys() == shape.names else None
+    if row is None or not shape.fits(row):
+        row = _completed(name, record)
+    _check_meaning(name, noun, row)
+    return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    names: frozenset[str]
+    types: tuple[frozenset[type], ...]
+    values: Callable[[Mapping[str, object]], Row]
+    fitted: set[tuple[type, ...]] = field(default_factory=set)  # as most rows' types have
+
+    def fits(self, row: Row) -> bool:
+        """Whether each value is of its column's type."""
+        types = tuple(map(type, row))
+        if types in self.fitted:
+            return True
+        if not all(each in of for each, of in zip(types, self.types, strict=True)):
+            return False
+        if len(self.fitted) < _SHAPES:
+            self.fitted.add(types)
+        return True
+
+
+@cache
+def _shape(name: str) -> _Shape:
+    noun = NOUNS[name]
+    types = tuple(_types(column) for column in noun.table.columns)
+    return _Shape(names=frozenset(noun.columns), types=types, values=itemgetter(*noun.columns))
+
+
+def _types(column: Column[Any]) -> frozenset[type]:
+    kinds = (types for kind, types in _KINDS if isinstance(column.type, kind))
+    none = frozenset({type(None)}) if column.nullable else frozenset()
+    return next(kinds, frozenset({str})) | none
+
+
+def _completed(name: str, record: Mapping[str, object]) -> Row:
+    """Fill in the fields that a later version added.
+
+    Raises:
+        RecordError: a field is missing, unknown or of the wrong type.
+    """
+    if unknown := record.keys() - _shape(name).names:
+        raise RecordError(f"{min(unknown)}: not a field of {name}")
+    return tuple(_value(column, record) for column in NOUNS[name].table.columns)
+
+
+def _value(column: Column[Any], record: Mapping[str, object]) -> object:
+    if column.name not in record:
+        return _default(column)
+    value = record[column.name]
+    if type(value) not in _types(column):
+        raise RecordError(f"{column.name}: {value!r} has the wrong type")
+    return value
+
+
+def _default(column: Column[Any]) -> object:
+    if isinstance(column.server_default, DefaultClause):
+        text = str(column.server_default.arg)
+        return text if str in _types(column) else column.type.python_type(int(text))
+    if not column.nullable:
+        raise RecordError(f"{column.name}: missing")
+    return None
+
+
+def _check_meaning(name: str, noun: Noun, row: Row) -> None:
+    """Check what a column's type cannot: ids, enumerated names, times and JSON."""
+    if name != "breaker":
+        _check_id(name, row[noun.owner_at])
+    if name == "exchange":
+        try:
+            exchange_of(row)
+        except (KeyError, ValueError) as error:
+            raise RecordError(f"{error} is not a known value") from None
+    for column in _times(name):
+        at = row[noun.columns.index(column)]
+        if at is not None and not 0 <= at < _YEAR_9999:
+            raise RecordError(f"{column}: {at!r} is not a valid time")
+    for column in noun.json:
+        value = row[noun.columns.index(column)]
+        if value is not None and not _is_object(value):
+            raise RecordError(f"{column}: not a JSON object")
+
+
+@cache
+def _times(name: str) -> tuple[str, ...]:
+    """Return the columns that hold epoch seconds."""
+    return tuple(column for column in NOUNS[name].columns if column.endswith("_at"))
+
+
+def _check_id(name: str, rollout_id: str) -> None:
+    """Refuse an id that registration refuses; under a reserved one there are calls only."""
+    flaw = id_flaw(rollout_id)
+    if flaw is None and rollout_id == UNATTRIBUTED and name != "exchange":
+        flaw = f"{rollout_id!r} is reserved for calls that name no rollout"
+    if flaw is not None:
+        raise RecordError(f"{NOUNS[name].owner}: {flaw}")
+
+
+def _is_object(value: str) -> bool:
+    try:
+        return isinstance(orjson.loads(value), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+# --- jsonl ---
+#
+# Archives as JSON lines: a head, a line for each record, and a last line with the counts.
+#
+# Only one line is held in memory; an archive without its last line is refused as truncated.
+
+
+_NAMES = {name: ("type", *noun.columns) for name, noun in NOUNS.items()}
+
+
+def write(records: Iterable[Record], out: BinaryIO) -> Counter[str]:
+    """Write an archive; returns how many records of each noun it holds."""
+    count: Counter[str] = Counter()
+    out.write(_line({"type": FORMAT, **head()}))
+    for name, row in records:
+        out.write(_line(dict(zip(_NAMES[name], (name, *row), strict=True))))
+        count[name] += 1
+    out.write(_line({"type": "end", **{name: count[name] for name in NOUNS}}))
+    return count
+
+
+def write_file(records: Iterable[Record], path: Path) -> Counter[str]:
+    """Write an archive to a file, which gets its name once it is complete.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            count = write(records, file)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return count
+
+
+def read(lines: Iterable[bytes]) -> Iterator[Record]:
+    """Yield the records of an archive.
+
+    Raises:
+        ArchiveError: it is not an archive, a line of it is invalid, or it is truncated.
+    """
+    numbered = enumerate(lines, start=1)
+    _read_head(numbered)
+    count: Counter[str] = Counter()
+    for number, line in numbered:
+        record = _object(number, line)
+        name = record.pop("type", None)
+        if name == "end":
+            _compare(record, count)
+            return
+        try:
+            yield str(name), row_of(str(name), record)
+        except RecordError as error:
+            raise ArchiveError(f"line {number}: {error}") from None
+        count[str(name)] += 1
+    raise ArchiveError("the archive is truncated: its last line is missing")
+
+
+def _read_head(numbered: Iterator[tuple[int, bytes]]) -> None:
+    for number, line in numbered:
+        record = _object(number, line)
+        if record.pop("type", None) == FORMAT:
+            check_head(record)
+            return
+        break
+    raise ArchiveError(
+        "not an archive: the first line is not an archive header "
+        "(`truezero export --full` writes one)"
+    )
+
+
+def _object(number: int, line: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ArchiveError(f"line {number}: {error}") from None
+    if not isinstance(value, dict):
+        raise ArchiveError(f"line {number}: not a JSON object")
+    return value
+
+
+def _compare(counts: dict[str, Any], count: Counter[str]) -> None:
+    if counts != {name: count[name] for name in NOUNS}:
+        raise ArchiveError("the number of records differs from the archive's last line")
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

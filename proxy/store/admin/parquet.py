@@ -17,10 +17,18 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Float, Integer
 
-from proxy.store.admin.manifest import FORMAT, ArchiveError, check_head, head
-from proxy.store.admin.nouns import NOUNS, Noun, Record, RecordError
-from proxy.store.admin.rows import Row
-from proxy.store.admin.validate import row_of
+from proxy.store.admin.archive import row_of
+from proxy.store.admin.rows import (
+    FORMAT,
+    NOUNS,
+    ArchiveError,
+    Noun,
+    Record,
+    RecordError,
+    Row,
+    check_head,
+    head,
+)
 
 _GROUP = 20_000  # rows in a row group
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -29,10 +29,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from proxy.store import migrations, partitions
+from proxy.store import migrations, schema
 from proxy.store.database import url_of
 from proxy.store.errors import BadUrl, UnusableDatabase
-from proxy.store.tables import exchanges
+from proxy.store.tables import breakers, exchanges, rollouts, verdicts
 
 Row: TypeAlias = Sequence[Any]
 T = TypeVar("T")
@@ -167,7 +167,7 @@ def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     if connection.dialect.name == "postgresql":
         if table is exchanges:
             at = columns_of(table).index("started_at")
-            partitions.add(connection, {partitions.wanted(row[at])[0] for row in rows})
+            schema.add(connection, {schema.wanted(row[at])[0] for row in rows})
         names = ", ".join(f'"{name}"' for name in columns_of(table))
         _copy_in(connection, f'COPY "{table.name}" ({names}) FROM STDIN', rows)
         return
@@ -253,3 +253,76 @@ def _as_the_service(connection: Any, _record: object) -> None:
     connection.isolation_level = None
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+# --- nouns ---
+#
+# The kinds of record an archive holds, and the tables they are stored in.
+
+
+Record: TypeAlias = tuple[str, Row]  # a noun's name, and its values in the order of its columns
+
+
+class RecordError(ValueError):
+    """A record is invalid; the message names the field and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noun:
+    """A kind of record: its table, and the columns that name its owner and hold JSON."""
+
+    table: Table
+    owner: str
+    json: tuple[str, ...] = ()  # columns that hold JSON
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of a record's fields, in their order."""
+        return columns_of(self.table)
+
+    @property
+    def owner_at(self) -> int:
+        """Where in a row its owner stands."""
+        return self.columns.index(self.owner)
+
+
+# In the order in which a rollout's records stand; breakers belong to batches and come last.
+NOUNS: Mapping[str, Noun] = {
+    "rollout": Noun(table=rollouts, owner="id", json=("metadata", "outcome", "fault")),
+    "exchange": Noun(table=exchanges, owner="rollout_id"),
+    "verdict": Noun(table=verdicts, owner="rollout_id", json=("verdict", "result")),
+    "breaker": Noun(table=breakers, owner="batch", json=("state",)),
+}
+
+
+# --- manifest ---
+#
+# The header of an archive in every format: its version and schema.
+
+
+FORMAT = "truezero-archive"
+VERSION = 1
+
+
+class ArchiveError(Exception):
+    """An archive cannot be read or written; the message is one sentence."""
+
+
+def head() -> dict[str, object]:
+    """Return the format's version, and the schema whose columns the records have."""
+    return {"version": VERSION, "schema": migrations.HEAD}
+
+
+def check_head(header: Mapping[str, object]) -> None:
+    """Raise ``ArchiveError`` for an archive that a later version wrote."""
+    if header.get("version") != VERSION:
+        raise ArchiveError(
+            f"the archive has format version {header.get('version')}, but this version of truezero "
+            f"reads {VERSION}"
+        )
+    schema = str(header.get("schema"))
+    if migrations.is_newer(schema):
+        raise ArchiveError(
+            f"the archive has schema {schema}, but this version of truezero supports schemas "
+            f"up to {migrations.HEAD}"
+        )

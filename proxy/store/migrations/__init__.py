@@ -20,11 +20,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 
-from proxy.store import triggers
-from proxy.store.derived import DERIVED
+from proxy.store import schema
+from proxy.store.connections import Lock, hold
 from proxy.store.errors import UnusableDatabase, refuse_encoding
-from proxy.store.locks import Lock, hold
-from proxy.store.tables import metadata
+from proxy.store.tables import DERIVED, metadata
 
 HEAD = "0013"  # a test compares it with the newest file of versions/
 
@@ -128,6 +127,6 @@ def _schema() -> tuple[str, ...]:
         "sqlite://", lambda ddl, *_, **__: made.append(str(ddl.compile(dialect=dialect)))
     )
     metadata.create_all(engine, checkfirst=False)
-    made += triggers.statements("sqlite")
+    made += schema.statements("sqlite")
     _VERSION.create(engine, checkfirst=False)
     return tuple(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.control.usage import DEFAULT
-from proxy.store.batch_calls import DIMENSIONS
+from proxy.store.batches import DIMENSIONS
 from tests.proxy.api.test_routes import CHAT, Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import play

@@ -21,8 +21,7 @@ import pytest
 from proxy.app import Application
 from proxy.settings import load
 from proxy.store.database import Database
-from proxy.store.derived import DERIVED
-from proxy.store.tables import metadata
+from proxy.store.tables import DERIVED, metadata
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider

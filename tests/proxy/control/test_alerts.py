@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 
 from proxy.control.alerts import BATCH, BREAKER, UPSTREAM, AlertWatch, Watched
-from proxy.store.alerts import Condition
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.deployment import Condition
+from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
 from tests.proxy.control.test_upstream_service import ANSWERED

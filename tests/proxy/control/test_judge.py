@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import ASK, CHAT, Service

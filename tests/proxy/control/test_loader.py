@@ -17,7 +17,7 @@ from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.rollouts import Rollouts
-from proxy.store.types import CommitBatch, Row
+from proxy.store.tables import CommitBatch, Row
 from tests.builders import exchange
 
 

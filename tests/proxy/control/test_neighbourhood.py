@@ -15,7 +15,7 @@ from classifier.records import RolloutRecord
 from classifier.verdict_codec import encode_verdict
 from proxy.control.neighbourhood import with_neighbours
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.builders import STARTED, exchange, outcome
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault

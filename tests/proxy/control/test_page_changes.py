@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.control.page_changes import PageChange, PageChanges, Subject
 from proxy.control.queries import Queries
-from proxy.store import dashboard
+from proxy.store import statistics
 
 BATCH = Subject("b")
 
@@ -23,7 +23,7 @@ class Pulses(Queries):
         self._waking: list[tuple[float, asyncio.Event]] = []
 
     async def read(self, query: Callable[..., Any], *args: Any, **asked: Any) -> Any:
-        assert (query, args, asked) == (dashboard.pulse, (), {"batch": "b", "rollout_id": None})
+        assert (query, args, asked) == (statistics.pulse, (), {"batch": "b", "rollout_id": None})
         self.looks += 1
         await asyncio.sleep(0)
         return (self.of(self.now),)

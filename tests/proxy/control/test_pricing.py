@@ -18,7 +18,7 @@ from classifier.records import Exchange, Timing, Usage
 from proxy.control import pricing
 from proxy.control.pricing import PriceTable
 from proxy.routing.upstreams import allow_list
-from proxy.store.triggers import TIERS
+from proxy.store.schema import TIERS
 
 ROOT = Path(__file__).parents[3]
 UPSTREAMS = allow_list({"mine": {"url": "http://127.0.0.1:1"}, "openai": {"url": "http://gw:1"}})

@@ -18,11 +18,10 @@ from sqlalchemy import Connection, Engine, event, func, select
 from classifier.records import Ending
 from proxy.api import answers as answers_module
 from proxy.control import judge
-from proxy.store import dashboard, listing
+from proxy.store import listing, statistics
 from proxy.store.database import Database
 from proxy.store.listing import Position, RolloutQuery
-from proxy.store.tables import exchanges
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch, exchanges
 from proxy.web import render
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -276,7 +275,7 @@ def test_a_page_that_listens_looks_at_no_more_than_its_news(
     file = services().database
     database = Database(file)
     asked.statements.clear()
-    database.read(dashboard.pulse, **named)
+    database.read(statistics.pulse, **named)
     database.close()
     told = [said for said in asked.statements if said[0].startswith("SELECT")]
     walked = [step for said in told for step in scans(file, *said[:2])]

@@ -15,7 +15,7 @@ from proxy.control.call_list import ITEMS, Show
 from proxy.control.rollout_view import RolloutPages
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
 from tests.proxy.store.records import FULL

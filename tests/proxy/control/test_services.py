@@ -14,7 +14,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring
 from proxy.settings import load
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.builders import exchange
 from truezero import models
 

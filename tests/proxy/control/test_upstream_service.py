@@ -15,7 +15,7 @@ from proxy.control import upstream_service
 from proxy.control.upstream_service import UpstreamService
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
 from tests.proxy.store.records import FULL
 

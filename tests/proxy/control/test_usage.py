@@ -9,7 +9,7 @@ import pytest
 
 from proxy.control import usage
 from proxy.control.pricing import PriceTable
-from proxy.store.batch_calls import call_sums
+from proxy.store.batches import call_sums
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import CHAT, DEAD, play

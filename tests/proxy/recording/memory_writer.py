@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from classifier.records import Ending, Exchange, Timing
 from proxy.recording.recorder import Recorder
 from proxy.store.errors import DatabaseUnavailable
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 
 PATIENCE_S = 60
 ENDED = Exchange(

@@ -9,7 +9,7 @@ import pytest
 
 from proxy.recording import backlog as module
 from proxy.recording.backlog import BATCH, Backlog
-from proxy.store.types import Gap
+from proxy.store.tables import Gap
 from tests.proxy.recording.memory_writer import (
     BEGUN,
     ENDED,

@@ -16,7 +16,7 @@ from proxy.recording.backlog import left_behind, recover
 from proxy.recording.recorder import Recorder
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.proxy.recording.memory_writer import ENDED, PATIENCE_S, MemoryWriter, away, recording
 from tests.proxy.recording.test_spill import spilling
 

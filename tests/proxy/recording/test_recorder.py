@@ -12,7 +12,7 @@ import pytest
 
 from classifier.records import Ending
 from proxy.recording.backlog import FlushResult
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.proxy.clocks import HandTurned
 from tests.proxy.recording.memory_writer import BEGUN, ENDED, MemoryWriter, recording
 

@@ -19,8 +19,8 @@ import pytest
 
 from proxy.control.alerts import Watched
 from proxy.server.webhook import DELAYS_S, LOOK_EVERY_S, Webhook, body_of, signed
-from proxy.store.alerts import Alert, Condition
 from proxy.store.database import Database
+from proxy.store.deployment import Alert, Condition
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services

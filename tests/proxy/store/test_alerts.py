@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from classifier.breakers import BreakerState, Phase
-from proxy.store.alerts import KEPT_S, QUIET_S, Alert, Condition
-from proxy.store.breakers import store_states
 from proxy.store.database import Database
+from proxy.store.deployment import KEPT_S, QUIET_S, Alert, Condition
+from proxy.store.events import store_states
 
 DOWN = Condition(kind="upstream.failing", subject="openai", at=90.0, data={"calls": 5})
 BATCH = Condition(kind="batch.unpublishable", subject="b", at=95.0, data={})

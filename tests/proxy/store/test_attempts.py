@@ -8,11 +8,10 @@ from typing import Any
 from sqlalchemy import Connection, Select, insert, text
 
 from classifier.reruns import LackingTask, RerunEntry
-from proxy.store import attempts
-from proxy.store.attempts import SlotPlace
+from proxy.store import groups
 from proxy.store.database import Database
-from proxy.store.tables import rollouts, verdicts
-from proxy.store.types import Registration
+from proxy.store.groups import SlotPlace
+from proxy.store.tables import Registration, rollouts, verdicts
 from tests.proxy.store.test_groups import begin, end
 from tests.proxy.store.test_verdicts import verdict
 
@@ -24,7 +23,7 @@ def test_each_rollout_of_a_batch_is_listed_as_it_counts(database: Database) -> N
     end(database, "dead", health="api_error")
     begin(database, "running", repeat=2)
     begin(database, "elsewhere", batch="other")
-    found = {each.rollout_id: each for each in database.read(attempts.entries, "b")}
+    found = {each.rollout_id: each for each in database.read(groups.entries, "b")}
     assert {name: each.score for name, each in found.items()} == {
         "won": 1.0, "dead": None, "running": None,
     }  # fmt: skip
@@ -37,11 +36,11 @@ def ids(found: Iterable[tuple[SlotPlace, Sequence[RerunEntry]]]) -> list[list[st
 
 
 def unscored(database: Database, **asked: Any) -> list[tuple[SlotPlace, Sequence[RerunEntry]]]:
-    return database.read(lambda connection: list(attempts.unscored(connection, "b", **asked)))
+    return database.read(lambda connection: list(groups.unscored(connection, "b", **asked)))
 
 
 def lacking(database: Database, **asked: Any) -> list[LackingTask]:
-    return database.read(lambda connection: list(attempts.lacking(connection, "b", **asked)))
+    return database.read(lambda connection: list(groups.lacking(connection, "b", **asked)))
 
 
 def begin_at(database: Database, at: float, name: str, **facts: Any) -> None:
@@ -134,12 +133,12 @@ def test_a_page_is_read_in_the_order_of_an_index(database: Database) -> None:
     if not database.is_sqlite:
         database.change(lambda connection: connection.execute(text("ANALYZE rollouts, verdicts")))
     first = database.read(
-        lambda connection: connection.execute(attempts._first_attempts("b", None, 60)).all()
+        lambda connection: connection.execute(groups._first_attempts("b", None, 60)).all()
     )
-    several, tasks, single = attempts._attempts("b", first)
-    keys = [attempts._first_attempts("b", place, 5) for place in (None, SlotPlace(2000.0, "r"))]
+    several, tasks, single = groups._attempts("b", first)
+    keys = [groups._first_attempts("b", place, 5) for place in (None, SlotPlace(2000.0, "r"))]
     named = [
-        attempts._lacking("b", rollouts.c.task >= "t2", 5), attempts._repeats("b", ["t1", "t2"]),
+        groups._lacking("b", rollouts.c.task >= "t2", 5), groups._repeats("b", ["t1", "t2"]),
     ]  # fmt: skip
     wanted = (
         *((query, "rollouts_batch", ("TEMP B-TREE", "Sort ")) for query in keys),

@@ -6,9 +6,9 @@ from typing import Any
 
 from classifier.records import Cause, Ending, Exchange, Kind, Timing, Usage
 from classifier.verdicts import Subcategory
-from proxy.store.batch_calls import FLAT_TOKENS, call_sums, usage_sums
+from proxy.store.batches import FLAT_TOKENS, call_sums, usage_sums
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch, Registration
+from proxy.store.tables import CommitBatch, Registration
 
 DAY = 86_400
 LIMITED = Cause(subcategory=Subcategory.RATE_LIMIT, transient=True, rule="r")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.store.batch_history import mean_scores
+from proxy.store.batches import mean_scores
 from proxy.store.database import Database
 from tests.proxy.store.test_groups import begin, end
 

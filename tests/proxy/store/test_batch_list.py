@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from proxy.store.batch_list import BatchPlace, newest
+from proxy.store.batches import BatchPlace, newest
 from proxy.store.database import Database
-from proxy.store.types import Registration
+from proxy.store.tables import Registration
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from sqlalchemy import event, update
 
 from classifier import verdict_codec
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
-from proxy.store import batches, rollup
+from proxy.store import batch_totals, batches
 from proxy.store.database import Database
-from proxy.store.derived import batches as table
-from proxy.store.types import Registration, as_json
+from proxy.store.tables import Registration, as_json
+from proxy.store.tables import batches as table
 from tests.proxy.store.test_verdicts import verdict
 
 
@@ -90,10 +90,10 @@ def test_reading_a_batch_costs_the_same_however_many_rollouts_it_has(database: D
 def test_a_batch_that_is_marked_is_counted_when_it_is_read(database: Database) -> None:
     play(database, "a", 1.0, failed=True, provisional=False)
     before = database.batches.summed("b")
-    database.change(rollup.mark, ["b"])
-    assert database.read(rollup.marked) == ["b"]
+    database.change(batch_totals.mark, ["b"])
+    assert database.read(batch_totals.marked) == ["b"]
     assert database.batches.summed("b") == before
-    assert database.read(rollup.marked) == []
+    assert database.read(batch_totals.marked) == []
     assert database.batches.summed("nobody") is None
 
 
@@ -103,18 +103,18 @@ def test_counting_goes_on_where_it_was_interrupted(
     for name in "ab":
         database.rollouts.register(Registration(id=name, batch=name), now=1.0)
     database.change(lambda c: c.execute(update(table).values(counts=None)))
-    real = rollup.count
+    real = batch_totals.count
 
     def dies(connection: object, batch: str) -> None:
         real(connection, batch)  # type: ignore[arg-type]
         if batch == "b":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(rollup, "count", dies)
+    monkeypatch.setattr(batch_totals, "count", dies)
     with pytest.raises(KeyboardInterrupt):
         database.batches.count_marked()
     monkeypatch.undo()
-    assert database.read(rollup.marked) == ["b"]
+    assert database.read(batch_totals.marked) == ["b"]
     assert database.batches.count_marked() == 1
 
 
@@ -126,7 +126,7 @@ def test_a_version_grows_with_each_change_and_says_what_waits(database: Database
         lambda: database.verdicts.store(verdict(provisional=True)),
         lambda: database.verdicts.store(verdict(health="healthy", scoreable="yes")),
         lambda: database.verdicts.store(verdict(health="healthy", scoreable="yes", lane="other")),
-        lambda: database.change(rollup.mark, ["b"]),
+        lambda: database.change(batch_totals.mark, ["b"]),
         lambda: database.batches.count("b"),
     ):
         work()

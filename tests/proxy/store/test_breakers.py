@@ -8,8 +8,8 @@ import pytest
 
 from classifier import breakers
 from classifier.breakers import BreakerState, Phase
-from proxy.store.breakers import store_states
 from proxy.store.database import Database
+from proxy.store.events import store_states
 
 
 def opened(lane: str) -> BreakerState:

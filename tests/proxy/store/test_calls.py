@@ -12,8 +12,7 @@ from classifier.fingerprints import Lane
 from classifier.records import UNATTRIBUTED, Ending, Exchange, Kind, Timing, Usage
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
-from proxy.store.tables import metadata
-from proxy.store.types import CommitBatch, Gap, Registration
+from proxy.store.tables import CommitBatch, Gap, Registration, metadata
 from tests.proxy.store.records import BARE, FULL, exchanges_of
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from proxy.store.cause_stats import causes, causes_over_time
 from proxy.store.database import Database
+from proxy.store.statistics import causes, causes_over_time
 from tests.proxy.store.test_verdicts import verdict
 
 QUOTA = {"health": "api_error", "subcategory": "quota", "fingerprint": "quota:429"}

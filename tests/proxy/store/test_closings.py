@@ -10,7 +10,7 @@ import pytest
 from classifier.records import Exchange
 from proxy.store.closings import ClosingState
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.builders import exchange
 
 Databases = Callable[[], Database]

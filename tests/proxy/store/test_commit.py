@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from proxy.store import postgres, sqlite
-from proxy.store.commit import (
-    EVENT_COLUMNS,
-    GAP_COLUMNS,
-    ROLLOUT_COLUMNS,
-    Commit,
-    replaced,
-)
+from proxy.store.connections import EVENT_COLUMNS, GAP_COLUMNS, ROLLOUT_COLUMNS, Commit, replaced
 from proxy.store.events import exchange_failed
 from proxy.store.tables import EXCHANGE_COLUMNS, metadata
 from tests.proxy.store.records import FULL

@@ -13,7 +13,7 @@ from proxy.store import migrations
 from proxy.store.admin.rows import place
 from proxy.store.database import Database
 from proxy.store.errors import BadUrl, DatabaseUnavailable
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.proxy.store.records import FULL, exchanges_of
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from proxy.store.admin.copy import TABLES
-from proxy.store.admin.nouns import NOUNS
-from proxy.store.derived import DERIVED
-from proxy.store.tables import metadata
+from proxy.store.admin.rows import NOUNS
+from proxy.store.tables import DERIVED, metadata
 
 
 def test_each_table_is_copied_or_follows_from_one_that_is() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from classifier.records import Ending
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch, Registration
+from proxy.store.tables import CommitBatch, Registration
 from tests.proxy.store.records import BARE, FULL
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from proxy.store.database import Database
-from proxy.store.finding import find_batches, find_fingerprints, find_rollouts, has_rollout
-from proxy.store.types import Registration
+from proxy.store.listing import find_batches, find_fingerprints, find_rollouts, has_rollout
+from proxy.store.tables import Registration
 from tests.proxy.store.test_verdicts import verdict
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from proxy.store import rollup, verdicts
-from proxy.store.admin import recount
+from proxy.store import batch_totals, verdicts
+from proxy.store.admin import maintenance
 from proxy.store.database import Database
-from proxy.store.foreseen import Foreseen, foresee
-from proxy.store.types import Registration
+from proxy.store.tables import Registration
+from proxy.store.verdicts import Foreseen, foresee
 from tests.proxy.store.test_verdicts import verdict
 
 
@@ -50,7 +50,7 @@ def test_what_shows_only_as_it_is_stored_is_not_foreseen(batch: Database) -> Non
     ):  # fmt: skip
         assert batch.read(foresee, row) is None, row["rollout_id"]
     assert batch.read(foresee, verdict("r0")) is not None
-    batch.change(rollup.mark, ["b"])
+    batch.change(batch_totals.mark, ["b"])
     assert batch.read(foresee, verdict("r0")) is None, "it is to be counted anew"
 
 
@@ -68,7 +68,7 @@ CHANGES: dict[str, Callable[[Database, str], object]] = {
         Registration(id=f"{of}-2", batch=of, task="t", repeat=0, attempt=1), now=2.0
     ),
     "count": lambda database, of: database.batches.count(of),
-    "mark": lambda database, of: database.change(rollup.mark, [of]),
+    "mark": lambda database, of: database.change(batch_totals.mark, [of]),
 }
 
 
@@ -99,7 +99,7 @@ def test_what_happens_in_between_is_seen(
         assert 1 <= len(seen) <= 2, case
         assert None not in seen[:1], case
         database.batches.count_marked()
-        found = database.read(recount.check)
+        found = database.read(maintenance.check)
         assert found.right, (case, found)
         stands = database.verdicts.final(f"{of}-0")
         assert (stands is not None) == (happens == "outcome" and not provisional), case

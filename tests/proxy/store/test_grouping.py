@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.store.database import Database
-from proxy.store.grouping import GROUPS, grouped
-from proxy.store.listing import RolloutQuery
-from proxy.store.types import Registration
+from proxy.store.listing import GROUPS, RolloutQuery, grouped
+from proxy.store.tables import Registration
 from tests.proxy.store.test_verdicts import verdict
 
 

@@ -13,8 +13,7 @@ from classifier.breakers import Admission
 from classifier.groups import group
 from proxy.store.database import Database
 from proxy.store.groups import settled_by
-from proxy.store.tables import rollouts
-from proxy.store.types import Registration
+from proxy.store.tables import Registration, rollouts
 from tests.proxy.store.test_verdicts import verdict
 
 REFUSED = Admission(error="skipped: the breaker is open")

@@ -16,8 +16,7 @@ from classifier.records import Exchange
 from proxy.store import listing
 from proxy.store.database import Database
 from proxy.store.listing import Facts, Position, RolloutQuery
-from proxy.store.tables import exchanges, rollouts, verdicts
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch, exchanges, rollouts, verdicts
 from tests.postgres import Server
 from tests.proxy.store.records import FULL
 

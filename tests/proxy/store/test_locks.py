@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
+from proxy.store.connections import Lock, hold
 from proxy.store.database import Database
-from proxy.store.locks import Lock, hold
 
 # Replicas of several versions hold the same locks: a key that changes would let two of them in.
 KEYS = {

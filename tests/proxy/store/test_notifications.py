@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import psycopg
 
-from proxy.store.notifications import Notifications
+from proxy.store.postgres import Notifications
 
 PATIENCE_S = 60.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from proxy.store.partitions import begin, wanted
+from proxy.store.schema import begin, wanted
 
 
 def at(*parts: int) -> float:

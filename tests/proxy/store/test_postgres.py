@@ -18,11 +18,10 @@ import pytest
 from sqlalchemy import make_url
 
 from classifier.records import Timing
-from proxy.store.commit import EVENTS_CHANNEL
+from proxy.store.connections import EVENTS_CHANNEL, Lock
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable, RowRejected, UnusableDatabase
-from proxy.store.locks import Lock
-from proxy.store.types import CommitBatch, Gap
+from proxy.store.tables import CommitBatch, Gap
 from tests.postgres import CONNECT_S, Server, required
 from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.recording.test_storage_faults import durations_of, ready, wait_until_ready

@@ -13,11 +13,10 @@ import pytest
 from sqlalchemy import Engine, event, select
 
 from classifier.breakers import Admission, BreakerState, Phase
-from proxy.store.breakers import store_states
 from proxy.store.database import Database
-from proxy.store.derived import batches
-from proxy.store.registrations import Enrolment
-from proxy.store.types import CommitBatch, PolicyTerms, Registered, Registration
+from proxy.store.events import store_states
+from proxy.store.rollouts import Enrolment
+from proxy.store.tables import CommitBatch, PolicyTerms, Registered, Registration, batches
 from tests.proxy.store.records import FULL
 
 HALF_OPEN = BreakerState(

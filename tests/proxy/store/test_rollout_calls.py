@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from classifier.records import Ending, Timing
-from proxy.store import rollout_calls
+from proxy.store import calls
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.proxy.store.records import BARE, FULL
 
 
@@ -20,7 +20,7 @@ def test_an_outline_is_in_order_and_knows_what_is_in_flight(database: Database) 
     flying = [replace(BARE, id="c"), replace(BARE, id="b")]  # one ended meanwhile
     database.calls.write(CommitBatch(opened=flying), worker="w")
     database.calls.write(CommitBatch(recorded=ended), worker="w")
-    found = database.read(rollout_calls.outline, "r1", limit=10)
+    found = database.read(calls.outline, "r1", limit=10)
     assert [(call["id"], call["ending"]) for call in found.calls] == [
         ("a", "complete"), ("b", "complete"), ("c", None),
     ]  # fmt: skip
@@ -36,15 +36,15 @@ def test_a_longer_rollout_is_cut_and_counted(database: Database) -> None:
     ended = [replace(BARE, id=f"x{n}", ending=Ending.COMPLETE) for n in range(5)]
     database.calls.write(CommitBatch(recorded=ended), worker="w")
     database.calls.write(CommitBatch(opened=[replace(BARE, id="x9")]), worker="w")
-    found = database.read(rollout_calls.outline, "r1", limit=3)
+    found = database.read(calls.outline, "r1", limit=3)
     assert ([call["id"] for call in found.calls], found.total) == (["x0", "x1", "x2"], 6)
-    nothing = database.read(rollout_calls.outline, "nobody", limit=3)
+    nothing = database.read(calls.outline, "nobody", limit=3)
     assert (nothing.calls, nothing.total) == ([], 0)
 
 
 def test_what_the_sums_of_a_rollout_that_was_not_judged_know_is_unknown(
     database: Database,
 ) -> None:
-    assert database.read(rollout_calls.known_calls, "nobody") == {
+    assert database.read(calls.known_calls, "nobody") == {
         "calls": None, "tokens_known_calls": None, "cost_known_calls": None,
     }  # fmt: skip

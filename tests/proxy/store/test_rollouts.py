@@ -12,7 +12,7 @@ import pytest
 
 from classifier.records import Exchange, Kind
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch, Registered, Registration, Reported
+from proxy.store.tables import CommitBatch, Registered, Registration, Reported
 from tests.proxy.store.records import FULL
 
 PATIENCE_S = 60.0

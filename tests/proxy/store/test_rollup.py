@@ -25,14 +25,25 @@ from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
 from proxy.control.reruns import _all
 from proxy.control.usage import UsageService
-from proxy.store import rollup, sqlite, units
-from proxy.store.admin import archive, recount
-from proxy.store.admin.prune import prune
-from proxy.store.batch_calls import call_sums, usage_sums
+from proxy.store import batch_totals, sqlite
+from proxy.store.admin import archive, maintenance
+from proxy.store.admin.maintenance import prune
+from proxy.store.batches import call_sums, usage_sums
 from proxy.store.database import Database
-from proxy.store.derived import DERIVED, call_usage, unjudged
-from proxy.store.tables import exchanges, metadata, open_calls, rollouts, verdicts
-from proxy.store.types import CommitBatch, Gap, Registration, as_json
+from proxy.store.tables import (
+    DERIVED,
+    CommitBatch,
+    Gap,
+    Registration,
+    as_json,
+    call_usage,
+    exchanges,
+    metadata,
+    open_calls,
+    rollouts,
+    unjudged,
+    verdicts,
+)
 from proxy.store.verdicts import LastChange
 from tests.classifier.entries_summary import summarize
 from tests.proxy.store.records import BARE, FULL
@@ -201,7 +212,7 @@ def _delete(connection: Any, ids: list[str]) -> None:
         (exchanges, exchanges.c.rollout_id), (open_calls, open_calls.c.rollout_id),
     ):  # fmt: skip
         connection.execute(table.delete().where(column.in_(ids)))
-    rollup.mark(connection, found)
+    batch_totals.mark(connection, found)
 
 
 def pruned(of: History, draw: Any) -> None:
@@ -212,7 +223,7 @@ def pruned(of: History, draw: Any) -> None:
 
 def counted(of: History, draw: Any) -> None:
     if draw(st.booleans()):
-        of.database.change(rollup.derive)
+        of.database.change(batch_totals.derive)
     of.database.batches.count_marked()
 
 
@@ -302,7 +313,7 @@ def _begin_anew(of: History) -> None:
 
 
 def _check(database: Database, after: str) -> None:
-    found = database.read(recount.check)
+    found = database.read(maintenance.check)
     assert found.right, f"after {after}: {found}"
     database.read(_check_unjudged)
     for batch in ("b", "c"):
@@ -321,11 +332,11 @@ def _check_unjudged(connection: Any) -> None:
 
 def _check_summary(database: Database, batch: str) -> None:
     """Compare with the sums that `summarize` makes of the rows, in another way."""
-    marked = database.read(rollup.marked)
+    marked = database.read(batch_totals.marked)
     if batch in marked:
         return
     summed = database.batches.summed(batch)
-    addends = database.read(units.all_of, batch)
+    addends = database.read(batch_totals.all_of, batch)
     if summed is None:
         assert addends == []
         return

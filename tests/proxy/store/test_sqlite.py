@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from proxy.store import sqlite
-from proxy.store.commit import Commit
-from proxy.store.connections import Connections
+from proxy.store.connections import Commit, Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable, RowRejected
 from proxy.store.rows import exchange_row

@@ -5,8 +5,7 @@ from __future__ import annotations
 from sqlalchemy import select
 
 from proxy.store.database import Database
-from proxy.store.statements import add
-from proxy.store.tables import server
+from proxy.store.tables import add, server
 
 
 def test_a_row_is_added_once_and_never_replaced(database: Database) -> None:

@@ -9,10 +9,9 @@ from sqlalchemy import Connection, select
 
 from classifier.reruns import NEVER_STARTED
 from classifier.rollup import Shape, TaskSums
+from proxy.store.batch_totals import Changed, change_tasks, task_sums, write
 from proxy.store.database import Database
-from proxy.store.derived import batch_tasks
-from proxy.store.rollup import write
-from proxy.store.task_sums import Changed, change_tasks, task_sums
+from proxy.store.tables import batch_tasks
 
 
 def kept(connection: Connection) -> dict[str, TaskSums]:

@@ -9,12 +9,20 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from classifier.records import Kind, Timing
-from proxy.store import triggers
-from proxy.store.admin import recount
+from proxy.store import schema
+from proxy.store.admin import maintenance
 from proxy.store.database import Database
-from proxy.store.derived import USAGE_COUNTS, USAGE_SUMS, call_usage, unjudged
-from proxy.store.tables import exchanges, rollouts
-from proxy.store.types import CommitBatch, Gap, Registration
+from proxy.store.tables import (
+    USAGE_COUNTS,
+    USAGE_SUMS,
+    CommitBatch,
+    Gap,
+    Registration,
+    call_usage,
+    exchanges,
+    rollouts,
+    unjudged,
+)
 from tests.proxy.store.records import BARE, FULL
 
 
@@ -106,7 +114,7 @@ def test_what_no_call_can_have_is_unknown_and_takes_no_commit_down(
     database.change(lambda c: c.execute(text(f"UPDATE exchanges SET {claim.format(**names)}")))
     write(database, replace(FULL, id="x10"))
     assert usage(database, "batch")[("",)]["calls"] == 3
-    assert database.read(recount.check).right
+    assert database.read(maintenance.check).right
     assert 0 <= usage(database, "batch")[("",)]["cost_usd"] <= 0.75
 
 
@@ -140,7 +148,7 @@ def test_each_change_of_what_is_judged_has_a_number_of_its_own(database: Databas
 
 
 def test_each_column_has_its_sum() -> None:
-    assert {*triggers.SUMS} == {*USAGE_COUNTS, *USAGE_SUMS}
-    assert {*triggers.KEYS, "batch", "slot"} == {
+    assert {*schema.SUMS} == {*USAGE_COUNTS, *USAGE_SUMS}
+    assert {*schema.KEYS, "batch", "slot"} == {
         column.name for column in call_usage.primary_key.columns
     }

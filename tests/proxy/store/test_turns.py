@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from proxy.store.errors import DatabaseUnavailable
-from proxy.store.turns import Turns
+from proxy.store.sqlite import Turns
 from tests.waiting import until
 
 PATIENCE_S = 60.0

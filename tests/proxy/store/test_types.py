@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.store.tables import rollouts
-from proxy.store.types import Registration, as_json
+from proxy.store.tables import Registration, as_json, rollouts
 
 
 def test_attributes_of_a_registration_are_columns_of_rollouts() -> None:

@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 from classifier import verdict_codec
 from classifier.rollup import Addend, sample_of
 from classifier.verdicts import Health, Retry, Verdict
-from proxy.store import units
+from proxy.store import batch_totals
+from proxy.store.batch_totals import Unit
 from proxy.store.database import Database
-from proxy.store.types import Registration
-from proxy.store.units import Unit
+from proxy.store.tables import Registration
 from tests.proxy.store.test_verdicts import verdict
 
 PLACES = (
@@ -33,22 +33,24 @@ def test_a_unit_is_read_whole_and_alone(database: Database) -> None:
         database.rollouts.register(placed, now=float(at))
     database.rollouts.register(Registration(id="other", task="t", repeat=0), now=9.0)
     wanted = {"a": "a", "b": "bc", "c": "bc", "d": "d", "e": "ef", "f": "ef", "g": "g", "h": "h"}
-    attempts = database.read(units.all_of, "b")
+    attempts = database.read(batch_totals.all_of, "b")
     assert names(attempts) == "abcdefgh"
     for attempt in attempts:
         entry = attempt.entry
         unit = Unit.of({"id": entry.rollout_id, **entry._asdict()})
-        assert names(database.read(units.attempts_of, "b", {unit})) == wanted[entry.rollout_id]
+        assert (
+            names(database.read(batch_totals.attempts_of, "b", {unit})) == wanted[entry.rollout_id]
+        )
         assert unit[:2] == (sample_of(entry) or (None, None))
     several = {Unit("t", 0), Unit(None, None, "g"), Unit("u", 0)}
-    assert names(database.read(units.attempts_of, "b", several)) == "bcgh"
-    some = database.read(units.some_of, "b", ["f", "a", "x", "other"])
+    assert names(database.read(batch_totals.attempts_of, "b", several)) == "bcgh"
+    some = database.read(batch_totals.some_of, "b", ["f", "a", "x", "other"])
     assert sorted(some) == ["a", "f"]
 
 
 def test_some_are_found_by_their_ids_however_many_are_in_the_batch(database: Database) -> None:
     def plan(connection: Connection) -> str:
-        asked = units._SOME.params(ids=["a", "b"], of_batch="b")
+        asked = batch_totals._SOME.params(ids=["a", "b"], of_batch="b")
         statement = asked.compile(connection, compile_kwargs={"literal_binds": True})
         found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")
         return "\n".join(row[-1] for row in found)
@@ -60,14 +62,14 @@ def test_some_are_found_by_their_ids_however_many_are_in_the_batch(database: Dat
 
 def test_a_unit_that_is_too_large_is_none(database: Database) -> None:
     database.rollouts.register(Registration(id="r", batch="b", task="t", repeat=0), now=1.0)
-    assert database.read(units.attempts_of, "b", {Unit("t", 0)}, most=0) is None
-    assert names(database.read(units.attempts_of, "b", {Unit("t", 0)}, most=1)) == "r"
+    assert database.read(batch_totals.attempts_of, "b", {Unit("t", 0)}, most=0) is None
+    assert names(database.read(batch_totals.attempts_of, "b", {Unit("t", 0)}, most=1)) == "r"
 
 
 def test_what_a_verdict_tells_is_read_and_what_is_none_tells_nothing(database: Database) -> None:
     database.rollouts.register(Registration(id="r1", batch="b", fallbacks="m"), now=1.0)
     database.verdicts.store(verdict(verdict='{"health": "of a later version"}', servings="[]"))
-    (attempt,) = database.read(units.all_of, "b")
+    (attempt,) = database.read(batch_totals.all_of, "b")
     assert (attempt.entry.diagnostics, attempt.retry) == ((), False)
     assert (attempt.servings, attempt.fallbacks, attempt.at) == ("[]", "m", 1.0)
 
@@ -92,7 +94,7 @@ def test_a_verdict_is_foreseen_as_it_is_read_once_it_is_stored(database: Databas
     )  # fmt: skip
     for number, given in enumerate(cases):
         row = verdict(verdict=json.dumps(told), validity=" suspect a ", **given)
-        (before,) = database.read(units.all_of, "b")
+        (before,) = database.read(batch_totals.all_of, "b")
         database.verdicts.store(row)
-        (after,) = database.read(units.all_of, "b")
-        assert units.with_verdict(before, row, outcome) == after != before, number
+        (after,) = database.read(batch_totals.all_of, "b")
+        assert batch_totals.with_verdict(before, row, outcome) == after != before, number

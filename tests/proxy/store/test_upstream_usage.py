@@ -14,8 +14,8 @@ from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Exchange, Kind, Timing
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch, Registration
-from proxy.store.upstream_usage import Slice, samples, usage
+from proxy.store.statistics import Slice, samples, usage
+from proxy.store.tables import CommitBatch, Registration
 from tests.proxy.store.records import BARE, FULL
 
 

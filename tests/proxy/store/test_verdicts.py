@@ -14,8 +14,7 @@ from classifier.breakers import Admission
 from proxy.store import listing
 from proxy.store.database import Database
 from proxy.store.listing import RolloutQuery
-from proxy.store.tables import metadata
-from proxy.store.types import CommitBatch, Registration
+from proxy.store.tables import CommitBatch, Registration, metadata
 from proxy.store.verdicts import LastChange
 from tests.proxy.store.records import FULL
 

@@ -10,8 +10,7 @@ from sqlalchemy import create_engine, update
 from classifier.records import Ending
 from proxy.store.database import Database
 from proxy.store.deployment import outage_until
-from proxy.store.tables import workers
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch, workers
 from tests.proxy.store.records import BARE, FULL, exchanges_of
 
 

@@ -25,7 +25,7 @@ from proxy.recording.backlog import FlushResult
 from proxy.recording.recorder import Recorder
 from proxy.routing.upstreams import allow_list
 from proxy.store.errors import DatabaseUnavailable
-from proxy.store.types import StoreCounts
+from proxy.store.tables import StoreCounts
 from proxy.telemetry.metrics import AGENTS, CONTROL, Metrics, RequestCounts
 from tests.builders import exchange, rollout
 from tests.fakes import answers
@@ -276,7 +276,7 @@ from types import SimpleNamespace
 from proxy.telemetry.metrics import AGENTS, SHARED, Metrics, RequestCounts
 from proxy.recording.backlog import FlushResult
 from proxy.store.errors import DatabaseUnavailable
-from proxy.store.types import StoreCounts
+from proxy.store.tables import StoreCounts
 from tests.builders import exchange
 
 def counting(in_flight):

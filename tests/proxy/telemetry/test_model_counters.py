@@ -9,7 +9,7 @@ import pytest
 from classifier.records import Cause, Exchange, Kind, Usage
 from classifier.verdicts import Subcategory
 from proxy.recording.backlog import FlushResult
-from proxy.store.types import StoreCounts
+from proxy.store.tables import StoreCounts
 from proxy.telemetry.metrics import Metrics
 from proxy.telemetry.model_counters import _FRESH, MOST, OTHER
 from tests.builders import exchange

@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from proxy.routing.errors import Refusal
-from proxy.store.grouping import GROUPS as STORED_GROUPS
+from proxy.store.listing import GROUPS as STORED_GROUPS
 from proxy.web.explore_page import CHOICES, COLUMNS, GROUPED, GROUPS, USUAL, WRITTEN, read_view
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_pages import DEAD, LIMITED, listed, page, play, words

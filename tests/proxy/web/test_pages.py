@@ -16,7 +16,7 @@ import pytest
 
 from classifier.records import Ending
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import CHAT, PLAIN, Service, problem

@@ -14,7 +14,7 @@ import pytest
 from classifier.records import Timing
 from proxy.control.call_list import Show
 from proxy.store.database import Database
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from proxy.web.rollout_page import CallsView
 from tests.fakes import answers
 from tests.proxy.api.test_routes import CHAT, Service

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from proxy.store import triggers
+from proxy.store import schema
 
 revision = "0011"
 down_revision = "0002"
@@ -225,7 +225,7 @@ def _add_totals() -> None:
     )  # fmt: skip
 
     op.create_index("rollouts_repeat", "rollouts", ["batch", "task", "repeat"])
-    for statement in (triggers.usage_fill(dialect), triggers.MARK_ALL, triggers.NOTE_ALL):
+    for statement in (schema.usage_fill(dialect), schema.MARK_ALL, schema.NOTE_ALL):
         op.execute(statement)
-    for statement in triggers.statements(dialect):
+    for statement in schema.statements(dialect):
         op.execute(statement)

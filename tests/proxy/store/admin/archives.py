@@ -7,19 +7,19 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from proxy.store.admin import archive, jsonl
+from proxy.store.admin import archive
 from proxy.store.admin.archive import ImportResult
 
 
 def exported(url: str, batch: str | None = None) -> bytes:
     out = io.BytesIO()
     with archive.export_records(url, batch=batch) as records:
-        jsonl.write(records, out)
+        archive.write(records, out)
     return out.getvalue()
 
 
 def imported(url: str, whole: bytes) -> ImportResult:
-    return archive.import_records(url, jsonl.read(whole.splitlines(keepends=True)))
+    return archive.import_records(url, archive.read(whole.splitlines(keepends=True)))
 
 
 def records_of(whole: bytes, kind: str) -> list[dict[str, Any]]:

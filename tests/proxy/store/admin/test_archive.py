@@ -18,13 +18,12 @@ from classifier.codec import decode_exchange, encode_exchange
 from classifier.records import UNATTRIBUTED, Ending, Exchange
 from proxy.routing.errors import Refusal
 from proxy.routing.target import checked_rollout
-from proxy.store.admin import archive, jsonl, nouns, prune, recount, rows, validate
+from proxy.store.admin import archive, maintenance, rows
 from proxy.store.admin.archive import ImportResult
-from proxy.store.admin.manifest import ArchiveError
-from proxy.store.admin.nouns import NOUNS, Record
+from proxy.store.admin.rows import NOUNS, ArchiveError, Record
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
-from proxy.store.types import CommitBatch, Gap, Registration, as_json
+from proxy.store.tables import CommitBatch, Gap, Registration, as_json
 from tests import postgres
 from tests.classifier.test_codec import EXCHANGES
 from tests.proxy.api.test_routes import empty
@@ -238,7 +237,7 @@ def lived(database: Database, history: list[tuple[str, Any, Any]]) -> None:
             database.workers.retire("w")
             flying.clear()
         elif what == "prune":
-            prune.prune(database, before=now, pause=lambda _s: None)
+            maintenance.prune(database, before=now, pause=lambda _s: None)
         elif what == "gap":
             database.calls.write(CommitBatch(gaps={owner: Gap(given_, now)}), worker="w")
         elif what == "register":
@@ -265,7 +264,7 @@ def returned(source: str, target: str) -> bytes:
     assert (again.refused, again.added.total(), again.unchanged) == (0, 0, taken.added)
     database = Database(target)
     try:
-        assert database.read(recount.check).right
+        assert database.read(maintenance.check).right
     finally:
         database.close()
     return first
@@ -410,8 +409,8 @@ def test_a_verdict_whose_rollout_was_deleted_is_in_no_archive(full: str, tmp_pat
 
 
 def test_one_rollout_has_one_record(full: str, tmp_path: Path) -> None:
-    one = next(r for r in jsonl.read(exported(full).splitlines()) if r[0] == "rollout")
-    with pytest.raises(nouns.RecordError, match="more than one rollout record"):
+    one = next(r for r in archive.read(exported(full).splitlines()) if r[0] == "rollout")
+    with pytest.raises(rows.RecordError, match="more than one rollout record"):
         archive.import_records(str(tmp_path / "other.db"), [one, one])
 
 
@@ -526,8 +525,8 @@ def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path)
 
 
 def test_records_that_are_not_sorted_are_refused(full: str, tmp_path: Path) -> None:
-    one, two = [r for r in jsonl.read(exported(full).splitlines()) if r[0] == "rollout"][:2]
-    with pytest.raises(nouns.RecordError, match="'!' comes after 'A/b'"):
+    one, two = [r for r in archive.read(exported(full).splitlines()) if r[0] == "rollout"][:2]
+    with pytest.raises(rows.RecordError, match="'!' comes after 'A/b'"):
         archive.import_records(str(tmp_path / "other.db"), [two, one])
     assert not (tmp_path / "other.db").exists()
 
@@ -547,9 +546,9 @@ def test_a_database_that_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path)
 def test_no_more_than_a_few_rollouts_are_held_at_once(full: str, tmp_path: Path) -> None:
     """A source that counts what was asked of it, and what the database has by then."""
     other = str(tmp_path / "other.db")
-    row = validate.row_of
+    row = archive.row_of
     whole = exported(full)
-    like = next(r for r in jsonl.read(whole.splitlines()) if r[0] == "rollout")
+    like = next(r for r in archive.read(whole.splitlines()) if r[0] == "rollout")
     assert row is not None
     behind = 0
 

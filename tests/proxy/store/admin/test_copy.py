@@ -19,12 +19,12 @@ from sqlalchemy.exc import DBAPIError
 from typer.testing import CliRunner
 
 from proxy.store.admin import copy as copy_module
-from proxy.store.admin import recount
+from proxy.store.admin import maintenance
 from proxy.store.admin.copy import TableComparison
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
 from proxy.store.migrations import HEAD
-from proxy.store.types import CommitBatch
+from proxy.store.tables import CommitBatch
 from tests.proxy.filled import contents, fill, run
 from tests.proxy.store.records import FULL
 from truezero.cli import app
@@ -93,7 +93,9 @@ def test_a_copy_is_served_as_the_original_was(full: str, target: str) -> None:
         there, here = two.batches.summed(batch), one.batches.summed(batch)
         assert there is not None and here is not None
         assert there == here
-    assert two.read(recount.check) == one.read(recount.check) == recount.Recount(checked=3)
+    assert (
+        two.read(maintenance.check) == one.read(maintenance.check) == maintenance.Recount(checked=3)
+    )
     two.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     assert two.events.last_id() > one.events.last_id(), (
         "numbers go on behind those that were copied"

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.store.admin import archive, jsonl
-from proxy.store.admin.manifest import ArchiveError
-from proxy.store.admin.nouns import Record
+from proxy.store.admin import archive
+from proxy.store.admin.rows import ArchiveError, Record
 from proxy.store.errors import UnusableDatabase
 from tests.proxy.store.admin.archives import exported, imported
 
@@ -40,17 +39,17 @@ def test_what_is_no_archive_is_refused_in_a_sentence(
 def test_a_file_gets_its_name_once_it_is_complete(full: str, tmp_path: Path) -> None:
     path = tmp_path / "all.jsonl"
     with archive.export_records(full) as found:
-        count = jsonl.write_file(found, path)
+        count = archive.write_file(found, path)
     assert count == {"rollout": 8, "exchange": 25, "verdict": 6, "breaker": 1}
     assert path.read_bytes() == exported(full)
 
     def broken() -> Iterator[Record]:
-        yield next(jsonl.read(path.read_bytes().splitlines()))
+        yield next(archive.read(path.read_bytes().splitlines()))
         raise UnusableDatabase("gone")
 
     before = path.read_bytes()
     with pytest.raises(UnusableDatabase):
-        jsonl.write_file(broken(), path)
+        archive.write_file(broken(), path)
     assert path.read_bytes() == before, "the earlier file stays"
     assert not list(tmp_path.glob("*.part"))
 

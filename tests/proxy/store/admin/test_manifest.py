@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.store import migrations
-from proxy.store.admin.manifest import VERSION, ArchiveError, check_head, head
+from proxy.store.admin.rows import VERSION, ArchiveError, check_head, head
 
 
 def test_this_version_reads_what_it_writes() -> None:

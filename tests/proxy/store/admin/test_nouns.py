@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.store.admin.nouns import NOUNS
+from proxy.store.admin.rows import NOUNS
 
 
 @pytest.mark.parametrize("name", NOUNS)

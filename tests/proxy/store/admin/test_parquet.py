@@ -11,8 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from proxy.store.admin import archive, parquet
-from proxy.store.admin.manifest import ArchiveError
-from proxy.store.admin.nouns import NOUNS, Record
+from proxy.store.admin.rows import NOUNS, ArchiveError, Record
 from proxy.store.errors import UnusableDatabase
 from tests.proxy.store.admin.archives import exported
 

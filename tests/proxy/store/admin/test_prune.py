@@ -16,11 +16,10 @@ from typer.testing import CliRunner, Result
 
 from classifier.records import Ending, Exchange, Timing
 from proxy.store import sqlite
-from proxy.store.admin import prune as prune_module
-from proxy.store.admin.prune import Pruned
+from proxy.store.admin import maintenance as prune_module
+from proxy.store.admin.maintenance import Pruned
 from proxy.store.database import Database
-from proxy.store.tables import events, exchanges, rollouts, verdicts
-from proxy.store.types import CommitBatch, Registration
+from proxy.store.tables import CommitBatch, Registration, events, exchanges, rollouts, verdicts
 from tests import postgres
 from tests.proxy.api.test_routes import empty
 from tests.proxy.store.records import BARE, FULL

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from proxy.store.admin.recount import Recount, check, recount
+from proxy.store.admin.maintenance import Recount, check, recount
 from proxy.store.database import Database
 from tests.proxy.filled import fill
 

@@ -10,9 +10,8 @@ import pytest
 
 from proxy.control.registrar import nameable
 from proxy.routing.errors import Refusal
-from proxy.store.admin import archive, nouns, validate
-from proxy.store.admin.manifest import ArchiveError
-from proxy.store.admin.nouns import NOUNS
+from proxy.store.admin import archive, rows
+from proxy.store.admin.rows import NOUNS, ArchiveError
 from tests.proxy.store.admin.archives import changed, exported, imported, records_of
 
 
@@ -37,7 +36,7 @@ from tests.proxy.store.admin.archives import changed, exported, imported, record
 def test_a_record_that_is_none_of_ours_is_named(
     full: str, tmp_path: Path, spoil: Callable[[dict[str, Any]], object], said: str
 ) -> None:
-    with pytest.raises((ArchiveError, nouns.RecordError)) as refusal:
+    with pytest.raises((ArchiveError, rows.RecordError)) as refusal:
         imported(str(tmp_path / "other.db"), changed(exported(full), spoil))
     assert said in str(refusal.value)
 
@@ -48,25 +47,25 @@ def test_a_record_that_is_none_of_ours_is_named(
 def test_text_that_should_be_json_is_looked_at(full: str, column: str, value: str) -> None:
     record = records_of(exported(full), "rollout")[0]
     del record["type"]
-    with pytest.raises(nouns.RecordError, match=f"{column}: not a JSON object"):
-        validate.row_of("rollout", {**record, column: value})
+    with pytest.raises(rows.RecordError, match=f"{column}: not a JSON object"):
+        archive.row_of("rollout", {**record, column: value})
 
 
 def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:
     record = records_of(exported(full), "rollout")[1]
     del record["type"]
-    whole = validate.row_of("rollout", record)
+    whole = archive.row_of("rollout", record)
     for name in ("gaps", "registered", "usage_channel", "outcome"):
         at = NOUNS["rollout"].columns.index(name)
         less = {key: value for key, value in record.items() if key != name}
-        default = validate.row_of("rollout", less)[at]
+        default = archive.row_of("rollout", less)[at]
         assert (default, type(default)) in [
             (0, int),
             (False, bool),
             ("proxy", str),
             (None, type(None)),
         ]
-        assert validate.row_of("rollout", less)[:at] == whole[:at]
+        assert archive.row_of("rollout", less)[:at] == whole[:at]
 
 
 @pytest.mark.parametrize("name", ["", "a\0", "a\u2028", "a" * 201, "unattributed"])
@@ -76,15 +75,15 @@ def test_an_id_that_registration_refuses_is_refused(full: str, name: str) -> Non
     for kind, field in (("rollout", "id"), ("verdict", "rollout_id")):
         record = records_of(exported(full), kind)[0]
         del record["type"]
-        with pytest.raises(nouns.RecordError, match=f"^{field}: "):
-            validate.row_of(kind, {**record, field: name})
+        with pytest.raises(rows.RecordError, match=f"^{field}: "):
+            archive.row_of(kind, {**record, field: name})
 
 
 def test_a_verdict_belongs_to_a_rollout(full: str, tmp_path: Path) -> None:
     record = records_of(exported(full), "verdict")[0]
     del record["type"]
-    lone = [("verdict", validate.row_of("verdict", {**record, "rollout_id": "!"}))]
-    with pytest.raises(nouns.RecordError, match="'!': no rollout record"):
+    lone = [("verdict", archive.row_of("verdict", {**record, "rollout_id": "!"}))]
+    with pytest.raises(rows.RecordError, match="'!': no rollout record"):
         archive.import_records(str(tmp_path / "other.db"), lone)
 
 
@@ -99,5 +98,5 @@ def test_a_time_that_no_page_could_show_is_refused(
 ) -> None:
     record = records_of(exported(full), kind)[0]
     del record["type"]
-    with pytest.raises(nouns.RecordError, match=f"{field}: .* is not a valid time"):
-        validate.row_of(kind, {**record, field: at})
+    with pytest.raises(rows.RecordError, match=f"{field}: .* is not a valid time"):
+        archive.row_of(kind, {**record, field: at})

@@ -26,13 +26,11 @@ from alembic.operations import Operations
 from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
 
 from proxy.store import migrations
-from proxy.store.admin import archive, jsonl
+from proxy.store.admin import archive
 from proxy.store.database import Database
-from proxy.store.derived import DERIVED
 from proxy.store.errors import UnusableDatabase
 from proxy.store.migrations import HEAD
-from proxy.store.tables import metadata, verdicts
-from proxy.store.types import CommitBatch, Registration
+from proxy.store.tables import DERIVED, CommitBatch, Registration, metadata, verdicts
 from tests.proxy.filled import NAMES, contents, fill, run
 from tests.proxy.store.records import FULL
 
@@ -156,7 +154,7 @@ def test_an_old_database_is_read_and_written_on(old: Path) -> None:
     database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     assert database.rollouts.load("r1") is not None
     with archive.export_records(str(old)) as records:
-        assert jsonl.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
+        assert archive.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
 
 
 def test_an_old_verdict_learns_when_its_rollout_began(old: Path) -> None:

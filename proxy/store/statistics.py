@@ -5,30 +5,42 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    RowMapping,
     Select,
+    bindparam,
     cast,
     func,
+    literal,
     or_,
     select,
+    union_all,
 )
 
 from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
 from classifier.records import UNATTRIBUTED
-from proxy.store.batch_list import newest
-from proxy.store.breakers import decode_state
-from proxy.store.derived import batches as summed
-from proxy.store.derived import call_usage
-from proxy.store.tables import breakers, events, exchanges, open_calls, rollouts, verdicts
-from proxy.store.types import StoreCounts
+from proxy.store.batches import newest
+from proxy.store.events import decode_state
+from proxy.store.tables import (
+    StoreCounts,
+    batches,
+    breakers,
+    call_usage,
+    events,
+    exchanges,
+    open_calls,
+    rollouts,
+    verdicts,
+)
+from proxy.store.tables import batches as summed
 
 Facts = dict[str, Any]
 
@@ -202,3 +214,147 @@ def _rollout_pulse(connection: Connection, rollout_id: str) -> tuple[Any, ...]:
 
 def _results(connection: Connection, *queries: Select[*tuple[Any, ...]]) -> tuple[Any, ...]:
     return tuple(tuple(row) for query in queries for row in connection.execute(query))
+
+
+# --- cause stats ---
+#
+# Causes of failed rollouts: where each struck, and how often over time.
+
+
+_BEGAN = func.coalesce(verdicts.c.began_at, verdicts.c.given_at)  # not moved by judging again
+_CAUSE = (
+    verdicts.c.fingerprint,
+    verdicts.c.subcategory,
+    verdicts.c.cause,
+    verdicts.c.lane,
+)
+
+
+def causes(connection: Connection) -> list[Facts]:
+    """Count the rollouts of each cause, lane and batch.
+
+    Returns:
+        Rows of ``fingerprint``, ``subcategory``, ``cause`` and ``lane`` (as in a verdict),
+        ``batch`` (None: of none), ``rollouts``, and in epoch seconds ``first_seen``, when the first
+        of them began, and ``last_seen``, when the last was judged.
+    """
+    query = (
+        select(
+            *_CAUSE,
+            verdicts.c.batch,
+            func.count().label("rollouts"),
+            func.min(_BEGAN).label("first_seen"),
+            func.max(verdicts.c.given_at).label("last_seen"),
+        )
+        .where(verdicts.c.fingerprint.is_not(None))
+        .group_by(*_CAUSE, verdicts.c.batch)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def causes_over_time(connection: Connection, *, since: float, step_s: int) -> list[Facts]:
+    """Count the rollouts of each cause and lane by step of time.
+
+    Arguments:
+        since: began at or after it, in epoch seconds.
+
+    Returns:
+        Rows of ``fingerprint``, ``subcategory``, ``cause``, ``lane``, ``step`` (times ``step_s`` is
+        epoch seconds) and ``rollouts``.
+    """
+    step = floor_of(connection, _BEGAN / step_s).label("step")
+    query = (
+        select(*_CAUSE, step, func.count().label("rollouts"))
+        .where(verdicts.c.fingerprint.is_not(None), since <= _BEGAN)
+        .group_by(*_CAUSE, step)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+# --- upstream usage ---
+#
+# Calls by upstream and model over time, and a sample of inference calls for quantiles.
+
+
+_BATCHES = union_all(select(batches.c.batch), select(literal("")))
+_MODEL = func.coalesce(exchanges.c.answered_model, exchanges.c.model).label("model")
+_INFERENCE = exchanges.c.kind == "inference"
+_SAMPLED = ("upstream", "key_digest", "subcategory", "started_at", "first_byte_s", "duration_s")
+_SAMPLE = (
+    select(_MODEL, *(exchanges.c[name] for name in _SAMPLED))
+    .where(_INFERENCE)
+    .where(exchanges.c.started_at >= bindparam("since"))
+    .where(exchanges.c.started_at < bindparam("until"))
+    .order_by(exchanges.c.started_at.desc())
+    .limit(bindparam("most"))
+)
+
+
+def usage(
+    connection: Connection,
+    *,
+    since: float,
+    until: float,
+    step_s: int,
+    upstream: str | None = None,
+) -> list[Facts]:
+    """Count ended calls by step, upstream, model and subcategory.
+
+    Arguments:
+        since: began in its minute or later, and before ``until``, in epoch seconds.
+        step_s: whole minutes, in seconds.
+        upstream: only calls to it.
+
+    Returns:
+        Rows of ``step`` (times ``step_s`` is epoch seconds), ``upstream``, ``model`` (that
+        answered, else that was asked for), ``subcategory`` (None where answered), ``calls`` and
+        ``last_at``, the minute in which the last of them began.
+    """
+    calls = call_usage.c
+    step = (calls.minute // (step_s // _MINUTE)).label("step")
+    by = (step, calls.upstream, calls.model, calls.cause)
+    total, last = func.sum(calls.calls), func.max(calls.minute)
+    query = (
+        select(*by, total.label("calls"), last.label("last"))
+        .where(calls.batch.in_(_BATCHES))  # so that the index is walked, whatever is older
+        .where(calls.minute >= math.floor(since / _MINUTE))
+        .where(calls.minute < math.ceil(until / _MINUTE))
+        .group_by(*by)
+        .having(total > 0)
+    )
+    if upstream is not None:
+        query = query.where(calls.upstream == upstream)
+    return [_row(row) for row in connection.execute(query).mappings()]
+
+
+def _row(row: RowMapping) -> Facts:
+    return {
+        "step": row["step"],
+        "upstream": row["upstream"],
+        "model": row["model"] or None,
+        "subcategory": row["cause"] or None,
+        "calls": int(row["calls"]),
+        "last_at": float(row["last"] * _MINUTE),
+    }
+
+
+class Slice(NamedTuple):
+    """Up to ``most`` calls that began from ``since`` to before ``until`` (epoch seconds)."""
+
+    since: float
+    until: float
+    most: int
+
+
+def samples(connection: Connection, slices: Iterable[Slice]) -> list[Facts]:
+    """List ended inference calls of each slice, the newest of it first.
+
+    Returns:
+        Rows of ``upstream``, ``model``, ``key_digest``, ``subcategory``, ``started_at``,
+        ``first_byte_s``, ``duration_s``.
+    """
+    return [
+        dict(row)
+        for each in slices
+        for row in connection.execute(_SAMPLE, each._asdict()).mappings()
+    ]
