@@ -31,7 +31,7 @@ import httpx
 from benchmarks.machine import description
 from benchmarks.run import say
 from benchmarks.verdicts import CALL, FAILED, FIRST_AT
-from classifier import verdict_codec
+from classifier import codec
 from classifier.batches import reward_of
 from classifier.records import Ending, Exchange, Outcome, RolloutRecord, Timing
 from classifier.results import result
@@ -146,8 +146,8 @@ def _verdict(kind: int, calls_each: int) -> dict[str, Any]:
         "output_tokens": verdict.output_tokens, "total_tokens": verdict.total_tokens,
         "summed_calls": calls_each, "tokens_known_calls": calls_each, "cost_known_calls": 0,
         "servings": '[["openai","gpt-5","gpt-5",null,null]]', "calls": calls_each,
-        "verdict": as_json(verdict_codec.encode_verdict(verdict)),
-        "result": as_json(verdict_codec.encode_result(told)),
+        "verdict": as_json(codec.encode_verdict(verdict)),
+        "result": as_json(codec.encode_result(told)),
     }  # fmt: skip
 
 

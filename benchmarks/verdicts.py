@@ -22,9 +22,8 @@ from pathlib import Path
 
 from benchmarks.machine import description
 from benchmarks.run import Round, Rounds, save, say, summary
-from classifier.policy import EVIDENCE
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
-from classifier.verdicts import Subcategory
+from classifier.verdicts import EVIDENCE, Subcategory
 from proxy.control.services import ControlServices, compose
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list

@@ -4,7 +4,6 @@ No file, socket or database is opened; time and randomness are arguments.
 """
 
 from classifier.causes import classify, status_only
-from classifier.policy import EVIDENCE, POLICIES, SEED, Policy
 from classifier.records import (
     Answer,
     Attribution,
@@ -25,7 +24,17 @@ from classifier.records import (
 from classifier.results import OutcomeError, Result, result, validate
 from classifier.retries import advise
 from classifier.rules import judge
-from classifier.verdicts import Health, Layer, Retry, Subcategory, Verdict
+from classifier.verdicts import (
+    EVIDENCE,
+    POLICIES,
+    SEED,
+    Health,
+    Layer,
+    Policy,
+    Retry,
+    Subcategory,
+    Verdict,
+)
 
 __all__ = [
     "EVIDENCE",

@@ -13,13 +13,12 @@ from classifier.codec import (
     decode_exchange,
     decode_outcome,
     decode_rollout,
+    encode_verdict,
 )
-from classifier.policy import EVIDENCE, POLICIES, SEED, Policy, named
 from classifier.records import Exchange, Outcome, RolloutRecord
 from classifier.retries import with_advice
 from classifier.rules import judge
-from classifier.verdict_codec import encode_verdict
-from classifier.verdicts import Verdict
+from classifier.verdicts import EVIDENCE, POLICIES, SEED, Policy, Verdict, named
 
 
 class LineError(ValueError):

@@ -8,18 +8,129 @@ and what its rollout shows beside it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from classifier.evidence import Evidence
-from classifier.logical_calls import CallState, LogicalCall, ended_at, filtered, state_of
-from classifier.model_names import canonical, unsized
-from classifier.neighbours import BURST_S, corroborated
-from classifier.policy import UNTRUSTED
+from classifier.evidence import Evidence, Finding, Strength, unprompted
+from classifier.logical_calls import (
+    CallState,
+    LogicalCall,
+    canonical,
+    ended_at,
+    filtered,
+    state_of,
+    unsized,
+)
 from classifier.records import ABANDONED, Ending, Exchange, KeySource, Kind, Neighbours
-from classifier.tails import Strength
-from classifier.verdicts import AttributedTo, Subcategory
+from classifier.verdicts import (
+    PROVOKED_SUSPECTED,
+    UNCORROBORATED,
+    UNTRUSTED,
+    AttributedTo,
+    Health,
+    Subcategory,
+)
+
+# --- neighbours ---
+#
+# Count what other rollouts got on the lane of a failed call, around its end.
+
+
+NEAR_S = 60.0  # of a failure's end
+BURST_S = 10.0  # before a failure's end, for starts
+# Statuses that one request by itself may bring about: another request's failure is no proof.
+_OF_THE_REQUEST = frozenset((500, *range(400, 500))) - {401, 402, 403, 404, 408, 429}
+# Failures that a listing of models can share; which model a listing asks for is the agent's.
+_OPERATOR_KEYS = frozenset((KeySource.OPERATOR, KeySource.ADDED))
+_LISTED = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.PROVIDER_ERROR))
+
+
+def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
+    """Count the neighbours of a failed or abandoned call.
+
+    Arguments:
+        others: calls of any rollout; those of other times and lanes are passed over.
+    """
+    at = ended_at(failure)
+    alike: dict[str, float] = {}  # by rollout, the end that is nearest
+    answered: dict[str, list[float]] = {}
+    starts, listing_failed = 0, False
+    for other in others:
+        if not _same_key(failure, other) or other.injected:
+            continue
+        ended = ended_at(other)
+        if other.kind is Kind.PROBE:
+            listing_failed |= abs(ended - at) <= NEAR_S and _listed_alike(failure, other)
+            continue
+        if other.rollout_id == failure.rollout_id or not _same_lane(failure, other):
+            continue
+        starts += at - BURST_S <= other.timing.started_at <= at
+        if abs(ended - at) > NEAR_S:
+            continue
+        if state_of(other) is CallState.ANSWERED:
+            answered.setdefault(other.rollout_id, []).append(ended)
+        elif _alike(failure, other):
+            nearest = alike.get(other.rollout_id)
+            if nearest is None or abs(ended - at) < abs(nearest - at):
+                alike[other.rollout_id] = ended
+    together = [at, *sorted(alike.values(), key=lambda ended: abs(ended - at))[:2]]
+    first, last = min(together), max(together)
+    return Neighbours(
+        alike=len(alike),
+        answered=len(answered),
+        answered_between=any(first <= end <= last for ends in answered.values() for end in ends),
+        listing_failed=listing_failed,
+        starts=starts,
+    )
+
+
+def corroborated(failure: Neighbours | None) -> bool | None:
+    """Whether other rollouts prove a failure (True), contradict it (False), or do neither."""
+    if failure is None:
+        return None
+    if failure.listing_failed or (failure.alike >= 2 and not failure.answered_between):
+        return True
+    return False if failure.answered else None
+
+
+def _same_key(failure: Exchange, other: Exchange) -> bool:
+    """Whether both went to one upstream with one key, whatever key it was that was answered."""
+    if failure.upstream != other.upstream or other.role != "agent":
+        return False
+    return other.key_digest == failure.key_digest or (
+        failure.key_source not in _OPERATOR_KEYS and state_of(other) is CallState.ANSWERED
+    )
+
+
+def _same_lane(failure: Exchange, other: Exchange) -> bool:
+    if other.kind is not Kind.INFERENCE or other.model_ambiguous:
+        return False
+    return canonical(other.model) == canonical(failure.model)
+
+
+def _alike(failure: Exchange, other: Exchange) -> bool:
+    """Whether another call failed in the same way; one request sent by two proves nothing."""
+    if failure.cause is None or other.cause is None:
+        return failure.cause is None and other.cause is None and failure.ending is other.ending
+    if failure.cause.subcategory is not other.cause.subcategory:
+        return False
+    if failure.status not in _OF_THE_REQUEST:
+        return other.status not in _OF_THE_REQUEST
+    same = other.request_digest is not None and other.request_digest == failure.request_digest
+    return other.status == failure.status and not same
+
+
+def _listed_alike(failure: Exchange, listing: Exchange) -> bool:
+    if failure.cause is None or listing.cause is None or listing.method != "GET":
+        return False
+    subcategory = failure.cause.subcategory
+    return subcategory in _LISTED and listing.cause.subcategory is subcategory
+
+
+# --- attribution ---
+
 
 BURST = 20  # starts within BURST_S
 _BURST_SHARE = 0.8  # of the lane's
@@ -317,3 +428,154 @@ def _rest(failed: Exchange) -> Attributed:
     if _explained_rejection(failed):
         return Attributed(AttributedTo.OPERATOR, "never_accepted")
     return Attributed(AttributedTo.PROVIDER, "rest")
+
+
+# --- weighing ---
+#
+# Weigh a finding by whose failures it stands on: the agent's take no reward away.
+
+
+FAILED_BY_AGENT = "failed_by_agent"
+FAILED_BY_PROXY = "calls_failed_by_proxy"
+# What weighing adds to a verdict's warnings, at most one of them.
+WEIGHED = (FAILED_BY_AGENT, PROVOKED_SUSPECTED, UNCORROBORATED, FAILED_BY_PROXY)
+
+Find = Callable[[Evidence], Finding]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """A finding, and what it stands on.
+
+    ``facts`` are the evidence without the agent's failures. ``attributed_to`` is whose
+    failures decided, or would have: the agent's, where they were left out. ``keeps``: the
+    reward counts, whatever else is not known.
+    """
+
+    finding: Finding
+    facts: Evidence
+    attributed_to: AttributedTo | None = None
+    corroborated: bool | None = None
+    warnings: tuple[str, ...] = ()
+    keeps: bool = False
+
+
+def weigh(facts: Evidence, find: Find) -> Weighed:
+    """Return what a rollout's rules find once the agent's own failures are left out.
+
+    Arguments:
+        find: the first rule that fires on evidence.
+    """
+    agents_are = facts.rollout.agents or facts.policy.agents
+    untrusted = agents_are == UNTRUSTED
+    found = find(facts)
+    if found.health is Health.HEALTHY and not (untrusted or facts.tail.calls):
+        return Weighed(finding=found, facts=facts)  # nothing hangs on a failure
+    attributed = attribute(facts, agents=agents_are)
+    agents = _ids_of(attributed, AttributedTo.AGENT)
+    kept = _without(facts, agents) if agents else facts
+    if agents.isdisjoint(found.evidence):
+        weighed = Weighed(finding=found, facts=kept)
+    else:
+        weighed = _of_the_agent(facts, kept, found, attributed, find)
+    if untrusted and _agent_can_cause(weighed.finding, kept):
+        weighed = _kept(weighed, PROVOKED_SUSPECTED, (), attributed)
+    if weighed.attributed_to is AttributedTo.AGENT:
+        return replace(weighed, keeps=True)
+    return _decided(replace(weighed, keeps=untrusted), attributed, find, untrusted=untrusted)
+
+
+def _ids_of(attributed: Mapping[str, Attributed], to: AttributedTo) -> frozenset[str]:
+    return frozenset(call for call, each in attributed.items() if each.to is to)
+
+
+def _without(facts: Evidence, calls: Collection[str]) -> Evidence:
+    exchanges = tuple(x for x in facts.rollout.exchanges if x.id not in calls)
+    return Evidence.of(replace(facts.rollout, exchanges=exchanges), facts.policy)
+
+
+def _of_the_agent(
+    facts: Evidence,
+    kept: Evidence,
+    found: Finding,
+    attributed: Mapping[str, Attributed],
+    find: Find,
+) -> Weighed:
+    """Find anew without the agent's failures, on which the first finding stood."""
+    finding = find(kept)
+    if not kept.calls and not unprompted(facts.outcome) and _counts(facts):
+        finding = Finding(health=Health.HEALTHY, rule="healthy")
+    weighed = Weighed(finding=finding, facts=kept)
+    if finding.health is not Health.HEALTHY:
+        return weighed
+    always = frozenset(call for call, each in attributed.items() if each.always)
+    agents = _ids_of(attributed, AttributedTo.AGENT)
+    by_table = _without(facts, agents & always) if agents & always else facts
+    clear = find(by_table).health is Health.HEALTHY or not by_table.calls
+    warning = FAILED_BY_AGENT if clear else PROVOKED_SUSPECTED
+    return _kept(weighed, warning, found.evidence, attributed)
+
+
+def _counts(facts: Evidence) -> bool:
+    """Whether what was seen is all there will be: nothing was lost, and the runner reported."""
+    return facts.outcome is not None and not facts.rollout.gaps
+
+
+def _kept(
+    weighed: Weighed,
+    warning: str,
+    decided: Iterable[str],
+    attributed: Mapping[str, Attributed],
+) -> Weighed:
+    return replace(
+        weighed,
+        finding=Finding(health=Health.HEALTHY, rule="healthy", evidence=weighed.finding.evidence),
+        attributed_to=AttributedTo.AGENT,
+        corroborated=_together(attributed[call] for call in decided if call in attributed),
+        warnings=(warning,),
+    )
+
+
+def _agent_can_cause(finding: Finding, facts: Evidence) -> bool:
+    """Whether an agent can bring a finding about by itself, without one failure of a call."""
+    if finding.health is Health.NOT_JUDGED:
+        return not unprompted(facts.outcome)
+    return finding.health is Health.SUSPECTED_API_ERROR
+
+
+def _decided(
+    weighed: Weighed, attributed: Mapping[str, Attributed], find: Find, *, untrusted: bool
+) -> Weighed:
+    """Name whose failures decided; undecided where they are the proxy's own."""
+    finding = weighed.finding
+    ours = _ids_of(attributed, AttributedTo.PROXY)
+    if finding.health.unhealthy and not ours.isdisjoint(finding.evidence):
+        finding = find(_without(weighed.facts, ours))
+        if finding.health is not Health.API_ERROR:
+            hanging = tuple(call for call in weighed.finding.evidence if call in ours)
+            return replace(
+                weighed,
+                finding=Finding(health=Health.UNDECIDED, rule="undecided", evidence=hanging),
+                attributed_to=AttributedTo.PROXY,
+                warnings=(FAILED_BY_PROXY,),
+                keeps=False,
+            )
+    if finding.health is not Health.API_ERROR:
+        return replace(weighed, finding=finding)
+    deciding = [attributed[x.id] for x in finding.strongest or finding.failures]
+    proven = _together(deciding)
+    to = Counter(each.to for each in deciding).most_common(1)[0][0]
+    doubtful = untrusted and to is AttributedTo.OPERATOR and proven is None
+    return replace(
+        weighed,
+        finding=finding,
+        attributed_to=to,
+        corroborated=proven,
+        warnings=(UNCORROBORATED,) if doubtful else (),
+    )
+
+
+def _together(attributed: Iterable[Attributed]) -> bool | None:
+    """Return True where any is proven, False where any is contradicted and none is proven."""
+    found = {each.corroborated for each in attributed}
+    return next((value for value in (True, False) if value in found), None)

@@ -8,12 +8,21 @@ from typing import NamedTuple
 
 from classifier.batches import Scores
 from classifier.diagnostics import kinds
-from classifier.exclusion import Comparison, Exclusion, TaskMean, Zeros, exclusion_of
-from classifier.intervals import Cluster, interval_of
-from classifier.pass_at import PassAt, Passed, pass_at_of
 from classifier.rollup import UNIT, Counts, Shape, Shapes
+from classifier.statistics import (
+    Cluster,
+    Comparison,
+    Exclusion,
+    PassAt,
+    Passed,
+    TaskMean,
+    Zeros,
+    exclusion_of,
+    interval_of,
+    pass_at_of,
+)
 from classifier.totals import EXACT
-from classifier.validity.across import BatchFinding
+from classifier.validity.serving import BatchFinding
 from classifier.verdicts import Level, plural
 
 SHOWN = 10  # names in one line

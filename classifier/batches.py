@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from classifier.diagnostic_kind import Diagnostic
-from classifier.exclusion import Repeat
+from classifier.diagnostics import Diagnostic
 from classifier.fingerprints import Lane
-from classifier.intervals import Interval, score_interval
-from classifier.pass_at import PassAt, Tried, pass_at
 from classifier.results import Result
+from classifier.statistics import Interval, PassAt, Repeat, Tried, pass_at, score_interval
 from classifier.verdicts import ValidityFinding
 
 # Where a runner puts the one number that counts, in order of preference.

@@ -12,9 +12,16 @@ from enum import StrEnum
 from typing import assert_never
 
 from classifier.fingerprints import Lane
-from classifier.policy import EVIDENCE, Policy
 from classifier.records import RolloutRecord
-from classifier.verdicts import UNCORROBORATED, AttributedTo, Health, Verdict, plural
+from classifier.verdicts import (
+    EVIDENCE,
+    UNCORROBORATED,
+    AttributedTo,
+    Health,
+    Policy,
+    Verdict,
+    plural,
+)
 
 
 class Phase(StrEnum):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from classifier.cause_table import BROAD, COINED, PHRASES, ROWS, STATUSES
+from classifier.cause_table.phrases import ENDINGS, FLAWS, NO_ANSWER
 from classifier.cause_table.row import CauseRow
-from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER
 from classifier.grammar import GRAMMAR, Grammar, stated_wait
 from classifier.records import ABANDONED, Answer, Cause, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory

@@ -13,9 +13,8 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from classifier.batches import Entry, slots
-from classifier.policy import EVIDENCE, Policy
 from classifier.retries import repetitions
-from classifier.verdicts import Health, Subcategory
+from classifier.verdicts import EVIDENCE, Health, Policy, Subcategory
 
 
 class Rerun(StrEnum):

@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from classifier.diagnostic_kind import Diagnostic
-from classifier.diagnostics import diagnose, why_unscored
+from classifier.diagnostics import Diagnostic, diagnose, why_unscored
 from classifier.records import ExecutionStatus, Outcome, RolloutRecord, TerminationReason
 from classifier.verdicts import (
     AttributedTo,

@@ -9,13 +9,14 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from classifier.policy import EVIDENCE, Policy
 from classifier.records import RolloutRecord
-from classifier.validity import engine_aborted
+from classifier.validity import answers
 from classifier.verdicts import (
     ERROR_BEFORE_ANY_CALL,
+    EVIDENCE,
     AttributedTo,
     Health,
+    Policy,
     Retry,
     Subcategory,
     Verdict,
@@ -30,7 +31,7 @@ PERMANENT = {
 LONGEST_WAIT_S = 86_400.0  # a runner that was told to wait for longer would seem to hang
 _PERMANENT = "permanent until someone looks"
 # Validity checks whose finding will be gone as soon as the engine is there again.
-_PASSING = frozenset((engine_aborted.ENGINE_ABORTED,))
+_PASSING = frozenset((answers.ENGINE_ABORTED,))
 _BY_HEALTH = {
     Health.HEALTHY: "nothing failed",
     Health.SUSPECTED_API_ERROR: "suspected, not proven: someone should look first",

@@ -6,35 +6,411 @@ Rewards and exit codes are never read, and missing evidence is never healthy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from classifier import failure_rules, suspicion_rules, totals
+from classifier import totals
+from classifier.attribution import Weighed, weigh
 from classifier.evidence import (
     Evidence,
+    Finding,
+    Rule,
+    Strength,
     any_output,
+    ids,
     main_lane,
     never_began,
+    offers_tools,
     reported_activity,
+    reported_error,
+    taken_over,
     unprompted,
 )
-from classifier.findings import Finding, Rule, ids
 from classifier.fingerprints import Lane, cause_name, fingerprint, status_name, suspicion
-from classifier.logical_calls import CallState, LogicalCall
-from classifier.policy import EVIDENCE, Policy
-from classifier.records import Exchange, ExecutionStatus, RolloutRecord, TerminationReason
+from classifier.logical_calls import (
+    CallState,
+    LogicalCall,
+    cut_short,
+    ended_at,
+    filtered,
+    has_content,
+    proven_empty,
+    refused,
+)
+from classifier.records import (
+    Ending,
+    Exchange,
+    ExecutionStatus,
+    Outcome,
+    RolloutRecord,
+    TerminationReason,
+    UsageSource,
+)
 from classifier.retries import with_advice
-from classifier.roles import role_verdicts
 from classifier.seed_policy import judge_by_seed
-from classifier.suspicion_rules import without_signal
-from classifier.tails import Strength
-from classifier.time_account import time_account
-from classifier.validity.across import ways_of
-from classifier.validity.checks import Examined, examine, spoils
+from classifier.totals import dominant, time_account
+from classifier.validity import Examined, examine, spoils
 from classifier.validity.measurement import Measurement
-from classifier.verdicts import Health, Layer, Subcategory, Verdict
-from classifier.warnings import warnings
-from classifier.weighing import Weighed, weigh
+from classifier.validity.serving import ways_of
+from classifier.verdicts import (
+    CALLS_UNATTRIBUTED,
+    ENDED_ON_UNEXPLAINED_REJECTION,
+    ERROR_BEFORE_ANY_CALL,
+    EVIDENCE,
+    INJECTED,
+    Health,
+    Layer,
+    Policy,
+    RoleVerdict,
+    Subcategory,
+    Verdict,
+    plural,
+)
+
+# --- failure rules ---
+#
+# Rules 3 to 5: failures of the provider or the account that the wire proves.
+
+
+def all_failed(facts: Evidence) -> Finding | None:
+    """Fire where no call was answered and some failed; of those bound, where any is."""
+    if not _unanswered(facts.calls):
+        return None
+    failures = _failures(facts.main if facts.bound else facts.calls)
+    if not failures:
+        return None
+    if facts.bound and len(facts.main) < len(facts.calls):
+        return _api_error("all_failed", failures, _share_of_main(facts))
+    return _api_error("all_failed", failures, f"on {_share(facts.calls)}")
+
+
+def main_model_failed(facts: Evidence) -> Finding | None:
+    """Fire where no call to the model under test was answered and some failed."""
+    failures = _failures(facts.main) if _unanswered(facts.main) else []
+    return _api_error("main_model_failed", failures, _share_of_main(facts)) if failures else None
+
+
+def interrupted(facts: Evidence) -> Finding | None:
+    """Fire where the model under test answered, and failures at the end cut the agent off."""
+    tail = facts.tail
+    if not tail.cut_off or tail.continued:
+        return None
+    if any(call.state is CallState.PENDING for call in facts.main):
+        return None
+    failures = [x for x in tail.failures if x.cause and Strength.of(x.cause) >= Strength.TRANSIENT]
+    which = "the last " if len(tail.calls) < len(facts.main) else ""
+    share = f"on {which}{len(tail.calls)} of {plural(len(facts.main), 'call')}"
+    return _api_error("interrupted", failures, share, tail.strongest)
+
+
+def _unanswered(calls: tuple[LogicalCall, ...]) -> bool:
+    """Whether no output came: no call was answered, not even in part."""
+    return not any(call.state is CallState.ANSWERED for call in calls) and not any_output(calls)
+
+
+def _failures(calls: Iterable[LogicalCall]) -> list[Exchange]:
+    return sorted((x for call in calls for x in call.failures), key=lambda x: (ended_at(x), x.id))
+
+
+def _share(calls: tuple[LogicalCall, ...]) -> str:
+    return f"{sum(bool(call.failures) for call in calls)} of {plural(len(calls), 'call')}"
+
+
+def _share_of_main(facts: Evidence) -> str:
+    failed = next(x for call in reversed(facts.main) for x in call.failures)
+    return f"on {_share(facts.main)} to {failed.model or 'the main model'}"
+
+
+def _api_error(
+    rule: str, failures: Sequence[Exchange], share: str, strongest: Sequence[Exchange] = ()
+) -> Finding:
+    return Finding(
+        health=Health.API_ERROR,
+        rule=rule,
+        failures=failures,
+        strongest=strongest,
+        share=share,
+        evidence=ids(failures),
+    )
+
+
+# --- suspicion rules ---
+#
+# Rules 6 and 7: nothing failed that the wire can prove, and no model is known to have worked.
+
+
+def _suspected(rule: str, sentence: str, evidence: Iterable[Exchange] = ()) -> Finding:
+    return Finding(
+        health=Health.SUSPECTED_API_ERROR, rule=rule, sentence=sentence, evidence=ids(evidence)
+    )
+
+
+def zero_signal(facts: Evidence) -> Finding | None:
+    """Fire where a prompt was executed and nothing shows that a model was asked.
+
+    Undecided while calls ran that named no rollout: they may have been this one's.
+    """
+    if not without_signal(facts):
+        return None
+    if facts.rollout.unattributed_calls:
+        return Finding(health=Health.UNDECIDED, rule="undecided")
+    seen = _seen(facts.rollout)
+    missing = f"inference call, token or tool call was seen, only {seen}" if seen else (
+        "call, token or tool call was seen"
+    )  # fmt: skip
+    return _suspected("zero_signal", f"a prompt was executed, yet no {missing}")
+
+
+def without_signal(facts: Evidence) -> bool:
+    """Whether a prompt was executed, and neither calls nor the runner show any activity."""
+    outcome = facts.outcome
+    if facts.exempt or facts.calls or outcome is None or facts.activity:
+        return False
+    return not (reported_activity(outcome) or reported_error(outcome))
+
+
+def _seen(rollout: RolloutRecord) -> str:
+    """Name what was called instead: ``5 embedding (2 failed), 1 judge``."""
+    names = [x.kind.value if x.role == "agent" else x.role for x in rollout.exchanges]
+    failed = Counter(name for name, x in zip(names, rollout.exchanges, strict=True) if x.failed)
+    return ", ".join(
+        f"{count} {name}" + (f" ({failed[name]} failed)" if failed[name] else "")
+        for name, count in sorted(Counter(names).items())
+    )
+
+
+def empty_answers(facts: Evidence) -> Finding | None:
+    """Fire where the model under test answered, and never with a text or a tool call."""
+    answered = [call for call in facts.main if call.state is CallState.ANSWERED]
+    if facts.exempt or not answered or _others_worked(facts):
+        return None
+    if any(has_content(attempt) for call in facts.main for attempt in call.attempts):
+        return None
+    if not all(proven_empty(call.last) for call in answered):
+        return None
+    return _suspected(
+        "empty_answers",
+        f"{len(answered)} answered of {plural(len(facts.main), 'call')}, none carried any output",
+        (call.last for call in answered),
+    )
+
+
+def _others_worked(facts: Evidence) -> bool:
+    """Whether another model may have done the work; none counts where one is registered."""
+    if facts.bound or len(facts.main) == len(facts.calls):
+        return False
+    tools = offers_tools(facts.main)
+    main = {id(call) for call in facts.main}
+    return any(
+        call.state is CallState.ANSWERED
+        and id(call) not in main
+        and (call.asked.has_tools or not tools)
+        for call in facts.calls
+    )
+
+
+def never_answered(facts: Evidence) -> Finding | None:
+    """Fire where the agent gave up each call to the model under test before an answer."""
+    main = facts.main
+    if facts.exempt or facts.outcome is None or not main:
+        return None
+    if not all(call.abandoned for call in main):
+        return None
+    if not facts.bound and taken_over(main, facts.calls, main):
+        return None
+    return _suspected(
+        "never_answered",
+        f"the agent gave up each of its {plural(len(main), 'call')} before an answer came",
+        (call.last for call in main),
+    )
+
+
+def unexplained_rejections(facts: Evidence) -> Finding | None:
+    """Fire where it ends in one rejection, at least twice, that nothing explains."""
+    tail = facts.tail
+    if facts.exempt or tail.strength is not Strength.UNEXPLAINED or tail.continued:
+        return None
+    if any(call.state is CallState.PENDING for call in facts.main):
+        return None
+    rejected = [call for call in tail.calls if _rejection(call) is not None]
+    (rejection, count), *_ = Counter(map(_rejection, rejected)).most_common(1)
+    if rejection is None or count < 2:
+        return None
+    return _suspected(
+        "unexplained_rejections",
+        f"HTTP {status_name(rejection[0])} without a reason on {count} of the last "
+        f"{plural(len(tail.calls), 'call')}, and no answer after them",
+        (call.last for call in rejected if _rejection(call) == rejection),
+    )
+
+
+def _rejection(call: LogicalCall) -> tuple[int | None, str | None] | None:
+    """Return the status and code of an unexplained rejection; None for another failure."""
+    failed = call.failures[-1]
+    cause = failed.cause
+    if cause is None or Strength.of(cause) is not Strength.UNEXPLAINED:
+        return None
+    return failed.status, cause.code
+
+
+# --- roles ---
+#
+# The small verdicts on the calls of roles other than the agent: judges, simulated users.
+
+
+AGENT = "agent"
+_ENDED = Outcome(status=ExecutionStatus.SUCCESS)
+
+
+def role_verdicts(
+    rollout: RolloutRecord, policy: Policy, find: Callable[[Evidence], Finding]
+) -> dict[str, RoleVerdict]:
+    """Judge the calls of each role by itself, as an agent's; roles in alphabetic order.
+
+    What the registration and the outcome say is of the agent, and does not count here. A role
+    that made no inference call has no verdict.
+
+    Arguments:
+        find: the first rule that fires on evidence.
+    """
+    roles = sorted({x.role for x in rollout.exchanges} - {AGENT})
+    found = {role: _of(role, rollout, policy, find) for role in roles}
+    return {role: verdict for role, verdict in found.items() if verdict is not None}
+
+
+def _of(
+    role: str, rollout: RolloutRecord, policy: Policy, find: Callable[[Evidence], Finding]
+) -> RoleVerdict | None:
+    calls = tuple(replace(x, role=AGENT) for x in rollout.exchanges if x.role == role)
+    record = RolloutRecord(
+        id=rollout.id,
+        exchanges=calls,
+        outcome=None if rollout.outcome is None else _ENDED,
+        content_filter="failure",  # a judge without an answer has not judged
+    )
+    facts = Evidence.of(record, policy)
+    if not facts.calls:
+        return None
+    finding = find(facts)
+    top = None
+    if finding.health is Health.API_ERROR:
+        top = dominant(finding.strongest or finding.failures)
+    verdict = RoleVerdict(
+        health=finding.health,
+        rule=finding.rule,
+        total_requests=len(facts.calls),
+        failed_requests=sum(bool(call.failures) for call in facts.calls),
+        evidence=finding.evidence[-10:],
+        error=finding.sentence,
+    )
+    if top is None:
+        return verdict
+    cause, status = top.cause, top.status
+    failed = "no answer" if status is None else f"HTTP {status}"
+    return replace(
+        verdict,
+        subcategory=cause.subcategory,
+        cause=cause_name(
+            cause.subcategory, top.example.upstream, status, cause.code or cause.reason
+        ),
+        error=f"{failed} {finding.share}",
+    )
+
+
+# --- warnings ---
+#
+# Warnings: what the reader of a verdict should know; none changes the health.
+
+
+def _ended_unexplained(facts: Evidence) -> bool:
+    return Strength.UNEXPLAINED in (facts.tail.strength, facts.tail.last)
+
+
+def _ended_on_rejection(facts: Evidence) -> bool:
+    return facts.tail.last is Strength.EXPLAINED and not _ended_unexplained(facts)
+
+
+def _reason(name: str) -> Callable[[Evidence], bool]:
+    return lambda facts: any(x.cause is not None and x.cause.reason == name for x in facts.failures)
+
+
+def _filtered(facts: Evidence) -> bool:
+    """Whether a filter stopped a call, be it a failure or the answer."""
+    own = {x.id for x in facts.exchanges}
+    return any(filtered(x) for x in facts.rollout.exchanges if x.id in own)
+
+
+def _usage(source: UsageSource) -> Callable[[Evidence], bool]:
+    # What a filter rejected is an answer where the policy says so, and costs no tokens.
+    return lambda facts: source in {x.usage.source for x in facts.answers if not _rejected(x)}
+
+
+def _rejected(exchange: Exchange) -> bool:
+    return exchange.status is not None and exchange.status >= 400
+
+
+def _any_answer(applies: Callable[[Exchange], bool]) -> Callable[[Evidence], bool]:
+    return lambda facts: any(map(applies, facts.answers))
+
+
+def _never_answered(facts: Evidence) -> bool:
+    return bool(facts.calls) and not facts.any(CallState.ANSWERED, CallState.FAILED)
+
+
+def _unseen_activity(facts: Evidence) -> bool:
+    return not facts.calls and not facts.exempt and reported_activity(facts.outcome)
+
+
+def _unattributed(facts: Evidence) -> bool:
+    return facts.rollout.unattributed_calls > 0 and without_signal(facts)
+
+
+def _repeats(facts: Evidence) -> bool:
+    failures = [x for x in facts.failures if x.request_digest]
+    if len(failures) < facts.policy.request_repeats:
+        return False
+    counts = Counter((x.request_digest, x.cause and x.cause.rule) for x in failures)
+    return max(counts.values()) >= facts.policy.request_repeats
+
+
+def _closed_at_outcome(facts: Evidence) -> bool:
+    return Ending.CLOSED_AT_OUTCOME in {x.ending for x in facts.exchanges}
+
+
+# In the order in which a verdict lists them.
+WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
+    ("calls_lost", lambda facts: facts.any(CallState.LOST)),
+    ("calls_unrecorded", lambda facts: facts.rollout.gaps > 0),
+    (CALLS_UNATTRIBUTED, _unattributed),
+    ("calls_in_flight", lambda facts: facts.any(CallState.PENDING)),
+    ("calls_never_answered", _never_answered),
+    (ERROR_BEFORE_ANY_CALL, never_began),
+    ("calls_bypass_the_proxy", _unseen_activity),
+    ("bound_model_not_seen", lambda facts: facts.unseen and not facts.exempt),
+    ("ended_on_rejection", _ended_on_rejection),
+    (ENDED_ON_UNEXPLAINED_REJECTION, _ended_unexplained),
+    ("ended_on_failure", lambda facts: facts.tail.cut_off and facts.tail.continued),
+    ("context_length", _reason("context_length")),
+    ("content_filter", _filtered),
+    ("refusals", _any_answer(refused)),
+    ("truncated_by_max_tokens", _any_answer(cut_short)),
+    ("empty_answers", _any_answer(proven_empty)),
+    ("left_by_agent", lambda facts: Ending.LEFT_BY_AGENT in {x.ending for x in facts.exchanges}),
+    ("closed_at_outcome", _closed_at_outcome),
+    ("request_repeated", _repeats),
+    ("usage_missing", _usage(UsageSource.ABSENT)),
+    ("usage_partial", _usage(UsageSource.PARTIAL)),
+    ("answers_unread", lambda facts: any(x.deaf is not None for x in facts.exchanges)),
+    (INJECTED, lambda facts: any(x.injected for x in facts.exchanges)),
+)
+
+
+def warnings(facts: Evidence) -> tuple[str, ...]:
+    """Return the names of all that apply."""
+    return tuple(name for name, applies in WARNINGS if applies(facts))
+
+
+# --- rules ---
 
 
 def _not_judged(facts: Evidence) -> Finding | None:
@@ -70,13 +446,13 @@ def _healthy(facts: Evidence) -> Finding:
 RULES: tuple[Rule, ...] = (
     _not_judged,
     _undecided,
-    failure_rules.all_failed,
-    failure_rules.main_model_failed,
-    failure_rules.interrupted,
-    suspicion_rules.zero_signal,
-    suspicion_rules.empty_answers,
-    suspicion_rules.never_answered,
-    suspicion_rules.unexplained_rejections,
+    all_failed,
+    main_model_failed,
+    interrupted,
+    zero_signal,
+    empty_answers,
+    never_answered,
+    unexplained_rejections,
 )
 
 

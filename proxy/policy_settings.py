@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from classifier.policy import Policy
+from classifier.verdicts import Policy
 
 _POLICY = (
     "stall_s",

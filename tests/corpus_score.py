@@ -22,7 +22,7 @@ from unittest import mock
 from classifier.cause_table import COINED, PHRASES
 from classifier.causes import CauseRow, CauseTable, classify, status_only
 from classifier.grammar import Grammar
-from classifier.grammar.clauses import clauses, split_name
+from classifier.grammar.reader import clauses, split_name
 from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
 from classifier.records import Answer, Cause, Ending, Exchange
 from proxy.capture import observer as observing

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from classifier.rules import RULES, judge
+from classifier.attribution import WEIGHED
+from classifier.rules import RULES, WARNINGS, judge
 from classifier.verdicts import Verdict
-from classifier.warnings import WARNINGS
-from classifier.weighing import WEIGHED
 from tests import api_examples, reference_pages
 from tests.attack.all import CLAIMS
 from tests.builders import rollout

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from classifier.validity.checks import CHECKS
+from classifier.validity import CHECKS
 from tests.situations.table import SITUATIONS
 from tests.test_docs import verdict_on
 

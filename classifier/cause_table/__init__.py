@@ -15,8 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from classifier.cause_table.codes import COINED
-from classifier.cause_table.phrases import BROAD, PHRASES
-from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER, STATUSES
+from classifier.cause_table.phrases import BROAD, ENDINGS, FLAWS, NO_ANSWER, PHRASES, STATUSES
 
 TABLE: Final = (*COINED, *PHRASES, *BROAD, *STATUSES)
 """Every row that reads an error or a status, in the order in which they are tried."""

@@ -5,20 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from classifier.cause_table.row import (
-    AUTH,
-    MODEL,
-    NO_STATUS,
-    PROVIDER,
-    QUOTA,
-    RATE,
-    REJECTED,
-    CauseRow,
-    names,
-    pattern,
-    statuses,
-)
-from classifier.cause_table.sources import (
     ANTHROPIC,
+    AUTH,
     BEDROCK,
     BOTOCORE,
     CLOUDFLARE,
@@ -29,12 +17,22 @@ from classifier.cause_table.sources import (
     LITELLM,
     LLAMACPP,
     MINIMAX,
+    MODEL,
+    NO_STATUS,
     OPENAI_CODES,
     OPENROUTER,
+    PROVIDER,
+    QUOTA,
     QWEN,
+    RATE,
+    REJECTED,
     XAI,
     ZAI,
     ZHIPU,
+    CauseRow,
+    names,
+    pattern,
+    statuses,
 )
 
 COINED: Final = (

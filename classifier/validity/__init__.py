@@ -2,3 +2,85 @@
 
 One module and one declaration a check; `checks` lists them, `examine` runs them.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from classifier.validity import (
+    answers,
+    serving,
+    surroundings,
+)
+from classifier.validity.measurement import Measurement, ValidityCheck
+from classifier.verdicts import UNTRUSTED, VALIDITY, Coverage, Level, ValidityFinding
+
+# --- checks ---
+#
+# Every validity check, and what they find of one rollout.
+
+
+# In the order in which coverage lists them.
+CHECKS: tuple[ValidityCheck, ...] = (
+    ValidityCheck(answers.PROMPT_TRUNCATED, answers.prompt_truncated, agent_can_cause=True),
+    ValidityCheck(answers.OUTPUT_TRUNCATED, answers.output_truncated, agent_can_cause=True),
+    ValidityCheck(
+        answers.REASONING_ATE_BUDGET,
+        answers.reasoning_ate_budget,
+        agent_can_cause=True,
+    ),
+    ValidityCheck(answers.ENGINE_ABORTED, answers.engine_aborted, agent_can_cause=False),
+    ValidityCheck(
+        serving.MODEL_SUBSTITUTED,
+        serving.model_substituted,
+        agent_can_cause=True,
+    ),
+    ValidityCheck(serving.SERVING_CHANGED, serving.serving_changed, agent_can_cause=True),
+    ValidityCheck(
+        answers.TOOL_CALLS_UNPARSED,
+        answers.tool_calls_unparsed,
+        agent_can_cause=True,
+    ),
+    ValidityCheck(surroundings.STARVED, surroundings.starved, agent_can_cause=True),
+    ValidityCheck(surroundings.USAGE_MISMATCH, surroundings.usage_mismatch, agent_can_cause=True),
+    ValidityCheck(surroundings.JUDGE_FAILED, surroundings.judge_failed, agent_can_cause=False),
+    ValidityCheck(
+        surroundings.DUPLICATE_IDENTITY,
+        surroundings.duplicate_identity,
+        agent_can_cause=True,
+    ),
+)
+_CAUSED_BY_AGENTS = frozenset(check.name for check in CHECKS if check.agent_can_cause)
+_SEVERITY = {level: place for place, level in enumerate(Level)}
+_INVALID, _SUSPECT, _NONE = VALIDITY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What the checks found, the worst first, and where they could look, by check."""
+
+    findings: tuple[ValidityFinding, ...]
+    coverage: dict[str, Coverage]
+
+
+def examine(measured: Measurement) -> Examined:
+    """Run every check; the order in which records arrived makes no difference."""
+    looked = {check.name: check.look(measured) for check in CHECKS}
+    findings = [each.finding for each in looked.values() if each is not None and each.finding]
+    findings.sort(key=lambda finding: -_SEVERITY[finding.level])  # stable: then as listed
+    return Examined(
+        findings=tuple(findings),
+        coverage={name: each.coverage for name, each in looked.items() if each is not None},
+    )
+
+
+def spoils(finding: ValidityFinding, *, validity: str, agents: str) -> bool:
+    """Whether a finding makes its rollout not scoreable.
+
+    Arguments:
+        validity: the policy's, one of ``VALIDITY``.
+        agents: "trusted" or "untrusted"; what untrusted agents could have caused never does.
+    """
+    if validity == _NONE or (agents == UNTRUSTED and finding.check in _CAUSED_BY_AGENTS):
+        return False
+    return _SEVERITY[finding.level] >= _SEVERITY[Level(validity)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -11,8 +11,8 @@ from typing import Any
 from classifier.evidence import Evidence
 from classifier.logical_calls import CallState
 from classifier.records import Ending, Exchange, Kind, RolloutRecord
-from classifier.time_account import TimeAccount
-from classifier.verdicts import RoleVerdict
+from classifier.totals import TimeAccount
+from classifier.verdicts import Coverage, RoleVerdict, ValidityFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,3 +103,30 @@ def may_hide_cache(call: Exchange) -> bool:
     if call.usage.cached_input_tokens is not None:
         return False
     return call.upstream in _FORGETFUL or call.api.partition(".")[0] in _FORGETFUL
+
+
+# --- check ---
+#
+# What a validity check is: a name, whether agents can cause it, and a pure function.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What a check found, and on how many calls it could look."""
+
+    coverage: Coverage
+    finding: ValidityFinding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValidityCheck:
+    """One check.
+
+    ``agent_can_cause``: an agent could bring the finding about by itself, so that it never
+    changes ``scoreable`` where agents are untrusted. ``look`` returns None where the check is
+    about nothing that this rollout did.
+    """
+
+    name: str
+    look: Callable[[Measurement], Looked | None]
+    agent_can_cause: bool = field(kw_only=True)

@@ -16,11 +16,11 @@ from classifier.batch_summary import (
     exclusion_in,
     summary_of,
 )
-from classifier.exclusion import Exclusion
-from classifier.policy import Policy
 from classifier.reruns import RerunCounts
 from classifier.rollup import Counts, Shapes
-from classifier.validity.across import Alike, BatchFinding, Way, compare_ways
+from classifier.statistics import Exclusion
+from classifier.validity.serving import Alike, BatchFinding, Way, compare_ways
+from classifier.verdicts import Policy
 from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge
 from proxy.control.kept import Kept

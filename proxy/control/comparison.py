@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from classifier.batches import Entry, Scores, scores, slots
-from classifier.comparison import BatchComparison, TaskChange, compare_batches
+from classifier.groups import BatchComparison, TaskChange, compare_batches
 from proxy.control import cursors
 from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge

@@ -9,15 +9,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from classifier import breakers, codec, totals, verdict_codec
+from classifier import breakers, codec, totals
 from classifier.batches import reward_of, validity_names
 from classifier.diagnostics import why_unscored
-from classifier.policy import SEED, Policy
 from classifier.records import RolloutRecord
 from classifier.results import result
 from classifier.retries import with_advice
 from classifier.rules import judge
-from classifier.verdicts import Verdict
+from classifier.verdicts import SEED, Policy, Verdict
 from proxy.control.loader import LoadedRollout, RecorderState, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
@@ -148,12 +147,12 @@ class Judge:
 
     def _verdict(self, rollout_id: str, policy: str | None) -> dict[str, Any]:
         if policy != SEED.name and (final := self._final(rollout_id)) is not None:
-            verdict = verdict_codec.decode_verdict(json.loads(final["verdict"]))
-            return verdict_codec.encode_verdict(replace(verdict, late_calls=final["late_calls"]))
+            verdict = codec.decode_verdict(json.loads(final["verdict"]))
+            return codec.encode_verdict(replace(verdict, late_calls=final["late_calls"]))
         loaded = self._loader.load(rollout_id)
         if policy == SEED.name:
-            return verdict_codec.encode_verdict(self._judge(loaded, SEED))
-        return verdict_codec.encode_verdict(self._judge_and_store(loaded))
+            return codec.encode_verdict(self._judge(loaded, SEED))
+        return codec.encode_verdict(self._judge_and_store(loaded))
 
     def _result(self, rollout_id: str) -> dict[str, Any]:
         final = self._final(rollout_id)
@@ -167,7 +166,7 @@ class Judge:
                 f"rollout {rollout_id!r} has no outcome yet; "
                 "report it with POST /rollouts/{id}/outcome",
             )
-        return verdict_codec.encode_result(result(loaded.rollout, self._judge_and_store(loaded)))
+        return codec.encode_result(result(loaded.rollout, self._judge_and_store(loaded)))
 
     def _judge_and_store(self, loaded: LoadedRollout) -> Verdict:
         """Judge with the causes of earlier attempts at the task, and store the verdict."""
@@ -244,8 +243,8 @@ class Judge:
             "given_at": now,
             "began_at": rollout.began_at,
             "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
-            "verdict": _in_order(verdict_codec.encode_verdict(verdict)),
-            "result": _in_order(verdict_codec.encode_result(record)) if reported else None,
+            "verdict": _in_order(codec.encode_verdict(verdict)),
+            "result": _in_order(codec.encode_result(record)) if reported else None,
         }
 
 
@@ -257,7 +256,7 @@ def _spoken(final: Row) -> dict[str, Any]:
     record: dict[str, Any] = json.loads(final["result"])
     if record.get("scoreable") != "no" or record["rewards"] is None:
         return record
-    verdict = verdict_codec.decode_verdict(json.loads(final["verdict"]))
+    verdict = codec.decode_verdict(json.loads(final["verdict"]))
     return record | {"rewards": None, "error": record["error"] or why_unscored(verdict)}
 
 

@@ -9,8 +9,8 @@ from typing import NamedTuple, Protocol
 
 from classifier import codec
 from classifier.logical_calls import ended_at
-from classifier.policy import TRUSTED
 from classifier.records import Ending, Exchange, ExecutionStatus, Outcome, RolloutRecord
+from classifier.verdicts import TRUSTED
 from proxy.clock import epoch_s
 from proxy.control.neighbourhood import with_neighbours
 from proxy.control.queries import unknown_rollout

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from classifier import codec
+from classifier.attribution import NEAR_S, neighbours_of
 from classifier.logical_calls import ended_at
-from classifier.neighbours import NEAR_S, neighbours_of
-from classifier.policy import UNTRUSTED
 from classifier.records import ABANDONED, Exchange, Kind, Neighbours, RolloutRecord
+from classifier.verdicts import UNTRUSTED
 from proxy.store.database import Database
 
 _FAILURES = 20  # of one rollout that are looked at, the last ones

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
-from classifier.policy import Policy
 from classifier.reruns import (
     Rerun,
     RerunItem,
@@ -19,6 +18,7 @@ from classifier.reruns import (
     never_started,
     to_rerun,
 )
+from classifier.verdicts import Policy
 from proxy.control import cursors
 from proxy.control.batch_state import up_to_date
 from proxy.control.judge import Judge

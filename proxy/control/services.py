@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from classifier.policy import Policy
-from classifier.verdicts import Verdict
+from classifier.verdicts import Policy, Verdict
 from proxy.control.alerts import AlertWatch
 from proxy.control.batch_list import BatchList
 from proxy.control.batch_pages import BatchPages

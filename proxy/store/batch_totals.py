@@ -32,10 +32,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import NULLTYPE
 
-from classifier import verdict_codec
+from classifier import codec
 from classifier.batches import Entry, reward_in
-from classifier.diagnostic_kind import Diagnostic
-from classifier.diagnostics import diagnose
+from classifier.diagnostics import Diagnostic, diagnose
 from classifier.rollup import (
     Addend,
     Counts,
@@ -236,7 +235,7 @@ def told_by(verdict: str) -> Told:
     """Read a verdict (JSON text); nothing is told by an unreadable one."""
     try:
         record = orjson.loads(verdict)
-        known = verdict_codec.decode_verdict(record)
+        known = codec.decode_verdict(record)
         return Told(diagnose(known), record["retry"], known.transient)
     except (ValueError, KeyError, TypeError):  # an archive may hold any
         return _SILENT

@@ -99,7 +99,7 @@ LEVELS: Mapping[str, Badge] = {
         Badge(name="info", label="info", meaning="worth knowing", shape=_DOT),
     )
 }
-# What became of a task from one batch to another (`classifier.comparison.ChangeKind`).
+# What became of a task from one batch to another (`classifier.groups.ChangeKind`).
 CHANGES: Mapping[str, Badge] = {
     "broken": Badge(name="broken", label="broken", meaning="scored lower in B", shape=_DOWN),
     "fixed": Badge(name="fixed", label="fixed", meaning="scored higher in B", shape=_UP),

@@ -21,11 +21,10 @@ from classifier.batches import (
     scores,
     slots,
 )
-from classifier.diagnostic_kind import Diagnostic
-from classifier.diagnostics import kinds
-from classifier.exclusion import Exclusion, exclusion
+from classifier.diagnostics import Diagnostic, kinds
+from classifier.statistics import Exclusion, exclusion
 from classifier.totals import sum_known
-from classifier.validity.across import BatchFinding
+from classifier.validity.serving import BatchFinding
 
 _UNTESTED = Exclusion()
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from classifier.attribution import ALWAYS, UNTRUSTED_ROWS, Attributed, attribute
 from classifier.evidence import Evidence
-from classifier.policy import EVIDENCE
 from classifier.records import Neighbours
-from classifier.verdicts import AttributedTo
+from classifier.verdicts import EVIDENCE, AttributedTo
 from tests.builders import calls, rollout
 
 AGENT, OPERATOR, PROVIDER = AttributedTo.AGENT, AttributedTo.OPERATOR, AttributedTo.PROVIDER

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from classifier import Policy, judge, result
 from classifier.batches import Entry, Scores, reward_of, scores, slots
-from classifier.intervals import wilson
+from classifier.statistics import wilson
 from tests.builders import rollout
 from tests.classifier.entries_summary import check, summarize
 

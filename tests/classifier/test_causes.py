@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.cause_table import TABLE
-from classifier.cause_table.statuses import ENDINGS, FLAWS, NO_ANSWER
+from classifier.cause_table.phrases import ENDINGS, FLAWS, NO_ANSWER
 from classifier.causes import ROWS, CauseRow, CauseTable, classify, status_only
 from classifier.records import Answer, Ending, Flaw, Kind, ProviderError
 from classifier.verdicts import Subcategory

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from classifier.batches import Entry, Slot, slots
-from classifier.comparison import BatchComparison, compare_batches
-from classifier.intervals import paired_interval
+from classifier.groups import BatchComparison, compare_batches
+from classifier.statistics import paired_interval
 
 Runs = dict[str, list[float | None]]
 

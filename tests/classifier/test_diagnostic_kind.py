@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.diagnostic_kind import declare
-from classifier.diagnostics import ApiErrorInfo
+from classifier.diagnostics import ApiErrorInfo, declare
 
 
 def test_two_kinds_cannot_own_one_field() -> None:

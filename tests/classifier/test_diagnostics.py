@@ -10,10 +10,17 @@ import pytest
 
 from classifier import Verdict, judge, result
 from classifier.batches import Entry
-from classifier.diagnostic_kind import REGISTRY, Diagnostic, declare
-from classifier.diagnostics import check_lines, diagnose, kinds, summaries
+from classifier.codec import encode_result
+from classifier.diagnostics import (
+    REGISTRY,
+    Diagnostic,
+    check_lines,
+    declare,
+    diagnose,
+    kinds,
+    summaries,
+)
 from classifier.records import RolloutRecord
-from classifier.verdict_codec import encode_result
 from tests.builders import rollout
 from tests.classifier.entries_summary import summarize
 

@@ -9,7 +9,7 @@ from math import isclose
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier.exclusion import Exclusion, Repeat, exclusion, fisher_p, holm, permutation_p
+from classifier.statistics import Exclusion, Repeat, exclusion, fisher_p, holm, permutation_p
 
 # scipy 1.17.1: stats.fisher_exact([[a, b], [c, d]]).pvalue
 FISHER = (

@@ -12,8 +12,7 @@ import pytest
 
 from classifier import Health, RolloutRecord, judge
 from classifier.__main__ import LineError, judge_export, main, rollouts_of
-from classifier.codec import encode_exchange, encode_outcome, encode_rollout
-from classifier.verdict_codec import encode_verdict
+from classifier.codec import encode_exchange, encode_outcome, encode_rollout, encode_verdict
 from tests.builders import rollout
 from tests.classifier.truth import TABLE
 

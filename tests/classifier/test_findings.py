@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from classifier import EVIDENCE, judge
-from classifier.evidence import Evidence
-from classifier.findings import ids
+from classifier.evidence import Evidence, ids
 from classifier.rules import RULES
 from tests.builders import calls
 from tests.classifier.truth import TABLE

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier.intervals import paired_interval, score_interval, student_t, wilson
+from classifier.statistics import paired_interval, score_interval, student_t, wilson
 
 Pairs = list[tuple[float, float]]
 

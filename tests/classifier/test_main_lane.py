@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from classifier import judge
+from classifier.evidence import MainLane, main_lane_of
 from classifier.logical_calls import calls_of, counted
-from classifier.main_lane import MainLane, main_lane_of
 from tests.builders import rollout
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from classifier.model_names import canonical, unsized
+from classifier.logical_calls import canonical, unsized
 
 ONE_MODEL = (
     ("gpt-5", "GPT-5", "openai/gpt-5", "gpt-5-2025-08-07", "openai/gpt-5:nitro", "gpt-5@latest"),

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from classifier.pass_at import PassAt, Tried, pass_at, unbiased
+from classifier.statistics import PassAt, Tried, pass_at, unbiased
 
 
 def test_it_is_the_share_of_all_choices_of_k_that_hold_a_pass() -> None:

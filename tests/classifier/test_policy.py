@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.policy import EVIDENCE, POLICIES, SEED, named
+from classifier.verdicts import EVIDENCE, POLICIES, SEED, named
 
 
 def test_a_policy_is_found_by_its_name() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from classifier import judge, result
 from classifier.batches import Entry
-from classifier.policy import EVIDENCE, Policy
 from classifier.reruns import (
     FIXES,
     NEVER_STARTED,
@@ -27,7 +26,7 @@ from classifier.reruns import (
     without_score,
 )
 from classifier.retries import with_advice
-from classifier.verdicts import Subcategory
+from classifier.verdicts import EVIDENCE, Policy, Subcategory
 from tests.builders import rollout
 
 SKIPPED = "skipped: breaker open on auth:401 after 5 rollouts in a row"

@@ -20,8 +20,8 @@ from classifier import (
     validate,
 )
 from classifier.batches import reward_of
+from classifier.codec import encode_result
 from classifier.diagnostics import ApiErrorInfo, SuspectedApiErrorInfo
-from classifier.verdict_codec import encode_result
 from tests.builders import outcome, rollout
 from tests.tables import each
 

@@ -22,8 +22,7 @@ from classifier import (
     Verdict,
     judge,
 )
-from classifier.codec import decode_exchange, decode_outcome, decode_rollout
-from classifier.verdict_codec import encode_verdict
+from classifier.codec import decode_exchange, decode_outcome, decode_rollout, encode_verdict
 from classifier.verdicts import noun
 from tests import golden
 from tests.builders import cause, exchange, outcome, rollout

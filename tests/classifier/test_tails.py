@@ -8,8 +8,7 @@ from types import FrameType
 from typing import Any
 
 from classifier import EVIDENCE, Subcategory, judge
-from classifier.evidence import Evidence
-from classifier.tails import Strength, Tail
+from classifier.evidence import Evidence, Strength, Tail
 from tests.builders import cause, rollout
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from classifier import judge
-from classifier.verdict_codec import encode_verdict
+from classifier.codec import encode_verdict
 from tests.builders import rollout
 from tests.classifier.truth import TABLE
 

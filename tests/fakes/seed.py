@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from classifier.policy import EVIDENCE
 from classifier.records import Ending, Exchange
+from classifier.verdicts import EVIDENCE
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
 from proxy.control.services import compose

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from classifier import judge
-from classifier.validity.checks import CHECKS
+from classifier.validity import CHECKS
 from classifier.verdicts import Level
 from tests.healthy.driving import driven
 from tests.healthy.generator import rollouts

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from classifier.policy import Policy
+from classifier.verdicts import Policy
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.test_integrations import DOOMED, ENVIRONMENTS, KEY, fails_the_doomed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.policy import EVIDENCE, VALIDITY
+from classifier.verdicts import EVIDENCE, VALIDITY
 from proxy.settings import load
 from proxy.settings_sources import SettingsError
 

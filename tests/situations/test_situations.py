@@ -8,7 +8,7 @@ import pytest
 
 from classifier.records import Ending, Exchange, UsageSource
 from classifier.rules import judge
-from classifier.validity.checks import CHECKS
+from classifier.validity import CHECKS
 from classifier.verdicts import Level
 from tests.fakes.answers import Api
 from tests.fakes.replies import WORDS

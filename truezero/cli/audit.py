@@ -39,7 +39,7 @@ def audit(
     Exit code: 1 if a score without a measurement was found, 2 if the path cannot be read, 3 if
     nothing in it could be judged.
     """
-    from classifier.policy import Policy  # noqa: PLC0415
+    from classifier.verdicts import Policy  # noqa: PLC0415
     from truezero.runner.audit import record, report, run  # noqa: PLC0415
 
     with progress("reading") as show:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from classifier.cause_table import TABLE
-from classifier.cause_table.phrases import BROAD, PHRASES
-from classifier.cause_table.statuses import STATUSES
+from classifier.cause_table.phrases import BROAD, PHRASES, STATUSES
 
 
 def test_every_phrase_row_reads_the_message_or_its_param() -> None:

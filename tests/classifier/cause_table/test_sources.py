@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from classifier.cause_table import ROWS, sources
+from classifier.cause_table import ROWS
+from classifier.cause_table import row as sources
 
 
 def test_every_row_has_a_source() -> None:

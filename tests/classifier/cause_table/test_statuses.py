@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classifier.cause_table.statuses import ENDINGS, FLAWS, STATUSES
+from classifier.cause_table.phrases import ENDINGS, FLAWS, STATUSES
 from classifier.records import Ending, Flaw
 
 

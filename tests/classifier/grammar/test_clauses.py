@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.grammar.clauses import CLAUSE_CAP, FIELD, NAME, clauses, split_name
+from classifier.grammar.reader import CLAUSE_CAP, FIELD, NAME, clauses, split_name
 from tests.tables import each
 
 KNOWN = frozenset(("余额", "不足", "max_seq_len"))

@@ -6,8 +6,7 @@ import pytest
 
 from classifier.grammar import GRAMMAR
 from classifier.grammar.meanings import GENERAL, MEANINGS, MONEY, SPECIFIC, VAGUE, Meaning
-from classifier.grammar.term import Term
-from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
+from classifier.grammar.vocabulary import PREDICATES, SUBJECTS, Term
 from classifier.verdicts import Subcategory
 from tests.tables import each
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classifier.grammar.term import Term
+from classifier.grammar.vocabulary import Term
 
 
 def test_a_term_lists_its_phrases_and_those_of_single_providers() -> None:

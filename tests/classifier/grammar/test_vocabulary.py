@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from classifier.grammar.meanings import MEANINGS
-from classifier.grammar.term import Term
-from classifier.grammar.vocabulary import ADVICE, CONDITIONS, NEGATIONS, PREDICATES, SUBJECTS
+from classifier.grammar.vocabulary import ADVICE, CONDITIONS, NEGATIONS, PREDICATES, SUBJECTS, Term
 
 KINDS = pytest.mark.parametrize("terms", [SUBJECTS, PREDICATES], ids=["subjects", "predicates"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 from typing import Any
 
-from classifier.validity.across import BatchFinding, Serving, compare, servings_of
+from classifier.validity.serving import BatchFinding, Serving, compare, servings_of
 from tests.classifier.validity.judged import call
 
 

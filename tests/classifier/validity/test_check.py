@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from classifier.validity.check import ValidityCheck
-from classifier.validity.checks import CHECKS
+from classifier.validity import CHECKS
+from classifier.validity.measurement import ValidityCheck
 
 
 def test_a_declaration_is_one_of_the_list_under_a_name_of_its_own() -> None:

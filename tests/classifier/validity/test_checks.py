@@ -6,14 +6,13 @@ from dataclasses import replace
 
 from classifier import judge
 from classifier.__main__ import judge_export
+from classifier.codec import decode_verdict, encode_verdict
 from classifier.evidence import Evidence
-from classifier.policy import EVIDENCE, SEED
 from classifier.records import RolloutRecord
-from classifier.time_account import TimeAccount
-from classifier.validity.checks import CHECKS, examine, spoils
+from classifier.totals import TimeAccount
+from classifier.validity import CHECKS, examine, spoils
 from classifier.validity.measurement import Measurement
-from classifier.verdict_codec import decode_verdict, encode_verdict
-from classifier.verdicts import Coverage, Level, ValidityFinding
+from classifier.verdicts import EVIDENCE, SEED, Coverage, Level, ValidityFinding
 from tests.builders import STARTED, rollout
 from tests.classifier.test_export import exported
 from tests.classifier.test_tails import opcodes

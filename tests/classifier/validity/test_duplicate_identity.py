@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classifier.validity.duplicate_identity import DUPLICATE_IDENTITY
+from classifier.validity.surroundings import DUPLICATE_IDENTITY
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 BEGUN = call(begun_elsewhere=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from classifier import judge
-from classifier.validity.engine_aborted import ENGINE_ABORTED
+from classifier.validity.answers import ENGINE_ABORTED
 from classifier.verdicts import Coverage, Level, ValidityFinding
 from tests.builders import rollout
 

@@ -6,10 +6,9 @@ from typing import Any
 
 from classifier import EVIDENCE
 from classifier.evidence import Evidence
-from classifier.time_account import TimeAccount
-from classifier.validity.check import Looked
-from classifier.validity.judge_failed import JUDGE_FAILED, judge_failed
-from classifier.validity.measurement import Measurement
+from classifier.totals import TimeAccount
+from classifier.validity.measurement import Looked, Measurement
+from classifier.validity.surroundings import JUDGE_FAILED, judge_failed
 from classifier.verdicts import Coverage, Health, Level, RoleVerdict, Subcategory
 from tests.builders import rollout
 

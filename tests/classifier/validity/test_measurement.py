@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from classifier import EVIDENCE
 from classifier.evidence import Evidence
-from classifier.time_account import TimeAccount
+from classifier.totals import TimeAccount
 from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import plural
 from tests.builders import rollout

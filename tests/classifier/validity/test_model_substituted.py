@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from classifier.validity.model_substituted import (
-    MODEL_SUBSTITUTED,
-    distinct,
-    promises_none,
-    same_model,
-)
+from classifier.validity.serving import MODEL_SUBSTITUTED, distinct, promises_none, same_model
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 

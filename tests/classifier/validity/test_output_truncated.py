@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from classifier.records import UsageSource
-from classifier.validity.output_truncated import OUTPUT_TRUNCATED
+from classifier.validity.answers import OUTPUT_TRUNCATED
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 WHOLE = call("200+tool")

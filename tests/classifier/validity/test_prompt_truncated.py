@@ -8,7 +8,7 @@ from typing import Any
 
 from classifier import judge
 from classifier.records import Exchange, RolloutRecord
-from classifier.validity.prompt_truncated import PROMPT_TRUNCATED
+from classifier.validity.answers import PROMPT_TRUNCATED
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from classifier.records import Usage
-from classifier.validity.reasoning_ate_budget import REASONING_ATE_BUDGET
+from classifier.validity.answers import REASONING_ATE_BUDGET
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 WHOLE = call("200+tool")

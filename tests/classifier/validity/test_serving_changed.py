@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classifier.validity.serving_changed import SERVING_CHANGED
+from classifier.validity.serving import SERVING_CHANGED
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 

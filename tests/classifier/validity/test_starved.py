@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from classifier import EVIDENCE
 from classifier.evidence import Evidence
-from classifier.time_account import TimeAccount
-from classifier.validity.check import Looked
-from classifier.validity.measurement import Measurement
-from classifier.validity.starved import starved
+from classifier.totals import TimeAccount
+from classifier.validity.measurement import Looked, Measurement
+from classifier.validity.surroundings import starved
 from classifier.verdicts import Coverage
 from tests.builders import rollout
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classifier.validity.tool_calls_unparsed import TOOL_CALLS_UNPARSED
+from classifier.validity.answers import TOOL_CALLS_UNPARSED
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 PARSED = call("200+tool", written_call=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from classifier.validity.usage_mismatch import USAGE_MISMATCH
+from classifier.validity.surroundings import USAGE_MISMATCH
 from tests.classifier.validity.judged import call, coverage, found, level, record
 
 CALL = call(input=4_000, output=100, cached_input_tokens=3_000)

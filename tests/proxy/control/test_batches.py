@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from classifier.batch_summary import exclusion_in
-from classifier.exclusion import Exclusion
 from classifier.rollup import Counts, Shapes
+from classifier.statistics import Exclusion
 from proxy.app import Application
 from proxy.control import batches as control_batches
 from proxy.settings import load

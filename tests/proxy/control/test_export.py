@@ -10,9 +10,9 @@ import pytest
 
 from classifier import codec
 from classifier.__main__ import judge_export
+from classifier.codec import encode_verdict
 from classifier.records import RolloutRecord
 from classifier.rules import judge
-from classifier.verdict_codec import encode_verdict
 from proxy.control import listing
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, problem

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from classifier.policy import Policy
 from classifier.records import RolloutRecord
+from classifier.verdicts import Policy
 from proxy.control.judge import Judge
 from proxy.control.services import compose
 from proxy.routing.keys import Keyring

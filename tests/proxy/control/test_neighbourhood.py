@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from classifier.__main__ import judge_export
-from classifier.policy import Policy
+from classifier.codec import encode_verdict
 from classifier.records import RolloutRecord
-from classifier.verdict_codec import encode_verdict
+from classifier.verdicts import Policy
 from proxy.control.neighbourhood import with_neighbours
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch

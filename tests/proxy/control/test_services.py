@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from classifier.policy import EVIDENCE
+from classifier.verdicts import EVIDENCE
 from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring

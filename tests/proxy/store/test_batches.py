@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 from sqlalchemy import event, update
 
-from classifier import verdict_codec
+from classifier import codec
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from proxy.store import batch_totals, batches
 from proxy.store.database import Database
@@ -37,7 +37,7 @@ def play(
             name, health=judged.health.value, scoreable="no" if failed else "yes",
             reward=None if failed else 1.0, provisional=provisional,
             validity=None if failed else " suspect stalled ",
-            verdict=as_json(verdict_codec.encode_verdict(judged)),
+            verdict=as_json(codec.encode_verdict(judged)),
         )
     )  # fmt: skip
 

@@ -13,15 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from classifier import verdict_codec
+from classifier import codec
 from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.breakers import Admission
-from classifier.policy import Policy
 from classifier.records import Ending, Kind, Timing
 from classifier.reruns import Rerun, RerunCounts
 from classifier.rollup import Counts
 from classifier.totals import sum_known
-from classifier.verdicts import Health, Retry, Subcategory, Verdict
+from classifier.verdicts import Health, Policy, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
 from proxy.control.reruns import _all
 from proxy.control.usage import UsageService
@@ -184,7 +183,7 @@ def judged(of: History, draw: Any) -> None:
             "input_tokens": tokens, "cost_usd": cost, "given_at": of.tick(), "calls": ended,
             "servings": draw(st.sampled_from(SERVINGS)),
             "validity": draw(st.sampled_from((None, None, " suspect a b ", " invalid a "))),
-            "verdict": as_json(verdict_codec.encode_verdict(verdict)),
+            "verdict": as_json(codec.encode_verdict(verdict)),
         },
         known=LastChange(row["change"]) if draw(st.booleans()) else None,
     )  # fmt: skip

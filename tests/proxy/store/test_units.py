@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from classifier import verdict_codec
+from classifier import codec
 from classifier.rollup import Addend, sample_of
 from classifier.verdicts import Health, Retry, Verdict
 from proxy.store import batch_totals
@@ -81,7 +81,7 @@ def test_a_verdict_is_foreseen_as_it_is_read_once_it_is_stored(database: Databas
     database.rollouts.report("r1", outcome, now=2.0)
     lane = "openai/m/key-1"
     retry = Retry(eligible=True, after_s=None, reason="it says")
-    told = verdict_codec.encode_verdict(
+    told = codec.encode_verdict(
         Verdict(rollout_id="r1", batch="b", health=Health.API_ERROR, rule="all_failed",
                 policy="evidence", transient=True, lane=lane, scoreable="no", retry=retry)
     )  # fmt: skip

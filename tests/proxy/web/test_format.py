@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from classifier.rules import RULES
+from classifier.rules import RULES, WARNINGS
 from classifier.verdicts import PROVOKED_SUSPECTED, UNCORROBORATED, Health
-from classifier.warnings import WARNINGS
 from proxy.web import format
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.suspicion_rules import empty_answers, never_answered, unexplained_rejections
+from classifier.rules import empty_answers, never_answered, unexplained_rejections
 from classifier.verdicts import Subcategory
 from proxy.web.mending import advice
 

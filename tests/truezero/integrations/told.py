@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from classifier.codec import encode_verdict
 from classifier.rules import judge
-from classifier.verdict_codec import encode_verdict
 from classifier.verdicts import Level, ValidityFinding
 from tests.builders import rollout
 from truezero import models

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from classifier.comparison import ChangeKind
+from classifier.groups import ChangeKind
 from classifier.reruns import Rerun
 from truezero import models
 

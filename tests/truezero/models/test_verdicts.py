@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from classifier import judge, result
-from classifier.verdict_codec import encode_verdict
+from classifier.codec import encode_verdict
 from tests.api_examples import FILE
 from tests.builders import calls, rollout
 from truezero.models.verdicts import Result, Verdict

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from classifier.batches import reward_in
 from classifier.diagnostics import why_unscored
 from classifier.fingerprints import NETWORK, UNKNOWN
-from classifier.model_names import canonical
-from classifier.policy import EVIDENCE, Policy
+from classifier.logical_calls import canonical
 from classifier.records import (
     Ending,
     Exchange,
@@ -20,7 +19,15 @@ from classifier.records import (
     UsageSource,
 )
 from classifier.rules import judge
-from classifier.verdicts import CALLS_UNATTRIBUTED, Health, Layer, Subcategory, Verdict
+from classifier.verdicts import (
+    CALLS_UNATTRIBUTED,
+    EVIDENCE,
+    Health,
+    Layer,
+    Policy,
+    Subcategory,
+    Verdict,
+)
 from truezero.runner.audit.errors import failed_call
 from truezero.runner.audit.record import FinishedRun, RecordedCall, Subject
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from classifier.batches import Entry, Scores, scores, slots
-from classifier.codec import Json
-from classifier.verdict_codec import encode_verdict
+from classifier.codec import Json, encode_verdict
 from classifier.verdicts import Health
 from truezero.printable import plural, visible
 from truezero.runner.audit.judge import Audited

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from classifier.policy import EVIDENCE, Policy
+from classifier.verdicts import EVIDENCE, Policy
 from truezero.runner.audit.formats import format_of
 from truezero.runner.audit.formats.format import AuditFormat
 from truezero.runner.audit.judge import Audited, audited

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from classifier.codec import encode_verdict
 from classifier.records import ExecutionStatus, Outcome, RolloutRecord
-from classifier.verdict_codec import encode_verdict
 from classifier.verdicts import Health, Layer
 from truezero.runner.audit.judge import Audited, audited
 from truezero.runner.audit.record import FinishedRun, RecordedCall, RecordedError

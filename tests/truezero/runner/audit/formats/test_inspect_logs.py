@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from classifier.policy import Policy
+from classifier.verdicts import Policy
 from tests.truezero.runner.audit.copies import check_copy, verdicts
 from tests.truezero.runner.audit.harnesses import dump, inspect_log, inspect_sample
 from tests.truezero.runner.audit.scenarios import KINDS, Scenario, scenarios

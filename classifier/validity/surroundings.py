@@ -1,0 +1,283 @@
+"""Two runs wrote into one rollout: a first message was begun again from another address.
+
+Harnesses that give out an id twice, or run a task again under its old id, mix two runs into one
+verdict. Capture compares first messages by digest; a container with two addresses looks the same,
+so it is no proof.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from classifier.evidence import Evidence
+from classifier.logical_calls import output_tokens
+from classifier.records import Exchange, ExecutionStatus, Kind
+from classifier.validity.measurement import Looked, Measurement, ids_of, may_hide_cache, tally
+from classifier.verdicts import (
+    Coverage,
+    Health,
+    Level,
+    RoleVerdict,
+    Subcategory,
+    ValidityFinding,
+    plural,
+)
+
+DUPLICATE_IDENTITY = "duplicate_identity"
+
+
+def duplicate_identity(measured: Measurement) -> Looked | None:
+    """Find the main lane's answered calls whose first message another address had begun with."""
+    main = measured.main
+    if not main:
+        return None
+    seen = tally(main, "begun_elsewhere")
+    coverage = Coverage(looked=len(main) - seen[None], of=len(main))
+    if not seen[True]:
+        return Looked(coverage=coverage)
+    begun = [x for x in main if x.begun_elsewhere]
+    return Looked(
+        coverage=coverage,
+        finding=ValidityFinding(
+            check=DUPLICATE_IDENTITY,
+            level=Level.SUSPECT,
+            calls=len(begun),
+            of=coverage.looked,
+            evidence=ids_of(begun),
+            sentence=f"{len(begun):,} of {plural(coverage.looked, 'call')} began with a message "
+            "that another address had begun with before: two runs may share this rollout",
+        ),
+    )
+
+
+# --- judge failed ---
+#
+# The calls of another role failed: the judge that scored the rollout, the user that was played.
+#
+# A harness that cannot reach its judge mostly scores 0. A role has a small verdict of its own, by
+# the rules of ``docs/concepts/judging.md``, and its name says what it is for. Where a token is
+# set
+# only the runner can use a role; what a judge is given comes from the agent, though, so that a
+# rejected request proves no failure.
+
+
+JUDGE_FAILED = "judge_failed"
+# Roles on which the score stands by itself: who gives it, and whom the agent talked to.
+_SCORING = re.compile(
+    r"judge|grad(?:er|ing)|verif|scor(?:er|ing)|eval|critic|reward|rubric|user|customer|simulat"
+)
+_MOST_CALLS = 10
+
+
+def _level(role: str, verdict: RoleVerdict) -> Level:
+    if verdict.subcategory is Subcategory.REJECTED_REQUEST:
+        return Level.SUSPECT
+    return Level.INVALID if _SCORING.search(role.casefold()) else Level.SUSPECT
+
+
+def judge_failed(measured: Measurement) -> Looked | None:
+    """Find roles other than agent that could not reach their model."""
+    roles = measured.roles
+    if not roles:
+        return None
+    decided = {name: role for name, role in roles.items() if role.health is not Health.UNDECIDED}
+    coverage = Coverage(looked=_calls(decided), of=_calls(roles))
+    failed = {name: role for name, role in sorted(decided.items()) if role.health.unhealthy}
+    if not failed:
+        return Looked(coverage=coverage)
+    levels = {_level(name, role) for name, role in failed.items()}
+    evidence = tuple(each for role in failed.values() for each in role.evidence)
+    return Looked(
+        coverage=coverage,
+        finding=ValidityFinding(
+            check=JUDGE_FAILED,
+            level=Level.INVALID if Level.INVALID in levels else Level.SUSPECT,
+            calls=sum(_lost(role) for role in failed.values()),
+            of=coverage.looked,
+            evidence=evidence[-_MOST_CALLS:],
+            sentence="; ".join(_told(name, role) for name, role in failed.items()),
+            about={"roles": {name: _why(role) for name, role in failed.items()}},
+        ),
+    )
+
+
+def _calls(roles: Mapping[str, RoleVerdict]) -> int:
+    return sum(role.total_requests for role in roles.values())
+
+
+def _lost(role: RoleVerdict) -> int:
+    """Count the calls that were no use: those that failed, or all where none was answered well."""
+    return role.failed_requests or role.total_requests
+
+
+def _why(role: RoleVerdict) -> str:
+    return role.subcategory.value if role.subcategory else role.rule
+
+
+def _told(name: str, role: RoleVerdict) -> str:
+    lost = f"{_lost(role):,} of {plural(role.total_requests, 'call')}"
+    return f"role {name} did not reach its model in {lost} ({_why(role)})"
+
+
+# --- starved ---
+#
+# The task timed out while the agent waited for the provider.
+#
+# Agents spend most of their time waiting for a model, so that alone is worth knowing and no more.
+# It
+# is suspect where the time was lost to failures, or where so little came that the provider was
+# slow
+# whatever the model wrote: engines and APIs write tens to hundreds of tokens a second
+# (artificialanalysis.ai/models, output speed).
+
+
+STARVED = "starved"
+_MOST = 0.5  # of the wall time
+_SLOW = 5.0  # output tokens a second
+_LONGEST_CALLS = 10
+
+
+def starved(measured: Measurement) -> Looked | None:
+    """Say how much of a timed-out task's time went into waiting for the provider."""
+    facts = measured.facts
+    outcome = facts.outcome
+    timed_out = outcome is not None and outcome.status is ExecutionStatus.TASK_TIMEOUT
+    if not timed_out or not facts.calls:
+        return None
+    time = measured.time
+    provider, lost, agent = time.provider_s, time.lost_s, time.agent_s
+    of = len(facts.calls)
+    if provider is None or lost is None or agent is None:
+        return Looked(coverage=Coverage(looked=0, of=of))
+    coverage = Coverage(looked=of, of=of)
+    wall = provider + lost + agent
+    if provider + lost <= wall * _MOST:
+        return Looked(coverage=coverage)
+    made = _made(facts)
+    slow = made is not None and made < provider * _SLOW
+    return Looked(
+        coverage=coverage,
+        finding=ValidityFinding(
+            check=STARVED,
+            level=Level.SUSPECT if slow or lost > wall * _MOST else Level.INFO,
+            calls=of,
+            of=of,
+            evidence=ids_of(_longest(facts)),
+            sentence=_sentence(provider, lost, wall, made),
+            about={"provider_s": provider, "lost_s": lost, "agent_s": agent, "output_tokens": made},
+        ),
+    )
+
+
+def _made(facts: Evidence) -> int | None:
+    """Sum the output tokens; None where a call wrote some that were not counted."""
+    if any(output_tokens(x) is None and _may_have_written(x) for x in facts.exchanges):
+        return None
+    return sum(output_tokens(x) or 0 for x in facts.exchanges)
+
+
+def _may_have_written(call: Exchange) -> bool:
+    return call.status is not None and call.cause is None and call.output_seen is not False
+
+
+def _longest(facts: Evidence) -> list[Exchange]:
+    """Return the calls that took longest, in their order."""
+    longest = sorted(facts.exchanges, key=lambda x: -(x.timing.duration_s or 0.0))[:_LONGEST_CALLS]
+    ids = {x.id for x in longest}
+    return [x for x in facts.exchanges if x.id in ids]
+
+
+def _sentence(provider: float, lost: float, wall: float, made: int | None) -> str:
+    told = f"the task timed out after {wall:,.0f} s, of which the provider took {provider:,.0f} s"
+    if lost:
+        told += f" and its failures {lost:,.0f} s"
+    return told if made is None else f"{told} for {plural(made, 'token')} of output"
+
+
+# --- usage mismatch ---
+#
+# The runner reports other tokens than its calls had.
+#
+# Harnesses count what they see of an answer: some leave out cached input, side calls or
+# reasoning,
+# some count the last call only. A number that fits none of these readings is from elsewhere:
+# calls
+# that passed the proxy by, another run's file, a counter that never ran.
+
+
+USAGE_MISMATCH = "usage_mismatch"
+_FACTOR = 2  # of a reading; tokenizers of runners differ from the provider's
+_CACHE_PRICE = 0.1  # of an input token's: runners that weigh tokens by price
+
+
+def usage_mismatch(measured: Measurement) -> Looked | None:
+    """Compare the runner's count with every way to count the calls."""
+    facts = measured.facts
+    reported = facts.outcome.total_tokens if facts.outcome else None
+    agents = [x for x in facts.exchanges if _spends(x)] if reported else []
+    if not reported or not agents or facts.exempt:
+        return None
+    spent = [x for x in measured.rollout.exchanges if _spends(x)]
+    unknown = [x for x in agents if not _known(x)]
+    coverage = Coverage(looked=len(agents) - len(unknown), of=len(agents))
+    if not all(map(_known, spent)) or measured.rollout.gaps:
+        return Looked(coverage=coverage)
+    main = {attempt.id for call in facts.main for attempt in call.attempts}
+    groups = (agents, [x for x in agents if x.id in main], spent)
+    readings = [reading for group in groups for reading in _readings(group)]
+    longest = max(_input(x) + _output(x) for x in agents)  # the conversation, each token once
+    readings += [longest, _input(agents[-1]) + _output(agents[-1])]
+    read, written = sum(map(_input, agents)), sum(map(_output, agents))
+    if any(x.usage.cached_input_tokens is None for x in agents) and reported > longest:
+        readings.append(min(reported, read + written))  # less what somebody else knows as cached
+    if any(reading <= reported * _FACTOR and reported <= reading * _FACTOR for reading in readings):
+        return Looked(coverage=coverage)
+    return Looked(
+        coverage=coverage,
+        finding=ValidityFinding(
+            check=USAGE_MISMATCH,
+            level=Level.SUSPECT,
+            calls=len(agents),
+            of=len(agents),
+            evidence=ids_of(agents),
+            sentence=f"the runner reports {plural(reported, 'token')}; its calls had "
+            f"{read + written:,} ({read:,} of input, {written:,} of output)",
+            about={"reported": reported, "input": read, "output": written},
+        ),
+    )
+
+
+def _spends(exchange: Exchange) -> bool:
+    """Whether it is a call that may have cost tokens; an HTTP error costs none."""
+    if exchange.kind in (Kind.PROBE, Kind.OTHER) or exchange.pending:
+        return False
+    return exchange.cause is None or (exchange.status is not None and exchange.status < 400)
+
+
+def _known(exchange: Exchange) -> bool:
+    if exchange.usage.input_total is None or may_hide_cache(exchange):
+        return False
+    return exchange.kind is Kind.EMBEDDING or output_tokens(exchange) is not None
+
+
+def _input(exchange: Exchange) -> int:
+    return exchange.usage.input_total or 0
+
+
+def _output(exchange: Exchange) -> int:
+    return output_tokens(exchange) or 0
+
+
+def _readings(calls: Sequence[Exchange]) -> Iterator[float]:
+    """Yield the tokens of some calls, counted in each way that a runner may."""
+    read, written = sum(map(_input, calls)), sum(map(_output, calls))
+    cached = sum(x.usage.cached_input_tokens or 0 for x in calls)
+    created = sum(x.usage.cache_write_tokens or 0 for x in calls)
+    reasoning = sum(x.usage.reasoning_tokens or 0 for x in calls)
+    inputs = {read, read - cached, read - cached - created, read - cached * (1 - _CACHE_PRICE), 0}
+    inputs |= {read + cached, read + cached + created}  # counted twice
+    for one in inputs:
+        for other in {written, written - reasoning, written + reasoning, 0}:
+            if one + other > 0:
+                yield one + other
