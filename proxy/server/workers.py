@@ -14,7 +14,7 @@ from multiprocessing import connection, parent_process
 from types import FrameType
 
 import uvicorn
-from uvicorn.supervisors import multiprocess
+from uvicorn.supervisors import multiprocess as uvicorn_supervisor
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from proxy.server.startup import tune_process
@@ -103,7 +103,7 @@ class Worker(Process):
         super().target(sockets)
 
 
-multiprocess.Process = Worker  # type: ignore[misc]  # uvicorn starts workers in three places, by this name
+uvicorn_supervisor.Process = Worker  # type: ignore[misc]  # uvicorn starts workers in three places, by this name
 
 
 class WorkerProcesses(Multiprocess):
