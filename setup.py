@@ -133,10 +133,7 @@ _HOT = tuple(
             "sqlite",
             "tables",
         ),
-        "telemetry": (
-            "call_counters",
-            "metrics",
-        ),
+        "telemetry": ("metrics",),
     }.items()
     for name in names
 )

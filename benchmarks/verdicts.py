@@ -27,7 +27,7 @@ from classifier.verdicts import EVIDENCE, Subcategory
 from proxy.control.services import ControlServices, compose
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
-from proxy.server.startup import GC_THRESHOLDS
+from proxy.server.background import GC_THRESHOLDS
 from proxy.store.database import Database
 from proxy.store.rows import exchange_row
 from proxy.store.tables import EXCHANGE_COLUMNS, CommitBatch

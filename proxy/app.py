@@ -30,16 +30,13 @@ from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import AddressGuard
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring
-from proxy.server import checkpoints
-from proxy.server.closer import RolloutCloser
-from proxy.server.heartbeat import Heartbeat
-from proxy.server.startup import garbage_collection
+from proxy.server import background
+from proxy.server.background import Heartbeat, RolloutCloser, garbage_collection
 from proxy.server.webhook import webhook
 from proxy.settings import Settings
 from proxy.store import statistics
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
-from proxy.telemetry import loop_lag
 from proxy.telemetry.metrics import AGENTS, CONTROL, Metrics, RequestCounts
 from proxy.wiring import (
     connection_limits,
@@ -217,8 +214,8 @@ class Application:
         work = [
             self._heartbeat.run(),
             self._closer.run(),
-            checkpoints.checkpoint_loop(self._database),
-            loop_lag.measure_loop_lag(self._metrics),
+            background.checkpoint_loop(self._database),
+            background.measure_loop_lag(self._metrics),
             self._control_plane.prepare(),
         ]
         if self._webhook is not None:

@@ -21,7 +21,7 @@ from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import RateLimiter
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
-from proxy.server.workers import LEAVING
+from proxy.server.serve import LEAVING
 from proxy.settings import Settings
 from proxy.store.database import Database
 from proxy.telemetry.metrics import Metrics

@@ -195,7 +195,7 @@ def _source() -> socket.socket:
 
 def main(channel: socket.socket) -> None:
     """Fork a command for each message, until nobody asks any more."""
-    from proxy.server.startup import tune_process
+    from proxy.server.background import tune_process
 
     atexit.register(_leave)  # the first to be registered runs last
     tune_process()  # as `serve` loads the service

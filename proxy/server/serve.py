@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import gc
@@ -9,31 +10,300 @@ import glob
 import logging
 import os
 import resource
+import secrets
 import signal
 import socket
 import sys
-from collections.abc import Iterator, MutableMapping
+import threading
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from importlib import metadata
+from multiprocessing import connection, parent_process
+from pathlib import Path
+from types import FrameType
 
 import uvicorn
-from uvicorn.supervisors.multiprocess import Multiprocess
+from uvicorn.supervisors import multiprocess as uvicorn_supervisor
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
+from proxy.api.sessions import LINK_LIFE_S
 from proxy.app import Application
 from proxy.inbound.connections import CertificateError
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.relay.relay import Relay
-from proxy.server.admin_token import invitation, sign_in_link
-from proxy.server.workers import SingleProcess, WorkerProcesses
-from proxy.settings import Settings, load
+from proxy.server.background import tune_process
+from proxy.settings import Settings, load, sources
+from proxy.settings_sources import PREFIX
 from proxy.store.admin.rows import place
-from proxy.store.database import Database
+from proxy.store.database import Database, url_of
 from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
 from proxy.telemetry import multiprocess, traces
 from proxy.telemetry.logs import Log
 from proxy.telemetry.metrics import SHARED
-from proxy.wiring import certificate, spill_place
+from proxy.wiring import certificate, control_auth, spill_place
+
+# --- workers ---
+#
+# Server processes and their shutdown: calls may finish, a second signal cancels them.
+
+
+# Set by the first signal; ends streams that would never end by themselves.
+LEAVING = threading.Event()
+
+
+class SingleProcess(uvicorn.Server):
+    """uvicorn's server with a graceful shutdown.
+
+    On the first signal (SIGTERM, SIGINT or SIGHUP), calls in flight may finish within the grace
+    period, and the process exits with code 0. A second one cancels them; they are still recorded.
+    """
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal arrives."""
+        self._loop = asyncio.get_running_loop()
+        await super().serve(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals while serving: uvicorn's two, and SIGHUP unless `nohup` has it ignored."""
+        main = threading.current_thread() is threading.main_thread()
+        with super().capture_signals(), contextlib.ExitStack() as restored:
+            for sig in self._further() if main else ():
+                if signal.getsignal(sig) is not signal.SIG_IGN:
+                    restored.callback(signal.signal, sig, signal.signal(sig, self.handle_exit))
+            yield
+
+    def _further(self) -> tuple[signal.Signals, ...]:
+        return (signal.SIGHUP,)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handle a signal; uvicorn would raise it again on exit, and skip cleanup on a second."""
+        if self.should_exit:
+            self._cancel()
+        self._drain()
+
+    def _drain(self) -> None:
+        LEAVING.set()
+        self.should_exit = True
+
+    def _cancel(self) -> None:
+        self._loop.call_soon_threadsafe(self._cancel_calls)
+
+    def _cancel_calls(self) -> None:
+        for task in self.server_state.tasks:
+            task.cancel()
+
+
+_CANCEL = signal.SIGUSR1  # from the supervisor: it has had a second signal
+
+
+class _WorkerServer(SingleProcess):
+    """The same in a worker, where the supervisor alone says that calls are to be cancelled.
+
+    A terminal and systemd signal all processes of the service, so a worker receives most signals
+    twice: from them and from its supervisor.
+    """
+
+    def _further(self) -> tuple[signal.Signals, ...]:
+        return (signal.SIGHUP, _CANCEL)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        if sig == _CANCEL:
+            self._cancel()
+        self._drain()
+
+
+class Worker(Process):
+    """A uvicorn worker with the same shutdown, which also stops when its parent dies."""
+
+    @property
+    def server(self) -> uvicorn.Server:
+        """The server in the worker's process."""
+        if self._server is None:
+            self._server = _WorkerServer(config=self.config)
+        return self._server
+
+    def target(self, sockets: list[socket.socket] | None = None) -> None:
+        """Run in the worker's process."""
+        tune_process()
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        super().target(sockets)
+
+
+uvicorn_supervisor.Process = Worker  # type: ignore[misc]  # uvicorn starts workers in three places, by this name
+
+
+class WorkerProcesses(Multiprocess):
+    """uvicorn's supervisor of workers; at its second signal it has them cancel their calls.
+
+    Arguments:
+        beside: supervisors of further workers, with sockets of their own; they live as long.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        sockets: list[socket.socket],
+        *,
+        beside: Sequence[Multiprocess] = (),
+    ) -> None:
+        super().__init__(config, sockets)  # takes the signals, from those beside too
+        self._beside = beside
+        for other in beside:
+            other.should_exit = self.should_exit
+
+    def init_processes(self) -> None:
+        """Start all workers."""
+        super().init_processes()
+        for other in self._beside:
+            other.init_processes()
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that died or hang."""
+        super().keep_subprocess_alive()
+        for other in self._beside:
+            other.keep_subprocess_alive()
+
+    def handle_hup(self) -> None:
+        """Stop as on SIGTERM; uvicorn would replace the workers."""
+        self.handle_term()
+
+    def terminate_all(self) -> None:
+        """Tell all workers to stop."""
+        super().terminate_all()
+        for other in self._beside:
+            other.terminate_all()
+
+    def join_all(self) -> None:
+        """Wait until the workers have stopped; a further signal cancels their calls."""
+        while any(worker.process.is_alive() for worker in self._all()):
+            if self.signal_queue:
+                self.signal_queue.clear()
+                self._cancel_all()
+            time.sleep(0.05)
+        for worker in self._all():
+            worker.join()
+
+    def _all(self) -> list[Process]:
+        return [worker for group in (self, *self._beside) for worker in group.processes]
+
+    def _cancel_all(self) -> None:
+        for worker in self._all():
+            if worker.pid is not None and worker.process.is_alive():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker.pid, _CANCEL)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+# --- admin token ---
+#
+# The admin token that the service makes for itself, and the links with which a person signs in.
+
+
+FILE = "admin-token"
+_SETTING = PREFIX + "ADMIN_TOKEN_FILE"
+
+
+def find(environment: MutableMapping[str, str], *, make: bool) -> bool | None:
+    """Name the token's file in the environment, for this process and its workers.
+
+    The file is the one that they name, else
+    `admin-token` in the SQLite file's folder, with PostgreSQL in the working directory.
+
+    Arguments:
+        make: make the file where it is missing, with a token of 256 random bits.
+
+    Returns:
+        Whether it was made; None where the settings have a token, and nothing was done.
+
+    Raises:
+        SettingsError: the settings cannot be read.
+        OSError: the file cannot be made.
+    """
+    file, env = sources(environment)
+    given = {**file, **env}
+    if given.get("admin_token"):
+        return None
+    path = Path(str(given.get("admin_token_file") or _folder(given) / FILE))
+    made = make and _make(path)
+    if path.exists():
+        environment[_SETTING] = str(path)
+    return made
+
+
+def _folder(given: Mapping[str, object]) -> Path:
+    url = str(given.get("database_url") or Settings.model_fields["database_url"].default)
+    try:
+        parsed = url_of(url)
+    except BadUrl:  # as the start will say
+        return Path()
+    named = parsed.database if parsed.get_backend_name() == "sqlite" else None
+    return Path(named).parent if named else Path()
+
+
+def _make(path: Path) -> bool:
+    """Make the file whole or not at all; return whether this process was the one that made it.
+
+    It belongs to the owner of its folder, so that what root makes the service can read.
+    """
+    if path.exists():  # also where its folder is mounted for reading only
+        return False
+    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+            file.flush()
+            os.fsync(descriptor)
+            if os.geteuid() == 0:
+                owner = path.parent.stat()
+                os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        with contextlib.suppress(FileExistsError):
+            path.hardlink_to(part)
+            return True
+        return False
+    finally:
+        part.unlink()
+
+
+def sign_in_link(database: Database, settings: Settings, *, port: int) -> str:
+    """Return a link that signs one person in, once and within ten minutes.
+
+    Its secret is behind the #, which browsers do not send: no proxy between can log it.
+
+    Arguments:
+        port: where the control plane listens, for settings that name no URL.
+    """
+    sessions = control_auth(settings, database.deployment.secret("keyring")).sessions
+    secret = sessions.invite(time.time(), secrets.token_hex(8))
+    return f"{_base(settings, port)}/ui/sign-in#{secret}"
+
+
+def invitation(link: str) -> str:
+    """Return the sentence that offers a link."""
+    return f"sign in, once and within {LINK_LIFE_S // 60} minutes: {link}"
+
+
+def _base(settings: Settings, port: int) -> str:
+    if base := settings.dashboard_url or settings.public_url:
+        return base.rstrip("/")
+    host, _ = settings.addresses[-1]
+    here = "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host  # noqa: S104  compared
+    named = f"[{here}]" if ":" in here else here
+    return f"{settings.scheme}://{named}:{port}"
+
+
+# --- serve ---
+
 
 log = logging.getLogger("truezero")
 

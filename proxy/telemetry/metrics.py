@@ -6,19 +6,26 @@ rollout, a role, a key or what a caller wrote.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import filterfalse
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
+import prometheus_client
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    Histogram,
     ProcessCollector,
     disable_created_metrics,
 )
@@ -27,12 +34,264 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
+from classifier.records import Cause, Ending, Exchange, Kind
 from classifier.verdicts import INJECTED, Verdict
 from proxy.recording.backlog import FlushResult
 from proxy.store.errors import StoreError
 from proxy.store.tables import StoreCounts
-from proxy.telemetry.call_counters import OVERHEAD_S, CallCounters, CallHistogram, FreshCalls
-from proxy.telemetry.model_counters import ModelCounters, Prices
+
+# --- call counters ---
+#
+# Counters and histograms of finished calls, updated once per sample.
+
+
+# Models answer in a second or think for minutes; a commit takes less than a millisecond.
+_ANSWER_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+_FIRST_TOKEN_S = (0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 4, 8, 15, 30, 60, 120)
+OVERHEAD_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5)
+# Input holds what was read from and written to a cache, output holds reasoning.
+_TOKENS = {
+    "input": attrgetter("input_total"),
+    "output": attrgetter("output_total"),
+    "cache_read": attrgetter("cached_input_tokens"),
+    "cache_write": attrgetter("cache_write_tokens"),
+    "reasoning": attrgetter("reasoning_tokens"),
+}
+_CLASSES = {None: "none"} | {status: f"{status // 100}xx" for status in range(100, 1000)}
+
+
+# What makes the labels of `truezero_exchanges`. C reads it: a step of Python a call is most of what
+# counting them costs.
+_LABELLED = attrgetter("upstream", "kind", "status", "ending", "cause")
+_Labelled = tuple[str, Kind, int | None, Ending | None, Cause | None]
+_INJECTED, _STREAMED, _USAGE = map(attrgetter, ("injected", "streamed", "usage"))
+_DURATION, _FIRST_TOKEN = attrgetter("timing.duration_s"), attrgetter("timing.first_token_s")
+
+
+class FreshCalls:
+    """Calls and flushes since the last sample, half a second ago.
+
+    They are only gathered here: counted together they take less than half the work.
+    """
+
+    __slots__ = ("ended", "flushes_s", "waited_s")
+
+    def __init__(self) -> None:
+        self.ended: list[Exchange] = []
+        self.waited_s: list[float] = []
+        self.flushes_s: list[float] = []
+
+    def count(self, flush: FlushResult) -> None:
+        """Count a flush: its calls, how long each waited for it, and how long it took."""
+        self.ended += flush.ended
+        self.waited_s += flush.waited_s
+        self.flushes_s.append(flush.took_s)
+
+    def of_providers(self) -> list[Exchange]:
+        """Return the calls that were counted; an injected fault is not the provider's."""
+        return [*filterfalse(_INJECTED, self.ended)]
+
+
+def _by_labels(calls: Sequence[Exchange]) -> Mapping[_Labelled, list[Exchange]]:
+    groups: defaultdict[_Labelled, list[Exchange]] = defaultdict(list)
+    for labelled, e in zip(map(_LABELLED, calls), calls, strict=True):
+        groups[labelled].append(e)
+    return groups
+
+
+class CallHistogram(Histogram):
+    """A histogram that takes many observations at once."""
+
+    def add(self, seconds: list[float]) -> None:
+        """Observe each of them; sorts the list in place."""
+        seconds.sort()
+        self._sum.inc(sum(seconds))
+        below = 0
+        for bound, bucket in zip(self._upper_bounds, self._buckets, strict=True):
+            within = bisect_right(seconds, bound)
+            bucket.inc(within - below)
+            below = within
+
+
+class CallCounters:
+    """Prometheus counters and histograms of agents' calls."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._exchanges = Counter(
+            "truezero_exchanges",
+            "Finished calls of agents",
+            ("upstream", "kind", "status_class", "subcategory", "ending"),
+            registry=registry,
+        )
+        self._tokens = Counter(
+            "truezero_tokens",
+            "Tokens as counted by providers; input includes the caches, output reasoning",
+            ("upstream", "kind"),
+            registry=registry,
+        )
+        self._durations = CallHistogram(
+            "truezero_exchange_duration_seconds",
+            "Duration of successful inference calls",
+            ("upstream",),
+            buckets=_ANSWER_S,
+            registry=registry,
+        )
+        self._first_tokens = CallHistogram(
+            "truezero_first_token_seconds",
+            "Time to the first output token of streamed inference calls",
+            ("upstream",),
+            buckets=_FIRST_TOKEN_S,
+            registry=registry,
+        )
+
+    def add(self, ended: Sequence[Exchange]) -> None:
+        """Add finished calls."""
+        for (upstream, kind, status, ending, cause), calls in _by_labels(ended).items():
+            failed = "none" if cause is None else cause.subcategory
+            labels = (_CLASSES.get(status, "other"), failed, ending or "none")
+            self._exchanges.labels(upstream, kind, *labels).inc(len(calls))
+            usages = [*map(_USAGE, calls)]
+            for part, tokens in _TOKENS.items():
+                if count := sum(filter(None, map(tokens, usages))):
+                    self._tokens.labels(upstream, part).inc(count)
+            if cause is None and kind is Kind.INFERENCE:
+                self._time(upstream, calls)
+
+    def _time(self, upstream: str, answered: list[Exchange]) -> None:
+        streamed = filter(_STREAMED, answered)
+        for histogram, times in (
+            (self._durations, map(_DURATION, answered)),
+            (self._first_tokens, map(_FIRST_TOKEN, streamed)),
+        ):
+            if known := [each for each in times if each is not None]:
+                histogram.labels(upstream).add(known)
+
+
+# --- model counters ---
+#
+# Counters of calls by model: how many, tokens and cost.
+#
+# A model's label is its name in the price table, never what a caller wrote: there are only so
+# many,
+# and none can be a secret or a prompt. What the table does not know is ``other``.
+
+
+OTHER = "other"
+MOST = 100  # upstreams and models that have a label, over the life of a process
+_FRESH = 64  # that are told apart in one sample: an agent chooses names, and each is looked up
+
+_COUNTED = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.EMBEDDING))
+_NO_CAUSE = "none"
+_MODEL_TOKENS = {
+    "input": attrgetter("usage.input_total"),
+    "output": attrgetter("usage.output_total"),
+}
+
+
+class Prices(Protocol):
+    """What the counters ask of a price table."""
+
+    def model_name(self, upstream: str, model: str | None) -> str | None:
+        """Return the table's name of a model; None where it has none."""
+        ...
+
+    def cost(self, exchange: Exchange) -> float | None:
+        """Return the cost of one call in US dollars; None where it is unknown."""
+        ...
+
+
+class ModelCounters:
+    """Prometheus counters by model.
+
+    Arguments:
+        prices: loads its table on first use, in a tenth of a second: not in the event loop.
+    """
+
+    def __init__(self, registry: CollectorRegistry, prices: Prices) -> None:
+        self._prices = prices
+        self._labelled: set[tuple[str, str]] = set()
+        self._calls = prometheus_client.Counter(
+            "truezero_model_calls",
+            "Finished calls by model as the price table names it; other: it does not",
+            ("upstream", "model", "subcategory"),
+            registry=registry,
+        )
+        self._tokens = prometheus_client.Counter(
+            "truezero_model_tokens",
+            "Tokens by model; input includes the caches, output reasoning",
+            ("upstream", "model", "kind"),
+            registry=registry,
+        )
+        self._cost = prometheus_client.Counter(
+            "truezero_cost_usd",
+            "Cost of the calls whose cost is known, in US dollars",
+            ("upstream", "model"),
+            registry=registry,
+        )
+        self._costed = prometheus_client.Counter(
+            "truezero_cost_calls",
+            "Calls that used tokens, by whether their cost is in truezero_cost_usd_total: "
+            "known, unknown",
+            ("upstream", "model", "cost"),
+            registry=registry,
+        )
+
+    def add(self, ended: Iterable[Exchange]) -> None:
+        """Add finished calls; those of a kind that uses no tokens are left out."""
+        for (upstream, model), calls in _by_model(ended).items():
+            name = self._prices.model_name(upstream, model)
+            label = self._label(upstream, name)
+            causes = collections.Counter(
+                _NO_CAUSE if e.cause is None else e.cause.subcategory for e in calls
+            )
+            for cause, count in causes.items():
+                self._calls.labels(upstream, label, cause).inc(count)
+            used = [e for e in calls if _uses_tokens(e)]
+            for kind, tokens in _MODEL_TOKENS.items():
+                if total := sum(filter(None, map(tokens, used))):
+                    self._tokens.labels(upstream, label, kind).inc(total)
+            self._add_costs(upstream, label, [self._cost_of(e, name) for e in used])
+
+    def _cost_of(self, e: Exchange, name: str | None) -> float | None:
+        cost = e.usage.cost_usd if name is None else self._prices.cost(e)
+        contradictory = cost is not None and not cost >= 0  # more read from the cache than sent
+        return None if contradictory else cost
+
+    def _add_costs(self, upstream: str, label: str, costs: Sequence[float | None]) -> None:
+        known = [cost for cost in costs if cost is not None]
+        if known:
+            self._cost.labels(upstream, label).inc(sum(known))
+            self._costed.labels(upstream, label, "known").inc(len(known))
+        if unknown := len(costs) - len(known):
+            self._costed.labels(upstream, label, "unknown").inc(unknown)
+
+    def _label(self, upstream: str, name: str | None) -> str:
+        if name is not None and len(self._labelled) < MOST:
+            self._labelled.add((upstream, name))
+        return name if name is not None and (upstream, name) in self._labelled else OTHER
+
+
+def _by_model(ended: Iterable[Exchange]) -> dict[tuple[str, str | None], list[Exchange]]:
+    """Group calls by upstream and the model that answered, or else was asked for, as written."""
+    groups: dict[tuple[str, str | None], list[Exchange]] = {}
+    for e in ended:
+        if e.kind not in _COUNTED:
+            continue
+        named = (e.upstream, e.answered_model or e.model)
+        if named not in groups and len(groups) >= _FRESH:
+            named = (e.upstream, None)
+        groups.setdefault(named, []).append(e)
+    return groups
+
+
+def _uses_tokens(e: Exchange) -> bool:
+    """Whether a call used tokens, unless it is known that it did not."""
+    failed = e.cause is not None and (e.status is None or e.status >= 400)
+    return not (failed or e.pending)
+
+
+# --- metrics ---
+
 
 REFUSALS = "truezero_refusals"
 AGENTS, CONTROL = "agents", "control"  # planes

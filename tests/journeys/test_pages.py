@@ -28,7 +28,7 @@ from playwright.sync_api import (
 )
 
 from proxy.app import Application
-from proxy.server.admin_token import sign_in_link
+from proxy.server.serve import sign_in_link
 from proxy.settings import load
 from proxy.store.database import Database
 from tests.fakes import answers, seed

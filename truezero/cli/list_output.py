@@ -25,7 +25,7 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
     Arguments:
         more: whether there are others.
     """
-    table = _table("rollout", "batch", "task", "health", "cause", "reward", "tokens", "cost",
+    table = _list_table("rollout", "batch", "task", "health", "cause", "reward", "tokens", "cost",
                    "began (UTC)")  # fmt: skip
     for item in items:
         sample = "" if item.repeat is None else f" #{item.repeat}"
@@ -45,7 +45,9 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
 
 def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
     """Print a line for each outcome that is kept."""
-    table = _table("rollout", "batch", "task", "reported", "kept since (UTC)", "for the service")
+    table = _list_table(
+        "rollout", "batch", "task", "reported", "kept since (UTC)", "for the service"
+    )
     for file, kept in files:
         if kept is None:
             table.add_row(f"[red]no outcome: {escape(file.name)}[/red]", *5 * [""])
@@ -69,7 +71,7 @@ def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
     Arguments:
         more: whether there are others.
     """
-    table = _table("batch", "rollouts", "open", "measured", "score", "95 %", "valid", "cost",
+    table = _list_table("batch", "rollouts", "open", "measured", "score", "95 %", "valid", "cost",
                    "last began (UTC)")  # fmt: skip
     for item in items:
         interval = item.score_ci
@@ -87,7 +89,7 @@ def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
     _print(table, len(items), "batches", more=more)
 
 
-def _table(*columns: str) -> Table:
+def _list_table(*columns: str) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

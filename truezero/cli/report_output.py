@@ -55,7 +55,7 @@ def _sides(found: models.BatchComparison) -> Table:
         table.add_row(
             letter,
             escape(side.batch),
-            _score(side.score_effective),
+            _report_score(side.score_effective),
             _interval(side.score_ci),
             f"{side.scored} of {side.total}",
         )
@@ -70,7 +70,7 @@ def _difference(found: models.BatchComparison) -> str:
     return (
         f"difference B - A: [bold]{found.difference:+.3f}[/bold]{interval} "
         f"over the {tasks} that both measured "
-        f"({_score(found.score_a)} to {_score(found.score_b)})"
+        f"({_report_score(found.score_a)} to {_report_score(found.score_b)})"
     )
 
 
@@ -98,11 +98,11 @@ def _print_tasks(console: Console, tasks: Sequence[models.TaskChange], most: int
 
 def _task(score: models.TaskScore) -> str:
     if score.repeats < 2:
-        return _score(score.score)
-    return f"{_score(score.score)} ({score.measured} of {score.repeats})"
+        return _report_score(score.score)
+    return f"{_report_score(score.score)} ({score.measured} of {score.repeats})"
 
 
-def _score(score: float | None) -> str:
+def _report_score(score: float | None) -> str:
     return "–" if score is None else f"{score:.3f}"
 
 

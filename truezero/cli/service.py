@@ -69,7 +69,7 @@ def serve(
             "config": config,
         }
     )
-    from proxy.server.startup import tune_process  # noqa: PLC0415  before the service is loaded
+    from proxy.server.background import tune_process  # noqa: PLC0415  before the service is loaded
 
     tune_process()
     service = server()
@@ -112,7 +112,7 @@ def token(
 
 def _find_token(*, make: bool) -> bool | None:
     """Export where the admin token is kept; return whether it was made just now."""
-    from proxy.server import admin_token  # noqa: PLC0415
+    from proxy.server import serve as admin_token  # noqa: PLC0415
     from proxy.settings_sources import SettingsError  # noqa: PLC0415
 
     try:

@@ -84,9 +84,9 @@ class Asked:
 def nothing_is_asked_unasked() -> Iterator[None]:
     """A service does nothing by itself while its statements are listened to."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("proxy.server.heartbeat._HEARTBEAT_S", 3600.0)
-        patch.setattr("proxy.server.closer._AMONG_OTHERS_S", 3600.0)
-        patch.setattr("proxy.server.closer._ALONE_S", 3600.0)
+        patch.setattr("proxy.server.background._HEARTBEAT_S", 3600.0)
+        patch.setattr("proxy.server.background._AMONG_OTHERS_S", 3600.0)
+        patch.setattr("proxy.server.background._ALONE_S", 3600.0)
         yield
 
 

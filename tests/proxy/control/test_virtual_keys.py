@@ -18,7 +18,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT
 from proxy.routing.target import Target
 from proxy.routing.upstreams import BUILT_IN
-from proxy.server.closer import RolloutCloser
+from proxy.server.background import RolloutCloser
 from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem, serving
 from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services

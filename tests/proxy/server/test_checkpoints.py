@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.server import checkpoints
+from proxy.server import background
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
 
@@ -19,7 +19,7 @@ async def test_they_go_on_after_one_that_failed(
 ) -> None:
     database = Database(str(tmp_path / "t.db"))
     database.prepare()
-    monkeypatch.setattr(checkpoints, "EVERY_S", 0.001)
+    monkeypatch.setattr(background, "EVERY_S", 0.001)
     made, several, in_loop = 0, asyncio.Event(), asyncio.get_running_loop()
     threads = set[int]()
 
@@ -32,7 +32,7 @@ async def test_they_go_on_after_one_that_failed(
         in_loop.call_soon_threadsafe(several.set)
 
     monkeypatch.setattr(database, "checkpoint", checkpoint)
-    running = asyncio.create_task(checkpoints.checkpoint_loop(database))
+    running = asyncio.create_task(background.checkpoint_loop(database))
     await asyncio.wait_for(several.wait(), 60)
     assert threading.get_ident() not in threads
     running.cancel()
@@ -43,6 +43,6 @@ async def test_they_go_on_after_one_that_failed(
 
 async def test_postgresql_makes_its_own() -> None:
     database = Database("postgresql+psycopg://nobody@/nothing?host=/nowhere")
-    await asyncio.wait_for(checkpoints.checkpoint_loop(database), 60)
+    await asyncio.wait_for(background.checkpoint_loop(database), 60)
     database.checkpoint()
     database.close()

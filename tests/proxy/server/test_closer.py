@@ -24,7 +24,7 @@ from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import LiveCalls
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Upstream, allow_list
-from proxy.server.closer import RolloutCloser
+from proxy.server.background import RolloutCloser
 from proxy.store.database import Database
 from tests.builders import exchange
 from tests.fakes import answers
@@ -403,7 +403,7 @@ async def test_who_ends_a_rollout_waits_until_its_calls_are_written(
         assert not closing.done()
     missing.clear()
     assert await closing
-    monkeypatch.setattr("proxy.server.closer._WRITTEN_WITHIN_S", 0.0)
+    monkeypatch.setattr("proxy.server.background._WRITTEN_WITHIN_S", 0.0)
     missing["never"] = 1
     assert not await one.close("never", ended(database, "never"))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.server import heartbeat
+from proxy.server import background
 from tests.proxy.api.test_routes import serving
 
 
@@ -26,9 +26,9 @@ def test_a_process_in_trouble_goes_on_saying_that_it_lives(
         failed.set()
         raise OSError(errno.EMFILE, "too many open files")
 
-    monkeypatch.setattr(heartbeat, "_HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(background, "_HEARTBEAT_S", 0.05)
     with serving(tmp_path):
-        monkeypatch.setattr(heartbeat, "left_behind", no_file_left)
+        monkeypatch.setattr(background, "left_behind", no_file_left)
         assert failed.wait(60)
         at_first = _seen_at(tmp_path / "t.db")
         deadline = time.monotonic() + 60

@@ -21,7 +21,7 @@ UNNEEDED = {
 STARTED = """
 import json, os, sys
 import truezero.cli
-from proxy.server.startup import tune_process
+from proxy.server.background import tune_process
 tune_process()
 from proxy.server import serve
 os.environ["TRUEZERO_DATABASE_URL"] = sys.argv[1]

@@ -9,15 +9,15 @@ import threading
 import pytest
 import uvicorn
 
-from proxy.server import workers
-from proxy.server.workers import SingleProcess, Worker
+from proxy.server import serve
+from proxy.server.serve import SingleProcess, Worker
 
 
 @pytest.fixture
 def leaving(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """An event of this test's, in place of the one of the process."""
     event = threading.Event()
-    monkeypatch.setattr(workers, "LEAVING", event)
+    monkeypatch.setattr(serve, "LEAVING", event)
     return event
 
 
@@ -79,7 +79,7 @@ async def test_in_a_worker_the_supervisor_alone_has_calls_cancelled(
     assert server.should_exit
     assert leaving.is_set()
     assert not call.cancelling()
-    server.handle_exit(workers._CANCEL, None)
+    server.handle_exit(serve._CANCEL, None)
     with pytest.raises(asyncio.CancelledError):
         await call
 

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from classifier.rules import judge
 from classifier.verdicts import Level, ValidityFinding, Verdict
 from proxy.routing.upstreams import allow_list
-from proxy.telemetry import evaluations
+from proxy.telemetry import traces as evaluations
 from proxy.telemetry.traces import Traces
 from tests.builders import rollout
 from tests.fakes import answers

@@ -10,8 +10,7 @@ from classifier.records import Cause, Exchange, Kind, Usage
 from classifier.verdicts import Subcategory
 from proxy.recording.backlog import FlushResult
 from proxy.store.tables import StoreCounts
-from proxy.telemetry.metrics import Metrics
-from proxy.telemetry.model_counters import _FRESH, MOST, OTHER
+from proxy.telemetry.metrics import _FRESH, MOST, OTHER, Metrics
 from tests.builders import exchange
 from tests.proxy.telemetry.test_metrics import PRICES, Quiet, after, told, value
 

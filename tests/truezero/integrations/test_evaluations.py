@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from classifier.rules import judge
-from proxy.telemetry import evaluations as events
+from proxy.telemetry import traces as events
 from tests.builders import rollout
 from tests.truezero.integrations.told import FOUND, told
 from truezero.integrations import evaluations

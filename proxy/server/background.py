@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
+import gc
 import logging
 import math
-from collections.abc import Callable
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+from classifier.verdicts import plural
+from proxy.recording.backlog import left_behind, recover
 from proxy.relay.admission import Access
 from proxy.relay.context import LiveCalls
 from proxy.store.closings import Closings, ClosingState
+from proxy.store.database import Database
 from proxy.store.errors import StoreError
+from proxy.telemetry.metrics import Metrics
 
 log = logging.getLogger("truezero")
 
@@ -141,3 +151,156 @@ class RolloutCloser:
             self._closings.confirm, self._worker, up_to=says[0], but=says[1]
         )
         self._said = says if confirmed else None  # without a row, a heartbeat makes one
+
+
+# --- heartbeat ---
+#
+# Heartbeat of one process: marks it alive, and picks up what other processes changed or left.
+
+
+_HEARTBEAT_S = 5.0
+
+
+class Heartbeat:
+    """Writes one process's row in the table of workers, every few seconds.
+
+    Arguments:
+        worker: the process's name there.
+        access: learns which rollouts have a fault injected.
+        ended_sessions: receives the sessions that ended in any process.
+        spill_place: common beginning of the spill files' paths; None if nothing is spilled.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        worker: str,
+        access: Access,
+        ended_sessions: set[str],
+        spill_place: Path | None,
+    ) -> None:
+        self._database = database
+        self._worker = worker
+        self._access = access
+        self._ended_sessions = ended_sessions
+        self._spill_place = spill_place
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            await asyncio.sleep(_HEARTBEAT_S)
+            await asyncio.to_thread(self.beat)
+
+    def beat(self) -> None:
+        """Do all of it once; a failure is logged, and the next beat tries again."""
+        try:
+            self._database.heartbeat(self._worker, host=socket.gethostname(), now=time.time())
+            self._access.watch(self._database.rollouts.drilled())
+            self._ended_sessions.update(self._database.deployment.ended_sessions())
+            self._recover()
+        except Exception as error:  # of any kind: a process that stops beating is taken for dead
+            log.warning("heartbeat failed: %s", type(error).__name__)
+
+    def retire(self) -> None:
+        """Remove the row, as the process stops.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        self._database.workers.retire(self._worker)
+
+    def _recover(self) -> None:
+        """Write what dead processes left in their spill files."""
+        for spill in left_behind(self._spill_place) if self._spill_place else ():
+            with contextlib.closing(spill):
+                created_at = self._database.deployment.created_at()
+                count = recover(
+                    self._database.calls, spill, worker=self._worker, created_at=created_at
+                )
+            log.warning(
+                "recovered %s from the spill file of a dead process", plural(count, "exchange")
+            )
+
+
+# --- checkpoints ---
+#
+# SQLite's checkpoints, made beside the commits behind which agents wait.
+
+
+EVERY_S = 0.5
+
+
+async def checkpoint_loop(database: Database) -> None:
+    """Make them until cancelled; where one fails, the next tries again, and in the end a commit."""
+    while database.is_sqlite:
+        await asyncio.sleep(EVERY_S)
+        with contextlib.suppress(StoreError):
+            await asyncio.to_thread(database.checkpoint)
+
+
+# --- startup ---
+#
+# Tuning of a service process: memory and garbage collection, at its start and while it serves.
+
+
+# malloc.h of glibc: the size from which a block is mapped on its own, and how much free memory the
+# heap may end in before it is given back; in bytes.
+_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = (-3, 1 << 20), (-1, 8 << 20)
+
+GC_THRESHOLDS = (50_000, 20, 50)  # fewer, later collections: thousands of streams live long
+
+
+def tune_process() -> None:
+    """Tune a process before the modules of the service are imported.
+
+    Garbage collection is off until the service has started: what a start allocates is kept, and
+    searching it takes a seventh of the start.
+
+    The C library keeps some freed memory for the next request. Where its heap happens to end in
+    one, each of 100 kB would be given back and mapped again page by page: 12 page faults, and a
+    sixth of its CPU.
+    """
+    _keep_memory()
+    gc.disable()
+
+
+@contextlib.contextmanager
+def garbage_collection() -> Iterator[None]:
+    """Collect garbage while serving, but not among what lives as long as the process."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()  # tests run several services in one process
+        gc.set_threshold(*before)
+
+
+def _keep_memory() -> None:
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none
+    if mallopt is not None:
+        for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
+            mallopt(*option)
+
+
+# --- loop lag ---
+#
+# Lag of the event loop: how late it runs what is ready to run.
+
+
+_INTERVAL_S = 0.5
+
+
+async def measure_loop_lag(metrics: Metrics) -> None:
+    """Measure until cancelled how long a callback from another thread waits for this loop.
+
+    A chunk that arrives waits as long. Takes a sample of the other metrics each time, too.
+    """
+    while True:
+        await asyncio.sleep(_INTERVAL_S)
+        await asyncio.to_thread(metrics.sample)
+        called = await asyncio.to_thread(time.perf_counter)
+        metrics.late(time.perf_counter() - called)
