@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from classifier.verdicts import Verdict
 from proxy.api.auth import PortPolicy
 from proxy.control.pricing import PriceTable
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.http import TakePlain
 from proxy.outbound.dial import is_own_address

@@ -16,7 +16,7 @@ from proxy.api import bulk, keys, lists, metrics, openapi, problems, reports, ro
 from proxy.api.auth import ControlAuth
 from proxy.api.state import Address
 from proxy.clock import epoch_s
-from proxy.control.loader import RecorderState
+from proxy.control.judge import RecorderState
 from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import RateLimiter
 from proxy.routing.keys import Keyring

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
 
 
 async def json_answer(payload: Mapping[str, Any]) -> Response:

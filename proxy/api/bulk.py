@@ -17,8 +17,8 @@ from starlette.types import Message
 from proxy.api.problems import documented, invalid
 from proxy.api.routes import PROBLEMS
 from proxy.api.state import Limiter, Services, base_url
-from proxy.control.registrar import Registrar
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
+from proxy.control.rollouts import Registrar
 from proxy.routing.errors import RateLimiter, Refusal, problem
 from truezero import models
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
 from truezero.models.rollouts import RolloutItem
 

@@ -14,7 +14,7 @@ from proxy.api.problems import documented
 from proxy.api.routes import PROBLEMS
 from proxy.api.state import Services
 from proxy.control.listing import Listing
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
 from truezero import models
 
 Asked = Annotated[models.ListParameters, Query()]

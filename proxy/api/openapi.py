@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
 
 # Real answers; ``python -m tests.test_docs`` writes them.
 _EXAMPLES = Path(__file__).with_name("examples.json")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from proxy.api.answers import json_answer
 from proxy.api.routes import BATCH, PROBLEMS
 from proxy.api.state import Services
-from proxy.control.usage import DEFAULT
+from proxy.control.reports import DEFAULT
 from proxy.routing.errors import Refusal
 from truezero import models
 

@@ -13,7 +13,7 @@ from classifier.groups import MIN_VALID, Method
 from proxy.api.answers import json_answer as _json
 from proxy.api.problems import documented
 from proxy.api.state import LIMITED, Services, Version, base_url
-from proxy.control.events import BatchEvent
+from proxy.control.live import BatchEvent
 from truezero import models
 
 BATCH = Path(description="percent-encode `/` as `%2F`")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from proxy.api.routes import PROBLEMS
 from proxy.api.state import Services
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
 from truezero import models
 from truezero.models.lists import Moment
 

@@ -21,13 +21,14 @@ from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
 from classifier.validity.serving import Alike, BatchFinding, Way, compare_ways
 from classifier.verdicts import Policy
-from proxy.control.batch_state import up_to_date
-from proxy.control.judge import Judge
-from proxy.control.kept import Kept
-from proxy.control.queries import Queries, unknown_batch
+from proxy.control import queries as cursors
+from proxy.control.judge import Judge, up_to_date
+from proxy.control.queries import Kept, Queries, unknown_batch
 from proxy.routing.errors import Refusal
-from proxy.store.batches import BatchVersion, ServedAlike, outdated
+from proxy.store.batches import BatchPlace, BatchVersion, ServedAlike, newest, outdated
 from proxy.store.database import Database
+from proxy.store.tables import Row
+from truezero.models.lists import BatchItem
 
 _TESTED = 32  # batches whose state and test of exclusions are kept
 _SUMMARY = (
@@ -226,3 +227,59 @@ def _compared(served: Sequence[ServedAlike], declared: Sequence[str]) -> list[Ba
 
 def _lane(state: breakers.BreakerState) -> dict[str, Any]:
     return {name: value for name, value in asdict(state).items() if name != "batch"}
+
+
+# --- batch list ---
+#
+# The list of batches, the newest first, each with the main figures of its summary.
+
+
+_SPAN = ("first_at", "last_at")
+_FROM_SUMMARY = tuple(n for n in BatchItem.model_fields if n not in ("batch", *_SPAN))
+
+
+class BatchList:
+    """Lists batches."""
+
+    def __init__(self, *, queries: Queries, batches: BatchService) -> None:
+        self._queries = queries
+        self._batches = batches
+
+    async def page(self, *, after: str | None = None, limit: int = 20) -> dict[str, Any]:
+        """Return a page of batches and the cursor of the next one.
+
+        Arguments:
+            after: the `next` of the page before.
+
+        Raises:
+            Refusal: 422 if ``after`` is not a cursor.
+        """
+        rows = await self._queries.read(newest, after=_place(after), limit=limit + 1)
+        shown = rows[:limit]
+        items = [item for row in shown if (item := await self._item(row)) is not None]
+        return {"items": items, "next": _cursor(shown[-1]) if len(rows) > limit else None}
+
+    async def _item(self, row: Row) -> dict[str, Any] | None:
+        """Return a batch as it is listed; None if it was deleted meanwhile."""
+        try:
+            summary = await self._batches.summary(row["batch"])
+        except Refusal as refusal:
+            if refusal.status != 404:
+                raise
+            return None
+        span = {name: row[name] for name in _SPAN}
+        return {"batch": row["batch"], **span, **{name: summary[name] for name in _FROM_SUMMARY}}
+
+
+def _cursor(row: Row) -> str:
+    return cursors.encode([row["last_at"], row["batch"]])
+
+
+def _place(cursor: str | None) -> BatchPlace | None:
+    if cursor is None:
+        return None
+    try:
+        last_at, batch = cursors.decode(cursor)
+        return BatchPlace(cursors.number(last_at), cursors.name(batch))
+    except (ValueError, TypeError, OverflowError):
+        raise cursors.invalid() from None

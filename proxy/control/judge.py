@@ -4,27 +4,294 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from classifier import breakers, codec, totals
+from classifier.attribution import NEAR_S, neighbours_of
 from classifier.batches import reward_of, validity_names
 from classifier.diagnostics import why_unscored
-from classifier.records import RolloutRecord
+from classifier.logical_calls import ended_at
+from classifier.records import (
+    ABANDONED,
+    UNATTRIBUTED,
+    Ending,
+    Exchange,
+    ExecutionStatus,
+    Kind,
+    Neighbours,
+    Outcome,
+    RolloutRecord,
+)
 from classifier.results import result
 from classifier.retries import with_advice
 from classifier.rules import judge
-from classifier.verdicts import SEED, Policy, Verdict
-from proxy.control.loader import LoadedRollout, RecorderState, RolloutLoader
+from classifier.verdicts import SEED, TRUSTED, UNTRUSTED, Policy, Verdict
+from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Queries
+from proxy.control.queries import Queries, unknown_batch, unknown_rollout
 from proxy.routing.errors import Refusal, TokenBucket
-from proxy.store.database import Database
+from proxy.routing.keys import AGENT
+from proxy.store.batches import BatchVersion, batch_version
+from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
 from proxy.store.tables import Row, as_json
 from proxy.store.verdicts import LastChange
+
+# --- neighbourhood ---
+#
+# What other rollouts got around a rollout's failures, read with bounded work and kept.
+
+
+_FAILURES = 20  # of one rollout that are looked at, the last ones
+_SPANS = 4  # times apart from each other that are read, the last ones
+_LONGEST_S = 300.0  # a neighbour that began longer before the failures is not seen
+_ROWS = 1000  # calls read before and after the end of one span
+
+
+def with_neighbours(rollout: RolloutRecord, database: Database, *, agents: str) -> RolloutRecord:
+    """Return a rollout with the neighbours of its last failures.
+
+    They stay what they were for its final verdict: judging an export gives the same.
+
+    Arguments:
+        agents: how agents are trusted where the rollout's batch does not say. Trusted ones need
+            it once, for what the final verdict tells of it.
+    """
+    untrusted = (rollout.agents or agents) == UNTRUSTED
+    if not untrusted and rollout.outcome is None:
+        return rollout
+    failures = [x for x in rollout.exchanges if _may_matter(x, untrusted=untrusted)]
+    if not failures:
+        return rollout
+    kept = database.verdicts.neighbours(rollout.id)
+    if kept is not None:
+        return replace(rollout, neighbours=codec.decode_neighbours(json.loads(kept)))
+    last = sorted(failures, key=ended_at)[-_FAILURES:]
+    return replace(rollout, neighbours=_read(last, database))
+
+
+def _may_matter(exchange: Exchange, *, untrusted: bool) -> bool:
+    if exchange.role != "agent" or exchange.kind not in (Kind.INFERENCE, Kind.CONTINUATION):
+        return False
+    return exchange.failed or (untrusted and exchange.ending in ABANDONED)
+
+
+def _read(failures: Sequence[Exchange], database: Database) -> dict[str, Neighbours]:
+    found: dict[str, Neighbours] = {}
+    for span in _spans(failures)[-_SPANS:]:
+        first, last = ended_at(span[0]), ended_at(span[-1])
+        others = database.calls.near(
+            since=first - NEAR_S - _LONGEST_S,
+            at=last,
+            until=last + NEAR_S,
+            upstreams={x.upstream for x in span},
+            limit=_ROWS,
+        )
+        found |= {failure.id: neighbours_of(failure, others) for failure in span}
+    return found
+
+
+def _spans(failures: Iterable[Exchange]) -> list[list[Exchange]]:
+    """Group failures, ordered by their ends, where less than a minute lies between two."""
+    spans: list[list[Exchange]] = []
+    for failure in failures:
+        if spans and ended_at(failure) - ended_at(spans[-1][-1]) < NEAR_S:
+            spans[-1].append(failure)
+        else:
+            spans.append([failure])
+    return spans
+
+
+# --- unattributed ---
+#
+# Calls that named no rollout while one ran that seems to have made none.
+
+
+# A rollout that its outcome alone registers may have run as long as this before it, in seconds.
+LONGEST_S = 86_400.0
+_OWN = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.ACTIVITY))
+
+
+def with_unattributed(
+    rollout: RolloutRecord, database: Database, missing: Callable[[str], int]
+) -> RolloutRecord:
+    """Return a rollout that made no call with the number of calls that may be its own.
+
+    It stays what it was for its final verdict: judging an export gives the same.
+
+    Arguments:
+        missing: counts the calls of a rollout that were served but are not in the database.
+    """
+    began_at, until = rollout.began_at, rollout.ended_at
+    if rollout.outcome is None or began_at is None or until is None:
+        return rollout
+    if any(map(_is_own, rollout.exchanges)):
+        return rollout
+    kept = database.verdicts.unattributed_calls(rollout.id)
+    if kept is None:
+        since = began_at if began_at < until else until - LONGEST_S
+        kept = database.calls.unattributed(since=since, until=until) + missing(UNATTRIBUTED)
+    return replace(rollout, unattributed_calls=kept)
+
+
+def _is_own(exchange: Exchange) -> bool:
+    return exchange.role == AGENT and exchange.kind in _OWN
+
+
+# --- loader ---
+#
+# Loading a rollout with everything recorded about it, and what is known to be missing.
+
+
+_CLOSED_WITHIN_S = 60.0  # after an outcome, whoever reported it
+_CLOCKS_APART_S = 2.0  # of two hosts: calls are timed by one, closed by another
+
+
+class RecorderState(Protocol):
+    """The recorder as the control plane sees it."""
+
+    @property
+    def failing(self) -> bool:
+        """Whether the database refuses writes."""
+        ...
+
+    @property
+    def gaps_counted(self) -> int:
+        """Calls that were served and could not be recorded."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Exchanges not yet written."""
+        ...
+
+    def missing(self, rollout_id: str) -> int:
+        """Count a rollout's calls that were served but are not in the database."""
+        ...
+
+
+class LoadedRollout(NamedTuple):
+    """A rollout as it counts, whether its verdict may be stored, and how many calls came late.
+
+    ``change`` is the last one of what is stored about it that was not judged yet.
+    """
+
+    rollout: RolloutRecord
+    storable: bool
+    late_calls: int = 0
+    change: int | None = None
+
+
+class RolloutLoader:
+    """Reads rollouts for judgement and export; blocking, so call it in a thread.
+
+    Arguments:
+        wall: seconds since the epoch.
+        agents: how agents are trusted where a rollout's batch does not say.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        recorder: RecorderState,
+        wall: Callable[[], float] = epoch_s,
+        *,
+        agents: str = TRUSTED,
+    ) -> None:
+        self._agents = agents
+        self._database = database
+        self._recorder = recorder
+        self._wall = wall
+
+    def load(self, rollout_id: str) -> LoadedRollout:
+        """Load a rollout as it stands.
+
+        Raises:
+            Refusal: 404 for an unknown rollout.
+            StoreError: the database is unavailable, and nothing else is known of the rollout.
+        """
+        # Counted before and after: the backlog may be written while the database is read, and a
+        # call that ends meanwhile may join it.
+        missing = self._recorder.missing(rollout_id)
+        try:
+            stored = self._database.rollouts.load(rollout_id)
+            up_s = self._database.uptime_s()
+            missing = max(missing, self._recorder.missing(rollout_id))
+        except StoreError:
+            missing = max(missing, self._recorder.missing(rollout_id))
+            if not missing:
+                raise
+            up_s = stored = None  # enough is known: evidence is missing
+        # A restarted server may have lost its last commits; that doubt must not be stored.
+        settled = up_s is None or up_s >= 2 * RESTART_GRACE_S
+        storable = settled and not missing
+        if stored is None:
+            if not missing:
+                raise unknown_rollout(rollout_id)
+            return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable)
+        row, rollout = stored
+        just_started = up_s is not None and up_s < RESTART_GRACE_S
+        gaps = rollout.gaps + missing + just_started
+        closed_at = _closed_at(row, self._wall())
+        outcome = _outcome(row, closed=closed_at is not None)
+        calls, late = rollout.exchanges, 0
+        if closed_at is not None:
+            calls = _counted(rollout.exchanges, row, closed_at)
+            late = len(rollout.exchanges) - len(calls)
+        record = replace(rollout, gaps=gaps, outcome=outcome, exchanges=calls)
+        record = with_neighbours(record, self._database, agents=self._agents)
+        record = with_unattributed(record, self._database, self._recorder.missing)
+        return LoadedRollout(record, storable, late, row["change"])
+
+
+def _closed_at(row: Row, now: float) -> float | None:
+    """Return from when a rollout's calls had ended; None while they are being ended.
+
+    Who reported its outcome may have died before it knew.
+    """
+    closed_at: float | None = row["closed_at"]
+    if closed_at is None and row["outcome_at"] is not None:
+        latest: float = row["outcome_at"] + _CLOSED_WITHIN_S
+        return latest if latest < now else None
+    return closed_at
+
+
+def _counted(calls: Sequence[Exchange], row: Row, closed_at: float) -> tuple[Exchange, ...]:
+    """Return the calls of a closed rollout that count: none that came late.
+
+    Those on record as it closed count, whatever clocks say. One that began before the outcome
+    and has no end was in a process that died.
+    """
+    ended, known = sum(call.ending is not None for call in calls), row["closed_calls"]
+    on_record = known is None or ended <= known
+    return tuple(
+        call if call.ending else replace(call, ending=Ending.LOST)
+        for call in calls
+        if (
+            call.timing.started_at <= row["outcome_at"]
+            if call.ending is None
+            else on_record or ended_at(call) <= closed_at + _CLOCKS_APART_S
+        )
+    )
+
+
+def _outcome(row: Row, *, closed: bool) -> Outcome | None:
+    """Return the reported outcome; a rollout that was not admitted was never set up."""
+    if row["outcome"] and not closed:
+        return None
+    if row["outcome"]:
+        return codec.decode_outcome(json.loads(row["outcome"]))
+    if row["skipped"]:
+        status = ExecutionStatus.SETUP_FAILED
+        return Outcome(status=status, prompts_executed=0, error=row["skipped"])
+    return None
+
+
+# --- judge ---
+
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _AGAIN_PER_S = 0.5  # rollouts that run and are judged again, at most
@@ -285,3 +552,29 @@ def _in_order(record: Mapping[str, Any]) -> str:
 def _neighbours(rollout: RolloutRecord) -> str | None:
     """Encode what the verdict stands on of other rollouts; None where nothing was read."""
     return as_json(codec.encode_neighbours(rollout.neighbours)) if rollout.neighbours else None
+
+
+# --- batch state ---
+#
+# A batch with its verdicts up to date.
+
+
+_RUNNING = 2  # rollouts that run and are judged each time, so that it costs the same always
+
+
+async def up_to_date(queries: Queries, judge: Judge, batch: str) -> BatchVersion:
+    """Judge a batch's rollouts anew where they changed; returns the version that it then has.
+
+    Of those that still run, a part: where hundreds of calls end each second, the provisional
+    verdicts of others are some seconds old. No score hangs on them.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    version = await queries.read(batch_version, batch)
+    if version is None:
+        raise unknown_batch(batch)
+    if not version.waits:
+        return version
+    await judge.refresh(batch, running=_RUNNING)
+    return await queries.read(batch_version, batch) or version

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement
 
-from proxy.control import cursors
-from proxy.control.judge import Judge
-from proxy.control.queries import PAGE, Queries
+from classifier import codec
+from proxy.control import queries as cursors
+from proxy.control.judge import Judge, RolloutLoader
+from proxy.control.pricing import PriceTable
+from proxy.control.queries import PAGE, Queries, unknown_batch
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import listing
@@ -248,3 +250,96 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
     if sort != query.sort or not (known is None or isinstance(known, expected)):
         raise Refusal(422, "invalid", f"after: not a cursor of a list by {query.sort}")
     return place
+
+
+# --- export ---
+#
+# Export of rollouts, outcomes and exchanges: all that judging them again takes.
+
+
+class Exporter:
+    """Exports rollouts one after another."""
+
+    def __init__(
+        self, *, queries: Queries, listing: Listing, loader: RolloutLoader, prices: PriceTable
+    ) -> None:
+        self._queries = queries
+        self._listing = listing
+        self._loader = loader
+        self._prices = prices
+
+    async def export(self, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
+        """Export the rollouts of a list.
+
+        Returns:
+            The records of one rollout after another.
+
+        Raises:
+            Refusal: 404 for a batch without rollouts; 422 if ``after`` is not a cursor of the list.
+        """
+        pages = self._listing.ids(asked)
+        first: list[str] = await anext(pages, [])
+        if not first and asked.model_fields_set == {"batch"}:
+            raise unknown_batch(", ".join(asked.batch))
+        return self._pages(first, pages)
+
+    async def _pages(
+        self, first: Sequence[str], others: AsyncIterator[list[str]]
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        for rollout_id in first:
+            yield await self._queries.run(self._records, rollout_id)
+        async for page in others:
+            for rollout_id in page:
+                yield await self._queries.run(self._records, rollout_id)
+
+    def _records(self, rollout_id: str) -> list[dict[str, Any]]:
+        """Encode a rollout, its outcome and its calls."""
+        rollout = self._loader.load(rollout_id).rollout
+        records = [{"record": "rollout", **codec.encode_rollout(rollout)}]
+        if rollout.outcome is not None:
+            owner = {"record": "outcome", "rollout_id": rollout.id}
+            records.append({**owner, **codec.encode_outcome(rollout.outcome)})
+        exchanges = self._prices.encode(rollout.exchanges)
+        return records + [{"record": "exchange", **exchange} for exchange in exchanges]
+
+
+# --- finder ---
+#
+# Find a batch, a rollout or a cause by a part of its name.
+
+
+EACH = 6  # of each kind
+
+
+class NameMatch(NamedTuple):
+    """Something that has a page: its kind (``batch``, ``rollout``, ``cause``) and its name."""
+
+    kind: str
+    name: str
+
+
+class Finder:
+    """Looks for names."""
+
+    def __init__(self, *, queries: Queries) -> None:
+        self._queries = queries
+
+    async def find(self, text: str) -> list[NameMatch]:
+        """Return what a text may mean, up to six of each kind; nothing for an empty one.
+
+        A rollout of exactly that id comes first, then batches, causes, and rollouts whose id or
+        task contains the text, the newest first.
+        """
+        if not text:
+            return []
+        exact = await self._queries.read(listing.has_rollout, text)
+        batches = await self._queries.read(listing.find_batches, text, limit=EACH)
+        causes = await self._queries.read(listing.find_fingerprints, text, limit=EACH)
+        rollouts = await self._queries.read(listing.find_rollouts, text, limit=EACH)
+        first = [text] if exact else []
+        return [
+            *(NameMatch("rollout", name) for name in first),
+            *(NameMatch("batch", name) for name in batches),
+            *(NameMatch("cause", name) for name in causes),
+            *(NameMatch("rollout", name) for name in rollouts if name not in first),
+        ]

@@ -2,18 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import base64
+import contextlib
+import json
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
+from urllib.parse import quote
 
-from proxy.control.threads import run_in_thread
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 
-PAGE = 1000  # rows read at once
+# --- threads ---
+#
+# Run blocking control-plane work in threads without starving the relay's event loop.
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# The interpreter's switch interval in seconds: CPython's default while no work runs in threads,
+# because a shorter one costs the relay 15 % more CPU, and a small part of it while some does: the
+# relay's threads wait so long each time that they go on, some ten times an exchange.
+_IDLE_S, _BUSY_S = 0.005, 0.0002
+_IN_LINE_S = 0.05  # for work that lasts, such as a slow query, nobody waits longer
+
+
+class _SwitchInterval:
+    """Sets the process-wide switch interval by the number of running jobs."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs = 0
+
+    def add(self, jobs: int) -> None:
+        with self._lock:
+            self._jobs += jobs
+            sys.setswitchinterval(_BUSY_S if self._jobs else _IDLE_S)
+
+
+_INTERVAL = _SwitchInterval()
+_LINE = threading.Lock()  # held by work: two at once would both delay the relay's threads
+
+
+class Cost:
+    """What work in threads took so far, in ``seconds`` of CPU."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+_COST: ContextVar[Cost | None] = ContextVar("cost", default=None)
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[Cost]:
+    """Add up what the work takes that this task, or one it begins, runs in threads."""
+    cost = Cost()
+    before = _COST.set(cost)
+    try:
+        yield cost
+    finally:
+        _COST.reset(before)
+
+
+async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run work in a thread and return its result; raises what the work raises.
+
+    One after another, where they are short.
+    """
+    return await asyncio.to_thread(_run, work, args, kwargs)
+
+
+def _run(work: Callable[..., T], args: Any, kwargs: Any) -> T:
+    alone = _LINE.acquire(timeout=_IN_LINE_S)
+    _INTERVAL.add(1)
+    began = time.thread_time()
+    try:
+        return work(*args, **kwargs)
+    finally:
+        _INTERVAL.add(-1)
+        if (cost := _COST.get()) is not None:
+            cost.seconds += time.thread_time() - began
+        if alone:
+            _LINE.release()
+
+
+# --- queries ---
+
+
+PAGE = 1000  # rows read at once
 
 
 class Queries:
@@ -55,3 +139,122 @@ def unknown_rollout(rollout_id: str) -> Refusal:
 def unknown_batch(batch: str) -> Refusal:
     """Refuse a batch without rollouts."""
     return Refusal(404, "unknown_batch", f"batch {batch!r} does not exist")
+
+
+# --- kept ---
+#
+# What was computed once for each state that something is in.
+
+
+Key = TypeVar("Key")
+State = TypeVar("State")
+Value = TypeVar("Value")
+
+
+class Kept(dict[Key, tuple[State, Value]]):
+    """The last value of each of the latest keys, behind the state that it is of.
+
+    Arguments:
+        most: keys; of more the oldest is forgotten.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def of(self, key: Key, state: State) -> Value | None:
+        """Return the value of a key in this state; None where it is not kept."""
+        kept = self.get(key)
+        return kept[1] if kept is not None and kept[0] == state else None
+
+    def keep(self, key: Key, state: State, value: Value) -> None:
+        """Keep a value, in place of that of another state."""
+        if len(self) >= self._most:
+            self.pop(next(iter(self)), None)  # another thread may have been first
+        self[key] = state, value
+
+
+# --- cursors ---
+#
+# Cursors of pages: where a list goes on, as text that a caller hands back unread.
+
+
+_LONGEST = 16_384  # characters; the longest names that can be take half of it
+_GREATEST = 2.0**63
+
+
+def encode(place: Sequence[Any]) -> str:
+    """Return the cursor of a place: values that JSON has."""
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def decode(cursor: str) -> Any:
+    """Return what a cursor holds, which may be anything.
+
+    Raises:
+        ValueError: it holds nothing.
+    """
+    if len(cursor) > _LONGEST:
+        raise ValueError("too long")
+    try:
+        return json.loads(base64.urlsafe_b64decode(cursor.encode()))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def name(value: Any) -> str:
+    """Return a part of a cursor that is the name of something.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(value, str) or "\x00" in value or not _encodable(value):
+        raise ValueError("not a name")
+    return value
+
+
+def number(value: Any) -> float:
+    """Return a part of a cursor that is a time, an amount or a count.
+
+    Raises:
+        ValueError: it is none that a database holds.
+    """
+    if not isinstance(value, int | float) or not -_GREATEST < value < _GREATEST:
+        raise ValueError("not a number")
+    return float(value)
+
+
+def whole(value: Any) -> int:
+    """Return a part of a cursor that is a whole number.
+
+    Raises:
+        ValueError: it is none that a database holds.
+    """
+    return math.floor(number(value))
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # JSON can spell half a surrogate pair
+        return False
+    return True
+
+
+def invalid() -> Refusal:
+    """Return the refusal of what is no cursor of a list."""
+    return Refusal(422, "invalid", "after: not a valid page cursor")
+
+
+# --- page paths ---
+#
+# Where pages are, for what links to them: other pages, and alerts.
+
+
+def path_of(kind: str, name: str) -> str:
+    """Return the path of one batch's or rollout's page.
+
+    Arguments:
+        kind: ``batches`` or ``rollouts``.
+    """
+    return f"/ui/{kind}/{quote(name, safe='')}"

@@ -3,23 +3,176 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
 from typing import Any
 
-from proxy.control.call_list import CallList, Fold, Show, call_list
 from proxy.control.judge import Judge
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Queries
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import Queries, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.store import calls as rollout_calls
 from proxy.store import calls as stored_calls
 from proxy.store import statistics as page_queries
 
-CALLS = 10_000  # of one rollout that a page looks at
+# --- call list ---
+#
+# Which of a rollout's calls its page lists one by one, and which it folds into one line.
+
 
 Facts = Mapping[str, Any]
+
+ITEMS = 36  # lines on one page
+_FEW = 24  # calls of a rollout that are never folded
+_LEAST = 4  # calls in a row that are worth folding
+
+
+class Show(StrEnum):
+    """Which calls are listed."""
+
+    FOLDED = "folded"
+    ALL = "all"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Consecutive calls that went well: numbers ``first`` to ``last``.
+
+    ``retried`` counts those that failed and whose model answered afterwards, by subcategory;
+    ``ok`` the others. Tokens are sums of the known ones, None where none is.
+    """
+
+    first: int
+    last: int
+    ok: int
+    retried: Mapping[str, int]
+    input_total: int | None
+    output_total: int | None
+    span_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallList:
+    """One page of lines: folds, and numbers of calls from 1.
+
+    ``before`` and ``after`` are the numbers of the calls that the pages beside it begin with, None
+    where there is none; ``failed`` counts the failed and unended calls of the whole rollout,
+    ``foldable`` says whether the folded list differs from the whole one.
+    """
+
+    lines: Sequence[Fold | int]
+    before: int | None
+    after: int | None
+    failed: int
+    foldable: bool
+
+
+def call_list(
+    calls: Sequence[Facts],
+    *,
+    marked: Collection[str],
+    show: Show = Show.FOLDED,
+    opened: tuple[int, int] | None = None,
+    at: int = 1,
+) -> CallList:
+    """Lay out the lines of one page.
+
+    Arguments:
+        calls: the outline of all of a rollout's calls, oldest first.
+        marked: ids that are evidence of the verdict or of a finding; they are never folded.
+        opened: numbers of the first and last call of a fold to list one by one.
+        at: the number of a call that the page shows.
+    """
+    recovered = _recovered(calls)
+    quiet = [
+        call["id"] not in marked and _went_well(call, recovered=n in recovered)
+        for n, call in enumerate(calls)
+    ]
+    folded = list(_folded(calls, quiet, opened))
+    shown: Mapping[Show, Sequence[Fold | int]] = {
+        Show.FOLDED: folded,
+        Show.ALL: range(1, len(calls) + 1),
+        Show.FAILED: [n + 1 for n, call in enumerate(calls) if not _ok(call)],
+    }
+    lines = shown[show]
+    begins = [line.first if isinstance(line, Fold) else line for line in lines]
+    place = max(0, bisect_right(begins, at) - 1) // ITEMS * ITEMS
+    return CallList(
+        lines=lines[place : place + ITEMS],
+        before=begins[place - ITEMS] if place else None,
+        after=begins[place + ITEMS] if place + ITEMS < len(lines) else None,
+        failed=sum(not _ok(call) for call in calls),
+        foldable=len(folded) < len(calls) or opened is not None,
+    )
+
+
+def _ok(call: Facts) -> bool:
+    return call["ending"] == "complete" and call["subcategory"] is None
+
+
+def _went_well(call: Facts, *, recovered: bool) -> bool:
+    return _ok(call) or (recovered and call["subcategory"] is not None)
+
+
+def _recovered(calls: Sequence[Facts]) -> frozenset[int]:
+    """Return the places of failed calls after which the same model answered the same role."""
+    answered: set[tuple[str, str | None]] = set()
+    recovered = []
+    for n in range(len(calls) - 1, -1, -1):
+        call = calls[n]
+        lane = (call["role"], call["model"])
+        if _ok(call) and call["kind"] == "inference":
+            answered.add(lane)
+        elif call["subcategory"] is not None and lane in answered:
+            recovered.append(n)
+    return frozenset(recovered)
+
+
+def _folded(
+    calls: Sequence[Facts], quiet: Sequence[bool], opened: tuple[int, int] | None
+) -> Iterator[Fold | int]:
+    few = len(calls) <= _FEW
+    first, last = opened or (0, -1)
+
+    def stays(n: int) -> bool:
+        return few or not quiet[n] or first <= n + 1 <= last
+
+    for listed, run in groupby(range(len(calls)), key=stays):
+        places = list(run)
+        if listed or len(places) < _LEAST:
+            yield from (n + 1 for n in places)
+        else:
+            yield _fold(places[0] + 1, [calls[n] for n in places])
+
+
+def _fold(first: int, calls: Sequence[Facts]) -> Fold:
+    retried = Counter(call["subcategory"] for call in calls if call["subcategory"] is not None)
+    ended = max(call["started_at"] + (call["duration_s"] or 0.0) for call in calls)
+    return Fold(
+        first=first,
+        last=first + len(calls) - 1,
+        ok=len(calls) - retried.total(),
+        retried=dict(retried.most_common()),
+        input_total=_sum_known(call["input_total"] for call in calls),
+        output_total=_sum_known(call["output_total"] for call in calls),
+        span_s=ended - min(call["started_at"] for call in calls),
+    )
+
+
+def _sum_known(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+# --- rollout view ---
+
+
+CALLS = 10_000  # of one rollout that a page looks at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,36 +6,52 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from classifier.verdicts import Policy, Verdict
-from proxy.control.alerts import AlertWatch
-from proxy.control.batch_list import BatchList
-from proxy.control.batch_pages import BatchPages
-from proxy.control.batches import BatchService
-from proxy.control.causes import CauseService
-from proxy.control.closing import RolloutClosing
-from proxy.control.comparison import ComparisonService
-from proxy.control.dashboard import Dashboard
-from proxy.control.events import EventStream
-from proxy.control.export import Exporter
-from proxy.control.finder import Finder
-from proxy.control.groups import GroupService
-from proxy.control.judge import Judge
-from proxy.control.listing import Listing
-from proxy.control.loader import RecorderState, RolloutLoader
-from proxy.control.page_changes import PageChanges
+from proxy.control.alerts import AlertWatch, CauseService
+from proxy.control.batches import BatchList, BatchService
+from proxy.control.dashboard import BatchPages, Dashboard
+from proxy.control.judge import Judge, RecorderState, RolloutLoader
+from proxy.control.listing import Exporter, Finder, Listing
+from proxy.control.live import EventStream, PageChanges
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
-from proxy.control.readiness import Readiness
-from proxy.control.registrar import Registrar
-from proxy.control.reruns import RerunService
+from proxy.control.reports import ComparisonService, GroupService, RerunService, UsageService
 from proxy.control.rollout_view import RolloutPages
-from proxy.control.rollouts import RolloutService
-from proxy.control.upstream_service import UpstreamService
-from proxy.control.usage import UsageService
+from proxy.control.rollouts import Registrar, RolloutClosing, RolloutService
+from proxy.control.upstreams import UpstreamService
 from proxy.control.virtual_keys import VirtualKeys
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
 from proxy.store.database import Database
 from proxy.store.tables import POLICY_COLUMNS
+from truezero import models
+
+# --- readiness ---
+#
+# Whether the service can do its work: the database answers and the recorder writes.
+
+
+class Readiness:
+    """Checks the database and the recorder."""
+
+    def __init__(self, *, queries: Queries, database: Database, recorder: RecorderState) -> None:
+        self._queries = queries
+        self._database = database
+        self._recorder = recorder
+
+    async def check(self) -> models.Ready:
+        """Return the response to `GET /readyz`."""
+        database = await self._queries.run(self._database.is_reachable)
+        recorder = not self._recorder.failing
+        return models.Ready(
+            status="ready" if database and recorder else "not_ready",
+            database=database,
+            recorder=recorder,
+            gaps=self._recorder.gaps_counted,
+            waiting=self._recorder.waiting,
+        )
+
+
+# --- services ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from proxy.control.judge import Judge
-from proxy.control.registrar import Registrar
-from proxy.control.rollouts import RolloutService
+from proxy.control.rollouts import Registrar, RolloutService
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring
 from truezero import models

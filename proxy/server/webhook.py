@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from classifier.verdicts import plural
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.settings import Settings
 from proxy.store.database import Database

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from proxy.control.page_paths import path_of
+from proxy.control.queries import path_of
 from proxy.web import badges, charts, forms, list_form, publishable, render, run_charts
 from proxy.web.context import Context, Name, Number, PageContext, Text, page_router, redirect
 from truezero import models

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 
-from proxy.control.causes import CauseStats
+from proxy.control.alerts import CauseStats
 from proxy.web import badges, mending, time_range
 from proxy.web.context import Context, page_router, redirect
 from proxy.web.time_range import Bound, TimeRange

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from proxy.control.timeline import Timeline, TimelinePoint
+from proxy.control.upstreams import Timeline, TimelinePoint
 from proxy.web import badges, format
 from proxy.web.badges import HEALTHY, Badge
 from truezero.printable import plural

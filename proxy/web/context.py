@@ -15,8 +15,8 @@ from proxy.api import problems
 from proxy.api.auth import ControlAuth, session_of
 from proxy.api.state import Address, of_app
 from proxy.control.dashboard import Dashboard
+from proxy.control.queries import run_in_thread
 from proxy.control.services import ControlServices
-from proxy.control.threads import run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import render
 from proxy.web.live_pages import CHANGE_HEADER, LivePages

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from proxy.control.finder import NameMatch
-from proxy.control.page_paths import path_of
+from proxy.control.listing import NameMatch
+from proxy.control.queries import path_of
 from proxy.web import list_form
 from proxy.web.context import Context, Text, page_router
 

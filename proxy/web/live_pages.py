@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from fastapi import Request, Response
 
 from proxy.api.auth import session_of
-from proxy.control.page_changes import PageChanges
-from proxy.control.threads import counted
+from proxy.control.live import PageChanges
+from proxy.control.queries import counted
 
 CHANGE_HEADER = "x-truezero-change"  # the token of the change for which a page is fetched
 _KEPT = 16  # pages; some are 200 kB

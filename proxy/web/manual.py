@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 
-from proxy.control.threads import run_in_thread
+from proxy.control.queries import run_in_thread
 from proxy.web import render
 from proxy.web.context import Context, Name, PageRoute, problem, redirect
 

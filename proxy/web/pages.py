@@ -10,8 +10,8 @@ from fastapi.responses import StreamingResponse
 
 from proxy.api.auth import SIGN_IN, session_of
 from proxy.api.sessions import COOKIE, LIFE_S
-from proxy.control.page_changes import PageChange, Subject
-from proxy.control.threads import run_in_thread
+from proxy.control.live import PageChange, Subject
+from proxy.control.queries import run_in_thread
 from proxy.web import (
     batch_pages,
     causes_page,

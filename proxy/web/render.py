@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from fastapi import Response
 from fastapi.responses import HTMLResponse
 
-from proxy.control.page_paths import path_of
+from proxy.control.queries import path_of
 from proxy.web import badges, charts, format
 from truezero import models
 from truezero.printable import plural

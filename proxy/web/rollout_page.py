@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from proxy.control.call_list import Fold, Show
-from proxy.control.page_paths import path_of
-from proxy.control.rollout_view import RolloutDetail
+from proxy.control.queries import path_of
+from proxy.control.rollout_view import Fold, RolloutDetail, Show
 from proxy.web import badges, format, list_form, render, reported, waterfall
 from proxy.web.context import Context, Name, Number, Text, page_router
 from truezero.models.lists import NO_BATCH

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from classifier.batches import Entry, Slot
 from classifier.groups import Member
-from proxy.control.batch_pages import TaskRow
+from proxy.control.dashboard import TaskRow
 from proxy.web import badges, format
 from proxy.web.badges import Badge
 

@@ -8,9 +8,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from proxy.control.timeline import Timeline, TimelinePoint
-from proxy.control.upstream_service import LONGEST_S
-from proxy.control.upstream_stats import UpstreamStats
+from proxy.control.upstreams import LONGEST_S, Timeline, TimelinePoint, UpstreamStats
 from proxy.web import charts, time_range
 from proxy.web.context import Context, page_router
 from proxy.web.time_range import Bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.control.usage import DEFAULT
+from proxy.control.reports import DEFAULT
 from proxy.store.batches import DIMENSIONS
 from tests.proxy.api.test_routes import CHAT, Service, problem
 from tests.proxy.conftest import Services

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.batch_list import BatchList
+from proxy.control.batches import BatchList
 from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play

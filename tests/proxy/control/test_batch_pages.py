@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control import batch_pages
-from proxy.control.batch_pages import BatchPages
+from proxy.control import dashboard
+from proxy.control.dashboard import BatchPages
 from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batch_state import services_of
@@ -54,7 +54,7 @@ async def test_tasks_come_with_every_attempt_at_every_repeat(
         play(service, name, answer, task="t", repeat=repeat, attempt=tried, reward=1.0)
     for task in ("u", "v"):
         play(service, task, task=task)
-    monkeypatch.setattr(batch_pages, "TASKS", 2)
+    monkeypatch.setattr(dashboard, "TASKS", 2)
     page = await pages_of(service).tasks("b", after=None)
     assert ([row.task for row in page.rows], page.next) == (["t", "u"], "u")
     attempts = [[entry.rollout_id for entry in slot.attempts] for slot in page.rows[0].slots]

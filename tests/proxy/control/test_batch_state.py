@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control import batch_state
-from proxy.control.batch_state import up_to_date
+from proxy.control import judge as batch_state
+from proxy.control.judge import up_to_date
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal, TokenBucket
 from tests.fakes import answers

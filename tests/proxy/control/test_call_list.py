@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxy.control.call_list import ITEMS, CallList, Fold, Show, call_list
+from proxy.control.rollout_view import ITEMS, CallList, Fold, Show, call_list
 
 
 def call(n: int, **facts: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.causes import CauseKey, CauseService, _summed
+from proxy.control.alerts import CauseKey, CauseService, _summed
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.control import closing
-from proxy.control.closing import RolloutClosing
+from proxy.control import rollouts
 from proxy.control.queries import Queries
+from proxy.control.rollouts import RolloutClosing
 from proxy.store.database import Database
 
 
@@ -66,7 +66,7 @@ async def test_a_rollout_is_frozen_when_the_others_have_confirmed(
 async def test_each_process_that_does_not_confirm_is_a_gap(
     database: Database, monkeypatch: pytest.MonkeyPatch, confirmed: int, here: bool, gaps: int
 ) -> None:
-    monkeypatch.setattr(closing, "_CONFIRMED_WITHIN_S", 0.0)
+    monkeypatch.setattr(rollouts, "_CONFIRMED_WITHIN_S", 0.0)
     database.closings.confirm("other", up_to=confirmed, but=[])
     await closes(database, here=here).freeze("r", 1)
     assert stored(database) == (True, gaps)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control import timeline as timeline_module
+from proxy.control import upstreams as timeline_module
 from proxy.control.dashboard import Dashboard, NumberedPage
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proxy.control.events import EventStream
+from proxy.control.live import EventStream
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
 

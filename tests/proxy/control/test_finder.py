@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.finder import EACH, Finder
+from proxy.control.listing import EACH, Finder
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.control.grants import grant
+from proxy.control.rollouts import grant
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.control.kept import Kept
+from proxy.control.queries import Kept
 
 
 def test_a_value_is_kept_for_its_state_only() -> None:

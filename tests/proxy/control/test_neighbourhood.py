@@ -13,7 +13,7 @@ from classifier.__main__ import judge_export
 from classifier.codec import encode_verdict
 from classifier.records import RolloutRecord
 from classifier.verdicts import Policy
-from proxy.control.neighbourhood import with_neighbours
+from proxy.control.judge import with_neighbours
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
 from tests.builders import STARTED, exchange, outcome

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from itertools import pairwise
 from typing import Any
 
-from proxy.control.page_changes import PageChange, PageChanges, Subject
+from proxy.control.live import PageChange, PageChanges, Subject
 from proxy.control.queries import Queries
 from proxy.store import statistics
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.control.page_paths import path_of
+from proxy.control.queries import path_of
 
 
 def test_a_name_stays_one_part_of_its_path() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.registrar import Registrar
+from proxy.control.rollouts import Registrar
 from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service
 from truezero.models import RolloutRegistered, RolloutRequest

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from classifier.reruns import FIXES
-from proxy.control import cursors
-from proxy.control import reruns as module
+from proxy.control import queries
+from proxy.control import reports as module
 from tests.proxy.api.test_routes import Service, empty, problem
 from tests.proxy.control.test_batch_state import services_of
 from tests.proxy.control.test_batches import ABORTED, DEAD, DOWN, play
@@ -167,5 +167,5 @@ async def test_pages_are_counted_once_while_the_batch_goes_on(
 )  # fmt: skip
 def test_what_is_no_cursor_is_refused(service: Service, place: Any) -> None:
     play(service, "down", DOWN)
-    cursor = cursors.encode(place)
+    cursor = queries.encode(place)
     problem(service.http.get("/batches/b/rerun", params={"after": cursor}), 422, "invalid")

@@ -11,8 +11,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Timing
-from proxy.control.call_list import ITEMS, Show
-from proxy.control.rollout_view import RolloutPages
+from proxy.control.rollout_view import ITEMS, RolloutPages, Show
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch

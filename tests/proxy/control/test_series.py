@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.control.series import series_of
+from proxy.control.dashboard import series_of
 
 
 def test_what_tells_one_run_from_the_next_is_left_out() -> None:

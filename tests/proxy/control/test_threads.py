@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from proxy.control import threads
-from proxy.control.threads import run_in_thread
+from proxy.control import queries
+from proxy.control.queries import run_in_thread
 
 
 async def test_work_is_done_in_another_thread_and_its_answer_comes_back() -> None:
@@ -41,7 +41,7 @@ async def test_work_is_done_one_after_another_where_it_is_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two at once would both take the interpreter from the threads that relay."""
-    monkeypatch.setattr(threads, "_IN_LINE_S", 60)
+    monkeypatch.setattr(queries, "_IN_LINE_S", 60)
     at_work, most = 0, 0
 
     def work() -> None:

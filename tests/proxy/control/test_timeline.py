@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.control.timeline import build_timeline
+from proxy.control.upstreams import build_timeline
 
 
 def row(step: int, calls: int, subcategory: str | None = None) -> dict[str, Any]:

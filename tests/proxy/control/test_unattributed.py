@@ -9,7 +9,7 @@ import pytest
 
 from classifier.__main__ import judge_export
 from classifier.records import UNATTRIBUTED
-from proxy.control.unattributed import LONGEST_S
+from proxy.control.judge import LONGEST_S
 from tests.proxy.api.test_routes import ASK, CHAT, Service, problem
 
 SEEN = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}

@@ -11,8 +11,8 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Exchange, Timing
-from proxy.control import upstream_service
-from proxy.control.upstream_service import UpstreamService
+from proxy.control import upstreams
+from proxy.control.upstreams import UpstreamService
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
@@ -48,7 +48,7 @@ def call(n: int, ago_s: float, like: Exchange = ANSWERED, **facts: object) -> Ex
 async def test_all_calls_are_counted_and_few_statements_ask_for_them(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upstream_service, "SAMPLED", 400)
+    monkeypatch.setattr(upstreams, "SAMPLED", 400)
     write(service, *(call(n, ago_s=n * 8.0) for n in range(1000)))
     asked: list[int] = []
 

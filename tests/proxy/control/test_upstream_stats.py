@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.control.upstream_stats import (
+from proxy.control.upstreams import (
     UpstreamStats,
     Window,
     failing_since,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.control import usage
+from proxy.control import reports
 from proxy.control.pricing import PriceTable
 from proxy.store.batches import call_sums
 from tests.fakes import answers
@@ -93,7 +93,7 @@ def test_calls_are_priced_one_by_one_where_a_price_changes_within_a_sum(
         return False
 
     monkeypatch.setattr(PriceTable, "holds", holds)
-    monkeypatch.setattr(usage, "usage_sums", lambda *_: call_sums(*_)[:1])  # would be wrong
+    monkeypatch.setattr(reports, "usage_sums", lambda *_: call_sums(*_)[:1])  # would be wrong
     again = service.get("/batches/b/usage")
     assert asked
     for name, value in told["sum"].items():

@@ -302,7 +302,7 @@ def test_a_worker_that_does_not_confirm_leaves_the_verdict_undecided(
 ) -> None:
     """A worker of another host that lives, by its heartbeat, and never looks."""
     one, _ = pair
-    monkeypatch.setattr("proxy.control.closing._CONFIRMED_WITHIN_S", 0.0)
+    monkeypatch.setattr("proxy.control.rollouts._CONFIRMED_WITHIN_S", 0.0)
     database = Database(one.database)
     database.workers.heartbeat("deaf", host="far", now=time.time())
     try:

@@ -49,7 +49,7 @@ def lately(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Set for how many seconds after a start other services may hold calls: none by default."""
 
     def say(seconds: float) -> None:
-        monkeypatch.setattr("proxy.control.loader.RESTART_GRACE_S", seconds)
+        monkeypatch.setattr("proxy.control.judge.RESTART_GRACE_S", seconds)
 
     say(0.0)
     return say

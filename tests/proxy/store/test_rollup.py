@@ -22,8 +22,7 @@ from classifier.rollup import Counts
 from classifier.totals import sum_known
 from classifier.verdicts import Health, Policy, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
-from proxy.control.reruns import _all
-from proxy.control.usage import UsageService
+from proxy.control.reports import UsageService, _all
 from proxy.store import batch_totals, sqlite
 from proxy.store.admin import archive, maintenance
 from proxy.store.admin.maintenance import prune

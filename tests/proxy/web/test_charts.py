@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.control.timeline import Timeline, TimelinePoint
+from proxy.control.upstreams import Timeline, TimelinePoint
 from proxy.web import charts
 from proxy.web.badges import CAUSES, HEALTHY, SUSPECTED
 

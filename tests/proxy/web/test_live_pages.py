@@ -10,9 +10,8 @@ from itertools import count
 import pytest
 from fastapi import Request, Response
 
-from proxy.control.page_changes import PageChanges
-from proxy.control.queries import Queries
-from proxy.control.threads import run_in_thread
+from proxy.control.live import PageChanges
+from proxy.control.queries import Queries, run_in_thread
 from proxy.web.live_pages import CHANGE_HEADER, LivePages
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from classifier.records import Timing
-from proxy.control.call_list import Show
+from proxy.control.rollout_view import Show
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
 from proxy.web.rollout_page import CallsView

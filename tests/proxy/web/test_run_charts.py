@@ -6,7 +6,7 @@ import pytest
 
 from classifier.batches import slots
 from classifier.groups import Member
-from proxy.control.batch_pages import TaskRow
+from proxy.control.dashboard import TaskRow
 from proxy.web import badges, run_charts
 from proxy.web.run_charts import difference, sparkline, strip
 from tests.classifier.test_comparison import entry

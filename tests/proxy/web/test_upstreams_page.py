@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from proxy.control.upstream_stats import CallStats, Latencies, UpstreamPoint, UpstreamStats
+from proxy.control.upstreams import CallStats, Latencies, UpstreamPoint, UpstreamStats
 from proxy.web.format import local
 from proxy.web.upstreams_page import MODELS, line
 from tests.proxy.api.test_routes import Service

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.control.registrar import nameable
+from proxy.control.rollouts import nameable
 from proxy.routing.errors import Refusal
 from proxy.store.admin import archive, rows
 from proxy.store.admin.rows import NOUNS, ArchiveError
