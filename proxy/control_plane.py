@@ -12,9 +12,9 @@ from fastapi.staticfiles import StaticFiles
 from starlette.routing import Mount
 
 from classifier.verdicts import Verdict
-from proxy.api import bulk, keys, lists, metrics, openapi, problems, reports, routes, upstreams
+from proxy.api import bulk, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
-from proxy.api.state import Address
+from proxy.api.problems import Address
 from proxy.clock import epoch_s
 from proxy.control.judge import RecorderState
 from proxy.control.services import ControlServices, compose
@@ -65,13 +65,13 @@ _ROUTES = [
     *openapi.router.routes,
     # Only the Swagger UI files of that package are used.
     Mount("/static/docs", StaticFiles(packages=[("fastapi_offline", "static")])),
-    *reports.reports_router.routes,  # before the next: one of its paths matches theirs
+    *routes.reports_router.routes,  # before the next: one of its paths matches theirs
     *routes.router.routes,
     *bulk.router.routes,
     *lists.router.routes,
-    *keys.keys_router.routes,
-    *upstreams.upstreams_router.routes,
-    *metrics.metrics_router.routes,
+    *routes.keys_router.routes,
+    *routes.upstreams_router.routes,
+    *routes.metrics_router.routes,
     *manual.manual_router().routes,  # before what answers the rest of `/ui/`
     *pages.router.routes,
 ]

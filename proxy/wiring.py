@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from proxy.api.auth import ControlAuth
-from proxy.api.sessions import Sessions
+from proxy.api.auth import ControlAuth, Sessions
 from proxy.capture.observer import SilenceLimits
 from proxy.clock import epoch_s
 from proxy.inbound.connections import Certificate, ConnectionLimits

@@ -14,9 +14,8 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from proxy.api.problems import documented, invalid
+from proxy.api.problems import Limiter, Services, base_url, documented, invalid
 from proxy.api.routes import PROBLEMS
-from proxy.api.state import Limiter, Services, base_url
 from proxy.control.queries import run_in_thread
 from proxy.control.rollouts import Registrar
 from proxy.routing.errors import RateLimiter, Refusal, problem

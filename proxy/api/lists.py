@@ -2,20 +2,227 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Annotated, Any
+import csv
+import io
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import Annotated, Any, NamedTuple, Protocol
 
+import orjson
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from proxy.api.answers import json_answer
-from proxy.api.list_formats import COLUMNS, FORMATS, LINES, Format, accepted, encoded, lines
-from proxy.api.problems import documented
+from proxy.api.problems import Services, documented, json_answer
 from proxy.api.routes import PROBLEMS
-from proxy.api.state import Services
 from proxy.control.listing import Listing
 from proxy.control.queries import run_in_thread
+from proxy.routing.errors import Refusal
 from truezero import models
+from truezero.models.rollouts import RolloutItem
+
+# --- list formats ---
+#
+# Rows of a list as JSON lines, CSV or Parquet, encoded as they come.
+
+
+JSON, LINES, CSV = "application/json", "application/x-ndjson", "text/csv"
+PARQUET = "application/vnd.apache.parquet"
+
+Row = dict[str, Any]
+Rows = Sequence[Row]
+
+COLUMNS = tuple(RolloutItem.model_fields)
+_ACTIVE = ("=", "+", "-", "@", "\t", "\r", "\n")  # what spreadsheets take for a formula's beginning
+# Parquet's types, where they are not texts.
+_TYPES: Mapping[str, str] = {
+    "repeat": "int32", "attempt": "int32", "created_at": "float64", "registered": "bool_",
+    "provisional": "bool_", "reward": "float64", "total_tokens": "int64", "cost_usd": "float64",
+    "reported_at": "float64",
+}  # fmt: skip
+
+
+class Encoder(Protocol):
+    """Encodes rows one part after another."""
+
+    def rows(self, rows: Rows) -> bytes:
+        """Encode some rows; the first ones with what comes before all."""
+        ...
+
+    def end(self) -> bytes:
+        """Return what comes after all rows, and before them where there were none."""
+        ...
+
+
+class Format(NamedTuple):
+    """A format, and the ending of its files' names."""
+
+    media_type: str
+    ending: str
+    encoder: Callable[[Sequence[str]], Encoder]
+
+
+def accepted(accept: str | None) -> Format | None:
+    """Return the format that a request prefers by its `Accept`; None is a page of JSON."""
+    weighed = [_weighed(part) for part in (accept or "").split(",")]
+    known = [each for each in weighed if each[0] > 0 and each[1] in {*FORMATS, *_PAGE}]
+    _, name = max(known, key=lambda each: each[0], default=(0.0, JSON))
+    return FORMATS.get(name)
+
+
+def _weighed(part: str) -> tuple[float, str]:
+    name, *parameters = (each.strip().lower() for each in part.split(";"))
+    weight = next((each[2:] for each in parameters if each.startswith("q=")), "1")
+    try:
+        return float(weight), name
+    except ValueError:
+        return 0.0, name
+
+
+async def encoded(
+    format_: Format, parts: AsyncIterator[Rows], columns: Sequence[str] = COLUMNS
+) -> AsyncIterator[bytes]:
+    """Return the encoded rows; the first ones have been read by then, and an error is told.
+
+    Arguments:
+        columns: of `RolloutItem`, in the order in which they are written.
+
+    Raises:
+        Refusal: 406 where the format needs what is not installed.
+    """
+    encoder = format_.encoder(columns)
+    first: Rows = await anext(parts, [])
+    return _encoded(encoder, first, parts)
+
+
+async def _encoded(
+    encoder: Encoder, first: Rows, parts: AsyncIterator[Rows]
+) -> AsyncIterator[bytes]:
+    if first:
+        yield await run_in_thread(encoder.rows, first)
+    async for part in parts:
+        yield await run_in_thread(encoder.rows, part)
+    if last := await run_in_thread(encoder.end):
+        yield last
+
+
+class _JsonLines:
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+
+    def rows(self, rows: Rows) -> bytes:
+        return lines({name: row[name] for name in self._columns} for row in rows)
+
+    def end(self) -> bytes:
+        return b""
+
+
+def lines(records: Iterable[Row]) -> bytes:
+    """Encode records as JSON lines."""
+    return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+
+
+class _Csv:
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._begun = False
+
+    def rows(self, rows: Rows) -> bytes:
+        text = io.StringIO()
+        writer = csv.writer(text)
+        if not self._begun:
+            writer.writerow(self._columns)
+            self._begun = True
+        writer.writerows([_cell(row[name]) for name in self._columns] for row in rows)
+        return text.getvalue().encode()
+
+    def end(self) -> bytes:
+        return b"" if self._begun else self.rows([])
+
+
+def _cell(value: Any) -> Any:
+    """Return a value as a cell; unknown is empty, and no text begins a formula."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return " ".join(value)
+    return f"'{value}" if isinstance(value, str) and value.startswith(_ACTIVE) else value
+
+
+class _Parquet:
+    """Writes a row group for each part; the footer comes last."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._arrow = _pyarrow()
+        types = {name: getattr(self._arrow, _TYPES.get(name, "string"))() for name in columns}
+        if "validity" in types:
+            types["validity"] = self._arrow.list_(self._arrow.string())
+        self._schema = self._arrow.schema(list(types.items()))
+        self._written = _Written()
+        parquet = import_module("pyarrow.parquet")
+        self._writer = parquet.ParquetWriter(self._written, self._schema, compression="zstd")
+
+    def rows(self, rows: Rows) -> bytes:
+        chosen = [{name: row[name] for name in self._schema.names} for row in rows]
+        self._writer.write_table(self._arrow.Table.from_pylist(chosen, schema=self._schema))
+        return self._written.taken()
+
+    def end(self) -> bytes:
+        self._writer.close()
+        return self._written.taken()
+
+
+class _Written(io.RawIOBase):
+    """A file of which only the newest part is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+        self._length = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, part: Any) -> int:
+        taken = bytes(part)
+        self._parts.append(taken)
+        self._length += len(taken)
+        return len(taken)
+
+    def tell(self) -> int:
+        return self._length
+
+    def taken(self) -> bytes:
+        """Return what was written since the last time."""
+        whole = b"".join(self._parts)
+        self._parts.clear()
+        return whole
+
+
+def _pyarrow() -> ModuleType:
+    try:
+        return import_module("pyarrow")
+    except ModuleNotFoundError:
+        raise Refusal(
+            406,
+            "not_acceptable",
+            "Parquet needs an extra on the service's side: pip install 'truezero[parquet]'",
+        ) from None
+
+
+FORMATS: Mapping[str, Format] = {
+    each.media_type: each
+    for each in (
+        Format(LINES, "jsonl", _JsonLines),
+        Format(CSV, "csv", _Csv),
+        Format(PARQUET, "parquet", _Parquet),
+    )
+}
+_PAGE = frozenset((JSON, "application/*", "*/*"))
+
+
+# --- lists ---
+
 
 Asked = Annotated[models.ListParameters, Query()]
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
-from fastapi import FastAPI, Request
+import orjson
+from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from proxy.routing.errors import PROBLEM_TYPE, Refusal, RefusalCode, problem
+from proxy.control.queries import run_in_thread
+from proxy.control.services import ControlServices
+from proxy.routing.errors import PROBLEM_TYPE, RateLimiter, Refusal, RefusalCode, problem
 from truezero.models.lists import ListParameters
 
 log = logging.getLogger("truezero")
@@ -157,3 +160,54 @@ def _message(error: Mapping[str, Any], takes: Sequence[str]) -> str:
     if error["type"] == "json_invalid":
         return f"invalid JSON ({error['ctx']['error']} at byte {error['loc'][-1]})"
     return str(error["msg"]).removeprefix("Value error, ")
+
+
+# --- answers ---
+#
+# JSON answers, serialized beside the event loop.
+
+
+async def json_answer(payload: Mapping[str, Any]) -> Response:
+    """Serialize in a thread: a list of thousands would delay agents' bytes."""
+    content = await run_in_thread(orjson.dumps, payload)
+    return Response(content, media_type="application/json")
+
+
+# --- state ---
+#
+# What routes get of the application that they belong to: parameters read from `app.state`.
+#
+# Making a route takes a millisecond, so a process makes each once, for all its applications:
+# nothing of one may be in a route.
+
+
+Address = Callable[[Request], str]  # the base URL handed to agents, by a runner's request
+
+
+def of_app(name: str) -> Any:
+    """Make the dependency on an attribute of `app.state`."""
+
+    async def read(request: Request) -> Any:  # async, or FastAPI would call it in a thread
+        return getattr(request.app.state, name)
+
+    return Depends(read)
+
+
+Services = Annotated[ControlServices, of_app("services")]
+Limiter = Annotated[RateLimiter, of_app("limiter")]  # of registrations
+# Maps an `Accept` header to the metrics and their content type; called in a thread.
+Exposition = Annotated[Callable[[str], tuple[bytes, str]], of_app("exposition")]
+Version = Annotated[str, of_app("version")]
+
+
+def base_url(request: Request) -> str:
+    """Return the base URL handed to agents."""
+    address: Address = request.app.state.address
+    return address(request)
+
+
+async def _step(request: Request) -> None:
+    request.app.state.limiter.step()
+
+
+LIMITED = [Depends(_step)]  # dependencies of a route that registers one rollout

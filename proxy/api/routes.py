@@ -6,15 +6,27 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from classifier.groups import MIN_VALID, Method
-from proxy.api.answers import json_answer as _json
-from proxy.api.problems import documented
-from proxy.api.state import LIMITED, Services, Version, base_url
+from proxy.api.problems import (
+    LIMITED,
+    Exposition,
+    Services,
+    Version,
+    base_url,
+    documented,
+    json_answer,
+)
+from proxy.api.problems import json_answer as _json
 from proxy.control.live import BatchEvent
+from proxy.control.queries import run_in_thread
+from proxy.control.reports import DEFAULT
+from proxy.routing.errors import Refusal
 from truezero import models
+from truezero.models.lists import Moment
 
 BATCH = Path(description="percent-encode `/` as `%2F`")
 ROLLOUT_ID = Path(description="percent-encode `/` as `%2F`")
@@ -328,3 +340,184 @@ async def readyz(services: Services, response: Response) -> models.Ready:
     if ready.status != "ready":
         response.status_code = 503
     return ready
+
+
+# --- reports ---
+#
+# The REST routes that compare batches, and say what one used and has to run again.
+
+
+Named = Annotated[str, Query(min_length=1, max_length=200)]
+
+# Its routes come before `/batches/{batch}`, whose path matches theirs.
+reports_router = APIRouter(responses=PROBLEMS, tags=["batches"])
+
+
+@reports_router.get(
+    "/compare", response_model=models.BatchComparison, operation_id="compare_batches"
+)
+async def compare(
+    services: Services,
+    a: Annotated[Named, Query(description="the batch to compare with")],
+    b: Annotated[Named, Query(description="the batch that is compared")],
+    change: Annotated[
+        list[models.Change] | None, Query(description="only tasks with one of these changes")
+    ] = None,
+    after: Annotated[str | None, Query(description="`next` of the page before")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="tasks on a page")] = 1000,
+) -> Response:
+    """Compare two batches task by task.
+
+    `difference` is over the tasks that both measured; each weighs the same, however many
+    repeats it has. A task that either did not measure is no difference. Broken tasks come
+    first.
+    """
+    page = services.reports.comparisons.page(a, b, changes=change or (), after=after, limit=limit)
+    return await json_answer(await page)
+
+
+@reports_router.get(
+    "/batches/{batch:path}/rerun", response_model=models.Reruns, operation_id="list_reruns"
+)
+async def rerun(
+    services: Services,
+    batch: Annotated[str, BATCH],
+    asked: Annotated[models.RerunParameters, Query()],
+) -> Response:
+    """List what a batch has to run again, by what is to be done first.
+
+    Each repeat of a task without a score is in one list, by its last attempt: attempts that
+    a later one superseded are in none. With `limit` or `after` the answer is a page: counts and
+    causes are over everything, as of the first page, and `items` are those of the page.
+    """
+    reruns = services.reports.reruns
+    if asked.limit is None and asked.after is None:
+        return await json_answer(await reruns.of_batch(batch))
+    limit = asked.limit or models.LONGEST_PAGE
+    return await json_answer(await reruns.page(batch, after=asked.after, limit=limit))
+
+
+@reports_router.get(
+    "/batches/{batch:path}/usage", response_model=models.BatchUsage, operation_id="get_usage"
+)
+async def usage(
+    services: Services,
+    batch: Annotated[str, BATCH],
+    by: Annotated[
+        str,
+        Query(description="any of model, upstream, role, task; separated by commas"),
+    ] = ",".join(DEFAULT),
+) -> Response:
+    """Add up a batch's calls by model, upstream, role or task.
+
+    Inference calls of every role count, once they have ended. Each sum says how many calls it
+    stands on: `tokens_known_calls` and `cost_known_calls` of `billable_calls`.
+    """
+    return await json_answer(await services.reports.usage.of_batch(batch, by=_dimensions(by)))
+
+
+def _dimensions(by: str) -> list[str]:
+    """Return the names in a list.
+
+    Raises:
+        Refusal: 422 where one is no dimension.
+    """
+    names = list(dict.fromkeys(filter(None, by.split(","))))
+    for name in names:
+        if name not in models.USAGE_DIMENSIONS:
+            known = ", ".join(models.USAGE_DIMENSIONS)
+            raise Refusal(422, "invalid", f"by: {name!r} is none of {known}")
+    return names
+
+
+# --- upstreams ---
+#
+# The REST route of how upstreams do.
+
+
+upstreams_router = APIRouter(responses=PROBLEMS)
+
+
+@upstreams_router.get(
+    "/upstreams",
+    response_model=models.UpstreamReport,
+    tags=["service"],
+    operation_id="get_upstreams",
+)
+async def report(
+    services: Services,
+    since: Annotated[
+        Moment | None, Query(description="seconds since the epoch; an hour ago by default")
+    ] = None,
+) -> Response:
+    """Report how upstreams did, by model, by key and over time.
+
+    Every ended call that began in the window is counted; latencies and keys stand on a
+    sample of inference calls.
+    """
+    found = (await services.pages.upstreams.report(since)).to_dict()
+    content = await run_in_thread(orjson.dumps, found)
+    return Response(content, media_type="application/json")
+
+
+# --- metrics ---
+#
+# `GET /metrics`, for Prometheus.
+
+
+metrics_router = APIRouter(responses={401: PROBLEMS[401]})
+
+
+@metrics_router.get(
+    "/metrics", tags=["service"], response_class=PlainTextResponse, operation_id="get_metrics"
+)
+def metrics(exposition: Exposition, accept: Annotated[str, Header()] = "") -> Response:
+    """Get metrics for Prometheus.
+
+    In its text format, or as OpenMetrics by `Accept`. docs/operations/observability.md lists
+    them.
+    """
+    text, content_type = exposition(accept)
+    return Response(text, headers={"content-type": content_type})
+
+
+# --- keys ---
+#
+# The `/key` routes of LiteLLM's proxy: a virtual key for each rollout.
+
+
+# 400, not 409: as LiteLLM answers.
+_TAKEN: dict[int | str, dict[str, Any]] = {400: documented("a key with this alias already exists")}
+
+# Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,
+# delete_key_fn).
+keys_router = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
+
+
+@keys_router.post("/generate", dependencies=LIMITED, responses=_TAKEN, operation_id="generate_key")
+async def generate(
+    services: Services, request: Request, key: models.KeyRequest
+) -> models.KeyMinted:
+    """Generate a key with a rollout of its own.
+
+    Calls made with the key belong to that rollout: the alias is its id, the team its batch.
+    """
+    return await services.keys.generate(key, public_url=base_url(request))
+
+
+@keys_router.get("/info", operation_id="get_key")
+async def info(services: Services, key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:
+    """Get a key's attributes, spend and validity.
+
+    Nothing in the answer is secret but the key itself, as it was given.
+    """
+    return await services.keys.info(key)
+
+
+@keys_router.post("/delete", operation_id="delete_keys")
+async def delete(services: Services, deletion: models.KeyDeletion) -> models.KeysDeleted:
+    """Revoke keys.
+
+    Their calls and WebSockets are closed; what was recorded is kept.
+    """
+    return await services.keys.delete(deletion)

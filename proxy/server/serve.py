@@ -26,7 +26,7 @@ import uvicorn
 from uvicorn.supervisors import multiprocess as uvicorn_supervisor
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from proxy.api.sessions import LINK_LIFE_S
+from proxy.api.auth import LINK_LIFE_S
 from proxy.app import Application
 from proxy.inbound.connections import CertificateError
 from proxy.inbound.http import HttpProtocol

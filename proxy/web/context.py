@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 
 from proxy.api import problems
 from proxy.api.auth import ControlAuth, session_of
-from proxy.api.state import Address, of_app
+from proxy.api.problems import Address, of_app
 from proxy.control.dashboard import Dashboard
 from proxy.control.queries import run_in_thread
 from proxy.control.services import ControlServices

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from proxy.api.list_formats import FORMATS, Format
-from proxy.api.lists import file_of
+from proxy.api.lists import FORMATS, Format, file_of
 from proxy.routing.errors import Refusal
 from proxy.web import list_form
 from proxy.web.context import Context, page_router

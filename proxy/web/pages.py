@@ -8,8 +8,7 @@ from secrets import token_hex
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
-from proxy.api.auth import SIGN_IN, session_of
-from proxy.api.sessions import COOKIE, LIFE_S
+from proxy.api.auth import COOKIE, LIFE_S, SIGN_IN, session_of
 from proxy.control.live import PageChange, Subject
 from proxy.control.queries import run_in_thread
 from proxy.web import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from proxy.api.answers import json_answer
+from proxy.api.problems import json_answer
 
 
 async def test_an_answer_is_json_with_unknown_as_null() -> None:

@@ -20,8 +20,7 @@ import httpx
 import pytest
 from starlette.routing import Mount
 
-from proxy.api.auth import ControlAuth
-from proxy.api.sessions import Sessions
+from proxy.api.auth import ControlAuth, Sessions
 from proxy.app import Application
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import RESERVED, SHARED

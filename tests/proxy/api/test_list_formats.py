@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from proxy.api.list_formats import CSV, FORMATS, LINES, PARQUET, Row, accepted, encoded
+from proxy.api.lists import CSV, FORMATS, LINES, PARQUET, Row, accepted, encoded
 from truezero.models import RolloutItem
 
 BARE: Row = {
@@ -81,6 +81,6 @@ def test_every_column_of_a_row_has_a_type() -> None:
     """A number that is left out of the types would be written as a text."""
     texts = {"id", "batch", "task", "model", "upstream", "health", "subcategory", "fingerprint",
              "cause", "scoreable", "validity"}  # fmt: skip
-    from proxy.api.list_formats import _TYPES
+    from proxy.api.lists import _TYPES
 
     assert RolloutItem.model_fields.keys() - texts == set(_TYPES)

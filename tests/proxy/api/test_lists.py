@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from proxy.api import list_formats
+from proxy.api import lists
 from proxy.control import listing
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import DEAD, play
 
-CSV, LINES, PARQUET = list_formats.CSV, list_formats.LINES, list_formats.PARQUET
+CSV, LINES, PARQUET = lists.CSV, lists.LINES, lists.PARQUET
 
 
 @pytest.fixture

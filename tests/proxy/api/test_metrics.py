@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from fastapi import FastAPI
 
-from proxy.api import metrics
+from proxy.api import routes
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
 
@@ -16,7 +16,7 @@ async def test_the_exposition_chooses_the_type_by_accept() -> None:
 
     app = FastAPI()
     app.state.exposition = exposition
-    app.include_router(metrics.metrics_router)
+    app.include_router(routes.metrics_router)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
         answer = await http.get("/metrics", headers={"accept": "application/openmetrics-text"})

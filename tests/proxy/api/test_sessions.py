@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proxy.api.sessions import LIFE_S, LINK_LIFE_S, Sessions
+from proxy.api.auth import LIFE_S, LINK_LIFE_S, Sessions
 from proxy.app import Application
 from proxy.settings import load
 from proxy.store.database import Database

@@ -8,7 +8,7 @@ import httpx
 from fastapi import APIRouter, FastAPI, Request
 
 from proxy.api import problems
-from proxy.api.state import LIMITED, Version, base_url
+from proxy.api.problems import LIMITED, Version, base_url
 from proxy.routing.errors import RateLimiter
 
 

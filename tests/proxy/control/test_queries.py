@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Connection, Engine, event, func, select
 
 from classifier.records import Ending
-from proxy.api import answers as answers_module
+from proxy.api import problems as answers_module
 from proxy.control import judge
 from proxy.store import listing, statistics
 from proxy.store.database import Database

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from proxy.api.sessions import Sessions
+from proxy.api.auth import Sessions
 from proxy.app import Application
 from proxy.settings import load
 from proxy.store.database import Database
