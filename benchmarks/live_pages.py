@@ -38,7 +38,7 @@ from benchmarks.rollouts import request
 from benchmarks.run import build_tools, say
 from benchmarks.subjects import Stage
 from proxy.store.database import Database
-from proxy.web.live_pages import CHANGE_HEADER
+from proxy.web.context import CHANGE_HEADER
 
 LIVE = 200  # running rollouts that call
 CONNECTIONS = 32

@@ -26,8 +26,7 @@ from proxy.settings import Settings
 from proxy.store.database import Database
 from proxy.telemetry.metrics import Metrics
 from proxy.web import manual, pages
-from proxy.web.context import PageContext
-from proxy.web.live_pages import LivePages
+from proxy.web.context import LivePages, PageContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,17 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from classifier.reruns import Rerun, RerunCounts
 from proxy.control.queries import path_of
-from proxy.web import badges, charts, forms, list_form, publishable, render, run_charts
+from proxy.web import badges, charts, format, list_pages, render
+from proxy.web import context as forms
 from proxy.web.context import Context, Name, Number, PageContext, Text, page_router, redirect
 from truezero import models
+
+# --- publishable ---
+#
+# Whether a batch can be published, and what stands against it: each reason with its count.
+
+
+class Reason(NamedTuple):
+    """What keeps a batch from being published: how often, in words, and the query of its list."""
+
+    times: int | None
+    text: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publishable:
+    """``yes``: it is a valid measurement. Reasons are the most severe first."""
+
+    yes: bool
+    head: str
+    reasons: tuple[Reason, ...]
+
+
+_OF_RERUNS = {
+    Rerun.FIX_FIRST: ("failed for a cause that has to be fixed first",
+                  "failed for causes that have to be fixed first"),
+    Rerun.TRANSIENT: ("provider failure that can be run again now",
+                  "provider failures that can be run again now"),
+    Rerun.SKIPPED: ("skipped by an open breaker",) * 2,
+    Rerun.UNDECIDED: ("undecided: evidence is missing",) * 2,
+    Rerun.UNMEASURED: ("has no valid score, though no provider failed",
+                   "have no valid score, though no provider failed"),
+}  # fmt: skip
+
+
+def answer(summary: Mapping[str, Any], reruns: RerunCounts) -> Publishable:
+    """Answer for a batch, by its summary and by what it has to run again."""
+    return Publishable(
+        yes=summary["valid"],
+        head=_head(summary),
+        reasons=tuple(_reasons(summary, reruns)),
+    )
+
+
+def _head(summary: Mapping[str, Any]) -> str:
+    scored, total = summary["scored"], summary["total"]
+    share = format.percent(scored / total if total else None)
+    measured = f"{scored:,} of {total:,} measured ({share})"
+    if summary["valid"]:
+        return f"{measured}, and no retry was cherry-picked"
+    worst, best = summary["score_worst"], summary["score_best"]
+    if worst is None or best is None or worst == best:
+        return measured
+    return f"{measured}; the score over all of them lies between {worst:.3f} and {best:.3f}"
+
+
+def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
+    running = reruns.running
+    found = [Reason(running, "still running", "?tab=rollouts")] if running else []
+    for name, (one, many) in _OF_RERUNS.items():
+        if count := reruns.kinds[name]:
+            found.append(Reason(count, one if count == 1 else many, f"?tab=again#{name}"))
+    if picked := summary["retried_after_score_total"]:
+        text = "run again although already scored: the first score counts"
+        found.append(Reason(picked, text, "?tab=tasks"))
+    if summary["exclusion_bias"]:
+        text = f"what is left out biases the mean (p = {summary['exclusion_p']:.2g})"
+        found.append(Reason(None, text, "#check"))
+    if own := (summary["diagnostics"] or {}).get("own_failure_info", 0):
+        text = "failed by the agent itself, and counted: look whether it was provoked"
+        found.append(Reason(own, text, "#check"))
+    return found
+
+
+# --- batch pages ---
+
 
 _COST_TABLES = ("model", "role", "upstream")
 _TASKS = 100  # of a comparison, on one page
@@ -52,7 +131,7 @@ async def _batches(context: Context, request: Request, page: Number = 1) -> Resp
     names = [item["batch"] for item in found.items]
     earlier = await context.services.reports.pages.earlier(names)
     sparks = {
-        item["batch"]: run_charts.sparkline(
+        item["batch"]: charts.sparkline(
             [*earlier[item["batch"]], (item["batch"], item["summary"]["score_effective"])]
         )
         for item in found.items
@@ -99,7 +178,7 @@ async def _compare(
         ticked=len(run),
         names=names,
         found=found,
-        drawn=found and run_charts.difference(found["difference"], found["difference_ci"]),
+        drawn=found and charts.difference(found["difference"], found["difference_ci"]),
         changes=badges.CHANGES,
         change=change,
         query=urlencode({"a": a, "b": b}),
@@ -163,7 +242,7 @@ async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -
     timeline = await context.dashboard.timeline(batch)
     return {
         "chart": timeline and charts.chart(timeline),
-        "answer": publishable.answer(data["summary"], data["reruns"]),
+        "answer": answer(data["summary"], data["reruns"]),
     }
 
 
@@ -172,9 +251,9 @@ async def _rollouts(
 ) -> dict[str, Any]:
     """Return the lists of a batch's rollouts: as asked, else those not measured before the rest."""
     asked = [(name, value) for name, value in items if name != "tab"]
-    form = list_form.read_form(asked, batch=batch)
+    form = list_pages.read_form(asked, batch=batch)
     apart = () if form.query or form.asked.after else _APART
-    lists = [(title, list_form.read_form(given, batch=batch)) for title, given in apart]
+    lists = [(title, list_pages.read_form(given, batch=batch)) for title, given in apart]
     return {
         "form": form,
         "lists": [
@@ -187,7 +266,7 @@ async def _rollouts(
 async def _tasks(context: PageContext, batch: str, after: str) -> dict[str, Any]:
     found = await context.services.reports.pages.tasks(batch, after=after or None)
     return {
-        "strips": [run_charts.strip(row) for row in found.rows],
+        "strips": [charts.strip(row) for row in found.rows],
         "after": after,
         "next": found.next and urlencode({"tab": "tasks", "after": found.next}),
     }

@@ -6,9 +6,14 @@ Horizontal positions are in percent, so that a chart fits any width.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
+from classifier.batches import Entry, Slot
+from classifier.groups import Member
+from proxy.control.dashboard import TaskRow
 from proxy.control.upstreams import Timeline, TimelinePoint
 from proxy.web import badges, format
 from proxy.web.badges import HEALTHY, Badge
@@ -170,3 +175,357 @@ def _chart_label(timeline: Timeline, totals: Sequence[tuple[Badge, int]], *, ans
     counts = ", ".join(f"{count:,} {badge.label}" for badge, count in totals) or "none"
     noun = "Calls" if answered else "Failed calls"
     return f"{noun} from {format.moment(first)} to {format.moment(last)}: {counts}"
+
+
+# --- run charts ---
+#
+# Layout of the drawings of runs: earlier scores, a difference, and tasks with their attempts.
+
+
+SPARK_WIDTH, SPARK_HEIGHT = 96, 24
+_MARGIN = 3
+_LEAST_SPAN = 0.1  # of scores: less is no trend
+_STEPS = 4  # of the colour of a score above 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sparkline:
+    """Scores over time as a line with gaps, in pixels; ``last`` is the place of the newest."""
+
+    path: str
+    dots: Sequence[tuple[float, float]]
+    last: tuple[float, float] | None
+    label: str
+
+
+def sparkline(scores: Sequence[tuple[str, float | None]]) -> Sparkline | None:
+    """Lay out the scores of a series, oldest first; None where fewer than two are known."""
+    known = [score for _, score in scores if score is not None]
+    if len(known) < 2:
+        return None
+    low, high = min(known), max(known)
+    missing = max(0.0, _LEAST_SPAN - (high - low))
+    low, high = low - missing / 2, high + missing / 2
+    step = (SPARK_WIDTH - 2 * _MARGIN) / (len(scores) - 1)
+    places: list[tuple[float, float] | None] = [
+        None
+        if score is None
+        else (
+            round(_MARGIN + n * step, 1),
+            round(SPARK_HEIGHT - _MARGIN - (SPARK_HEIGHT - 2 * _MARGIN) * (score - low)
+                  / (high - low), 1),
+        )
+        for n, (_, score) in enumerate(scores)
+    ]  # fmt: skip
+    return Sparkline(
+        path=_path(places),
+        dots=[place for place in places if place is not None],
+        last=places[-1],
+        label="Scores of this series, oldest first: "
+        + ", ".join(format.score(score) for _, score in scores),
+    )
+
+
+def _path(places: Sequence[tuple[float, float] | None]) -> str:
+    """Return an SVG path; a place that is not known ends a line."""
+    parts, down = [], False
+    for place in places:
+        if place is not None:
+            parts.append(f"{'L' if down else 'M'}{place[0]:g} {place[1]:g}")
+        down = place is not None
+    return "".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A difference on a scale around zero, in percent of its width; ``reach`` is the scale's end.
+
+    ``certain``: its interval does not hold zero.
+    """
+
+    reach: float
+    at: float
+    low: float
+    high: float
+    certain: bool
+    label: str
+
+
+def difference(value: float | None, interval: Sequence[float] | None) -> Difference | None:
+    """Lay out a difference with its interval; None where either is not known."""
+    if value is None or interval is None:
+        return None
+    low, high = interval
+    most = max(abs(low), abs(high), 0.05)
+    reach = next(each for each in (0.1, 0.2, 0.5, 1.0, most) if each >= most)
+    certain = low > 0 or high < 0
+
+    def place(number: float) -> float:
+        return round(50 + 50 * number / reach, 2)
+
+    return Difference(
+        reach=reach,
+        at=place(value),
+        low=place(low),
+        high=place(high),
+        certain=certain,
+        label=f"Difference {value:+.3f}, between {low:+.3f} and {high:+.3f} with 95 % confidence",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One attempt in a heat strip: its score from 0 to ``_STEPS``, or the badge of what it lacks.
+
+    ``superseded``: another attempt counts in its place.
+    """
+
+    rollout_id: str
+    step: int | None
+    badge: Badge | None
+    superseded: bool
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strip:
+    """One task: the mean of its measured repeats, and each repeat's attempts, oldest first."""
+
+    task: str
+    score: float | None
+    measured: int
+    repeats: int
+    cells: Sequence[Sequence[Cell]]
+
+
+NO_REWARD = Badge(
+    name="not-judged", label="no reward", meaning="nothing was reported", shape=badges.DASH
+)
+SKIPPED = Badge(
+    name="not-judged", label="skipped", meaning="not admitted by a breaker", shape=badges.DASH
+)
+
+
+def strip(row: TaskRow) -> Strip:
+    """Lay out a task's repeats and attempts."""
+    known = [each.counted.score for each in row.slots if each.counted.score is not None]
+    return Strip(
+        task=row.task,
+        score=sum(known) / len(known) if known else None,
+        measured=len(known),
+        repeats=len(row.slots),
+        cells=[[_cell(entry, slot, row.members) for entry in slot.attempts] for slot in row.slots],
+    )
+
+
+def _cell(entry: Entry, slot: Slot, members: Mapping[str, Member]) -> Cell:
+    member = members[entry.rollout_id]
+    badge = None if entry.score is not None else _badge(member)
+    told = badge.label if badge is not None else f"score {format.reward(entry.score)}"
+    superseded = slot.counted.rollout_id != entry.rollout_id
+    repeat = "" if entry.repeat is None else f"repeat {entry.repeat}, "
+    tried = "" if len(slot.attempts) < 2 else f"attempt {entry.attempt or 0}, "
+    return Cell(
+        rollout_id=entry.rollout_id,
+        step=None if entry.score is None else _step(entry.score),
+        badge=badge,
+        superseded=superseded,
+        label=f"{repeat}{tried}{told}{', superseded' if superseded else ''}",
+    )
+
+
+def _step(score: float) -> int:
+    """Return the shade of a score: 0 for 0 and less, the last for 1 and more."""
+    if score <= 0:
+        return 0
+    return max(1, min(_STEPS, int(score * _STEPS)))
+
+
+def _badge(member: Member) -> Badge:
+    entry = member.entry
+    if member.skipped:
+        return SKIPPED
+    if entry.health is None or entry.provisional:
+        return badges.OPEN
+    facts = {"health": entry.health, "subcategory": entry.subcategory,
+             "scoreable": entry.scoreable, "provisional": False}  # fmt: skip
+    badge = badges.of_verdict(facts)
+    return NO_REWARD if badge is badges.HEALTHY else badge
+
+
+# --- waterfall ---
+#
+# Geometry of a rollout's calls along time, and of the map of all of them.
+#
+# Horizontal positions are in percent, so that a chart fits any width.
+
+
+_PARTS = 100  # of a map, at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaterfallBar:
+    """One call in a waterfall; positions in percent, times in seconds.
+
+    ``findings`` are those that the call shows, by badge and check. ``wait`` is the position and
+    width of the pause after a failed call, ``retry_of`` the number of the call that this one
+    repeats.
+    """
+
+    number: int
+    call: Mapping[str, Any]
+    badge: Badge
+    offset_s: float
+    x: float
+    width: float
+    first_byte: float | None
+    wait: tuple[float, float] | None
+    waited_s: float | None
+    retry_of: int | None
+    evidence: bool
+    findings: Sequence[tuple[Badge, str]]
+
+
+def waterfall(
+    calls: Sequence[Mapping[str, Any]],
+    evidence: Iterable[str],
+    *,
+    now: float,
+    shown: Mapping[str, Mapping[str, Any]] | None = None,
+    findings: Sequence[Mapping[str, Any]] = (),
+) -> list[WaterfallBar]:
+    """Lay out a rollout's calls along time.
+
+    Arguments:
+        now: epoch seconds; where bars of calls in flight end.
+        shown: the calls to return, by id, with all that is known of them; None is all.
+        findings: the validity findings of the verdict; each marks its calls.
+    """
+    if not calls:
+        return []
+    start = min(call["started_at"] for call in calls)
+    end = max(_ended(call, now) for call in calls)
+    scale = 100 / max(end - start, 1e-6)
+    proof, repeated = frozenset(evidence), _repeats(calls)
+    following = [*calls[1:], None]
+    return [
+        _waterfall_bar(
+            call if shown is None else shown[call["id"]],
+            number=1 + n,
+            start=start,
+            scale=scale,
+            ended=_ended(call, now),
+            pause_until=after["started_at"] if after else None,
+            retry_of=None if (place := repeated[n]) is None else 1 + place,
+            evidence=call["id"] in proof,
+            findings=[
+                (badges.LEVELS[found["level"]], found["check"])
+                for found in findings
+                if call["id"] in found["evidence"]
+            ],
+        )
+        for n, (call, after) in enumerate(zip(calls, following, strict=True))
+        if shown is None or call["id"] in shown
+    ]
+
+
+def _ended(call: Mapping[str, Any], now: float) -> float:
+    started: float = call["started_at"]
+    if call["ending"] is None:
+        return max(now, started)
+    return started + float(call["duration_s"] or 0)
+
+
+def _waterfall_bar(
+    call: Mapping[str, Any],
+    *,
+    number: int,
+    start: float,
+    scale: float,
+    ended: float,
+    pause_until: float | None,
+    retry_of: int | None,
+    evidence: bool,
+    findings: Sequence[tuple[Badge, str]],
+) -> WaterfallBar:
+    x = (call["started_at"] - start) * scale
+    width = (ended - call["started_at"]) * scale
+    waited = None
+    if call["subcategory"] is not None and pause_until is not None and pause_until > ended:
+        waited = pause_until - ended
+    return WaterfallBar(
+        number=number,
+        call=call,
+        badge=badges.of_call(call),
+        offset_s=call["started_at"] - start,
+        x=min(x, 99.5),
+        width=max(width, 0.5),
+        first_byte=call["first_byte_s"] * scale if call["first_byte_s"] else None,
+        wait=None if waited is None else (x + width, waited * scale),
+        waited_s=waited,
+        retry_of=retry_of,
+        evidence=evidence,
+        findings=findings,
+    )
+
+
+def _repeats(calls: Sequence[Mapping[str, Any]]) -> list[int | None]:
+    """Return for each call the index of the earlier failed call whose request it repeats."""
+    failed: dict[str, int] = {}
+    repeated: list[int | None] = []
+    for n, call in enumerate(calls):
+        digest = call["request_digest"]
+        repeated.append(failed.get(digest) if digest else None)
+        if digest and call["subcategory"] is not None:
+            failed[digest] = n
+    return repeated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapPart:
+    """Consecutive calls in a map of all: numbers ``first`` to ``last``, ``x`` in percent.
+
+    ``badge`` is that of the worst of them; ``marked`` where one is evidence or shows a finding.
+    """
+
+    first: int
+    last: int
+    badge: Badge
+    label: str
+    marked: bool
+    x: float
+    width: float
+
+
+def call_map(calls: Sequence[Mapping[str, Any]], marked: Collection[str]) -> list[MapPart]:
+    """Lay out all calls of a rollout in a row, each as wide as the others."""
+    count = min(_PARTS, len(calls))
+    edges = [len(calls) * n // count for n in range(count + 1)] if count else [0]
+    return [
+        _part(calls[begin:end], begin, marked, x=100 * n / count, width=100 / count)
+        for n, (begin, end) in enumerate(pairwise(edges))
+    ]
+
+
+def _part(
+    calls: Sequence[Mapping[str, Any]],
+    begin: int,
+    marked: Collection[str],
+    *,
+    x: float,
+    width: float,
+) -> MapPart:
+    counts = Counter(badges.of_call(call) for call in calls)
+    worst = min(counts, key=lambda badge: (badge == badges.HEALTHY, -counts[badge], badge.label))
+    first, last = begin + 1, begin + len(calls)
+    name = f"call {first}" if first == last else f"calls {first}–{last}"
+    told = ", ".join(f"{count} {badge.label}" for badge, count in counts.most_common())
+    return MapPart(
+        first=first,
+        last=last,
+        badge=worst,
+        label=f"{name}: {told}",
+        marked=any(call["id"] in marked for call in calls),
+        x=x,
+        width=width,
+    )

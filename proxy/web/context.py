@@ -2,24 +2,88 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import RedirectResponse
 from fastapi.routing import APIRoute
+from pydantic import BeforeValidator
 
 from proxy.api import problems
 from proxy.api.auth import ControlAuth, session_of
 from proxy.api.problems import Address, of_app
 from proxy.control.dashboard import Dashboard
-from proxy.control.queries import run_in_thread
+from proxy.control.live import PageChanges
+from proxy.control.queries import counted, run_in_thread
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
-from proxy.web import render
-from proxy.web.live_pages import CHANGE_HEADER, LivePages
+from proxy.web import format, render
+from truezero.models.lists import Moment
+
+# --- live pages ---
+#
+# Pages that are open live and are fetched again: made once for all that were told of a change.
+
+
+CHANGE_HEADER = "x-truezero-change"  # the token of the change for which a page is fetched
+_KEPT = 16  # pages; some are 200 kB
+
+
+class _Made(NamedTuple):
+    began: float
+    page: asyncio.Task[Response]
+
+
+class LivePages:
+    """Keeps the latest pages that were fetched for a change, one for each URL and session."""
+
+    def __init__(self, changes: PageChanges) -> None:
+        self._changes = changes
+        self._made: dict[tuple[str, str], _Made] = {}
+
+    async def page(
+        self, request: Request, make: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response:
+        """Return a page that was begun after the change for which it is fetched.
+
+        Without a change that this process told, it is made for the request alone.
+        """
+        told_at = self._changes.told_at(request.headers.get(CHANGE_HEADER, ""))
+        if told_at is None:
+            return await make(request)
+        key = str(request.url), session_of(request.scope["headers"])
+        made = self._made.get(key)
+        if made is None or made.began < told_at or _failed(made.page):
+            made = _Made(self._changes.clock(), asyncio.create_task(self._make(request, make)))
+            self._made.pop(key, None)
+            self._made[key] = made
+            if len(self._made) > _KEPT:
+                del self._made[next(iter(self._made))]
+        return await asyncio.shield(made.page)
+
+    async def _make(
+        self, request: Request, make: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response:
+        with counted() as cost:
+            try:
+                return await make(request)
+            finally:
+                self._changes.took(cost.seconds)
+
+
+def _failed(page: asyncio.Task[Response]) -> bool:
+    if not page.done():
+        return False
+    return page.cancelled() or page.exception() is not None or page.result().status_code >= 500
+
+
+# --- context ---
+
 
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
 Name = Annotated[str, Path()]
@@ -119,3 +183,106 @@ async def problem(status: int, detail: str, incident: str | None = None) -> Resp
 def redirect(path: str) -> RedirectResponse:
     """Send a browser to a path of ours, by GET."""
     return RedirectResponse(path, 303, headers=dict(render.HEADERS))
+
+
+# --- forms ---
+#
+# Fields of submitted forms; forms of other origins are refused.
+
+
+_MAX_BYTES = 16_384
+
+
+async def fields(request: Request) -> dict[str, str]:
+    """Read a form's fields, the last value of each.
+
+    Raises:
+        Refusal: 403 for a form of another origin, 413 for one over 16 KiB.
+    """
+    if not same_origin(request):
+        raise Refusal(403, "foreign_form", "form submitted from another origin")
+    if int(request.headers.get("content-length") or 0) > _MAX_BYTES:
+        raise Refusal(413, "form_too_large", f"form larger than {_MAX_BYTES} bytes")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_BYTES:
+            raise Refusal(413, "form_too_large", f"form larger than {_MAX_BYTES} bytes")
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def same_origin(request: Request) -> bool:
+    """Return whether the browser says that a page of ours sent the request.
+
+    `Sec-Fetch-Site` (Fetch Metadata) holds also behind a proxy that rewrites Host; browsers
+    omit it on plain HTTP, where Origin must name our host.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin"
+    origin = request.headers.get("origin")
+    return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+
+
+# --- time range ---
+#
+# The time that a page is about: its last seconds, or a range that was chosen in a chart.
+
+
+# A field left empty asks for nothing.
+Bound = Annotated[Moment | None, BeforeValidator(lambda given: given or None), Query()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeRange:
+    """From ``since`` to ``until`` in epoch seconds; ``until`` is None where it goes on.
+
+    ``window`` is of its seconds, None where the range was chosen.
+    """
+
+    since: float
+    until: float | None
+    window: int | None
+
+    @property
+    def words(self) -> str:
+        """Name it as ``the last 7 d``, or by its ends."""
+        if self.window is not None:
+            return f"the last {format.seconds(self.window)}"
+        ends = "now" if self.until is None else format.moment(self.until)
+        return f"{format.moment(self.since).removesuffix(' UTC')} to {ends}"
+
+    @property
+    def query(self) -> str:
+        """The query of a page about it."""
+        if self.window is not None:
+            return urlencode({"window": self.window})
+        return urlencode(self.named("since", "until"))
+
+    def named(self, since: str, until: str) -> dict[str, str]:
+        """Return its ends as parameters of these names, as forms and lists take them."""
+        ends = {since: self.since, until: self.until}
+        return {name: format.local(at) for name, at in ends.items() if at is not None}
+
+
+def read(now: float, window: int, since: float | None, until: float | None) -> TimeRange:
+    """Read what an address asks for; a range that has a begin wins over a window."""
+    if since is None:
+        return TimeRange(since=now - window, until=None, window=window)
+    return TimeRange(since=since, until=until, window=None)
+
+
+# --- sign in links ---
+#
+# Signing in: with the admin token, or once with a link that `truezero` printed.
+
+
+async def opens(auth: ControlAuth, dashboard: Dashboard, given: str) -> bool:
+    """Return whether this is the admin token, or the secret of a link that was never used."""
+    if auth.opens(given.encode()):
+        return True
+    link = auth.sessions.invited(given, dashboard.now())
+    if link is None:
+        return False
+    name, ends = link
+    return await dashboard.use_link(name, ends=ends)

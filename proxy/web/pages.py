@@ -13,14 +13,16 @@ from proxy.control.live import PageChange, Subject
 from proxy.control.queries import run_in_thread
 from proxy.web import (
     batch_pages,
-    causes_page,
-    explore_page,
-    find_page,
-    forms,
+    cause_pages,
+    list_pages,
     render,
     rollout_page,
-    sign_in_links,
-    upstreams_page,
+)
+from proxy.web import (
+    context as forms,
+)
+from proxy.web import (
+    context as sign_in_links,
 )
 from proxy.web.context import Context, Name, Text, page_router, problem, redirect
 
@@ -29,11 +31,11 @@ _LIVE = {**render.HEADERS, "x-accel-buffering": "no"}
 router = page_router()
 router.routes += [
     *batch_pages.router.routes,
-    *explore_page.router.routes,
+    *list_pages.router.routes,
     *rollout_page.router.routes,
-    *causes_page.router.routes,
-    *find_page.router.routes,
-    *upstreams_page.router.routes,
+    *cause_pages.router.routes,
+    *list_pages.router.routes,
+    *cause_pages.router.routes,
 ]
 
 

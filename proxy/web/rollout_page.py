@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -12,9 +13,58 @@ from fastapi.responses import JSONResponse
 
 from proxy.control.queries import path_of
 from proxy.control.rollout_view import Fold, RolloutDetail, Show
-from proxy.web import badges, format, list_form, render, reported, waterfall
+from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.context import Context, Name, Number, Text, page_router
 from truezero.models.lists import NO_BATCH
+
+# --- reported ---
+#
+# What a runner reported of a rollout, as text for its page. It is the runner's own, not ours.
+
+
+_LONGEST = 4000  # characters of one text that a page shows
+
+_TEXTS: Mapping[str, str] = {
+    "error": "Error",
+    "verifier_error": "Verifier error",
+    "export_error": "Export error",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedText:
+    """One text under its label; ``left_out`` characters of it are not shown."""
+
+    label: str
+    text: str
+    left_out: int
+
+
+def texts(outcome: Mapping[str, Any] | None, metadata: str | None) -> list[ReportedText]:
+    """Return the errors, ``eval`` and metadata that a runner reported, without what is absent.
+
+    Arguments:
+        outcome: as reported; None before it.
+        metadata: JSON text of the registration's metadata.
+    """
+    reported = outcome or {}
+    found = {label: reported[name] for name, label in _TEXTS.items() if reported.get(name)}
+    if reported.get("eval"):
+        found["Evaluation"] = _indented(reported["eval"])
+    if metadata:
+        found["Metadata"] = _indented(json.loads(metadata))
+    return [
+        ReportedText(label=label, text=text[:_LONGEST], left_out=max(0, len(text) - _LONGEST))
+        for label, text in found.items()
+    ]
+
+
+def _indented(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+# --- rollout page ---
+
 
 _MAPPED = 12  # calls from which on a map of all of them helps
 _OWN = frozenset(("show", "at", "open"))  # parameters that are not the list's
@@ -62,13 +112,13 @@ async def _rollout(
     open: _Range = "",
 ) -> Response:
     within = [each for each in request.query_params.multi_items() if each[0] not in _OWN]
-    form = list_form.read_form(within)
+    form = list_pages.read_form(within)
     view = CallsView(show=show, at=at, opened=open, within=form.given)
     page = await context.services.pages.rollout.page(
         rollout_id, show=show, at=at, opened=view.range
     )
     batch = page.facts["batch"] or NO_BATCH
-    asked = form.asked if within else list_form.read_form((), batch=batch).asked
+    asked = form.asked if within else list_pages.read_form((), batch=batch).asked
     before, after = await context.services.listing.beside(asked, rollout_id)
     return await context.page(
         "rollout.html",
@@ -92,7 +142,7 @@ async def _call(context: Context, rollout: Text, id: Text) -> Response:
 def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
     """Return what the template of a rollout's page shows."""
     verdict = page.verdict
-    bars = waterfall.waterfall(
+    bars = charts.waterfall(
         page.calls, verdict["evidence"], now=now, shown=page.details, findings=verdict["validity"]
     )
     by_number = {bar.number: bar for bar in bars}
@@ -104,10 +154,10 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         "outcome": page.outcome,
         "verdict": verdict,
         "sentence": format.sentence(verdict, page.outcome),
-        "reported": reported.texts(page.outcome, page.facts["metadata"]),
+        "reported": texts(page.outcome, page.facts["metadata"]),
         "lines": [line if isinstance(line, Fold) else by_number.get(line) for line in lines],
         "numbers": _numbers(page),
-        "parts": waterfall.call_map(page.calls, page.marked) if mapped else (),
+        "parts": charts.call_map(page.calls, page.marked) if mapped else (),
         "causes": badges.CAUSES,
         "with_key": len({call["key_digest"] for call in page.details.values()}) > 1,
     }

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from proxy.store.database import Database
-from proxy.web.causes_page import LISTED
+from proxy.web.cause_pages import LISTED
 from proxy.web.format import local
 from tests.proxy.api.test_routes import Service
 from tests.proxy.store.test_verdicts import verdict

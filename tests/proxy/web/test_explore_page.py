@@ -14,7 +14,7 @@ import pytest
 
 from proxy.routing.errors import Refusal
 from proxy.store.listing import GROUPS as STORED_GROUPS
-from proxy.web.explore_page import CHOICES, COLUMNS, GROUPED, GROUPS, USUAL, WRITTEN, read_view
+from proxy.web.list_pages import CHOICES, COLUMNS, GROUPED, GROUPS, USUAL, WRITTEN, read_view
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_pages import DEAD, LIMITED, listed, page, play, words
 from truezero import models

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from proxy.control.listing import NameMatch
-from proxy.web.find_page import jumps
+from proxy.web.list_pages import jumps
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_pages import DEAD, page, play
 

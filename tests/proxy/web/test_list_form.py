@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from proxy.routing.errors import Refusal
-from proxy.web import list_form
+from proxy.web import list_pages
 
 
 def test_a_page_asks_for_the_newest_unless_its_address_says_otherwise() -> None:
-    assert list_form.read_form([]).asked.order == "desc"
-    assert list_form.read_form([("order", "asc"), ("sort", "task")]).asked.order == "asc"
+    assert list_pages.read_form([]).asked.order == "desc"
+    assert list_pages.read_form([("order", "asc"), ("sort", "task")]).asked.order == "asc"
 
 
 def test_an_empty_field_asks_nothing_and_old_names_still_work() -> None:
-    form = list_form.read_form([("q", "quota"), ("health", ""), ("page", "3"), ("limit", "5")])
+    form = list_pages.read_form([("q", "quota"), ("health", ""), ("page", "3"), ("limit", "5")])
     assert (form.asked.text, form.asked.health, form.asked.limit) == ("quota", [], 5)
     assert form.query == "text=quota&limit=5"
 
 
 def test_links_and_hidden_fields_keep_what_was_asked() -> None:
     given = [("batch", "a&b"), ("task", "t"), ("task", "u"), ("health", "healthy"), ("after", "x=")]
-    form = list_form.read_form(given)
+    form = list_pages.read_form(given)
     assert (form.asked.task, form.asked.after) == (["t", "u"], "x=")
     assert form.query == "batch=a%26b&task=t&task=u&health=healthy"
     assert form.following("y=") == f"{form.query}&after=y%3D"
@@ -30,7 +30,7 @@ def test_links_and_hidden_fields_keep_what_was_asked() -> None:
 
 
 def test_a_batchs_page_is_of_that_batch() -> None:
-    form = list_form.read_form([("batch", "other"), ("text", "x")], batch="mine")
+    form = list_pages.read_form([("batch", "other"), ("text", "x")], batch="mine")
     assert form.asked.batch == ["mine"]
     assert form.query == "text=x"
 
@@ -45,6 +45,6 @@ def test_a_batchs_page_is_of_that_batch() -> None:
 )
 def test_what_cannot_be_read_is_refused_by_name(name: str, value: str, said: str) -> None:
     with pytest.raises(Refusal) as refused:
-        list_form.read_form([(name, value)])
+        list_pages.read_form([(name, value)])
     assert refused.value.status == 422
     assert refused.value.detail.startswith(said)

@@ -12,7 +12,7 @@ from fastapi import Request, Response
 
 from proxy.control.live import PageChanges
 from proxy.control.queries import Queries, run_in_thread
-from proxy.web.live_pages import CHANGE_HEADER, LivePages
+from proxy.web.context import CHANGE_HEADER, LivePages
 
 
 class Clock(PageChanges):

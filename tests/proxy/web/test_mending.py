@@ -6,7 +6,7 @@ import pytest
 
 from classifier.rules import empty_answers, never_answered, unexplained_rejections
 from classifier.verdicts import Subcategory
-from proxy.web.mending import advice
+from proxy.web.cause_pages import advice
 
 
 @pytest.mark.parametrize("cause", list(Subcategory))

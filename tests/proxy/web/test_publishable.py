@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from classifier.reruns import Rerun, RerunCounts
-from proxy.web.publishable import Reason, answer
+from proxy.web.batch_pages import Reason, answer
 from tests.truezero.models.test_batches import EMPTY, LATER
 
 VALID: dict[str, Any] = {

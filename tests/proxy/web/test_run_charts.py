@@ -7,8 +7,8 @@ import pytest
 from classifier.batches import slots
 from classifier.groups import Member
 from proxy.control.dashboard import TaskRow
-from proxy.web import badges, run_charts
-from proxy.web.run_charts import difference, sparkline, strip
+from proxy.web import badges, charts
+from proxy.web.charts import difference, sparkline, strip
 from tests.classifier.test_comparison import entry
 
 
@@ -80,8 +80,8 @@ def test_a_strip_shows_scores_by_shade_and_the_rest_by_shape() -> None:
     steps = {name: cell.step for name, cell in cells.items() if cell.badge is None}
     assert steps == {"zero": 0, "half": 2, "little": 1, "most": 3, "one": 4}
     assert {name: cell.badge for name, cell in cells.items() if cell.step is None} == {
-        "quota": badges.CAUSES["quota"], "running": badges.OPEN, "held": run_charts.SKIPPED,
-        "silent": run_charts.NO_REWARD, "spoilt": badges.SPOILT,
+        "quota": badges.CAUSES["quota"], "running": badges.OPEN, "held": charts.SKIPPED,
+        "silent": charts.NO_REWARD, "spoilt": badges.SPOILT,
     }  # fmt: skip
     assert cells["half"].label == "repeat 1, score 0.5"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.web.time_range import read
+from proxy.web.context import read
 
 NOW = 1_790_000_000.0
 

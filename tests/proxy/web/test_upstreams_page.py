@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from proxy.control.upstreams import CallStats, Latencies, UpstreamPoint, UpstreamStats
+from proxy.web.cause_pages import MODELS, line
 from proxy.web.format import local
-from proxy.web.upstreams_page import MODELS, line
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_upstream_service import NOW, call, of, write
 from tests.proxy.store.records import FULL

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.web import badges
 from proxy.web.badges import CAUSES, HEALTHY
-from proxy.web.waterfall import call_map, waterfall
+from proxy.web.charts import call_map, waterfall
 
 
 def call(n: int, **facts: Any) -> dict[str, Any]:

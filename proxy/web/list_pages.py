@@ -4,18 +4,95 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
+from pydantic import ValidationError
 
 from proxy.api.lists import FORMATS, Format, file_of
+from proxy.api.problems import invalid
+from proxy.control.listing import NameMatch
+from proxy.control.queries import path_of
 from proxy.routing.errors import Refusal
-from proxy.web import list_form
-from proxy.web.context import Context, page_router
-from proxy.web.list_form import ListForm
+from proxy.web.context import Context, Text, page_router
 from truezero import models
 from truezero.models.lists import NO_BATCH
+
+# --- list form ---
+#
+# A list of rollouts as a page's address asks for it, and the addresses that lead on from there.
+
+
+_RENAMED = {"q": "text"}  # as pages of the first release had it
+_DROPPED = ("page",)  # likewise: pages had numbers
+_SHOWN = ("text", "health", "subcategory", "validity", "fingerprint")  # as fields of the form
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListForm:
+    """What was asked, for the form above a list and the links below it.
+
+    ``given`` are the address's names and values, without the cursor.
+    """
+
+    asked: models.ListParameters
+    given: Sequence[tuple[str, str]]
+
+    def value(self, name: str) -> str:
+        """Return the value of a field of the form; empty where any will do."""
+        return next((value for key, value in self.given if key == name), "")
+
+    @property
+    def hidden(self) -> list[tuple[str, str]]:
+        """What the form's own fields do not show, and that it keeps."""
+        return [(name, value) for name, value in self.given if name not in _SHOWN]
+
+    @property
+    def query(self) -> str:
+        """The query of the first page; empty where all is shown."""
+        return urlencode(self.given)
+
+    def following(self, cursor: str) -> str:
+        """Return the query of the page after a cursor."""
+        return urlencode([*self.given, ("after", cursor)])
+
+
+def read_form(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> ListForm:
+    """Read the query of a page that shows a list, the newest first; fields left empty ask nothing.
+
+    Arguments:
+        batch: of the page that the list is on; then no other can be asked for.
+
+    Raises:
+        Refusal: 422, which names the parameter that is unknown or unreadable.
+    """
+    dropped = _DROPPED if batch is None else (*_DROPPED, "batch")
+    given = [(_RENAMED.get(name, name), value) for name, value in items if value]
+    given = [(name, value) for name, value in given if name not in dropped]
+    several: dict[str, list[str]] = {}
+    for name, value in given:
+        several.setdefault(name, []).append(value)
+    chosen = {"order": "desc", **{name: _as_field(name, all_) for name, all_ in several.items()}}
+    if batch is not None:
+        chosen["batch"] = [batch]
+    try:
+        asked = models.ListParameters.model_validate(chosen)
+    except ValidationError as error:
+        raise invalid(
+            [{**each, "loc": ("query", *each["loc"])} for each in error.errors()]
+        ) from None
+    kept = [(name, value) for name, value in given if name != "after"]
+    return ListForm(asked=asked, given=kept)
+
+
+def _as_field(name: str, values: Sequence[str]) -> Sequence[str] | str:
+    field = models.ListParameters.model_fields.get(name)
+    return values[-1] if field is not None and field.default_factory is None else values
+
+
+# --- explore page ---
+
 
 GROUPED = 200  # groups on the page
 
@@ -138,7 +215,7 @@ def read_view(items: Sequence[tuple[str, str]]) -> ExploreView:
     Raises:
         Refusal: 422, which names the parameter that is unknown or unreadable.
     """
-    form = list_form.read_form([each for each in items if each[0] not in _OWN])
+    form = read_form([each for each in items if each[0] not in _OWN])
     chosen = dict.fromkeys(value for name, value in items if name == "columns" and value)
     by = _last(items, "by")
     if unknown := [name for name in chosen if name not in COLUMNS]:
@@ -150,3 +227,45 @@ def read_view(items: Sequence[tuple[str, str]]) -> ExploreView:
 
 def _last(items: Sequence[tuple[str, str]], name: str) -> str:
     return next((value for key, value in reversed(items) if key == name), "")
+
+
+# --- find page ---
+#
+# The page that jumps to a batch, a rollout or a cause; the palette shows its list.
+
+
+_PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),
+          ("Upstreams", "/ui/upstreams"), ("REST API", "/docs"), ("Help", "/help"))  # fmt: skip
+
+
+class Jump(NamedTuple):
+    """A link, and what kind of thing it leads to."""
+
+    kind: str
+    label: str
+    path: str
+
+
+@router.get("/ui/find")
+async def _find(context: Context, request: Request, q: Text = "") -> Response:
+    text = q.strip()
+    read_form([("text", text)])  # refuses what no list takes
+    found = await context.services.pages.finder.find(text)
+    return await context.page("find.html", request, "find", q=q, jumps=jumps(text, found), live="")
+
+
+def jumps(text: str, found: Sequence[NameMatch]) -> list[Jump]:
+    """Return the links for a text: pages by name, what was found, and the search itself."""
+    pages = [Jump("page", name, path) for name, path in _PAGES if text.lower() in name.lower()]
+    search = Jump(
+        "search", f"all rollouts with “{text}”", "/ui/rollouts?" + urlencode({"text": text})
+    )
+    return [*map(_jump, found), *pages, *([search] if text else [])]
+
+
+def _jump(named: NameMatch) -> Jump:
+    if named.kind == "cause":
+        path = "/ui/rollouts?" + urlencode({"fingerprint": named.name})
+        return Jump(named.kind, named.name, path)
+    folder = "batches" if named.kind == "batch" else "rollouts"
+    return Jump(named.kind, named.name, path_of(folder, named.name))

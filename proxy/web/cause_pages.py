@@ -1,0 +1,197 @@
+"""The page of causes: what fails rollouts, where, since when, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import Query, Request, Response
+
+from proxy.control.alerts import CauseStats
+from proxy.control.upstreams import LONGEST_S, Timeline, TimelinePoint, UpstreamStats
+from proxy.web import badges, charts
+from proxy.web import context as time_range
+from proxy.web.context import Bound, Context, TimeRange, page_router, redirect
+
+# --- mending ---
+#
+# What to do about a cause, in one sentence.
+
+
+# By the reason that a cause's name ends in, or its code.
+_BY_REASON: Mapping[str, str] = {
+    "context_length": "Shorten the prompt, or choose a model with a longer context.",
+    "content_filter": "Look at the task: the provider's filter blocks its content.",
+    "too_large": "Send smaller requests.",
+    "unsupported": "Remove the parameter that the model does not support.",
+    "malformed": "Correct the request that the agent builds.",
+    "wrong_endpoint": "Correct the base URL or path that the agent calls.",
+    "stalled": "Wait for the provider, or choose another region or model.",
+}
+_BY_SUBCATEGORY: Mapping[str, str] = {
+    "auth": "Replace the API key, or give it access to this model.",
+    "quota": "Add credit or raise the plan's limit, then run the affected rollouts again.",
+    "model_not_found": "Correct the model's name, or get access to it for this account.",
+    "rate_limit": "Run fewer rollouts at once, or raise the limit; retrying helps.",
+    "provider_error": "Wait until the provider is back; retrying helps.",
+    "rejected_request": "Correct the request: the same one is rejected again.",
+}
+_BY_RULE: Mapping[str, str] = {
+    "zero_signal": "Check that the agent calls its model through the proxy: truezero doctor.",
+    "empty_answers": "Look at the model's settings: its answers hold no text and no tool call.",
+    "never_answered": "Raise the agent's timeout: it gives up before an answer.",
+    "unexplained_rejections": "Send one of the requests by hand: the provider gives no reason.",
+}
+
+
+def advice(fingerprint: str, subcategory: str | None, cause: str | None) -> str:
+    """Return how to mend a cause.
+
+    Arguments:
+        fingerprint: ``quota:429``, or ``suspected:`` and the rule.
+        cause: ``v1:quota:openai:429:insufficient_quota``; None where none was proven.
+    """
+    if subcategory is None:
+        rule = fingerprint.partition(":")[2]
+        return _BY_RULE.get(rule, "Look at one of the rollouts.")
+    reason = (cause or "").rpartition(":")[2]
+    return _BY_REASON.get(reason, _BY_SUBCATEGORY[subcategory])
+
+
+# --- causes page ---
+
+
+CAUSE_WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
+LISTED = 100  # causes on the page
+BATCHES = 3  # of a cause that are named
+
+router = page_router()
+
+
+@router.get("/ui/causes")
+async def _causes(
+    context: Context,
+    request: Request,
+    window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = CAUSE_WINDOWS_S[1],
+    since: Bound = None,
+    until: Bound = None,
+) -> Response:
+    chosen = time_range.read(context.dashboard.now(), window, since, until)
+    page = await context.services.pages.causes.page(chosen.since, chosen.until)
+    # Those of any time are listed, unless a time was chosen.
+    shown = [each for each in page.items if each.recent or chosen.window is not None]
+    most = max((count for each in shown for count in each.trend), default=0) or 1
+    return await context.page(
+        "causes.html",
+        request,
+        "causes",
+        items=[_item(each, chosen) for each in shown[:LISTED]],
+        found=len(shown),
+        most=most,
+        step_s=page.step_s,
+        start=page.start,
+        chosen=chosen,
+        windows=CAUSE_WINDOWS_S,
+        most_batches=BATCHES,
+        live="",
+    )
+
+
+@router.get("/ui/fingerprints")
+async def _moved() -> Response:
+    return redirect("/ui/causes")
+
+
+def _item(found: CauseStats, chosen: TimeRange) -> Mapping[str, Any]:
+    key = found.key
+    where = {"upstream": key.upstream, "model": key.model}
+    what = {"cause": key.cause} if key.cause else {"fingerprint": key.fingerprint}
+    query = {name: value for name, value in (what | where).items() if value}
+    return {
+        "stats": found,
+        "key": key,
+        "badge": badges.of_cause(key.subcategory),
+        "code": (key.cause or "").rpartition(":")[2].removeprefix("-"),
+        "advice": advice(key.fingerprint, key.subcategory, key.cause),
+        "query": urlencode(query),
+        "within": urlencode({**query, **chosen.named("since", "until")}),
+    }
+
+
+# --- upstreams page ---
+#
+# The page of upstreams: how each does, by model, by key and over time.
+
+
+UPSTREAM_WINDOWS_S = (900, 3600, 86_400, 7 * 86_400)
+MODELS, KEYS = 12, 8  # of one upstream on the page
+_CHART_HEIGHT, _HEIGHT = 64, 48  # pixels: of the columns, of the lines of latencies
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyLine:
+    """First bytes over time as SVG paths, a stroke a step: x to 1000, y in pixels.
+
+    ``most_s`` is the second at the top; ``label`` says it as text.
+    """
+
+    p50: str
+    p95: str
+    height: int
+    most_s: float
+
+
+@router.get("/ui/upstreams")
+async def _upstreams(
+    context: Context,
+    request: Request,
+    window: Annotated[int, Query(ge=60, le=LONGEST_S)] = UPSTREAM_WINDOWS_S[0],
+    since: Bound = None,
+    until: Bound = None,
+) -> Response:
+    chosen = time_range.read(context.dashboard.now(), window, since, until)
+    report = await context.services.pages.upstreams.report(chosen.since, until=chosen.until)
+    return await context.page(
+        "upstreams.html",
+        request,
+        "upstreams",
+        report=report,
+        items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
+        chosen=chosen,
+        windows=UPSTREAM_WINDOWS_S,
+        most_models=MODELS,
+        most_keys=KEYS,
+        live="",
+    )
+
+
+def _chart(item: UpstreamStats, step_s: int) -> charts.Chart:
+    points = [
+        TimelinePoint(at=point.at, calls=point.calls, failed=point.failed) for point in item.points
+    ]
+    return charts.chart(Timeline(step_s=step_s, points=points), answered=True, height=_CHART_HEIGHT)
+
+
+def line(item: UpstreamStats) -> LatencyLine | None:
+    """Lay out an upstream's first bytes over time; None where none is known."""
+    known = [each.first_byte_p95_s for each in item.points if each.first_byte_p95_s is not None]
+    if not known:
+        return None
+    most = max(known) or 1.0
+    return LatencyLine(
+        p50=_points([each.first_byte_p50_s for each in item.points], most),
+        p95=_points([each.first_byte_p95_s for each in item.points], most),
+        height=_HEIGHT,
+        most_s=most,
+    )
+
+
+def _points(values: Sequence[float | None], most: float) -> str:
+    step = 1000 / len(values)
+    return "".join(
+        f"M{n * step:.1f} {_HEIGHT * (1 - value / most):.1f}h{step:.1f}"
+        for n, value in enumerate(values)
+        if value is not None
+    )
