@@ -27,7 +27,7 @@ JUDGING = "truezero.runner.audit"
 LAZY = (
     "truezero.cli",
     "truezero.runner.demo",
-    "truezero.runner.demo_provider",
+    "truezero.runner.demo",
     "truezero.runner.doctor",
     "truezero.runner.drills",
     "truezero.runner.run",
@@ -78,7 +78,7 @@ def test_every_contract_is_kept() -> None:
 # One import that breaks each contract: its name begins with the first part.
 BREACHES = [
     ("The wings of proxy/", "proxy/store/tables.py", "import proxy.control.rollouts"),
-    ("The runner's side", "truezero/sdk/loop.py", "import truezero.runner.run"),
+    ("The runner's side", "truezero/sdk/rollouts.py", "import truezero.runner.run"),
     ("No circle", "proxy/routing/headers.py", "import proxy.routing.target"),
     ("No circle", "proxy/routing/target.py", "import proxy.routing.headers"),
     ("Time, network", "proxy/wire/framing.py", "from time import monotonic"),
@@ -220,8 +220,12 @@ INSIDE = "def f():\n    import {}\n"
         (outside_the_standard_library, "classifier.codec", INSIDE.format("orjson")),
         (service_imported_at_start, "truezero.cli", "from proxy.app import build"),
         (service_imported_at_start, "truezero.sdk.client", INSIDE.format("proxy.app")),
-        (service_imported_at_start, "truezero.cli.audit", "from truezero.runner.audit import run"),
-        (service_imported_at_start, "truezero.runner.audit.run", "from proxy.app import build"),
+        (
+            service_imported_at_start,
+            "truezero.cli.rollouts",
+            "from truezero.runner.audit import run",
+        ),
+        (service_imported_at_start, "truezero.runner.audit.report", "from proxy.app import build"),
         (late_without_reason, "proxy.relay.call", INSIDE.format("proxy.capture.observer")),
         (late_without_reason, "proxy.relay.call", INSIDE.format("truezero.models")),
     ],
@@ -235,7 +239,7 @@ def test_a_rule_notices_a_breach(rule: Rule, name: str, text: str) -> None:
     [
         ("classifier.codec", "import json"),
         ("truezero.cli", INSIDE.format("proxy.app")),
-        ("truezero.cli.audit", INSIDE.format("truezero.runner.audit.run")),
+        ("truezero.cli.rollouts", INSIDE.format("truezero.runner.audit.report")),
         ("truezero.runner.audit.judge", "from classifier.rules import judge"),
         ("proxy.app", INSIDE.format("proxy.control_plane")),
     ],

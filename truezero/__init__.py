@@ -9,13 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truezero.sdk.batch_plan import BatchRun, Ran
-    from truezero.sdk.batches import AsyncBatch, Batch
+    from truezero.sdk.batches import AsyncBatch, Batch, BatchRun, Ran
     from truezero.sdk.client import AsyncClient, Client
     from truezero.sdk.current import carry, current, headers, httpx_hook
     from truezero.sdk.errors import ServiceError, Undelivered
     from truezero.sdk.events import Event
-    from truezero.sdk.loop import ExecutionLoop
     from truezero.sdk.outcomes import outcomes_left
     from truezero.sdk.rollouts import (
         AgentError,
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
         EnvironmentError,
         EvaluationFailed,
         ExecutionError,
+        ExecutionLoop,
         Rollout,
         SetupFailed,
         Skipped,
@@ -62,11 +61,11 @@ _ELSEWHERE = {
     "AsyncBatch": "sdk.batches",
     "AsyncClient": "sdk.client",
     "Batch": "sdk.batches",
-    "BatchRun": "sdk.batch_plan",
+    "BatchRun": "sdk.batches",
     "Client": "sdk.client",
     "Event": "sdk.events",
-    "ExecutionLoop": "sdk.loop",
-    "Ran": "sdk.batch_plan",
+    "ExecutionLoop": "sdk.rollouts",
+    "Ran": "sdk.batches",
     "ServiceError": "sdk.errors",
     "Undelivered": "sdk.errors",
     "carry": "sdk.current",

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from proxy.control.queries import run_in_thread
 from proxy.control.services import ControlServices
 from proxy.routing.errors import PROBLEM_TYPE, RateLimiter, Refusal, RefusalCode, problem
-from truezero.models.lists import ListParameters
+from truezero.models.batches import ListParameters
 
 log = logging.getLogger("truezero")
 

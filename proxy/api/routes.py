@@ -26,7 +26,7 @@ from proxy.control.queries import run_in_thread
 from proxy.control.reports import DEFAULT
 from proxy.routing.errors import Refusal
 from truezero import models
-from truezero.models.lists import Moment
+from truezero.models.batches import Moment
 
 BATCH = Path(description="percent-encode `/` as `%2F`")
 ROLLOUT_ID = Path(description="percent-encode `/` as `%2F`")

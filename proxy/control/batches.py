@@ -28,7 +28,7 @@ from proxy.routing.errors import Refusal
 from proxy.store.batches import BatchPlace, BatchVersion, ServedAlike, newest, outdated
 from proxy.store.database import Database
 from proxy.store.tables import Row
-from truezero.models.lists import BatchItem
+from truezero.models.batches import BatchItem
 
 _TESTED = 32  # batches whose state and test of exclusions are kept
 _SUMMARY = (

@@ -23,7 +23,7 @@ from proxy.store.database import Database
 from proxy.store.deployment import Deployment
 from proxy.store.listing import ITEM
 from proxy.store.tables import rollouts, verdicts
-from truezero.models.lists import ListParameters
+from truezero.models.batches import ListParameters
 
 BATCHES = 20  # on one page
 NAMELESS_S = 3600  # within which calls that named no rollout are told

@@ -17,7 +17,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import listing
 from proxy.store.listing import Facts, Position, RolloutQuery, grouped
-from truezero.models.lists import NO_BATCH, ListParameters
+from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
 ITEMS = 100  # on a page, unless it is asked for more

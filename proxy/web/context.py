@@ -23,7 +23,7 @@ from proxy.control.queries import counted, run_in_thread
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
 from proxy.web import format, render
-from truezero.models.lists import Moment
+from truezero.models.batches import Moment
 
 # --- live pages ---
 #

@@ -17,7 +17,7 @@ from proxy.control.queries import path_of
 from proxy.routing.errors import Refusal
 from proxy.web.context import Context, Text, page_router
 from truezero import models
-from truezero.models.lists import NO_BATCH
+from truezero.models.batches import NO_BATCH
 
 # --- list form ---
 #

@@ -15,7 +15,7 @@ from proxy.control.queries import path_of
 from proxy.control.rollout_view import Fold, RolloutDetail, Show
 from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.context import Context, Name, Number, Text, page_router
-from truezero.models.lists import NO_BATCH
+from truezero.models.batches import NO_BATCH
 
 # --- reported ---
 #

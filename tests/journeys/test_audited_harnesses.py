@@ -21,7 +21,7 @@ from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.test_integrations import DOOMED, ENVIRONMENTS, KEY, fails_the_doomed
 from truezero.integrations.swebench import with_failures
 from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),

@@ -19,7 +19,7 @@ from tests.fakes.provider import Answer, Provider, Request, Script
 from tests.journeys.failing import Case, plays
 from tests.journeys.harnesses import CI, ENVIRONMENTS, KEY, PAGE, Row, execute
 from tests.journeys.service import ROOT, Service
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 GONE = "http://127.0.0.1:9"
 

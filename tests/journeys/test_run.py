@@ -28,7 +28,7 @@ from tests.fakes.balancer import Balancer, Page
 from tests.fakes.provider import Provider, Request, closed_port
 from tests.journeys.service import ROOT, Service
 from tests.waiting import until
-from truezero.runner import process as running
+from truezero.runner import run as running
 
 FAILURES = answers.FAILURES[Api.CHAT]
 

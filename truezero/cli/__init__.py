@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from truezero.cli import audit, batches, lists, outcomes, rollouts, service
+from truezero.cli import batches, outcomes, rollouts, service
 
 app = typer.Typer(
     name="truezero",
@@ -28,7 +28,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        from truezero.cli import version as about  # noqa: PLC0415
+        from truezero.cli import options as about  # noqa: PLC0415
 
         typer.echo(about.line())
         raise typer.Exit
@@ -40,8 +40,8 @@ app.command()(rollouts.verdict)
 app.command(context_settings=_AGENT)(rollouts.run)
 app.command(context_settings=_AGENT)(rollouts.drill)
 app.command()(rollouts.doctor)
-app.command("list")(lists.rollouts)
-app.command()(lists.batches)
+app.command("list")(batches.rollouts)
+app.command()(batches.batches)
 app.command()(batches.batch)
 app.command()(batches.check)
 app.command()(batches.groups)
@@ -52,7 +52,7 @@ app.command()(service.export)
 app.command("import")(service.import_archive)
 app.command()(service.prune)
 app.command()(rollouts.classify)
-app.command()(audit.audit)
+app.command()(rollouts.audit)
 app.add_typer(kept, name="outcomes")
 app.command()(rollouts.demo)
 app.add_typer(database, name="db")

@@ -6,7 +6,8 @@ import json
 import sys
 from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -101,14 +102,14 @@ def compare(
     ] = False,
 ) -> None:
     """Compare two batches task by task: fixed, broken, not measured; over what both measured."""
-    from truezero.cli import report_output  # noqa: PLC0415
+    from truezero.cli import output  # noqa: PLC0415
 
     with connected(url, token) as client:
         found = client.compare(a, b)
     if as_json:
         typer.echo(json.dumps(found.model_dump(mode="json"), indent=2))
     else:
-        report_output.print_comparison(found, most=None if everything else MOST)
+        output.print_comparison(found, most=None if everything else MOST)
 
 
 def rerun(
@@ -131,7 +132,7 @@ def rerun(
 
     --ids and --command are of the transient ones, unless --only names other lists.
     """
-    from truezero.cli import report_output  # noqa: PLC0415
+    from truezero.cli import output  # noqa: PLC0415
 
     with connected(url, token) as client:
         found = client.rerun(name)
@@ -140,11 +141,11 @@ def rerun(
         return
     chosen = [choice.value for choice in only or ()]
     if ids or command:
-        make = report_output.rerun_ids if ids else report_output.commands
+        make = output.rerun_ids if ids else output.commands
         for line in make(found, chosen or ["transient"]):
             typer.echo(line)
     else:
-        report_output.print_reruns(found, chosen, most=MOST)
+        output.print_reruns(found, chosen, most=MOST)
 
 
 def watch(
@@ -179,3 +180,104 @@ def _show_events(client: truezero.Client, batch_name: str) -> None:
     with output.live_batch(state) as follow:
         for event in client.events(batch_name, alive=True):
             follow(event)
+
+
+# --- lists ---
+#
+# Commands that list rollouts and batches, the newest first.
+
+
+_MOST = 50  # rows of a table, unless more are asked for
+_MOST_BATCHES = 20
+
+Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.", show_default=False)]
+
+
+def _several(text: str) -> Any:
+    return typer.Option(help=f"{text}; repeatable.", show_default=False)
+
+
+def rollouts(
+    batch: Annotated[list[str] | None, _several("Of this batch; - is none")] = None,
+    task: Annotated[list[str] | None, _several("Of this task")] = None,
+    repeat: Annotated[list[int] | None, _several("This sample of a task, from 0")] = None,
+    attempt: Annotated[list[int] | None, _several("This try of a sample, from 0")] = None,
+    model: Annotated[list[str] | None, _several("Registered for this model, or called it")] = None,
+    upstream: Annotated[list[str] | None, _several("The same of this upstream")] = None,
+    role: Annotated[list[str] | None, _several("With a call in this role")] = None,
+    health: Annotated[list[str] | None, _several("With this health")] = None,
+    subcategory: Annotated[list[str] | None, _several("Failed for this reason")] = None,
+    fingerprint: Annotated[list[str] | None, _several("Failed with this, such as auth:401")] = None,
+    cause: Annotated[list[str] | None, _several("Failed for this cause")] = None,
+    validity: Annotated[list[str] | None, _several("By the worst finding, or by a check")] = None,
+    reward: Annotated[list[str] | None, _several("zero, nonzero, null or missing")] = None,
+    scoreable: Annotated[list[str] | None, _several("yes, no or unknown")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Part of a name or a cause, such as quota.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Begun then or later: ISO 8601, or seconds since 1970.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Begun before then.")] = None,
+    failed_since: Annotated[
+        str | None, typer.Option(help="With a failed call begun then or later.")
+    ] = None,
+    failed_until: Annotated[str | None, typer.Option(help="Likewise, begun before then.")] = None,
+    sort: Annotated[
+        str, typer.Option(help="created_at, task, reward, cost_usd or total_tokens.")
+    ] = "created_at",
+    order: Annotated[str, typer.Option(help="asc or desc.")] = "desc",
+    limit: Limit = None,
+    url: Url = None,
+    token: Token = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List rollouts, the newest first; filters as of `GET /rollouts`.
+
+    A table has 50 of them unless --limit says otherwise; --csv and --json print all.
+    """
+    given = locals()
+    from truezero.sdk.arguments import RolloutFilters  # noqa: PLC0415  loads pydantic
+
+    asked: dict[str, Any] = {
+        name: given[name] for name in RolloutFilters.__annotations__ if given[name] is not None
+    }
+    from truezero.cli import output  # noqa: PLC0415  tables are only loaded where printed
+
+    with connected(url, token) as client:
+        if as_csv:
+            for line in islice(client.rollouts_csv(**asked), limit and limit + 1):
+                typer.echo(line)
+            return
+        found = client.iter_rollouts(**asked)
+        if as_json:
+            items = [item.model_dump(mode="json") for item in islice(found, limit)]
+            typer.echo(json.dumps(items, indent=2))
+            return
+        most = limit or _MOST
+        shown = list(islice(found, most + 1))
+    output.print_rollouts(shown[:most], more=len(shown) > most)
+
+
+def batches(
+    limit: Limit = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """List batches, the newest first: coverage, score, cost, what is open and what failed.
+
+    A table has 20 of them unless --limit says otherwise; --json prints all.
+    """
+    from truezero.cli import output  # noqa: PLC0415
+
+    with connected(url, token) as client:
+        found = client.iter_batches()
+        if as_json:
+            items = [item.model_dump(mode="json") for item in islice(found, limit)]
+            typer.echo(json.dumps(items, indent=2))
+            return
+        most = limit or _MOST_BATCHES
+        shown = list(islice(found, most + 1))
+    output.print_batches(shown[:most], more=len(shown) > most)

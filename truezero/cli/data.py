@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from truezero.cli.progress import progress
+from truezero.cli.options import progress
 from truezero.printable import plural, visible
 
 FORMATS = ("jsonl", "parquet")

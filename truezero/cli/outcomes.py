@@ -44,9 +44,9 @@ def kept(context: typer.Context, folder: Folder = None, as_json: AsJson = False)
     elif not files:
         typer.echo(visible(f"no outcome is kept in {place}"))
     else:
-        from truezero.cli import list_output  # noqa: PLC0415  loaded where it is printed
+        from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
 
-        list_output.print_outcomes(files)
+        output.print_outcomes(files)
 
 
 def deliver(

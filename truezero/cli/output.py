@@ -2,21 +2,146 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from rich import markup
+from rich import box, markup
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
 from truezero import models
-from truezero.cli import call_output
 from truezero.cli.options import MOST
 from truezero.printable import plural, visible
+from truezero.runner.drills import SPOILT, Drilled
 from truezero.sdk.events import Event
+
+if TYPE_CHECKING:
+    from truezero.sdk.outcomes import KeptOutcome
+
+
+# --- call output ---
+#
+# Print the calls of a rollout: those that prove its verdict, and what lies around them.
+
+
+WHOLE = 10  # calls up to which none is left out
+AROUND = 3  # calls shown before and after one that is evidence
+_PROOFS = 10  # calls that are evidence shown: the first and last half of more
+
+_PIPED = 10_000  # columns: what reads a pipe gets whole lines
+_COLUMNS = ("call", "status", "ending", "model", "tokens", "seconds", "cause", "")
+_DISPENSABLE = ("seconds", "tokens", "model", "ending")  # where the terminal is narrow
+_FOLDED = ("cause", "")
+
+Marks = Mapping[str, Sequence[str]]
+
+
+def make_console(**options: Any) -> Console:
+    """Return a console of the terminal's width; of lines that are never cut where it is a pipe."""
+    made = Console(**options)
+    if not made.is_terminal and "COLUMNS" not in os.environ:
+        made.width = _PIPED
+    return made
+
+
+def print_calls(
+    to: Console, calls: Sequence[models.Exchange], marks: Marks, *, everything: bool = False
+) -> None:
+    """Print calls as a table; columns that a narrow terminal has no place for are left out.
+
+    Arguments:
+        marks: what a call is shown for, by its id.
+        everything: print every call, not only marked ones and the three on each side.
+    """
+    if not calls:
+        return
+    shown = range(len(calls)) if everything else chosen(calls, marks)
+    columns = list(_COLUMNS)
+    for name in (None, *_DISPENSABLE):
+        columns = [each for each in columns if each != name]
+        table = _table(calls, shown, marks, columns)
+        if to.measure(table, options=to.options.update(width=_PIPED)).maximum <= to.width:
+            break
+    to.print(table)
+    if len(shown) < len(calls):
+        to.print(f"[dim]{len(shown)} of {plural(len(calls), 'call')}: --all lists them[/dim]")
+
+
+def marks_of(verdict: models.Verdict) -> dict[str, list[str]]:
+    """Return what each call is shown for, by its id: evidence, and checks with a finding."""
+    proof = [] if verdict.health == "undecided" else verdict.evidence
+    marks = {call: ["evidence"] for call in proof}
+    for found in verdict.validity:
+        for call in found.evidence:
+            marks.setdefault(call, []).append(found.check)
+    return marks
+
+
+def chosen(calls: Sequence[models.Exchange], marks: Marks) -> Sequence[int]:
+    """Return which calls are shown: the marked ones and those around; the last ones without any."""
+    if len(calls) <= WHOLE:
+        return range(len(calls))
+    proofs = [n for n, call in enumerate(calls) if call.id in marks]
+    if not proofs:
+        return range(len(calls) - WHOLE, len(calls))
+    if len(proofs) > _PROOFS:
+        proofs = proofs[: _PROOFS // 2] + proofs[-_PROOFS // 2 :]
+    near = {n for proof in proofs for n in range(proof - AROUND, proof + AROUND + 1)}
+    return sorted(n for n in near if 0 <= n < len(calls))
+
+
+def _table(
+    calls: Sequence[models.Exchange], shown: Sequence[int], marks: Marks, columns: Sequence[str]
+) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in columns:
+        table.add_column(name, no_wrap=name not in _FOLDED, overflow="fold")
+    after = 0
+    for n in [*shown, len(calls)]:
+        if n > after:
+            row = {"call": "…", "cause": _left_out(calls[after:n])}
+            table.add_row(*(row.get(name, "") for name in columns), style="dim")
+        if n < len(calls):
+            row = _row(calls[n], marks)
+            table.add_row(*(row[name] for name in columns))
+        after = n + 1
+    return table
+
+
+def _row(call: models.Exchange, marks: Marks) -> dict[str, str]:
+    seconds = "–" if call.duration_s is None else f"{call.duration_s:.2f}"
+    cells = {
+        "call": call.id[-8:],
+        "status": str(call.status or "–"),
+        "ending": call.ending or "in flight",
+        "model": call.model or "–",
+        "tokens": f"{_count(call.input_total)} / {_count(call.output_total)}",
+        "seconds": seconds,
+        "cause": " ".join(filter(None, (call.subcategory, call.error_code))),
+        "": ", ".join(marks.get(call.id, ())),
+    }
+    return {name: markup.escape(visible(text)) for name, text in cells.items()}
+
+
+def _left_out(calls: Sequence[models.Exchange]) -> str:
+    failed = sum(call.subcategory is not None for call in calls)
+    count = plural(len(calls), "call")
+    return f"{count}, {failed} failed" if failed else count
+
+
+def _count(count: int | None) -> str:
+    return "?" if count is None else str(count)
+
+
+# --- output ---
+
 
 HEALTH_STYLE = {
     "healthy": "green",
@@ -63,7 +188,7 @@ def print_verdict(
     Arguments:
         everything: print every call, not only the evidence and the calls around it.
     """
-    console = call_output.make_console()
+    console = make_console()
     console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}")
     facts = {
         "rule": verdict.rule,
@@ -88,7 +213,7 @@ def print_verdict(
         console.print(f"[{style}]{found.level}[/{style}]{line}", soft_wrap=True, highlight=False)
     for role, each in verdict.roles.items():
         console.print(f"role {_role_line(role, each)}", soft_wrap=True, highlight=False)
-    call_output.print_calls(console, calls, call_output.marks_of(verdict), everything=everything)
+    print_calls(console, calls, marks_of(verdict), everything=everything)
 
 
 def finding_line(found: models.ValidityFinding) -> str:
@@ -130,10 +255,6 @@ def _tokens(verdict: models.Verdict) -> str | None:
     return f"{verdict.input_tokens} in, {verdict.output_tokens} out"
 
 
-def _count(count: int | None) -> str:
-    return "?" if count is None else str(count)
-
-
 def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
     """Return a verdict in one plain line: health, reason and cost.
 
@@ -151,7 +272,7 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
 
 def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
     """Print a batch: scores, causes of failure and rollouts to run again; ten of each at most."""
-    console = call_output.make_console(soft_wrap=True)
+    console = make_console(soft_wrap=True)
     console.print(batch_table(summary, breaker))
     across, name = summary.validity_across or [], shlex.quote(summary.batch)
     for found in across[:MOST]:
@@ -185,7 +306,7 @@ def print_groups(groups: Sequence[models.Group]) -> None:
             str(group.resample or "–"),
             _state(group),
         )
-    call_output.make_console().print(table)
+    make_console().print(table)
 
 
 def _state(group: models.Group) -> str:
@@ -293,7 +414,7 @@ def _score(score: float | None) -> str:
 
 def print_check(check: models.Check) -> None:
     """Print whether a batch is a valid measurement, and each objection on a line."""
-    console = call_output.make_console(soft_wrap=True, highlight=False)
+    console = make_console(soft_wrap=True, highlight=False)
     for line in check.lines:
         console.print(escape(line))
     if (total := check.lines_total or 0) > len(check.lines):
@@ -349,3 +470,331 @@ def event_line(event: Event) -> str:
     details: Iterable[str] = dict.fromkeys(str(value) for value in how if value is not None)
     line = " · ".join(filter(None, (event.kind.replace("_", " "), str(who or ""), *details)))
     return visible(line)
+
+
+# --- report output ---
+#
+# Print comparisons of batches, and what to run again, for people and for other commands.
+
+
+_CHANGES: dict[str, str] = {
+    "broken": "red", "fixed": "green", "unmeasured_b": "yellow", "unmeasured_a": "yellow",
+    "unmeasured_both": "yellow", "only_a": "dim", "only_b": "dim", "unchanged": "dim",
+}  # fmt: skip
+_RERUNS: dict[models.RerunName, str] = {
+    "transient": "run again now",
+    "fix_first": "fix first, then run again",
+    "skipped": "not admitted by an open breaker",
+    "undecided": "evidence is missing",
+    "unmeasured": "the provider did not fail, and there is no score",
+}
+
+
+def print_comparison(found: models.BatchComparison, *, most: int | None) -> None:
+    """Print both scores, their difference over what both measured, and what changed.
+
+    Arguments:
+        most: how many tasks are listed of each change; None lists all.
+    """
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(_sides(found))
+    console.print(_difference(found))
+    for change, style in _CHANGES.items():
+        count = found.counts.get(change, 0)
+        if count:
+            console.print(f"[{style}]{_label(change, found)}[/{style}]: {count}")
+        if count and change != "unchanged":
+            _print_tasks(console, [t for t in found.tasks if t.change == change], most)
+    if found.without_task:
+        console.print(
+            f"{plural(found.without_task, 'rollout')} without a task compare with nothing"
+        )
+
+
+def _sides(found: models.BatchComparison) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in ("", "batch", "score", "95 %", "measured"):
+        table.add_column(column)
+    for letter, side in (("A", found.a), ("B", found.b)):
+        table.add_row(
+            letter,
+            escape(side.batch),
+            _report_score(side.score_effective),
+            _interval(side.score_ci),
+            f"{side.scored} of {side.total}",
+        )
+    return table
+
+
+def _difference(found: models.BatchComparison) -> str:
+    if found.difference is None:
+        return "no task was measured in both: nothing to compare"
+    interval = "" if found.difference_ci is None else f" (95 % {_interval(found.difference_ci)})"
+    tasks = plural(found.compared, "task")
+    return (
+        f"difference B - A: [bold]{found.difference:+.3f}[/bold]{interval} "
+        f"over the {tasks} that both measured "
+        f"({_report_score(found.score_a)} to {_report_score(found.score_b)})"
+    )
+
+
+def _label(change: str, found: models.BatchComparison) -> str:
+    a, b = escape(found.a.batch), escape(found.b.batch)
+    return {
+        "broken": "broken, lower in B",
+        "fixed": "fixed, higher in B",
+        "unmeasured_a": f"not measured in A, {a}",
+        "unmeasured_b": f"not measured in B, {b}",
+        "unmeasured_both": "measured in neither",
+        "only_a": "only in A",
+        "only_b": "only in B",
+        "unchanged": "unchanged",
+    }[change]
+
+
+def _print_tasks(console: Console, tasks: Sequence[models.TaskChange], most: int | None) -> None:
+    shown = tasks if most is None else tasks[:most]
+    for each in shown:
+        console.print(f"  {escape(each.task)}  {_task(each.a)} → {_task(each.b)}")
+    if len(shown) < len(tasks):
+        console.print(f"  [dim]and {len(tasks) - len(shown)} more: --all lists them[/dim]")
+
+
+def _task(score: models.TaskScore) -> str:
+    if score.repeats < 2:
+        return _report_score(score.score)
+    return f"{_report_score(score.score)} ({score.measured} of {score.repeats})"
+
+
+def _report_score(score: float | None) -> str:
+    return "–" if score is None else f"{score:.3f}"
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    return "–" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
+
+
+# --- what to run again -----------------------------------------------------------------------
+
+
+def print_reruns(found: models.Reruns, only: Sequence[str], *, most: int) -> None:
+    """Print what to run again, by what is to be done first and then by cause.
+
+    Arguments:
+        only: names of lists; none prints all of them.
+        most: how many rollouts are listed of one cause.
+    """
+    console = Console(soft_wrap=True, highlight=False)
+    for name, words in _RERUNS.items():
+        kind = found.kind(name)
+        if only and name not in only:
+            continue
+        if kind.count or only:
+            console.print(f"[bold]{name}[/bold]: {kind.count} ({words})")
+        for group in kind.groups:
+            fix = f": {escape(group.fix)}" if group.fix else ""
+            console.print(f"  {escape(group.cause)}, {group.count}{fix}")
+            for item in group.items[:most]:
+                console.print(f"    {_item(item)}")
+            if group.count > most:
+                more = group.count - most
+                console.print(f"    [dim]and {more} more: --ids --only {name}[/dim]")
+    if found.running:
+        console.print(f"[dim]{plural(found.running, 'rollout')} still running[/dim]")
+    if not any(found.kind(name).count for name in _RERUNS):
+        console.print(f"{escape(found.batch)}: nothing to run again")
+
+
+def _item(item: models.RerunItem) -> str:
+    name = item.rollout_id or f"{item.task}, repeat {item.repeat}"
+    wait = "" if item.after_s is None else f" after {item.after_s:g} s"
+    return escape(name) + wait
+
+
+def rerun_ids(found: models.Reruns, only: Sequence[str]) -> Iterator[str]:
+    """Yield the ids of the last attempts in these lists."""
+    for item in _items(found, only):
+        if item.rollout_id is not None:
+            yield visible(item.rollout_id)
+
+
+def commands(found: models.Reruns, only: Sequence[str]) -> Iterator[str]:
+    """Yield a command for each repeat in these lists; ``$AGENT`` stands for the agent's own."""
+    for item in _items(found, only):
+        words = ["truezero", "run", "--batch", found.batch]
+        if item.task is not None:
+            words += ["--task", item.task]
+            words += [] if item.repeat is None else ["--repeat", str(item.repeat)]
+            words += ["--attempt", str(item.attempt)]
+        yield visible(shlex.join([*words, "--"])) + " $AGENT"
+
+
+def _items(found: models.Reruns, only: Sequence[str]) -> Iterator[models.RerunItem]:
+    for name in only:
+        for group in found.kind(cast("models.RerunName", name)).groups:
+            yield from group.items
+
+
+# --- list output ---
+#
+# Print lists of rollouts and batches as tables.
+
+
+_MORE = "there are more: --limit N shows more of them"
+
+
+def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
+    """Print a line for each rollout.
+
+    Arguments:
+        more: whether there are others.
+    """
+    table = _list_table("rollout", "batch", "task", "health", "cause", "reward", "tokens", "cost",
+                   "began (UTC)")  # fmt: skip
+    for item in items:
+        sample = "" if item.repeat is None else f" #{item.repeat}"
+        table.add_row(
+            escape(item.id),
+            escape(item.batch or "–"),
+            escape(f"{item.task}{sample}" if item.task else "–"),
+            _health(item.health),
+            escape(item.fingerprint or ""),
+            _number(item.reward, "g"),
+            _number(item.total_tokens, ",d"),
+            _number(item.cost_usd, ".4f", "$"),
+            _moment(item.created_at),
+        )
+    _print(table, len(items), "rollouts", more=more)
+
+
+def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
+    """Print a line for each outcome that is kept."""
+    table = _list_table(
+        "rollout", "batch", "task", "reported", "kept since (UTC)", "for the service"
+    )
+    for file, kept in files:
+        if kept is None:
+            table.add_row(f"[red]no outcome: {escape(file.name)}[/red]", *5 * [""])
+            continue
+        said = kept.outcome
+        reported = said.get("status") if said.get("rewards") is None else said["rewards"]
+        table.add_row(
+            escape(kept.rollout_id),
+            escape(str(said.get("batch") or "–")),
+            escape(str(said.get("task") or "–")),
+            escape(str(reported)),
+            _moment(kept.kept_at),
+            escape(kept.service),
+        )
+    _print(table, len(files), "outcomes", more=False)
+
+
+def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
+    """Print a line for each batch.
+
+    Arguments:
+        more: whether there are others.
+    """
+    table = _list_table("batch", "rollouts", "open", "measured", "score", "95 %", "valid", "cost",
+                   "last began (UTC)")  # fmt: skip
+    for item in items:
+        interval = item.score_ci
+        table.add_row(
+            escape(item.batch),
+            f"{item.rollouts:,d}",
+            f"{item.pending:,d}",
+            f"{item.scoreable} of {item.total}",
+            _number(item.score_effective, ".3f"),
+            "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
+            "[green]yes[/green]" if item.valid else "[red]no[/red]",
+            _number(item.cost_usd, ".4f", "$"),
+            _moment(item.last_at),
+        )
+    _print(table, len(items), "batches", more=more)
+
+
+def _list_table(*columns: str) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print(table: Table, shown: int, what: str, *, more: bool) -> None:
+    console = make_console(highlight=False)
+    if shown:
+        console.print(table)
+    else:
+        console.print(f"no {what}")
+    if more:
+        console.print(_MORE)
+
+
+def _health(health: str | None) -> str:
+    style = HEALTH_STYLE.get(health or "", "dim")
+    return f"[{style}]{health or '–'}[/{style}]"
+
+
+def _number(value: float | None, form: str, unit: str = "") -> str:
+    return "–" if value is None else f"{unit}{value:{form}}"
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+# --- drill output ---
+#
+# The table that `truezero drill` prints: how an agent reacted to each failure.
+
+
+def print_table(drilled: Sequence[Drilled], console: Console) -> None:
+    """Print all results as a table, and a summary of hidden failures."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("fault", no_wrap=True)
+    table.add_column("reaction", overflow="fold")
+    for name in ("exit", "output", "calls", "retries", "sec", "lost"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for one in drilled:
+        table.add_row(
+            one.drill,
+            f"[red]{one.conduct}[/red]" if one.hidden else one.conduct,
+            str(one.exit_code),
+            f"{one.output_bytes}+{one.error_bytes}",
+            str(one.calls),
+            str(one.retries),
+            f"{one.seconds:.1f}",
+            "?" if one.wasted_s is None else f"{one.wasted_s:.1f}",
+            " · ".join((_short(one.verdict), *one.findings)),
+        )
+    console.print(table)
+    for line in _lessons(drilled):
+        console.print(escape(line))
+
+
+def _short(verdict: models.Verdict) -> str:
+    style = HEALTH_STYLE[verdict.health]
+    why = verdict.subcategory or ("" if verdict.health == "healthy" else verdict.rule)
+    return f"[{style}]{verdict.health}[/{style}] {why}".rstrip()
+
+
+def _spoils(verdict: models.Verdict) -> bool:
+    return any(finding.level != "info" for finding in verdict.validity)
+
+
+def _lessons(drilled: Sequence[Drilled]) -> Iterator[str]:
+    hidden = [one for one in drilled if one.hidden]
+    failures = ", ".join(one.drill for one in hidden if one.drill not in SPOILT)
+    spoilt = ", ".join(one.drill for one in hidden if one.drill in SPOILT)
+    missed = ", ".join(
+        one.drill for one in hidden if one.verdict.health == "healthy" and not _spoils(one.verdict)
+    )
+    if failures:
+        yield f"Failures hidden behind exit code 0: {failures}."
+    elif not {one.drill for one in drilled} <= SPOILT:
+        yield "No failure was hidden."
+    if spoilt:
+        yield f"Spoilt answers taken for good: {spoilt}."
+    if missed:
+        yield f"Judged healthy nevertheless: {missed}."

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from importlib import metadata
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import truezero
-from truezero.cli.options import AgentCommand, AsJson, Token, Url, connected, fail
-from truezero.cli.progress import progress
+from truezero.cli import options
+from truezero.cli.options import AgentCommand, AsJson, Token, Url, connected, fail, progress
 from truezero.printable import plural, visible_lines
 
 if TYPE_CHECKING:
-    from truezero.runner.report import Report
+    from truezero.runner.run import Report
 
 
 def verdict(
@@ -85,7 +89,7 @@ def run(
     """
     from truezero.runner import embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
-    from truezero.runner.report import record  # noqa: PLC0415
+    from truezero.runner.run import record  # noqa: PLC0415
 
     job = runner.job_of(
         command,
@@ -158,7 +162,7 @@ def drill(
     """
     from rich.console import Console  # noqa: PLC0415
 
-    from truezero.cli.drill_output import print_table  # noqa: PLC0415
+    from truezero.cli.output import print_table  # noqa: PLC0415
     from truezero.runner import drills, embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
 
@@ -215,15 +219,14 @@ def doctor(
     are set, so that the screen can be pasted into a bug report: no key, token or value of a
     setting is in it. Exit code 1 if any check failed.
     """
-    from truezero.cli import machine  # noqa: PLC0415
-    from truezero.runner.doctor import checks  # noqa: PLC0415
-    from truezero.runner.doctor.examination import examine  # noqa: PLC0415
+    from truezero.runner import doctor as checks  # noqa: PLC0415
+    from truezero.runner.doctor import examine  # noqa: PLC0415
 
     try:
         wanted = checks.wanted(upstream or (), model or (), ask=ask)
     except ValueError as error:
         fail(str(error), 2)
-    facts = dict(machine.machine_facts(os.environ))
+    facts = dict(machine_facts(os.environ))
     done = [checks.DoctorCheck(name=name, health="ok", told=told) for name, told in facts.items()]
     if not as_json:
         for name, told in facts.items():
@@ -232,7 +235,7 @@ def doctor(
     try:
         with truezero.Client(url, token, keep_outcomes=False) as client:
             for check in examine(client, wanted, os.environ):
-                told = machine.without_credentials(check.told)
+                told = without_credentials(check.told)
                 done.append(replace(check, told=told))
                 if not as_json:
                     typer.echo(visible_lines(f"{check.health:7}  {check.name}: {told}"))
@@ -276,3 +279,103 @@ def demo(
         demonstration.run(keep=keep, as_json=as_json)
     except EmbeddedStartError as error:
         fail(str(error), 1)
+
+
+# --- machine ---
+#
+# What a bug report needs to know of this machine: names and versions, never a setting's value.
+
+
+_PACKAGES = (
+    "fastapi", "httptools", "httpx", "orjson", "psycopg", "pydantic", "sqlalchemy", "starlette",
+    "uvicorn", "uvloop", "websockets",
+)  # fmt: skip
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+_USER_INFO = re.compile(r"(?<=://)[^/\s@]*@")
+
+
+def machine_facts(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Return what is told of this machine, by name."""
+    yield "release", options.line()
+    yield "python", f"{platform.python_implementation()} {platform.python_version()}"
+    yield "system", f"{_system()}, {plural(os.cpu_count() or 1, 'core')}"
+    yield "packages", ", ".join(_versions()) or "the service's are not installed"
+    ours = {name for name, value in environment.items() if name.startswith("TRUEZERO_") and value}
+    proxies = {name for name in environment if name.upper() in _PROXIES and environment[name]}
+    yield "variables", ", ".join(sorted(ours | proxies)) or "none of truezero's are set"
+    file = Path(environment.get("TRUEZERO_CONFIG") or "truezero.toml")
+    yield "settings file", "present" if file.is_file() else "none"
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without the user and password of any URL in it."""
+    return _USER_INFO.sub("", text)
+
+
+def _system() -> str:
+    library = " ".join(platform.libc_ver()).strip()
+    return f"{platform.system()} {platform.release()} {platform.machine()} {library}".rstrip()
+
+
+def _versions() -> Iterator[str]:
+    for name in _PACKAGES:
+        try:
+            yield f"{name} {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            continue
+
+
+# --- audit ---
+#
+# The command `truezero audit`.
+
+
+def audit(
+    path: Annotated[Path, typer.Argument(help="A file or folder that a harness wrote.")],
+    name: Annotated[
+        str | None, typer.Option("--format", help="Its format; recognised by default.")
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write the verdicts into a copy beside it.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of that copy; implies --write.")
+    ] = None,
+    content_filter: Annotated[
+        Literal["failure", "answer"],
+        typer.Option(help="What a content filter on a request is, as in a batch's policy."),
+    ] = "failure",
+    as_json: AsJson = False,
+) -> None:
+    """Find false zeros among finished runs of other harnesses; no service is needed.
+
+    Reads benchflow, Harbor, Inspect, MASEval, OpenHands, SWE-bench and verifiers results,
+    LiteLLM spend logs and our own export, and judges what they record by the service's rules.
+    The original is never changed.
+
+    Exit code: 1 if a score without a measurement was found, 2 if the path cannot be read, 3 if
+    nothing in it could be judged.
+    """
+    from classifier.verdicts import Policy  # noqa: PLC0415
+    from truezero.runner.audit import errors, report  # noqa: PLC0415
+
+    with progress("reading") as show:
+        try:
+            found = report.audit(
+                path,
+                name=name,
+                write=write or out is not None,
+                out=out,
+                policy=Policy(content_filter=content_filter),
+                progress=lambda count: show(f"{plural(count, 'run')} judged"),
+            )
+        except errors.AuditError as error:
+            fail(str(error), 2)
+    if as_json:
+        typer.echo(json.dumps(report.as_json(found), indent=2))
+    else:
+        for line in report.lines(found):
+            typer.echo(line)
+    if not found.sound:
+        raise typer.Exit(1)
+    raise typer.Exit(0 if found.judged else 3)

@@ -18,11 +18,11 @@ from truezero.cli.options import (
     connected,
     database,
     fail,
+    progress,
     server,
     set_environment,
     settings,
 )
-from truezero.cli.progress import progress
 
 
 def serve(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -26,10 +27,223 @@ from truezero.integrations.attempts import (
     next_attempt,
 )
 from truezero.integrations.benchflow import SWITCH, asked_for
-from truezero.integrations.benchflow_routes import UPSTREAM, ModelRoute, addresses, route_of
-from truezero.integrations.benchflow_verdicts import apply, outcome, unmeasured
+from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
 from truezero.sdk.errors import ServiceError
+
+# --- benchflow routes ---
+#
+# Where LiteLLM asks a model of benchflow, and the variables that lead it to the service.
+
+
+UPSTREAM = "TRUEZERO_BENCHFLOW_UPSTREAM"
+
+# benchflow/agents/env.py and providers/litellm_config.py.
+_BASE_URL, _KEY = "BENCHFLOW_PROVIDER_BASE_URL", "BENCHFLOW_PROVIDER_API_KEY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRoute:
+    """How LiteLLM asks a kind of model: its upstream here, and the variables of its address.
+
+    ``native``: LiteLLM knows the address, and reads another one from these variables.
+    """
+
+    upstream: str
+    address: tuple[str, ...]
+    path: str = ""
+    native: bool = False
+
+
+# benchflow/providers/litellm_config.py: a registered provider's base URL is a parameter of the
+# route. A native one is only in litellm/main.py's variables, but Gemini's, which is both.
+_REGISTERED: Mapping[str, ModelRoute] = {
+    "openai": ModelRoute(upstream="openai", address=(_BASE_URL,)),
+    "openrouter": ModelRoute(upstream="openrouter", address=(_BASE_URL,)),
+    "deepseek": ModelRoute(upstream="deepseek", address=(_BASE_URL,)),
+    "vllm": ModelRoute(upstream="vllm", address=(_BASE_URL,)),
+}
+_NATIVE: Mapping[str, ModelRoute] = {
+    "openai": ModelRoute(
+        upstream="openai", address=("OPENAI_BASE_URL", "OPENAI_API_BASE"), native=True
+    ),
+    "anthropic": ModelRoute(upstream="anthropic", address=("ANTHROPIC_BASE_URL",), native=True),
+    "gemini": ModelRoute(upstream="gemini", address=(_BASE_URL,), path="/v1beta", native=True),
+}
+# Variables that LiteLLM prefers to those above.
+_PREFERRED = ("ANTHROPIC_API_BASE",)
+
+
+def route_of(
+    litellm: Any, env: Mapping[str, str], inherited: Mapping[str, str]
+) -> ModelRoute | None:
+    """Return how a model is asked through the service; None if it has an address of its own.
+
+    Arguments:
+        litellm: benchflow's LiteLLMRoute, as it is without us.
+        env, inherited: variables for LiteLLM, and those of this process.
+    """
+    native = litellm.provider_name == "native"
+    kind = litellm.upstream_model.partition("/")[0] if native else litellm.provider_name
+    known = (_NATIVE if native else _REGISTERED).get(kind)
+    if named := inherited.get(UPSTREAM):
+        if known is None:
+            return None if native else ModelRoute(upstream=named, address=(_BASE_URL,))
+        return ModelRoute(
+            upstream=named, address=known.address, path=known.path, native=known.native
+        )
+    if known is None or kind == "vllm":  # the operator says where vLLM is
+        return known
+    everywhere = {**inherited, **env}
+    if native:
+        own = any(everywhere.get(name) for name in (*known.address, *_PREFERRED))
+    else:
+        own = not _is_default(kind, str(litellm.litellm_params.get("api_base") or ""))
+    return None if own else known
+
+
+def _is_default(provider: str, base_url: str) -> bool:
+    providers = importlib.import_module("benchflow.agents.providers")
+    return bool(base_url == providers.resolve_base_url(providers.PROVIDERS[provider], {}))
+
+
+def addresses(
+    route: ModelRoute, registered: models.RolloutRegistered, env: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables that lead LiteLLM to the rollout; the provider's key stays the user's.
+
+    Raises:
+        NotMeasured: the service has no such upstream.
+    """
+    base = registered.base_urls.get(route.upstream)
+    if base is None:
+        raise NotMeasured(f"truezero: the service has no upstream {route.upstream!r}")
+    found = dict.fromkeys(route.address, base + route.path)
+    if _BASE_URL in found:
+        own = ("GEMINI_API_KEY",) if route.native else ()
+        keys = (env.get(name) for name in (_KEY, *own))
+        found[_KEY] = next(filter(None, keys), registered.key)
+    return found
+
+
+# --- benchflow verdicts ---
+#
+# A rollout's outcome as benchflow has it, and its verdict in benchflow's own terms.
+
+
+# benchflow/_utils/scoring.py: classify_error. Its sentences may contain prompts, these do not.
+_STATUSES: Mapping[str, models.ExecutionStatus] = {
+    "idle_timeout": "task_timeout",
+    "timeout": "task_timeout",
+    "install_failure": "setup_failed",
+    "sandbox_setup": "setup_failed",
+    "pipe_closed": "environment_error",
+    "infra_failure": "environment_error",
+}
+# benchflow/diagnostics.py: fields that would outrank the provider's failure as the category.
+_OUTRANKED = ("idle_timeout_info", "agent_timeout_info")
+
+
+def apply(rollout: Any, verdict: models.Verdict | None, unjudged: str | None) -> None:
+    """Write a verdict into a rollout: diagnostics, error, and no reward where none counts."""
+    if verdict is not None and verdict.health == "healthy" and verdict.spoilt is None:
+        return
+    diagnostics = importlib.import_module("benchflow.diagnostics")
+    match verdict and verdict.health:
+        case "api_error":
+            assert verdict is not None
+            for field in _OUTRANKED:
+                rollout._diagnostics._events.pop(field, None)
+            rollout._diagnostics.set(diagnostics.ProviderApiErrorDiagnostic(**proven(verdict)))
+            why = proven_error(verdict)
+        case "suspected_api_error":
+            assert verdict is not None
+            rollout._diagnostics.set(diagnostics.SuspectedApiErrorDiagnostic(**suspected(verdict)))
+            why = f"suspected provider api error: {sentence(verdict)}"
+        case _:
+            said = sentence(verdict) if verdict is not None else "the rollout was never judged"
+            why = unjudged or f"truezero: not measured: {said}"
+    rollout._error = f"{why}; {rollout._error}" if rollout._error else why
+    rollout._rewards = None
+
+
+def outcome(rollout: Any) -> OutcomeFacts:
+    """Return what to report of a rollout; of errors only benchflow's category."""
+    scoring = importlib.import_module("benchflow._utils.scoring")
+    category = scoring.classify_error(rollout._error)
+    status = _STATUSES.get(category, "unknown_execution_error") if category else "success"
+    seen: OutcomeFacts = {
+        "status": status,
+        "prompts_executed": len(getattr(rollout, "_executed_prompts", None) or ()),
+        "tool_calls": rollout._n_tool_calls or None,  # 0 also where an agent's are not seen
+        "rewards": rewards_of(rollout._rewards),
+        "error": category,
+        "verifier_error": scoring.classify_verifier_error(rollout._verifier_error),
+    }
+    if status == "success":
+        seen["termination_reason"] = "agent_stop" if rollout._config.user is None else "unknown"
+    return seen
+
+
+def proven(verdict: models.Verdict) -> dict[str, Any]:
+    """Return the fields of benchflow's ProviderApiErrorDiagnostic."""
+    return {
+        "subcategory": verdict.subcategory or "provider_error",
+        "transient": bool(verdict.transient),
+        "dominant_status": verdict.dominant_status,
+        "status_counts": dict(verdict.status_counts),
+        "total_requests": verdict.total_requests,
+        "failed_requests": verdict.failed_requests,
+        "fingerprint": verdict.fingerprint or "",
+    }
+
+
+def proven_error(verdict: models.Verdict) -> str:
+    """Return a proven failure as benchflow words it: its retry and its breaker read this."""
+    kind = "transient" if verdict.transient else "permanent"
+    status = verdict.dominant_status
+    return (
+        f"provider api error [{verdict.subcategory or 'provider_error'}/{kind}] "
+        f"{'no HTTP status' if status is None else f'HTTP {status}'} on "
+        f"{verdict.failed_requests}/{verdict.total_requests} requests"
+    )
+
+
+def suspected(verdict: models.Verdict) -> dict[str, Any]:
+    """Return the fields of benchflow's SuspectedApiErrorDiagnostic."""
+    return {
+        "total_tokens": verdict.total_tokens or 0,
+        "n_tool_calls": verdict.tool_calls or 0,
+        "total_requests": verdict.total_requests,
+        "failed_requests": verdict.failed_requests,
+    }
+
+
+def sentence(verdict: models.Verdict) -> str:
+    """Return why a rollout is not a measurement, without the category before it."""
+    seen = f"{verdict.health} ({', '.join(verdict.warnings) or verdict.rule})"
+    said = verdict.error or verdict.spoilt or seen
+    return said.removeprefix(f"{verdict.error_category}: ")
+
+
+def unmeasured(error: ServiceError) -> str:
+    """Return why nothing was measured; benchflow retries what is temporarily unavailable."""
+    passing = error.status is None or error.status >= 500
+    return f"truezero: not measured{', temporarily unavailable' if passing else ''}: {error}"
+
+
+def rewards_of(rewards: Mapping[str, Any] | None) -> dict[str, float] | None:
+    """Return the numbers among a verifier's rewards."""
+    numbers = {
+        name: float(value)
+        for name, value in (rewards or {}).items()
+        if isinstance(value, bool | int | float) and math.isfinite(value)
+    }
+    return numbers or None
+
+
+# --- benchflow rollouts ---
+
 
 Method = Callable[..., Any]
 AsyncMethod = Callable[..., Awaitable[Any]]

@@ -5,56 +5,40 @@ Unknown is null, never 0.
 
 from truezero.models.base import ExecutionStatus, Health, Ordinal, Subcategory, TerminationReason
 from truezero.models.batches import (
-    BatchSummary,
-    Breaker,
-    BreakerLane,
-    Check,
-    Fingerprint,
-    Fingerprints,
-    PassAt,
-    RetryItem,
-)
-from truezero.models.bulk import MOST_REGISTRATIONS, BulkItem, BulkRegistered, BulkRequest
-from truezero.models.exchanges import Exchange, ExchangePage
-from truezero.models.groups import (
-    AdvantageMethod,
-    BatchBegin,
-    BatchEnd,
-    BatchRuns,
-    Group,
-    GroupPage,
-)
-from truezero.models.keys import (
-    KeyDeletion,
-    KeyFacts,
-    KeyInfo,
-    KeyMinted,
-    KeyRequest,
-    KeysDeleted,
-)
-from truezero.models.lists import (
     LONGEST_PAGE,
-    BatchItem,
-    BatchPage,
-    ListParameters,
-    Order,
-    RewardKind,
-    Scoreable,
-    Sort,
-)
-from truezero.models.reports import (
     RERUN_NAMES,
     USAGE_DIMENSIONS,
+    AdvantageMethod,
+    BatchBegin,
     BatchComparison,
+    BatchEnd,
+    BatchItem,
+    BatchPage,
+    BatchRuns,
+    BatchSummary,
     BatchUsage,
+    Breaker,
+    BreakerLane,
     Change,
+    Check,
     ComparedBatch,
+    Fingerprint,
+    Fingerprints,
+    Group,
+    GroupPage,
+    ListParameters,
+    Order,
+    PassAt,
     RerunGroup,
     RerunItem,
     RerunKind,
     RerunName,
     RerunParameters,
     Reruns,
+    RetryItem,
+    RewardKind,
+    Scoreable,
+    Sort,
     TaskChange,
     TaskScore,
     UsageDimension,
@@ -62,9 +46,21 @@ from truezero.models.reports import (
     UsageSums,
 )
 from truezero.models.rollouts import (
+    MOST_REGISTRATIONS,
     BatchPolicy,
+    BulkItem,
+    BulkRegistered,
+    BulkRequest,
+    Exchange,
+    ExchangePage,
     Fault,
     FaultKind,
+    KeyDeletion,
+    KeyFacts,
+    KeyInfo,
+    KeyMinted,
+    KeyRequest,
+    KeysDeleted,
     OutcomeRequest,
     RoleAccess,
     RolloutItem,
@@ -76,8 +72,6 @@ from truezero.models.service import (
     Alive,
     Problem,
     Ready,
-)
-from truezero.models.upstreams import (
     UpstreamCalls,
     UpstreamItem,
     UpstreamKey,
@@ -85,16 +79,18 @@ from truezero.models.upstreams import (
     UpstreamReport,
     UpstreamStep,
 )
-from truezero.models.validity import (
+from truezero.models.verdicts import (
     BatchFinding,
     CheckName,
     Coverage,
     Level,
+    Result,
+    RetryAdvice,
     RoleVerdict,
     Validity,
     ValidityFinding,
+    Verdict,
 )
-from truezero.models.verdicts import Result, RetryAdvice, Verdict
 
 __all__ = [
     "LONGEST_PAGE",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from truezero.models.base import Subcategory
-from truezero.models.validity import BatchFinding
-from truezero.models.verdicts import RetryAdvice
+from truezero.models.base import Health, PrintableText, StrictRequest, Subcategory
+from truezero.models.verdicts import BatchFinding, RetryAdvice, Validity
 
 
 class RetryItem(RetryAdvice):
@@ -176,3 +177,389 @@ class Fingerprints(BaseModel):
     """Causes across batches, most frequent first."""
 
     items: list[Fingerprint] = Field(description="the causes")
+
+
+# --- groups ---
+#
+# Models of groups: the rollouts of one task, compared with each other for training.
+
+
+AdvantageMethod = Literal["grpo", "rloo", "mean"]
+
+
+class Group(BaseModel):
+    """The repeats of one task, in the order of their numbers: lists have one place for each.
+
+    Of several attempts at a repeat, the one that counts is listed: the first that is scoreable
+    with a reward, else the last. A masked repeat shifts no baseline.
+    """
+
+    task: str = Field(description="the task")
+    method: AdvantageMethod = Field(description="how advantages were computed")
+    wanted: int = Field(description="repeats asked for at registration, else those seen")
+    settled: bool = Field(description="whether all of them have a final verdict")
+    revision: int = Field(description="how often it has settled; 0 before the first time")
+    final: bool = Field(
+        description="whether it is not expected to settle again: nothing is advised to be run "
+        "again, or the batch has ended"
+    )
+    rollout_ids: list[str] = Field(description="the rollout that counts of each repeat")
+    repeats: list[int | None] = Field(description="numbers of the repeats, in order")
+    rewards: list[float | None] = Field(description="null where masked")
+    valid: list[bool] = Field(description="false where masked: not measured, or without a reward")
+    baseline: float | None = Field(description="mean of the valid rewards")
+    std: float | None = Field(
+        description="their standard deviation (ddof 1); null with fewer than two"
+    )
+    advantages: list[float | None] = Field(
+        description="null where masked, and with fewer than two valid; 0 without a spread"
+    )
+    resample: int = Field(description="masked repeats that their verdicts advise to run again")
+    drop: bool = Field(
+        description="even with those and the ones to come, fewer than `min_valid` can be valid"
+    )
+
+
+class GroupPage(BaseModel):
+    """A page of groups, by the names of their tasks."""
+
+    items: list[Group] = Field(description="the groups")
+    ended: bool = Field(
+        description="whether the batch has ended: every run of it was declared over, and every "
+        "rollout has its final verdict or was given up"
+    )
+    next: str | None = Field(description="value of `after` for the next page; null on the last")
+
+
+_RUN = Annotated[str, Field(min_length=1, max_length=200), PrintableText]
+
+
+class BatchBegin(StrictRequest):
+    """`POST /batches/{id}/begin`: somebody is going to start rollouts of the batch."""
+
+    run: _RUN = Field(description="your name for it; the same when it is resumed")
+
+
+class BatchEnd(StrictRequest):
+    """`POST /batches/{id}/end`: nobody starts rollouts of the batch any more."""
+
+    run: _RUN | None = Field(default=None, description="the run that is over; null: all of them")
+
+
+class BatchRuns(BaseModel):
+    """Whether a batch goes on."""
+
+    batch: str = Field(description="name of the batch")
+    open_runs: int = Field(description="runs that were begun and not declared over")
+    ended: bool = Field(
+        description="whether all were declared over, and every rollout has its final verdict or "
+        "was given up"
+    )
+
+
+# --- lists ---
+#
+# Lists of rollouts: what can be asked of them, in REST, pages, CSV and the command line alike.
+
+
+RewardKind = Literal["zero", "nonzero", "null", "missing"]
+Scoreable = Literal["yes", "no", "unknown"]
+Sort = Literal["created_at", "task", "reward", "cost_usd", "total_tokens"]
+Order = Literal["asc", "desc"]
+
+NO_BATCH = "-"  # as a `batch`: rollouts without one
+LONGEST_PAGE = 1000
+
+_YEAR_9999 = 253_370_764_800.0  # in epoch seconds; Python's calendar ends soon after
+
+T = TypeVar("T")
+
+
+def _each(given: Any) -> Any:
+    """Split what was joined by commas, which no value of a closed choice contains."""
+    if not isinstance(given, list):
+        return given
+    return [part for one in given for part in (one.split(",") if isinstance(one, str) else [one])]
+
+
+def _moment(given: Any) -> Any:
+    """Read a time in seconds since the epoch, or as ISO 8601 (in UTC, unless it says otherwise)."""
+    try:
+        at = _seconds(given)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("takes seconds since the epoch or a time in ISO 8601") from None
+    if not 0 <= at < _YEAR_9999:
+        raise ValueError("takes a time from 1970 to 9998")
+    return at
+
+
+def _seconds(given: Any) -> float:
+    with suppress(TypeError, ValueError):
+        return float(given)
+    at = datetime.fromisoformat(given)
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+_Exact = Annotated[str, Field(max_length=300), PrintableText]
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Several = Annotated[list[T], BeforeValidator(_each)]
+Moment = Annotated[
+    float,
+    Field(allow_inf_nan=False),
+    BeforeValidator(_moment),
+    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "format": "date-time"}]}),
+]
+
+
+class ListParameters(StrictRequest):
+    """What a list of rollouts is asked for.
+
+    A filter that is given several times takes any of its values; different ones must all apply.
+    """
+
+    batch: list[_Exact] = Field(
+        default_factory=list, description=f"`{NO_BATCH}`: rollouts without one"
+    )
+    task: list[_Exact] = Field(default_factory=list, description="name of the task")
+    repeat: _Several[_Number] = Field(default_factory=list, description="which sample of the task")
+    attempt: _Several[_Number] = Field(default_factory=list, description="which try of that sample")
+    model: list[_Exact] = Field(
+        default_factory=list, description="registered for it, or a call was made to it"
+    )
+    upstream: list[_Exact] = Field(
+        default_factory=list, description="registered for it, or a call was made to it"
+    )
+    role: list[_Exact] = Field(default_factory=list, description="a call was made in it")
+    health: _Several[Health] = Field(default_factory=list, description="of the last verdict")
+    subcategory: _Several[Subcategory] = Field(
+        default_factory=list, description="why its deciding calls failed"
+    )
+    fingerprint: list[_Exact] = Field(
+        default_factory=list, description="cause and status, such as `quota:429`"
+    )
+    cause: list[_Exact] = Field(default_factory=list, description="the cause, as a verdict has it")
+    validity: _Several[Validity] = Field(
+        default_factory=list, description="the worst level found, or a check that found something"
+    )
+    reward: _Several[RewardKind] = Field(
+        default_factory=list,
+        description="`null`: reported, but none counts; `missing`: no outcome yet",
+    )
+    scoreable: _Several[Scoreable] = Field(
+        default_factory=list, description="whether its score counts"
+    )
+    text: Annotated[str, Field(max_length=200), PrintableText] | None = Field(
+        default=None,
+        description="part of the id, batch, task, model, fingerprint, subcategory or cause, in any "
+        "case",
+    )
+    since: Moment | None = Field(
+        default=None, description="registered or first called then or later"
+    )
+    until: Moment | None = Field(default=None, description="registered or first called before then")
+    failed_since: Moment | None = Field(
+        default=None, description="a call of it failed that began then or later"
+    )
+    failed_until: Moment | None = Field(
+        default=None, description="likewise, before then; with `failed_since` the same call"
+    )
+    sort: Sort = Field(
+        default="created_at", description="rollouts for which it is unknown come last"
+    )
+    order: Order = Field(default="asc", description="of `sort`, then of `created_at`")
+    after: str | None = Field(default=None, description="the `next` of the page before")
+    limit: Annotated[int, Field(ge=1, le=LONGEST_PAGE)] | None = Field(
+        default=None, description="100 by default; CSV, JSON lines and Parquet hold all rows"
+    )
+
+
+class BatchItem(BaseModel):
+    """A batch as listed by `GET /batches`: the figures of `GET /batches/{batch}` in brief."""
+
+    batch: str = Field(description="name of the batch")
+    first_at: float = Field(description="when its first rollout began, seconds since the epoch")
+    last_at: float = Field(description="when its last rollout began, seconds since the epoch")
+    rollouts: int = Field(description="every attempt included")
+    pending: int = Field(description="rollouts whose verdict is still provisional")
+    skipped: int = Field(description="rollouts not admitted by an open breaker")
+    health: dict[str, int] = Field(description="rollouts by health")
+    total: int = Field(description="slots: the samples that were to be measured")
+    scoreable: int = Field(description="slots whose rollout reached a model")
+    scored: int = Field(description="of those, slots with a reward")
+    coverage: float | None = Field(description="share of the slots that were measured")
+    score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
+    score_effective: float | None = Field(description="mean reward over what was measured")
+    score_ci: tuple[float, float] | None = Field(
+        default=None, description="95 % interval of `score_effective`, over tasks"
+    )
+    score_worst: float | None = Field(description="lower bound: the rest would all be 0")
+    score_best: float | None = Field(description="upper bound: the rest would all be 1")
+    cost_usd: float | None = Field(description="US dollars, of calls of every role")
+    calls: int | None = Field(default=None, description="the agents' calls that used tokens")
+    cost_known_calls: int | None = Field(
+        default=None, description="of `calls`, those whose cost is in `cost_usd`"
+    )
+    valid: bool = Field(description="whether the batch is a valid measurement")
+
+
+class BatchPage(BaseModel):
+    """A page of batches, the newest first: those whose last rollout began last."""
+
+    items: list[BatchItem] = Field(description="the batches")
+    next: str | None = Field(description="value of `after` for the next page; null on the last")
+
+
+# --- reports ---
+#
+# Models of what is made of a batch: a comparison with another, its usage, what to run again.
+
+
+Change = Literal[
+    "broken", "fixed", "unmeasured_b", "unmeasured_a", "unmeasured_both", "only_a", "only_b",
+    "unchanged",
+]  # fmt: skip
+UsageDimension = Literal["model", "upstream", "role", "task"]
+USAGE_DIMENSIONS: tuple[UsageDimension, ...] = get_args(UsageDimension)
+RerunName = Literal["transient", "fix_first", "skipped", "undecided", "unmeasured"]
+RERUN_NAMES: tuple[RerunName, ...] = get_args(RerunName)
+_Interval = tuple[float, float] | None
+
+
+class TaskScore(BaseModel):
+    """How a task did in one batch; no repeat: the batch does not have it."""
+
+    score: float | None = Field(description="mean over its measured repeats")
+    measured: int = Field(description="repeats with a score")
+    repeats: int = Field(description="repeats of the task; 0: the batch does not have it")
+    rollout_ids: list[str] = Field(description="the attempt that counts of each repeat")
+
+
+class TaskChange(BaseModel):
+    """One task in both batches."""
+
+    task: str = Field(description="name of the task")
+    change: Change = Field(
+        description="`broken`: it scored lower in b; `fixed`: higher; `only_a`: b does not have it"
+    )
+    difference: float | None = Field(description="score in b minus score in a; null if unmeasured")
+    a: TaskScore = Field(description="how it did in batch a")
+    b: TaskScore = Field(description="how it did in batch b")
+
+
+class ComparedBatch(BaseModel):
+    """One of two batches by itself, over all that it measured."""
+
+    batch: str = Field(description="name of the batch")
+    total: int = Field(description="slots: repeats of tasks, and rollouts without a task")
+    scoreable: int = Field(description="slots whose rollout reached a model")
+    scored: int = Field(description="of those, slots with a reward")
+    coverage: float | None = Field(description="share of the slots that were measured")
+    score_effective: float | None = Field(description="mean reward over what was measured")
+    score_ci: _Interval = Field(description="95 % interval of `score_effective`")
+
+
+class BatchComparison(BaseModel):
+    """Two batches compared over the tasks that both measured; each task weighs the same."""
+
+    a: ComparedBatch = Field(description="the batch that is compared with")
+    b: ComparedBatch = Field(description="the batch that is compared")
+    compared: int = Field(description="tasks that both measured: what the next four are over")
+    score_a: float | None = Field(description="mean over them of the scores in a")
+    score_b: float | None = Field(description="mean over them of the scores in b")
+    difference: float | None = Field(description="`score_b` minus `score_a`")
+    difference_ci: _Interval = Field(
+        description="95 % interval of `difference`: Newcombe's where scores are 0 or 1, else "
+        "Student's t over tasks; null where nothing tells the spread"
+    )
+    counts: dict[str, int] = Field(description="tasks by change")
+    without_task: int = Field(description="slots that name no task, and compare with nothing")
+    tasks: list[TaskChange] = Field(description="by change, broken ones first, then by name")
+    next: str | None = Field(description="value of `after` for the next page; null on the last")
+
+
+class UsageSums(BaseModel):
+    """What ended inference calls add up to; a sum that no call tells anything of is null."""
+
+    calls: int = Field(description="ended calls")
+    failures: int = Field(description="of those, failed ones")
+    billable_calls: int = Field(description="those that used tokens, as far as is known")
+    tokens_known_calls: int = Field(description="of `billable_calls`, those with token counts")
+    cost_known_calls: int = Field(description="of `billable_calls`, those in `cost_usd`")
+    input_tokens: int | None = Field(description="cached ones included")
+    output_tokens: int | None = Field(description="reasoning included")
+    total_tokens: int | None = Field(description="input and output, or as the provider says")
+    cost_usd: float | None = Field(description="US dollars")
+    seconds: float | None = Field(description="that the calls took, summed over calls at once")
+
+
+class UsageItem(UsageSums):
+    """The calls with one model, upstream, role and task; a name that was not asked for is null."""
+
+    model: str | None = Field(default=None, description="that answered, else that was asked for")
+    upstream: str | None = Field(default=None, description="upstream that was called")
+    role: str | None = Field(default=None, description="`agent`, or as the call named it")
+    task: str | None = Field(default=None, description="task of the rollout")
+
+
+class BatchUsage(BaseModel):
+    """What a batch used, the most expensive first; calls of every role count."""
+
+    batch: str = Field(description="name of the batch")
+    by: list[UsageDimension] = Field(description="what calls are added up by")
+    items: list[UsageItem] = Field(description="sums, the most expensive first")
+    sum: UsageSums = Field(description="over all of them")
+
+
+class RerunParameters(StrictRequest):
+    """Which page is asked for of what is to be run again; without either it is all of it."""
+
+    after: str | None = Field(default=None, description="the `next` of the page before")
+    limit: Annotated[int, Field(ge=1, le=LONGEST_PAGE)] | None = Field(
+        default=None, description=f"items on a page; {LONGEST_PAGE} with `after`, else all"
+    )
+
+
+class RerunItem(BaseModel):
+    """One repeat of a task to run again."""
+
+    task: str | None = Field(description="name of the task")
+    repeat: int | None = Field(description="which sample of the task")
+    rollout_id: str | None = Field(description="its last attempt; null if it was never started")
+    attempt: int = Field(description="the number that the next attempt has")
+    after_s: float | None = Field(description="not before so many seconds")
+
+
+class RerunGroup(BaseModel):
+    """What has one cause."""
+
+    cause: str = Field(description="a fingerprint with its lane, a check, or a short name")
+    fix: str | None = Field(description="what to do first; null where nothing is to be done")
+    count: int = Field(description="repeats with this cause")
+    items: list[RerunItem] = Field(description="those repeats, or those of the page, oldest first")
+
+
+class RerunKind(BaseModel):
+    """The causes of one kind, the most frequent first."""
+
+    count: int = Field(description="repeats in this list")
+    groups: list[RerunGroup] = Field(description="by cause, the most frequent first")
+
+
+class Reruns(BaseModel):
+    """Every repeat of a task without a score, once, by what is to be done about it."""
+
+    batch: str = Field(description="name of the batch")
+    running: int = Field(description="repeats under way, in none of the lists")
+    transient: RerunKind = Field(description="the provider failed for a while: run it again")
+    fix_first: RerunKind = Field(description="it would fail again until its cause is fixed")
+    skipped: RerunKind = Field(description="not admitted by an open breaker")
+    undecided: RerunKind = Field(description="evidence is missing")
+    unmeasured: RerunKind = Field(description="the provider did not fail, and there is no score")
+    next: str | None = Field(
+        default=None, description="value of `after` for the next page; null on the last"
+    )
+
+    def kind(self, name: RerunName) -> RerunKind:
+        """Return one of the lists by its name."""
+        found: RerunKind = getattr(self, name)
+        return found

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from truezero.models.base import (
     Count,
@@ -23,6 +33,7 @@ from truezero.models.base import (
     TerminationReason,
     Text,
 )
+from truezero.models.service import Problem
 
 FaultKind = Literal[
     "auth",
@@ -221,4 +232,215 @@ class RolloutPage(BaseModel):
     """A page of rollouts, oldest first unless asked otherwise."""
 
     items: list[RolloutItem] = Field(description="the rollouts")
+    next: str | None = Field(description="value of `after` for the next page; null on the last")
+
+
+# --- bulk ---
+#
+# Registrations by the thousand in one call, answered one by one.
+
+
+MOST_REGISTRATIONS = 10_000
+
+# Each is read by itself: a wrong one is no reason to refuse the others.
+_Registrations = Annotated[
+    list[Any],
+    Field(
+        min_length=1,
+        max_length=MOST_REGISTRATIONS,
+        description="registrations as of `POST /rollouts`",
+        json_schema_extra={"items": {"$ref": "#/components/schemas/RolloutRequest"}},
+    ),
+]
+
+
+class BulkRequest(StrictRequest):
+    """`POST /rollouts/bulk`: register many rollouts."""
+
+    rollouts: _Registrations
+
+
+class BulkItem(BaseModel):
+    """The answer to one of many registrations: what `POST /rollouts` would have answered."""
+
+    status: int = Field(description="HTTP status: 201, or that of `problem`")
+    rollout: RolloutRegistered | None = Field(description="null where it was refused")
+    problem: Problem | None = Field(description="why it was refused; null where it was not")
+
+
+class BulkRegistered(BaseModel):
+    """The answers to many registrations, in their order."""
+
+    items: list[BulkItem] = Field(description="one for each registration")
+
+
+# --- keys ---
+#
+# Models of the key API, which is compatible with LiteLLM's proxy: one key, one rollout.
+
+
+_DURATION = re.compile(r"(\d{1,9})(s|m|h|d|w|mo)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "mo": 2_592_000}
+
+
+def _in_seconds(value: object) -> object:
+    """Parse LiteLLM's duration format: `30s`, `20m`, `1h`, `7d`, `2w`, `1mo` (30 days)."""
+    if not isinstance(value, str | bool):
+        return value
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("must be a number followed by s, m, h, d, w or mo")
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+Duration = Annotated[int, BeforeValidator(_in_seconds), Field(ge=0, le=10**9)]
+
+
+class KeyRequest(BaseModel):
+    """`POST /key/generate`, as LiteLLM's proxy accepts it: one key, one rollout.
+
+    ``key_alias`` becomes the rollout's id and task, ``team_id`` its batch. Budgets, rate
+    limits and model lists are accepted but not enforced; unknown fields are ignored.
+    """
+
+    model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+
+    key_alias: Name = Field(default=None, description="id and task of the key's rollout")
+    team_id: Name = Field(default=None, description="batch of the key's rollout")
+    user_id: Name = Field(default=None, description="yours; stored as it is")
+    duration: Duration | None = Field(
+        default=None,
+        description="lifetime of the key, such as `20m`",
+        json_schema_extra={"type": "string"},
+    )
+    models: list[str] | None = Field(default=None, description="stored, not enforced")
+    metadata: JsonObject = Field(default=None, description="yours; stored as it is")
+    key: None = Field(default=None, description="not supported: keys are generated")
+
+
+class KeyFacts(BaseModel):
+    """A key as LiteLLM's proxy describes it, and the rollout it belongs to.
+
+    A limit that is not enforced is null, whatever the request said.
+    """
+
+    key_name: str = Field(description="the key's last four characters: `tz-...a1b2`")
+    key_alias: str | None = Field(description="as in the request")
+    token_id: str = Field(description="the rollout's id; not secret")
+    rollout_id: str = Field(description="the rollout that its calls belong to")
+    team_id: str | None = Field(description="the rollout's batch")
+    user_id: str | None = Field(description="as in the request")
+    models: list[str] = Field(description="as in the request; not enforced")
+    metadata: dict[str, Any] = Field(description="as in the request")
+    expires: datetime | None = Field(description="null: it does not")
+    created_at: datetime = Field(description="when it was generated")
+    blocked: bool = Field(description="no longer accepted: deleted, expired or rollout over")
+    spend: float | None = Field(description="US dollars; null where a call's cost is unknown")
+    max_budget: None = Field(default=None, description="not enforced")
+    tpm_limit: None = Field(default=None, description="not enforced")
+    rpm_limit: None = Field(default=None, description="not enforced")
+
+
+class KeyMinted(KeyFacts):
+    """The answer to `POST /key/generate`."""
+
+    key: str = Field(description="the API key, `tz-…`; not shown again")
+    base_urls: dict[str, str] = Field(
+        description="upstream → base_url; works with or without the key"
+    )
+
+
+class KeyInfo(BaseModel):
+    """The answer to `GET /key/info`."""
+
+    key: str = Field(description="as in the request")
+    info: KeyFacts = Field(description="the key's attributes")
+
+
+class KeyDeletion(StrictRequest):
+    """`POST /key/delete`: keys, or the aliases they were created under."""
+
+    keys: list[str] | None = Field(default=None, description="keys to revoke")
+    key_aliases: list[str] | None = Field(default=None, description="aliases of keys to revoke")
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not (self.keys or self.key_aliases):
+            raise ValueError("keys or key_aliases is required")
+        return self
+
+
+class KeysDeleted(BaseModel):
+    """The answer to `POST /key/delete`: the keys or aliases of the request."""
+
+    deleted_keys: list[str] = Field(description="what was revoked, as it was named")
+
+
+# --- exchanges ---
+#
+# Models of the calls that were recorded of a rollout.
+
+
+class Exchange(BaseModel):
+    """One call. Token fields are the provider's own numbers, `*_total` the normalised ones.
+
+    Further fields hold what validity checks read (docs/concepts/validity.md).
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(description="also the response header `x-truezero-exchange`")
+    status: int | None = Field(description="HTTP status; null where no response head came")
+    ending: str | None = Field(
+        description="how it stopped: `complete`, `cut_upstream`, `left_by_agent`, "
+        "`closed_at_outcome`, `timed_out`, `never_connected`, `lost`; null while in flight"
+    )
+    upstream: str = Field(description="name of the upstream")
+    api: str = Field(description="the provider's API, such as `openai.chat`")
+    model: str | None = Field(description="the model, as the agent asked for it")
+    role: str = Field(description="`agent`, or the role in the path (`judge`, `user`, …)")
+    streamed: bool | None = Field(description="whether the response was a stream")
+    started_at: float = Field(description="seconds since the epoch")
+    first_byte_s: float | None = Field(description="seconds to the response's first byte")
+    first_token_s: float | None = Field(description="seconds to a stream's first output token")
+    duration_s: float | None = Field(description="seconds to the last byte; null while in flight")
+    input_tokens: int | None = Field(description="as the provider counts them")
+    output_tokens: int | None = Field(description="as the provider counts them")
+    cached_input_tokens: int | None = Field(description="input read from a cache")
+    cache_write_tokens: int | None = Field(description="input written to a cache")
+    reasoning_tokens: int | None = Field(description="output spent on reasoning")
+    total_tokens: int | None = Field(description="as the provider counts them")
+    input_total: int | None = Field(description="all input, cache reads and writes included")
+    output_total: int | None = Field(description="all output, reasoning included")
+    usage_source: str = Field(
+        description="where counts came from: `provider`, `partial` (cut short), `header`, `absent`"
+    )
+    finish_reason: str | None = Field(description="why the model stopped, in the provider's word")
+    tool_calls: int | None = Field(description="tool calls in the answer; null if unreadable")
+    content_seen: bool | None = Field(
+        default=None, description="whether a text or a tool call came, reasoning aside"
+    )
+    pending: bool | None = Field(
+        default=None, description="whether a response in the background was not complete yet"
+    )
+    subcategory: Subcategory | None = Field(
+        description="why the provider failed it; null: it did not"
+    )
+    transient: bool | None = Field(description="whether the cause passes by itself")
+    rule: str | None = Field(description="the row of the cause table that says so")
+    error_code: str | None = Field(description="the provider's own code, where allow-listed")
+    retry_after_s: float | None = Field(description="the wait that the provider asks for, seconds")
+    request_bytes: int = Field(description="length of the request body")
+    response_bytes: int = Field(description="length of the response body, as received")
+    attribution_source: str = Field(
+        description="what named the rollout: `path`, `minted_key`, `header`, `borrowed_header`, "
+        "`unattributed`"
+    )
+    injected: bool = Field(description="whether a drill's fault took the provider's place")
+
+
+class ExchangePage(BaseModel):
+    """A page of exchanges, oldest first."""
+
+    items: list[Exchange] = Field(description="the calls")
     next: str | None = Field(description="value of `after` for the next page; null on the last")

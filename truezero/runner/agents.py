@@ -3,14 +3,234 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from itertools import zip_longest
+from pathlib import Path, PurePath
 from typing import Any
 
-from truezero.runner import bypasses, endings, recognition
-from truezero.runner.bypasses import Bypass, Circumstances
+from truezero.integrations import mini_swe_agent
+from truezero.runner import recognition
 from truezero.runner.recognition import Found, Look
+from truezero.sdk.arguments import OutcomeFacts
+
+# --- bypasses ---
+#
+# Settings with which an agent asks its provider directly, past the base URL it is given.
+#
+# Only settings are looked at: whether a file with a login exists, never what is in it.
+
+
+_OFF = frozenset({"", "0", "false", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What an agent is started with: its words, its environment, and the user's files.
+
+    ``home`` is the user's home directory; ``read`` returns a file's text, None if there is none.
+    """
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    home: PurePath
+    exists: Callable[[PurePath], bool]
+    read: Callable[[PurePath], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bypass:
+    """A setting, and whether it is set; ``why`` is the end of a sentence about the agent."""
+
+    why: str
+    holds: Callable[[Circumstances], bool]
+
+
+def said(bypasses: Sequence[Bypass], seen: Circumstances) -> tuple[str, ...]:
+    """Return the reasons for which an agent's calls will not come, or not all of them."""
+    return tuple(bypass.why for bypass in bypasses if bypass.holds(seen))
+
+
+def variable(name: str, why: str) -> Bypass:
+    """Return a bypass that a variable switches on."""
+
+    def holds(seen: Circumstances) -> bool:
+        return seen.environment.get(name, "").lower() not in _OFF
+
+    return Bypass(why=f"{name} is set: {why}", holds=holds)
+
+
+def option(pattern: str, why: str) -> Bypass:
+    """Return a bypass that a word of the command switches on; its value is joined by ``=``."""
+    matches = re.compile(pattern).fullmatch
+
+    def holds(seen: Circumstances) -> bool:
+        pairs = zip_longest(seen.words, seen.words[1:], fillvalue="")
+        return any(matches(word) or matches(f"{word}={after}") for word, after in pairs)
+
+    return Bypass(why=why, holds=holds)
+
+
+def setting(file: str, keys: Sequence[str], values: str, why: str) -> Bypass:
+    """Return a bypass that a value in a JSON file of the user's home switches on."""
+    matches = re.compile(values).fullmatch
+
+    def holds(seen: Circumstances) -> bool:
+        value: Any = _json(seen.read(seen.home / file))
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return isinstance(value, str) and bool(matches(value))
+
+    return Bypass(why=f"~/{file}: {why}", holds=holds)
+
+
+def login(file: str, keys: Sequence[str], why: str) -> Bypass:
+    """Return a bypass of an agent that is logged in, and has none of the keys."""
+
+    def holds(seen: Circumstances) -> bool:
+        return seen.exists(seen.home / file) and not any(map(seen.environment.get, keys))
+
+    return Bypass(why=f"~/{file} is there, and none of {', '.join(keys)}: {why}", holds=holds)
+
+
+def _json(text: str | None) -> Any:
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return {}  # JSON with comments
+
+
+# --- what each agent is known for ----------------------------------------------------------
+
+_OWN_ADDRESS = "the provider's own address is asked, whatever the base URL"
+
+# docs.claude.com/en/docs/claude-code: third-party integrations; settings, `env`.
+CLAUDE_CODE = (
+    variable("CLAUDE_CODE_USE_BEDROCK", "Bedrock is asked, at ANTHROPIC_BEDROCK_BASE_URL"),
+    variable("CLAUDE_CODE_USE_VERTEX", "Vertex AI is asked, at ANTHROPIC_VERTEX_BASE_URL"),
+    variable("CLAUDE_CODE_USE_FOUNDRY", "Foundry is asked, at ANTHROPIC_FOUNDRY_BASE_URL"),
+    setting(
+        ".claude/settings.json", ("env", "ANTHROPIC_BASE_URL"), ".+",
+        "env.ANTHROPIC_BASE_URL replaces the variable",
+    ),
+)  # fmt: skip
+
+# openai/codex: codex-rs/cli; a later `-c` wins.
+CODEX = (
+    option("--oss|--local-provider=.*", "--oss asks a model on this machine directly"),
+    option(
+        r"(-c|--config)=model_provider\s*=.*|-cmodel_provider=.*",
+        "the command chooses another model_provider",
+    ),
+    login(
+        ".codex/auth.json", ("OPENAI_API_KEY", "CODEX_API_KEY"),
+        "if that is a ChatGPT login, it is not valid for the API behind the base URL",
+    ),
+)  # fmt: skip
+
+# The providers that get our address are openai, anthropic and google.
+OPENCODE = (
+    option(
+        r"(-m|--model)=(?!(openai|anthropic|google)/)[\w.-]+/.*",
+        f"the model is of another provider than openai, anthropic and google: {_OWN_ADDRESS}",
+    ),
+)
+
+# google-gemini/gemini-cli: packages/core/src/core/contentGenerator.ts, AuthType.
+GEMINI_CLI = (
+    variable("GOOGLE_GENAI_USE_GCA", f"a login with Google is used, {_OWN_ADDRESS}"),
+    variable("GOOGLE_GENAI_USE_VERTEXAI", "Vertex AI is asked"),
+    *(
+        setting(
+            ".gemini/settings.json", keys, "oauth-personal|cloud-shell|compute-default.*|vertex-ai",
+            "a login other than gemini-api-key is selected, which asks Google directly",
+        )
+        for keys in (("security", "auth", "selectedType"), ("selectedAuthType",))
+    ),
+)  # fmt: skip
+
+_QWEN = "the Qwen login asks Qwen directly; use --auth-type openai"
+QWEN_CODE = (
+    option("--auth-type=qwen-oauth", _QWEN),
+    Bypass(
+        why=f"~/.qwen/oauth_creds.json is there: {_QWEN}",
+        holds=lambda seen: (
+            seen.exists(seen.home / ".qwen/oauth_creds.json")
+            and not any(word.startswith("--auth-type") for word in seen.words)
+        ),
+    ),
+)
+
+# docs.litellm.ai/docs/providers: those with variables or an address of their own.
+_DIRECT = (
+    "azure|azure_ai|bedrock|cohere|deepseek|fireworks_ai|github_copilot|groq|mistral|ollama"
+    "|ollama_chat|sagemaker|together_ai|vertex_ai|xai"
+)
+_NO_ADDRESS = f"LiteLLM gets no base URL for the model's provider: {_OWN_ADDRESS}"
+MINI_SWE_AGENT = (option(f"(-m|--model)=({_DIRECT})/.*", _NO_ADDRESS),)
+AIDER = (
+    option(f"--model=({_DIRECT})/.*", _NO_ADDRESS),
+    option("--openai-api-base=.*", "the command sets a base URL of its own"),
+)
+
+
+# --- endings ---
+#
+# How an agent ended where its exit code does not tell: what it wrote into a file of its own.
+#
+# Only the name of an ending is used; nothing else of the file is kept.
+
+
+_MINI_OUTPUT = ("-o", "--output")
+_MINI_HOME = "MSWEA_GLOBAL_CONFIG_DIR"
+
+
+def mini_trajectory(seen: Circumstances) -> PurePath:
+    """Return where `mini` writes its trajectory (minisweagent/run/mini.py, 2.4.6).
+
+    Its own default is under platformdirs' user_config_dir, here as on Linux.
+    """
+    for word, after in zip_longest(seen.words, seen.words[1:], fillvalue=""):
+        name, joined, value = word.partition("=")
+        if name in _MINI_OUTPUT:
+            return PurePath(value if joined else after)
+        if word.startswith("-o"):
+            return PurePath(word[2:])
+    config = seen.environment.get("XDG_CONFIG_HOME") or seen.home / ".config"
+    home = seen.environment.get(_MINI_HOME) or PurePath(config, "mini-swe-agent")
+    return PurePath(home, "last_mini_run.traj.json")
+
+
+def noted(file: PurePath | None) -> Callable[[], OutcomeFacts | None]:
+    """Note a trajectory before an agent starts.
+
+    The function that is returned says how the agent ended: None if the file was not written
+    since, is no trajectory, or names no ending of the agent's own.
+    """
+    before = None if file is None else _written_ns(file)
+
+    def said() -> OutcomeFacts | None:
+        if file is None or _written_ns(file) in (None, before):
+            return None
+        try:
+            return mini_swe_agent.ending(mini_swe_agent.trajectory_info(Path(file)))
+        except (OSError, ValueError, AttributeError):
+            return None
+
+    return said
+
+
+def _written_ns(file: PurePath) -> int | None:
+    """Return when a file was last written, in ns; None if there is none."""
+    try:
+        return Path(file).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+# --- agents ---
+
 
 # Variables by which an agent knows its rollout.
 ROLLOUT = "TRUEZERO_ROLLOUT"
@@ -147,7 +367,7 @@ AGENTS: tuple[Agent, ...] = (
         keys={"ANTHROPIC_API_KEY": ("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")},
         address="ANTHROPIC_BASE_URL",
         login=".claude/.credentials.json",
-        bypasses=bypasses.CLAUDE_CODE,
+        bypasses=CLAUDE_CODE,
     ),
     Agent(
         name="Codex",
@@ -156,7 +376,7 @@ AGENTS: tuple[Agent, ...] = (
         address="model_provider in its -c flags, not OPENAI_BASE_URL",
         login=".codex/auth.json",
         flags=_codex_flags,
-        bypasses=bypasses.CODEX,
+        bypasses=CODEX,
     ),
     Agent(
         name="opencode",
@@ -165,7 +385,7 @@ AGENTS: tuple[Agent, ...] = (
         address="OPENCODE_CONFIG_CONTENT (provider.*.options.baseURL)",
         login=".local/share/opencode/auth.json",
         variables=_opencode_variables,
-        bypasses=bypasses.OPENCODE,
+        bypasses=OPENCODE,
     ),
     Agent(
         name="Gemini CLI",
@@ -174,7 +394,7 @@ AGENTS: tuple[Agent, ...] = (
         address="GOOGLE_GEMINI_BASE_URL, with the login gemini-api-key",
         login=".gemini/oauth_creds.json",
         home=_GEMINI_HOME,
-        bypasses=bypasses.GEMINI_CLI,
+        bypasses=GEMINI_CLI,
     ),
     Agent(
         name="qwen-code",
@@ -183,22 +403,22 @@ AGENTS: tuple[Agent, ...] = (
         address="OPENAI_BASE_URL, with --auth-type openai",
         login=".qwen/oauth_creds.json",
         flags=_qwen_flags,
-        bypasses=bypasses.QWEN_CODE,
+        bypasses=QWEN_CODE,
     ),
     Agent(
         name="mini-swe-agent",
         commands=frozenset({"mini", "mini-extra", "mini-swe-agent", "minisweagent"}),
         keys=_ANY_KEYS,
         address=_LITELLM,
-        bypasses=bypasses.MINI_SWE_AGENT,
-        trajectory=endings.mini_trajectory,
+        bypasses=MINI_SWE_AGENT,
+        trajectory=mini_trajectory,
     ),
     Agent(
         name="aider",
         commands=frozenset({"aider", "aider-chat"}),
         keys=_ANY_KEYS,
         address=_LITELLM,
-        bypasses=bypasses.AIDER,
+        bypasses=AIDER,
     ),
 )
 # fmt: on

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from truezero import models
 from truezero.runner.equipment import Equipment, equipped
-from truezero.runner.process import not_started, signal_group
+from truezero.runner.run import not_started, signal_group
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import Client
 

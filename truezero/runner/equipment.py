@@ -14,9 +14,17 @@ from pathlib import Path, PurePath
 from urllib.parse import quote, urlsplit
 
 from truezero.models import RolloutRegistered
-from truezero.runner import bypasses, recognition
-from truezero.runner.agents import ANY, ROLLOUT, ROLLOUT_KEY, Agent, AgentEndpoint, Home, recognised
-from truezero.runner.bypasses import Circumstances
+from truezero.runner import agents, recognition
+from truezero.runner.agents import (
+    ANY,
+    ROLLOUT,
+    ROLLOUT_KEY,
+    Agent,
+    AgentEndpoint,
+    Circumstances,
+    Home,
+    recognised,
+)
 from truezero.runner.recognition import Found, Look
 
 # Variables that carry a base URL: name → upstream.
@@ -138,7 +146,7 @@ def equip(
         agent=agent.name,
         known=found is not None,
         address=agent.address,
-        bypasses=_past(found, agent, endpoint) + bypasses.said(agent.bypasses, seen),
+        bypasses=_past(found, agent, endpoint) + agents.said(agent.bypasses, seen),
         trajectory=agent.trajectory(seen) if agent.trajectory else None,
         command=recognition.insert(command, found, agent.flags(endpoint)),
         environment=variables | dict(agent.variables(endpoint)),

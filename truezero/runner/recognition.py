@@ -10,10 +10,243 @@ import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from pathlib import Path, PurePath
 
-from truezero.runner import launchers, shell
-from truezero.runner.launchers import SHELL, Launcher, StartedAs, launcher_of, name_of
+# --- shell ---
+#
+# Shell command lines, read as far as they are plain; nothing is expanded or run.
+
+
+ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)\Z", re.DOTALL)
+ALL_ARGUMENTS = frozenset({"$@", "$*", "${@}", "${*}"})
+
+# A word may hold variables, which are left as they are, but no substituted command.
+_TOKEN = re.compile(
+    r"""
+    (?P<space>[ \t]+|\\\n)
+    |(?P<comment>\#[^\n]*)
+    |(?P<redirection>\d*(?:&>>?|>>|>\||[<>]&|>|<(?!<)))
+    |(?P<end>&&|\|\||[;|&\n])
+    |(?P<word>(?:[^\s'"\\;&|<>()`]|\\.|'[^']*'|"(?:[^"\\`$]|\\.|\$(?!\())*")+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# Commands that contain others: what runs, and how often, is not plain.
+_COMPOUND = frozenset(
+    ("!", "[[", "case", "do", "done", "elif", "else", "esac", "eval", "fi", "for", "function", "if",
+     "in", "select", "then", "until", "while", "{", "}")
+)  # fmt: skip
+_EXPORTED = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\S*)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """A word without its quotes, and where it ends in the text."""
+
+    text: str
+    end: int
+
+
+def simple_commands(text: str) -> list[list[Word]] | None:
+    """Split a text into simple commands, without their redirections.
+
+    None: not plain (a compound command, a substituted one, a here-document, an open quote).
+    """
+    found: list[list[Word]] = [[]]
+    at, target = 0, False
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return None
+        at = token.end()
+        if token.lastgroup == "redirection":
+            target = True
+        elif token.lastgroup == "end":
+            found.append([])
+        elif token.lastgroup == "word":
+            if not target:
+                found[-1].append(Word(text="".join(shlex.split(token["word"])), end=at))
+            target = False
+    plain = [command for command in found if command]
+    return None if any(command[0].text in _COMPOUND for command in plain) else plain
+
+
+def script_lines(script: str) -> list[str]:
+    """Return a script's lines, continued ones joined; none of a script with here-documents."""
+    joined = script.replace("\\\n", " ")
+    return [] if "<<" in joined else [line.strip() for line in joined.splitlines()]
+
+
+def assigned(script: str) -> Mapping[str, str]:
+    """Return the variables that lines of a script set, with their values as written."""
+    return dict(_EXPORTED.findall(script))
+
+
+# --- launchers ---
+#
+# Programs that start another program: how their command lines are read.
+
+
+# `@openai/codex@latest`, `mini-swe-agent[full]==2.4.6`, `codex`
+_PACKAGE = re.compile(
+    r"(@[\w.-]+/)?(?P<name>[\w.-]+?)(\[[\w,-]*\])?((@|[=<>~!]=?)[\w.,=<>~!^*+-]+)?\Z"
+)
+_INSTALLED = re.compile(r".*\bnode_modules/(?:@[\w.-]+/)?(?P<name>[\w-][\w.-]*)/.*\.[cm]?js\Z")
+_ENDINGS = (".js", ".mjs", ".cjs", ".exe", ".cmd")
+
+
+class StartedAs(Enum):
+    """What stands where a launcher's options end."""
+
+    PROGRAM = auto()
+    MODULE = auto()
+    TEXT = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """A program that starts another one, named on its command line.
+
+    ``commands`` are its own commands that do so, and ``()`` for none. ``values`` are options
+    followed by a value, ``opaque`` those after which nothing is known. ``skips`` counts words
+    before the program; ``separated``: it takes options up to ``--`` for its own. ``reads``: its
+    program is a file that it reads, ``installs``: it is a package.
+    """
+
+    commands: tuple[tuple[str, ...], ...] = ((),)
+    values: frozenset[str] = frozenset()
+    opaque: frozenset[str] = frozenset()
+    clears: frozenset[str] = frozenset()
+    module: str | None = None
+    skips: int = 0
+    assigns: bool = False
+    text: bool = False
+    separated: bool = False
+    reads: bool = False
+    installs: bool = False
+
+
+def _options(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_UV = _options(
+    "-c -C -f -i -P -p -w --allow-insecure-host --cache-dir --color --config-file --config-setting "
+    "--constraints --default-index --directory --env-file --exclude-newer --extra "
+    "--extra-index-url --find-links --from --group --index --index-strategy --index-url "
+    "--keyring-provider --link-mode --no-group --only-group --package --prerelease --project "
+    "--python --refresh-package --reinstall-package --resolution --upgrade-package --with "
+    "--with-editable --with-requirements"
+)
+_NPM = _options("-p -w --cache --package --prefix --registry --userconfig --workspace")
+_UVX = Launcher(values=_UV, installs=True)
+_NPX = Launcher(values=_NPM, opaque=_options("-c --call"), installs=True)
+_PYTHON = Launcher(
+    values=_options("-W -X --check-hash-based-pycs"), opaque=_options("-c -"), module="-m"
+)
+_NODE = Launcher(
+    values=_options("-C -r --conditions --env-file --experimental-loader --import --loader "
+                    "--require --title"),
+    opaque=_options("-c -e -p -pe --check --eval --print -"),
+    reads=True,
+)  # fmt: skip
+SHELL = Launcher(
+    values=_options("-o +o -O +O --init-file --rcfile"),
+    opaque=_options("-s"),
+    text=True,
+    reads=True,
+)
+_PLAIN = Launcher()
+
+_LAUNCHERS: Mapping[str, Launcher] = {
+    "bash": SHELL, "dash": SHELL, "ksh": SHELL, "sh": SHELL, "zsh": SHELL,
+    "command": _PLAIN, "nohup": _PLAIN, "setsid": _PLAIN,
+    "exec": Launcher(values=_options("-a")),
+    "env": Launcher(
+        values=_options("-C -u --chdir --unset"), opaque=_options("-S --split-string"),
+        clears=_options("-i - --ignore-environment"), assigns=True,
+    ),
+    "ionice": Launcher(values=_options("-c -n --class --classdata")),
+    "nice": Launcher(values=_options("-n --adjustment")),
+    "stdbuf": Launcher(values=_options("-i -o -e --input --output --error")),
+    "time": Launcher(values=_options("-f -o --format --output")),
+    "timeout": Launcher(values=_options("-k -s --kill-after --signal"), skips=1),
+    "bun": replace(_NODE, commands=(("x",), ("run",), ())),
+    "bunx": replace(_NPX, opaque=frozenset()),
+    "node": _NODE,
+    "npm": replace(_NPX, commands=(("exec",), ("x",)), separated=True),
+    "npx": _NPX,
+    "pnpm": replace(_NPX, commands=(("dlx",), ("exec",), ()), values=_NPM | _options("-C --dir")),
+    "pnpx": _NPX,
+    "yarn": replace(_NPX, commands=(("dlx",), ("exec",), ("run",), ())),
+    "conda": Launcher(commands=(("run",),), values=_options("-n -p --cwd --name --prefix")),
+    "hatch": Launcher(commands=(("run",),), values=_options("-e --env")),
+    "pdm": Launcher(commands=(("run",),), values=_options("-p --project")),
+    "pipx": Launcher(
+        commands=(("run",),), values=_options("--index-url --pip-args --python --spec"),
+        installs=True,
+    ),
+    "poetry": Launcher(commands=(("run",),), values=_options("-C -P --directory --project")),
+    "python": _PYTHON,
+    "uv": replace(_UVX, commands=(("run",), ("tool", "run")), module="-m"),
+    "uvx": _UVX,
+}  # fmt: skip
+
+
+def name_of(word: str) -> str:
+    """Return ``codex`` for ``/usr/bin/codex``, ``bin/codex.js`` and ``@openai/codex@latest``."""
+    if installed := _INSTALLED.match(word):
+        return installed["name"]
+    scoped = word.startswith("@") and word.count("/") == 1
+    name = word if scoped else PurePath(word).name
+    for ending in _ENDINGS:
+        name = name.removesuffix(ending)
+    match = _PACKAGE.match(name)
+    return match["name"] if match else ""
+
+
+def launcher_of(word: str) -> Launcher | None:
+    """Return how a program starts another one; None where it is not known to do so."""
+    name = name_of(word)
+    return _LAUNCHERS.get("python" if re.fullmatch(r"(python|pypy)[\d.]*", name) else name)
+
+
+def launched_program(
+    launcher: Launcher, words: Sequence[str], at: int, assigned: dict[str, str]
+) -> tuple[int, StartedAs] | None:
+    """Return where a launcher's program is named, and how; collect variables that it sets."""
+    if launcher.commands != ((),):
+        while at < len(words) and words[at].startswith("-") and words[at] != "--":
+            at += 2 if words[at] in launcher.values else 1
+        chosen = next((c for c in launcher.commands if tuple(words[at : at + len(c)]) == c), None)
+        if chosen is None:
+            return None
+        at += len(chosen)
+    skips = launcher.skips
+    while at < len(words):
+        word = words[at]
+        assignment = ASSIGNMENT.match(word) if launcher.assigns else None
+        if assignment:
+            assigned[assignment["name"]] = assignment["value"]
+        elif word == launcher.module:
+            return (at + 1, StartedAs.MODULE) if at + 1 < len(words) else None
+        elif launcher.text and re.fullmatch(r"-[a-z]*c", word):
+            return (at + 1, StartedAs.TEXT) if at + 1 < len(words) else None
+        elif word.partition("=")[0] in launcher.opaque:
+            return None
+        elif word.startswith(("-", "+") if launcher.text else "-"):
+            at += word in launcher.values
+        elif skips:
+            skips -= 1
+        else:
+            return at, StartedAs.PROGRAM
+        at += 1
+    return None
+
+
+# --- recognition ---
+
 
 _HEAD_BYTES = 16_384  # of a wrapper script
 _SHIM_CHARACTERS = 2_000  # a program that imports an agent and does more is not that agent
@@ -129,7 +362,7 @@ def _reached(words: Sequence[str], names: Set[str]) -> _Reached | None:
     launcher, interpreter, kind, at = Launcher(assigns=True), None, StartedAs.PROGRAM, 0
     cleared = False
     for _ in range(_DEEP):
-        target = launchers.launched_program(launcher, words, at, assigned)
+        target = launched_program(launcher, words, at, assigned)
         if target is None:
             return None
         cleared = cleared or bool(launcher.clears & set(words[at : target[0]]))
@@ -164,7 +397,7 @@ def _found(reached: _Reached, words: Sequence[str]) -> Found:
 
 def _in_text(text: str, outer: _Reached, names: Set[str]) -> Found | None:
     """Find the agent of ``sh -c TEXT``: the only one, however often it runs."""
-    commands = shell.simple_commands(text)
+    commands = simple_commands(text)
     found: list[Found] = []
     for command in commands or ():
         words = [word.text for word in command]
@@ -174,7 +407,7 @@ def _in_text(text: str, outer: _Reached, names: Set[str]) -> Found | None:
             found.append(replace(own, offsets=(command[inner.place].end,)))
     if len({each.name for each in found}) != 1:
         return None
-    exported = shell.assigned("\n".join(" ".join(w.text for w in c) for c in commands or ()))
+    exported = assigned("\n".join(" ".join(w.text for w in c) for c in commands or ()))
     return Found(
         name=found[0].name,
         place=outer.place,
@@ -205,11 +438,11 @@ def _in_program(
 
 def _in_script(script: str, own: Found, names: Set[str]) -> Found | None:
     """Find the agent that every ``exec`` line of a script starts, else any of its lines."""
-    lines = shell.script_lines(script)
+    lines = script_lines(script)
     execs = [line for line in lines if line.startswith("exec ")]
     found: list[Found] = []
     for line in execs or lines:
-        for command in shell.simple_commands(line) or ():
+        for command in simple_commands(line) or ():
             words = [word.text for word in command]
             inner = _reached(words, names)
             if inner and inner.name:
@@ -222,8 +455,8 @@ def _in_script(script: str, own: Found, names: Set[str]) -> Found | None:
         own,
         name=found[0].name,
         words=(*(word for each in found for word in each.words), *own.words),
-        passes=all(shell.ALL_ARGUMENTS & set(each.words) for each in found),
-        assigned=_joined(own.assigned, shell.assigned(script), *(each.assigned for each in found)),
+        passes=all(ALL_ARGUMENTS & set(each.words) for each in found),
+        assigned=_joined(own.assigned, assigned(script), *(each.assigned for each in found)),
         cleared=own.cleared or any(each.cleared for each in found),
     )
 

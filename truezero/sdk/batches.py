@@ -6,34 +6,258 @@ Whether a rollout counts and whether to run it again is the service's decision.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from truezero import models
 from truezero.sdk import endpoints
 from truezero.sdk.arguments import LaneFacts, RolloutFacts, RunFacts
-from truezero.sdk.batch_plan import (
-    BatchRun,
-    Ran,
-    Rewards,
-    Sample,
-    Task,
-    next_attempts,
-    planned_samples,
-    progress_table,
-    retry_advice,
-    run_name,
-    run_until_settled,
-)
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
-from truezero.sdk.groups import SettledGroups, unless_unknown
-from truezero.sdk.rollouts import AsyncPlayer, AsyncRollout, Rollout, SyncPlayer
+from truezero.sdk.rollouts import AsyncPlayer, AsyncRollout, Rollout, Skipped, SyncPlayer
+from truezero.sdk.steps import Pause, Story, Work
+
+# --- batch plan ---
+#
+# The plan of a batch run: which tasks to run and when to retry them.
+
+
+Task = TypeVar("Task")
+Rewards = float | Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """The outcome of one task, or of one of its repeats.
+
+    ``result`` and ``verdict`` belong to its last attempt; they are None if none was admitted,
+    and ``skipped`` says why. ``attempts`` counts those of this run. ``error`` is the exception
+    of the runner's function in the last attempt.
+    """
+
+    task: str
+    rollout_id: str
+    attempts: int
+    result: models.Result | None = None
+    verdict: models.Verdict | None = None
+    skipped: str | None = None
+    error: Exception | None = None
+    repeat: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample(Generic[Task]):
+    """A task to run, by its name, and which of its repeats; both None where each runs once."""
+
+    name: str
+    repeat: int | None
+    repeats: int | None
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRun:
+    """The outcomes of a run, in the order of its tasks, and the summary of the whole batch."""
+
+    results: tuple[Ran, ...]
+    summary: models.BatchSummary
+
+
+R = TypeVar("R", Rollout, AsyncRollout)
+
+
+def run_until_settled(
+    sample: Sample[Any],
+    first: int,
+    begin: Callable[[int], R],
+    play: Callable[[R], Any],
+    again: Callable[[models.Verdict], float | None],
+) -> Story[Ran]:
+    """Run attempts of one sample until the service advises no further one.
+
+    ``play`` runs an attempt and returns the exception it raised; ``again`` returns the wait in
+    seconds before the next one, None to stop.
+    """
+    attempt = first
+    while True:
+        rollout = begin(attempt)
+        error = yield Work(partial(play, rollout))
+        count = attempt - first + 1
+        if isinstance(error, Skipped):
+            return Ran(
+                task=sample.name,
+                repeat=sample.repeat,
+                rollout_id=error.rollout_id,
+                attempts=count - 1,
+                skipped=error.reason,
+            )
+        wait_s = again(rollout.verdict)
+        if wait_s is None:
+            return Ran(
+                task=sample.name,
+                repeat=sample.repeat,
+                rollout_id=rollout.id,
+                attempts=count,
+                result=rollout.result,
+                verdict=rollout.verdict,
+                error=error,
+            )
+        yield Pause(wait_s)
+        attempt += 1
+
+
+def retry_advice(
+    max_wait_s: float | None, stopped: Callable[[], bool]
+) -> Callable[[models.Verdict], float | None]:
+    """Return a function that gives the advised wait in seconds, None for no retry."""
+
+    def again(verdict: models.Verdict) -> float | None:
+        wait_s = verdict.retry.after_s or 0.0
+        if max_wait_s is None or not verdict.retry.eligible or wait_s > max_wait_s or stopped():
+            return None
+        return wait_s
+
+    return again
+
+
+def next_attempts(batch: str) -> Story[dict[tuple[str, int | None], int]]:
+    """Return the number of the next attempt per task and repeat; none is reused."""
+    items = yield from endpoints.rollouts(batch=batch)
+    following: dict[tuple[str, int | None], int] = {}
+    for item in items:
+        if item.task is not None:
+            key = item.task, item.repeat
+            following[key] = max(following.get(key, 0), (item.attempt or 0) + 1)
+    return following
+
+
+def planned_samples(
+    tasks: Iterable[Task], name: Callable[[Task], str], repeats: int = 1
+) -> list[Sample[Task]]:
+    """Return each task with its name, as often as it is to be sampled, one task after the other.
+
+    Raises:
+        ValueError: two tasks have the same name, so their attempts would be mixed up; or there
+            are no repeats.
+    """
+    if repeats < 1:
+        raise ValueError(f"repeats: {repeats} is less than 1")
+    named = [(name(task), task) for task in tasks]
+    names: set[str] = set()
+    for each, _ in named:
+        if each in names:
+            raise ValueError(f"tasks: duplicate name {each!r}; pass name= to make names unique")
+        names.add(each)
+    return [
+        Sample(
+            name=each,
+            repeat=repeat if repeats > 1 else None,
+            repeats=repeats if repeats > 1 else None,
+            task=task,
+        )
+        for each, task in named
+        for repeat in range(repeats)
+    ]
+
+
+def run_name(plan: Iterable[Sample[Any]]) -> str:
+    """Return the name of a run of these samples: the same when it is resumed."""
+    samples = sorted({(each.name, each.repeats or 1) for each in plan})
+    return hashlib.blake2b(json.dumps(samples).encode(), digest_size=8).hexdigest()
+
+
+@contextmanager
+def progress_table(total: int, enabled: bool | None) -> Iterator[Callable[[Ran], None]]:
+    """Show a progress bar; by default (``enabled`` is None) only on a terminal."""
+    if not (sys.stderr.isatty() if enabled is None else enabled):
+        yield lambda _ran: None
+        return
+    from rich.console import Console  # noqa: PLC0415  only loaded where it is drawn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+
+    counts: dict[str, int] = {}
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("", total=total)
+
+        def tell(ran: Ran) -> None:
+            health = "skipped" if ran.verdict is None else ran.verdict.health
+            counts[health] = counts.get(health, 0) + 1
+            description = ", ".join(f"{count} {name}" for name, count in counts.items())
+            progress.update(bar, advance=1, description=description)
+
+        yield tell
+
+
+# --- groups ---
+#
+# The groups of a batch as they settle, from its event stream.
+
+
+class SettledGroups:
+    """Asks for the groups that have settled, once each time they do, until the batch has ended.
+
+    Those that have already are asked for at the first sign that the stream is open, so that
+    none is missed in between; all of them again when the batch ends, when each is final.
+    """
+
+    def __init__(
+        self, batch: str, *, method: models.AdvantageMethod = "grpo", min_valid: int = 2
+    ) -> None:
+        self._batch = batch
+        self._method: models.AdvantageMethod = method
+        self._min_valid = min_valid
+        self._open = False
+        self._told: dict[str, tuple[int, bool, list[str]]] = {}
+        self.ended = False
+
+    def wants(self, event: Event) -> bool:
+        """Whether groups are to be asked for after this event; alive ones count."""
+        return not self._open or event.kind in ("group_settled", "batch_ended")
+
+    def after(self, event: Event) -> Story[list[models.Group]]:
+        """Return the groups that have settled since the event before."""
+        task = event.data["task"] if self._open and event.kind == "group_settled" else None
+        self._open = True
+        pages = yield from self._pages(task)
+        if task is not None and pages[-1].ended:
+            pages = yield from self._pages(None)
+            task = None
+        self.ended = task is None and all(page.ended for page in pages)
+        return [group for page in pages for group in page.items if self._is_new(group)]
+
+    def _pages(self, task: str | None) -> Story[list[models.GroupPage]]:
+        return endpoints.group_pages(
+            self._batch, method=self._method, min_valid=self._min_valid, settled=True, task=task
+        )
+
+    def _is_new(self, group: models.Group) -> bool:
+        """Whether it has settled anew, or become final, since it was told of before."""
+        before = self._told.get(group.task)
+        self._told[group.task] = group.revision, group.final, group.rollout_ids
+        return before != self._told[group.task]
+
+
+@contextmanager
+def unless_unknown() -> Iterator[None]:
+    """Go on where the batch has no rollout yet, and so no group."""
+    try:
+        yield
+    except ServiceError as error:
+        if error.code != "unknown_batch":
+            raise
+
+
+# --- batches ---
 
 
 class _Batch:

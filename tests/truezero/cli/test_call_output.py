@@ -12,7 +12,7 @@ from classifier import codec
 from tests.builders import exchange
 from tests.truezero.cli.test_output import verdict
 from truezero import models
-from truezero.cli import call_output, output
+from truezero.cli import output
 
 FAILED, ANSWERED = codec.encode_exchange(exchange(429)), codec.encode_exchange(exchange())
 MODEL = "claude-sonnet-4-5-20250929"
@@ -45,7 +45,7 @@ def marks(*numbers: int) -> Mapping[str, Sequence[str]]:
     ],
 )
 def test_calls_around_the_proof_are_shown(count: int, proofs: list[int], shown: list[int]) -> None:
-    assert list(call_output.chosen(calls(count), marks(*proofs))) == shown
+    assert list(output.chosen(calls(count), marks(*proofs))) == shown
 
 
 def printed(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.proxy.api.test_list_formats import BARE
 from truezero import models
-from truezero.cli import list_output
+from truezero.cli import output
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def test_a_pipe_gets_each_rollout_in_one_line(
 ) -> None:
     monkeypatch.delenv("COLUMNS")
     one = models.RolloutItem.model_validate({**BARE, "id": "r" * 200, "batch": "b" * 100})
-    list_output.print_rollouts([one], more=False)
+    output.print_rollouts([one], more=False)
     _, line = capsys.readouterr().out.splitlines()
     assert line.split()[:2] == ["r" * 200, "b" * 100]
 
@@ -32,7 +32,7 @@ def test_a_rollout_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
         "fingerprint": "auth:401", "total_tokens": 12_345, "cost_usd": 0.5, "created_at": 86_400,
     }  # fmt: skip
     items = [models.RolloutItem.model_validate({**BARE, **each}) for each in (facts, {"reward": 0})]
-    list_output.print_rollouts(items, more=True)
+    output.print_rollouts(items, more=True)
     head, one, other, more = capsys.readouterr().out.splitlines()
     assert head.split()[:4] == ["rollout", "batch", "task", "health"]
     assert one.split("  ")[0].startswith("r[1]")
@@ -47,13 +47,13 @@ def test_a_batch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     counts: dict[str, Any] = dict.fromkeys(models.BatchItem.model_fields, 7)
     facts = {**counts, "batch": "b", "health": {}, "score_effective": 0.5, "score_ci": (0.25, 0.75),
              "valid": False, "cost_usd": None}  # fmt: skip
-    list_output.print_batches([models.BatchItem.model_validate(facts)], more=False)
+    output.print_batches([models.BatchItem.model_validate(facts)], more=False)
     _, line = capsys.readouterr().out.splitlines()
     for said in ("7 of 7", "0.500", "0.250 to 0.750", " no ", " – "):
         assert said in line
 
 
 def test_nothing_is_said_to_be_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    list_output.print_rollouts([], more=False)
-    list_output.print_batches([], more=False)
+    output.print_rollouts([], more=False)
+    output.print_batches([], more=False)
     assert capsys.readouterr().out.split("\n") == ["no rollouts", "no batches", ""]

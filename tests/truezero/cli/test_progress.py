@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import threading
 
-from truezero.cli.progress import progress
+from truezero.cli.options import progress
 
 PATIENCE_S = 60
 

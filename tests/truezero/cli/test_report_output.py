@@ -8,7 +8,7 @@ import pytest
 
 from tests.truezero.models.test_reports import EMPTY
 from truezero import models
-from truezero.cli import report_output
+from truezero.cli import output
 
 
 def side(batch: str, score: float | None) -> dict[str, Any]:
@@ -53,7 +53,7 @@ MIXED = [
 
 
 def test_a_comparison_says_what_it_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    report_output.print_comparison(comparison(MIXED), most=10)
+    output.print_comparison(comparison(MIXED), most=10)
     said = capsys.readouterr().out
     assert "difference B - A: +0.100 (95 % -0.050 to 0.250) over the 18 tasks" in said
     assert "A  last [night]  0.400  0.200 to 0.600  19 of 20" in said
@@ -61,7 +61,7 @@ def test_a_comparison_says_what_it_is_over(capsys: pytest.CaptureFixture[str]) -
     assert "  broken-9  1.000 → 0.000\n  and 2 more: --all lists them\n" in said
     assert "not measured in B, tonight: 1\n  fake  1.000 → –\n" in said
     assert "same" not in said
-    report_output.print_comparison(comparison(MIXED), most=None)
+    output.print_comparison(comparison(MIXED), most=None)
     assert "broken-11" in capsys.readouterr().out
 
 
@@ -69,7 +69,7 @@ def test_batches_without_a_common_task_have_no_difference(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     nothing = dict.fromkeys(("score_a", "score_b", "difference", "difference_ci"))
-    report_output.print_comparison(comparison([], compared=0, **nothing), most=10)
+    output.print_comparison(comparison([], compared=0, **nothing), most=10)
     assert "no task was measured in both: nothing to compare" in capsys.readouterr().out
 
 
@@ -100,7 +100,7 @@ FOUND = reruns(
 def test_what_to_run_again_is_said_by_cause_with_what_to_fix(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report_output.print_reruns(FOUND, [], most=10)
+    output.print_reruns(FOUND, [], most=10)
     said = capsys.readouterr().out
     assert "transient: 12 (run again now)\n  down, 12\n    down-0 after 2.5 s\n" in said
     assert "    and 2 more: --ids --only transient\n" in said
@@ -108,25 +108,21 @@ def test_what_to_run_again_is_said_by_cause_with_what_to_fix(
     assert "    a b, repeat 0\n" in said
     assert "2 rollouts still running" in said
     assert "skipped" not in said
-    report_output.print_reruns(FOUND, ["skipped"], most=10)
+    output.print_reruns(FOUND, ["skipped"], most=10)
     said = capsys.readouterr().out
     assert "skipped: 0" in said
     assert "transient" not in said
 
 
 def test_nothing_to_run_again_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    report_output.print_reruns(reruns(), [], most=10)
+    output.print_reruns(reruns(), [], most=10)
     assert "b: nothing to run again" in capsys.readouterr().out
 
 
 def test_ids_and_commands_are_lines_for_other_programs() -> None:
     everything = ["transient", "fix_first", "unmeasured"]
-    assert len(list(report_output.rerun_ids(FOUND, everything))) == 13, (
-        "what never started has no id"
-    )
-    assert list(report_output.rerun_ids(FOUND, ["fix_first"])) == ["auth:401-0"]
-    (first, *_) = report_output.commands(FOUND, ["transient"])
+    assert len(list(output.rerun_ids(FOUND, everything))) == 13, "what never started has no id"
+    assert list(output.rerun_ids(FOUND, ["fix_first"])) == ["auth:401-0"]
+    (first, *_) = output.commands(FOUND, ["transient"])
     assert first == "truezero run --batch b --task 'a b' --repeat 0 --attempt 1 -- $AGENT"
-    assert list(report_output.commands(FOUND, ["fix_first"])) == [
-        "truezero run --batch b -- $AGENT"
-    ]
+    assert list(output.commands(FOUND, ["fix_first"])) == ["truezero run --batch b -- $AGENT"]

@@ -19,8 +19,7 @@ from truezero.cli import app
 from truezero.cli.rollouts import report_lines
 from truezero.runner import embedded
 from truezero.runner import run as runner
-from truezero.runner.process import ProcessResult
-from truezero.runner.report import Report, record
+from truezero.runner.run import ProcessResult, Report, record
 
 
 def test_a_verdict_from_a_service_that_is_not_there(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.truezero.integrations import fake_benchflow
 from truezero import models
 from truezero.integrations.attempts import NotMeasured
-from truezero.integrations.benchflow_routes import addresses, route_of
+from truezero.integrations.benchflow_rollouts import addresses, route_of
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.truezero.integrations import fake_benchflow
 from tests.truezero.integrations.fake_benchflow import CATEGORIES, Planes, Rollout
-from truezero.integrations.benchflow_verdicts import outcome, unmeasured
+from truezero.integrations.benchflow_rollouts import outcome, unmeasured
 from truezero.sdk.errors import ServiceError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.api_examples import FILE
-from truezero.models.exchanges import ExchangePage
+from truezero.models.rollouts import ExchangePage
 
 PAGE = json.loads(FILE.read_text("utf-8"))["GET /rollouts/{rollout_id}/exchanges"]["response"]
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 from classifier import groups
 from tests.classifier.test_groups import member
-from truezero.models.groups import AdvantageMethod, Group
+from truezero.models.batches import AdvantageMethod, Group
 
 
 def test_a_group_reads_back_as_it_was_computed() -> None:

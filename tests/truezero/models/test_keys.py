@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from truezero.models.keys import KeyDeletion, KeyRequest
+from truezero.models.rollouts import KeyDeletion, KeyRequest
 
 
 @pytest.mark.parametrize(

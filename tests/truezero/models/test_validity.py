@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from classifier import verdicts
-from truezero.models import validity
+from truezero.models import verdicts as validity
 
 
 def test_the_models_have_the_nouns_fields() -> None:

@@ -6,8 +6,7 @@ import json
 from pathlib import PurePath
 
 from tests.tables import each
-from truezero.runner.agents import AGENTS, recognised
-from truezero.runner.bypasses import Circumstances, said
+from truezero.runner.agents import AGENTS, Circumstances, recognised, said
 
 OAUTH = json.dumps({"security": {"auth": {"selectedType": "oauth-personal"}}})
 KEY = json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}})

@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from truezero.runner import demo
-from truezero.runner.demo import SCENES, agent
-from truezero.runner.demo_provider import DemoProvider
+from truezero.runner.demo import SCENES, DemoProvider, agent
 
 SOLVED = {"solved": "391", "rate-limited": "391", "honest-zero": "I could not work this out."}
 

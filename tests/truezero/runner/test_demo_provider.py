@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from truezero.runner.demo_provider import ACCOUNTS, Account, DemoProvider, failure
+from truezero.runner.demo import ACCOUNTS, Account, DemoProvider, failure
 
 FUNDED = "sk-demo-funded"
 

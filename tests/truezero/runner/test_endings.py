@@ -8,8 +8,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from truezero.runner.bypasses import Circumstances
-from truezero.runner.endings import mini_trajectory, noted
+from truezero.runner.agents import Circumstances, mini_trajectory, noted
 
 DEFAULT = "/home/u/.config/mini-swe-agent/last_mini_run.traj.json"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tables import each
-from truezero.runner.launchers import StartedAs, launched_program, launcher_of, name_of
+from truezero.runner.recognition import StartedAs, launched_program, launcher_of, name_of
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import respx
 
 from tests.truezero.sdk.test_client import URL, VERDICT
-from truezero.runner.process import ProcessResult, _forwarding, _Watch, not_started
+from truezero.runner.run import ProcessResult, _forwarding, _Watch, not_started
 from truezero.sdk.client import Client
 
 GROUP = 4_000_000  # more than there can be
@@ -61,8 +61,8 @@ def test_a_doomed_agent_is_stopped_once_and_a_service_that_is_away_dooms_none(
         over.set()
 
     monkeypatch.setattr(os, "killpg", killpg)
-    monkeypatch.setattr("truezero.runner.process._WATCH_S", 0.0)
-    monkeypatch.setattr("truezero.runner.process._GRACE_S", 30.0)
+    monkeypatch.setattr("truezero.runner.run._WATCH_S", 0.0)
+    monkeypatch.setattr("truezero.runner.run._GRACE_S", 30.0)
     answers: list[dict[str, Any]] = [
         {"status_code": 503},
         {"json": {**VERDICT, "doomed": False}},

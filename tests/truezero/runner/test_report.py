@@ -8,8 +8,7 @@ import pytest
 
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
-from truezero.runner.process import ProcessResult
-from truezero.runner.report import Report, record
+from truezero.runner.run import ProcessResult, Report, record
 
 
 def report(health: str, transient: bool | None, code: int | None) -> Report:

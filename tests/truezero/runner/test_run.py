@@ -9,8 +9,7 @@ import pytest
 import respx
 
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
-from truezero.runner.report import record
-from truezero.runner.run import Job, job_of, run
+from truezero.runner.run import Job, job_of, record, run
 from truezero.sdk.client import Client
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tables import each
-from truezero.runner import shell
+from truezero.runner import recognition
 
 
 @each(
@@ -22,7 +22,7 @@ from truezero.runner import shell
     ],
 )
 def test_simple_commands_are_split(text: str, words: list[list[str]]) -> None:
-    found = shell.simple_commands(text)
+    found = recognition.simple_commands(text)
     assert found is not None
     assert [[word.text for word in command] for command in found] == words
 
@@ -42,20 +42,20 @@ def test_simple_commands_are_split(text: str, words: list[list[str]]) -> None:
     ],
 )
 def test_what_is_not_plain_is_none(text: str) -> None:
-    assert shell.simple_commands(text) is None
+    assert recognition.simple_commands(text) is None
 
 
 def test_a_word_ends_where_others_may_follow() -> None:
     text = "x; 'my agent' hi"
-    found = shell.simple_commands(text)
+    found = recognition.simple_commands(text)
     assert found is not None
     assert text[: found[1][0].end] == "x; 'my agent'"
 
 
 def test_lines_are_joined_and_here_documents_are_not_read() -> None:
-    assert shell.script_lines("a \\\n  b\n  c\n") == ["a    b", "c"]
-    assert shell.script_lines("a <<E\nb\nE\n") == []
+    assert recognition.script_lines("a \\\n  b\n  c\n") == ["a    b", "c"]
+    assert recognition.script_lines("a <<E\nb\nE\n") == []
 
 
 def test_variables_that_lines_set_are_known() -> None:
-    assert shell.assigned('export A=1 \n  B="$C" x\necho D=2\n') == {"A": "1", "B": '"$C"'}
+    assert recognition.assigned('export A=1 \n  B="$C" x\necho D=2\n') == {"A": "1", "B": '"$C"'}

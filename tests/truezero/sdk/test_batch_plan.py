@@ -8,7 +8,7 @@ import pytest
 
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
-from truezero.sdk.batch_plan import planned_samples, progress_table, retry_advice
+from truezero.sdk.batches import planned_samples, progress_table, retry_advice
 
 
 def verdict(*, eligible: bool, after_s: float | None) -> models.Verdict:

@@ -12,8 +12,8 @@ import pytest
 
 from tests.truezero.driving import Accounts, call, service
 from truezero import AsyncClient, Client, ServiceError, models
+from truezero.sdk.batches import SettledGroups, unless_unknown
 from truezero.sdk.events import Event
-from truezero.sdk.groups import SettledGroups, unless_unknown
 from truezero.sdk.steps import Request, Story
 
 _numbers = itertools.count(1)

@@ -1,8 +1,4 @@
-"""Read the cause of a failure out of an exception that a harness wrote down.
-
-A run's error may be anything: only what a model's client raises, or what speaks of a model's
-provider, is evidence of one. Everything else is left to the harness.
-"""
+"""What a harness's files say of one finished run; None is what they do not say."""
 
 from __future__ import annotations
 
@@ -15,21 +11,205 @@ from typing import Final
 
 from classifier.causes import classify
 from classifier.grammar import GRAMMAR
-from classifier.records import Answer, Cause, Ending, Kind, ProviderError
-from classifier.verdicts import Subcategory
-from truezero.runner.audit.client_errors import (
-    CLIENT_ERRORS,
-    COINED,
-    HARBORS,
-    IN_BAND,
-    LITELLM,
-    MEANINGS,
-    PACKAGE,
-    SILENT,
-    STATUSES,
-    client_error,
+from classifier.records import (
+    Answer,
+    Cause,
+    Ending,
+    ExecutionStatus,
+    Kind,
+    ProviderError,
+    RolloutRecord,
+    TerminationReason,
 )
-from truezero.runner.audit.record import RecordedError
+from classifier.verdicts import Subcategory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedError:
+    """An error as a harness recorded it, in memory only until its cause is classified.
+
+    ``text`` is the exception's own sentence, ``type`` its class, ``status`` the HTTP status where
+    the file has a field for it, ``body`` the provider's JSON answer where the file keeps it.
+    """
+
+    text: str = ""
+    type: str | None = None
+    status: int | None = None
+    body: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """One call to a model as a harness recorded it.
+
+    ``content``: whether text or a tool call came back. ``error`` is None where it was answered.
+    ``started_at`` in seconds since the epoch; without it the order in the file counts.
+    """
+
+    error: RecordedError | None = None
+    model: str | None = None
+    role: str = "agent"
+    content: bool | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    tool_calls: int | None = None
+    has_tools: bool | None = None
+    finish_reason: str | None = None
+    started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """One finished run.
+
+    ``id`` is unique among the runs of one audit, ``name`` how its harness calls it. ``repeat``
+    says which sample of its task it is and ``attempt`` which try of that sample, from 0.
+    ``reward`` is the score that the harness counts, a zero that it fills in itself included;
+    ``filled`` says that this is one, of a run that nothing has scored.
+    ``calls`` is None where the files keep none, empty where they keep them and none was made.
+    ``prompted``: whether the agent was given its task. ``output``: whether the agent is known to
+    have produced anything. ``unknown`` names facts that these files cannot say.
+    """
+
+    id: str
+    task: str
+    repeat: int = 0
+    attempt: int = 0
+    model: str | None = None
+    reward: float | None = None
+    filled: bool = False
+    status: ExecutionStatus = ExecutionStatus.SUCCESS
+    termination_reason: TerminationReason | None = None
+    error: RecordedError | None = None
+    calls: tuple[RecordedCall, ...] | None = None
+    prompted: bool | None = None
+    tokens: int | None = None
+    tool_calls: int | None = None
+    output: bool | None = None
+    unknown: tuple[str, ...] = ()
+
+
+Subject = FinishedRun | RolloutRecord
+"""What an audit judges: another harness's run, or a rollout of our own export."""
+
+
+class AuditError(ValueError):
+    """Files that cannot be audited; the message says which and why."""
+
+
+# --- client errors ---
+#
+# Exceptions of model clients and harnesses, and the status that each stands for.
+
+
+# Harbor's names of what its agents were answered (models/trial/error_policy.py).
+HARBORS: Final[Mapping[str, int | None]] = {
+    "AgentAuthenticationError": 401,
+    "ApiUsageLimitError": 402,
+    "ModelNotFoundError": 404,
+    "ApiProviderResourceNotFoundError": 404,
+    "ApiRateLimitError": 429,
+    "ApiInternalServerError": 500,
+    "ApiOverloadedError": 529,
+    "ContextLengthExceededError": 400,
+    "ApiError": None,
+    "UnknownApiError": None,
+    "ApiConnectionError": None,
+    "ApiConnectionClosedError": None,
+    "ApiResponseStalledError": None,
+    "NetworkConnectionError": None,
+}
+# Exceptions of model clients and the status they stand for; None: no answer came.
+# openai, anthropic: _exceptions.py; litellm: exceptions.py; botocore: error codes; google-genai.
+CLIENT_ERRORS: Final[Mapping[str, int | None]] = {
+    "AuthenticationError": 401,
+    "PermissionDeniedError": 403,
+    "RateLimitError": 429,
+    "BadRequestError": 400,
+    "ProviderRejectedRequest": 400,  # truezero/integrations/harbor.py
+    "UnprocessableEntityError": 422,
+    "ContextWindowExceededError": 400,
+    "ContentPolicyViolationError": 400,
+    "UnsupportedParamsError": 400,
+    "InternalServerError": 500,
+    "BadGatewayError": 502,
+    "ServiceUnavailableError": 503,
+    "OverloadedError": 529,
+    "DeadlineExceededError": 504,
+    "BudgetExceededError": 402,
+    "APIConnectionError": None,
+    "APITimeoutError": None,
+    "APIStatusError": None,
+    "APIError": None,
+    "APIResponseValidationError": None,
+    "ProviderError": None,  # verifiers, v1/errors.py
+    "ThrottlingException": 429,
+    "AccessDeniedException": 403,
+    "ModelTimeoutException": 408,
+    "ServiceQuotaExceededException": 429,
+    "ResourceExhausted": 429,
+    **HARBORS,
+}
+# Common names that mean a client's error only inside a client's package.
+_PACKAGED: Final[Mapping[str, int | None]] = {
+    "NotFoundError": 404,
+    "ConflictError": 409,
+    "Timeout": None,
+    "ClientError": None,
+    "ServerError": None,
+}
+STATUSES: Final[Mapping[str, int | None]] = {**_PACKAGED, **CLIENT_ERRORS}
+# No answer came: why, by the exception.
+SILENT: Final[Mapping[str, Ending]] = {
+    "APIConnectionError": Ending.NEVER_CONNECTED,
+    "ApiConnectionError": Ending.NEVER_CONNECTED,
+    "NetworkConnectionError": Ending.NEVER_CONNECTED,
+    "ApiConnectionClosedError": Ending.CUT_UPSTREAM,
+    "APITimeoutError": Ending.TIMED_OUT,
+    "ApiResponseStalledError": Ending.TIMED_OUT,
+    "Timeout": Ending.TIMED_OUT,
+}
+# What a class says beside its status, as the code that a provider coined for it.
+MEANINGS: Final[Mapping[str, str]] = {
+    "ContentPolicyViolationError": "content_policy_violation",
+    "ContextWindowExceededError": "context_length_exceeded",
+    "ContextLengthExceededError": "context_length_exceeded",
+    "ApiUsageLimitError": "insufficient_quota",
+}
+# Raised for an error event inside a stream that began with HTTP 200: openai/_streaming.py and
+# anthropic/_streaming.py; one with another status names it.
+IN_BAND: Final = frozenset(("APIError", "APIStatusError"))
+LITELLM: Final = re.compile(r"\blitellm\.")  # whose APIError is any
+# How OpenHands names what its model answered (openhands/runtime/runtime_status.py).
+COINED: Final[Mapping[str, int]] = {
+    "STATUS$ERROR_LLM_AUTHENTICATION": 401,
+    "STATUS$ERROR_LLM_OUT_OF_CREDITS": 402,
+    "STATUS$ERROR_LLM_SERVICE_UNAVAILABLE": 503,
+    "STATUS$ERROR_LLM_INTERNAL_SERVER_ERROR": 500,
+    "STATUS$ERROR_LLM_CONTENT_POLICY_VIOLATION": 400,
+}
+PACKAGE: Final = re.compile(
+    r"\b(?:openai|anthropic|litellm|google\.genai|google\.api_core|botocore|cohere|mistralai|groq|"
+    r"together|huggingface_hub|ollama)\."
+)
+_CLASS: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w+)(?=[:(]|$)")
+
+
+def client_error(kind: str | None, text: str) -> str | None:
+    """Return the name of the client's exception that a text, or its type ``kind``, holds."""
+    packaged = bool(PACKAGE.search(f"{kind or ''} {text}"))
+    known = STATUSES if packaged else CLIENT_ERRORS
+    names = [(kind or "").rpartition(".")[2], *(found[1] for found in _CLASS.finditer(text))]
+    return next((name for name in names if name in known), None)
+
+
+# --- errors ---
+#
+# Read the cause of a failure out of an exception that a harness wrote down.
+#
+# A run's error may be anything: only what a model's client raises, or what speaks of a model's
+# provider, is evidence of one. Everything else is left to the harness.
+
 
 _WRAPPER: Final = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Timeout)\s*(?::|-)\s*"

@@ -28,8 +28,7 @@ from classifier.verdicts import (
     Subcategory,
     Verdict,
 )
-from truezero.runner.audit.errors import failed_call
-from truezero.runner.audit.record import FinishedRun, RecordedCall, Subject
+from truezero.runner.audit.errors import FinishedRun, RecordedCall, Subject, failed_call
 
 _UNNAMED = "unknown"  # upstream of a model without a provider's prefix
 _ERRED = "recorded by the harness"  # in place of its text, which may quote a prompt

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from tests.truezero.runner.audit.harnesses import WRITERS
 from tests.truezero.runner.audit.scenarios import KINDS, scenarios
-from truezero.runner.audit.report import AuditReport
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import AuditReport, audit
 
 RUNS = 4 * len(KINDS)  # each kind in each of a format's variants
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.truezero.runner.audit.harnesses import WRITERS
 from tests.truezero.runner.audit.scenarios import scenarios
 from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from truezero.runner.audit.client_errors import CLIENT_ERRORS, SILENT, STATUSES, client_error
+from truezero.runner.audit.errors import CLIENT_ERRORS, SILENT, STATUSES, client_error
 
 
 @pytest.mark.parametrize(

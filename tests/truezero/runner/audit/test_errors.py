@@ -16,9 +16,8 @@ from tests.truezero.runner.audit.scenarios import (
     TOO_LONG,
     Raised,
 )
-from truezero.runner.audit.client_errors import SILENT as SILENT_ENDINGS
-from truezero.runner.audit.errors import failed_call
-from truezero.runner.audit.record import RecordedError
+from truezero.runner.audit.errors import SILENT as SILENT_ENDINGS
+from truezero.runner.audit.errors import RecordedError, failed_call
 
 # (text as a harness keeps it, status, subcategory)
 SPOKEN = (

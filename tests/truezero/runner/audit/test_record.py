@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from truezero.runner.audit.record import FinishedRun, RecordedCall, RecordedError
+from truezero.runner.audit.errors import FinishedRun, RecordedCall, RecordedError
 
 
 def test_what_files_do_not_say_is_none_and_never_zero() -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from truezero.runner.audit.errors import FinishedRun, RecordedCall, RecordedError
 from truezero.runner.audit.judge import Audited, audited
-from truezero.runner.audit.record import FinishedRun, RecordedCall, RecordedError
 from truezero.runner.audit.report import _HIDES, AuditReport, as_json, lines, report
 
 DEAD_KEY = RecordedError(text="Incorrect API key provided", status=401)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.truezero.runner.audit.harnesses import WRITERS
 from tests.truezero.runner.audit.scenarios import scenarios
-from truezero.runner.audit.record import AuditError
-from truezero.runner.audit.run import audit, beside
+from truezero.runner.audit.errors import AuditError
+from truezero.runner.audit.report import audit, beside
 
 
 def test_a_path_in_no_format_names_all_of_them(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.runner.doctor.looking import lists
-from truezero.runner.doctor import installation
+from truezero.runner import doctor
 from truezero.sdk.client import Client
 
 
@@ -33,10 +33,10 @@ def client(service: Service) -> Iterator[Client]:
         yield asking
 
 
-_owners = functools.cache(installation.owners)
+_owners = functools.cache(doctor.owners)
 
 
 @pytest.fixture(autouse=True)
 def _installed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is installed stays so, and is read once: 250 packages name their files."""
-    monkeypatch.setattr(installation, "owners", _owners)
+    monkeypatch.setattr(doctor, "owners", _owners)

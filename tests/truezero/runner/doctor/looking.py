@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Request
-from truezero.runner.doctor.checks import DoctorCheck, Wanted
-from truezero.runner.doctor.examination import examine
+from truezero.runner.doctor import DoctorCheck, Wanted, examine
 from truezero.sdk.client import Client
 
 OPENAI = {"OPENAI_API_KEY": "sk-alive"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from truezero.runner.doctor import checks
-from truezero.runner.doctor.checks import Wanted
+from truezero.runner import doctor
+from truezero.runner.doctor import Wanted
 
 
 def test_a_model_needs_its_upstream() -> None:
-    named = checks.wanted(["groq"], ["openrouter/openai/gpt-5"], ask=True)
+    named = doctor.wanted(["groq"], ["openrouter/openai/gpt-5"], ask=True)
     assert named == Wanted(upstreams=("groq",), models=(("openrouter", "openai/gpt-5"),), ask=True)
     for wrong in ("gpt-5", "/gpt-5", "openai/"):
         with pytest.raises(ValueError, match="UPSTREAM/MODEL"):
-            checks.wanted([], [wrong], ask=False)
+            doctor.wanted([], [wrong], ask=False)

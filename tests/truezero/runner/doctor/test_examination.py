@@ -8,15 +8,15 @@ from pathlib import Path
 from tests.proxy.api.test_routes import Service
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.runner.doctor.looking import OPENAI, look
-from truezero.runner.doctor import checks
-from truezero.runner.doctor.checks import Wanted
+from truezero.runner import doctor
+from truezero.runner.doctor import Wanted
 from truezero.sdk.client import Client
 
 
 def test_where_all_is_well_nothing_has_failed(client: Client) -> None:
     environment = {**OPENAI, "OPENAI_BASE_URL": f"{client.url}/r/x/openai/v1"}
     found = look(client, environment, Wanted(models=(("openai", "gpt-5"),)))
-    assert not checks.failed(list(found.values())), found
+    assert not doctor.failed(list(found.values())), found
     assert list(found) == [
         "package", "service", "ready", "OPENAI_BASE_URL", "token", "openai key", "openai/gpt-5",
     ]  # fmt: skip

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.truezero.runner.doctor.looking import look
-from truezero.runner.doctor import installation
+from truezero.runner import doctor
 from truezero.sdk.client import Client
 
 
 def test_another_project_that_owns_the_name_proxy(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installation, "owners", lambda _package: ["proxy.py", "truezero"])
+    monkeypatch.setattr(doctor, "owners", lambda _package: ["proxy.py", "truezero"])
     found = look(client)["package"]
     assert found.health == "failed"
     assert "pip uninstall proxy.py" in found.told
@@ -26,12 +26,12 @@ def test_another_package_in_front_of_ours(
 ) -> None:
     other = tmp_path / "proxy" / "__init__.py"
     spec = importlib.machinery.ModuleSpec("proxy", None, origin=str(other))
-    monkeypatch.setattr("truezero.runner.doctor.installation.util.find_spec", lambda _name: spec)
+    monkeypatch.setattr("truezero.runner.doctor.util.find_spec", lambda _name: spec)
     found = look(client)["package"]
     assert found.health == "failed"
     assert str(other) in found.told
 
 
 def test_who_owns_a_package_is_read_from_what_is_installed() -> None:
-    assert installation.owners("pytest") == ["pytest"]
-    assert installation.owners("no_such_package") == []
+    assert doctor.owners("pytest") == ["pytest"]
+    assert doctor.owners("no_such_package") == []

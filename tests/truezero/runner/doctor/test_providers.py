@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.fakes.provider import Provider
 from tests.proxy.api.test_routes import serving
 from tests.truezero.runner.doctor.looking import lists, look
-from truezero.runner.doctor.checks import Wanted
+from truezero.runner.doctor import Wanted
 from truezero.sdk.client import Client
 
 

@@ -10,8 +10,7 @@ import pytest
 from tests.fakes.provider import closed_port
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.runner.doctor.looking import OPENAI, look
-from truezero.runner.doctor.checks import Wanted
-from truezero.runner.doctor.examination import examine
+from truezero.runner.doctor import Wanted, examine
 from truezero.sdk.client import Client
 
 

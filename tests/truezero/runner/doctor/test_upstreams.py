@@ -8,7 +8,7 @@ from tests.fakes import answers
 from tests.fakes.provider import closed_port
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.runner.doctor.looking import OPENAI, listed, lists, look
-from truezero.runner.doctor.checks import Wanted
+from truezero.runner.doctor import Wanted
 from truezero.sdk.client import Client
 
 

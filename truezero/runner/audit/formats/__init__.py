@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from truezero.runner.audit.errors import AuditError
 from truezero.runner.audit.formats.benchflow import BENCHFLOW
-from truezero.runner.audit.formats.format import AuditFormat
 from truezero.runner.audit.formats.harbor import HARBOR
 from truezero.runner.audit.formats.inspect_logs import INSPECT
 from truezero.runner.audit.formats.litellm_spend import LITELLM
@@ -15,7 +15,7 @@ from truezero.runner.audit.formats.openhands import OPENHANDS
 from truezero.runner.audit.formats.own import OWN
 from truezero.runner.audit.formats.swebench import SWEBENCH
 from truezero.runner.audit.formats.verifiers import VERIFIERS
-from truezero.runner.audit.record import AuditError
+from truezero.runner.audit.reading import AuditFormat
 
 # In the order in which a path is tried: what only one harness writes comes first.
 FORMATS: tuple[AuditFormat, ...] = (

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus
-from truezero.runner.audit.formats.bodies import call_of
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import FinishedRun, RecordedCall, RecordedError
+from truezero.runner.audit.judge import Audited
+from truezero.runner.audit.reading import (
     AuditFormat,
     Json,
     Verdicts,
     any_has,
+    call_of,
     count,
     found,
     instant,
@@ -32,8 +34,6 @@ from truezero.runner.audit.formats.format import (
     unhealthy,
     unstamped,
 )
-from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.record import FinishedRun, RecordedCall, RecordedError
 
 _STATUSES: Final = {
     "timeout": ExecutionStatus.TASK_TIMEOUT,

@@ -18,7 +18,9 @@ from truezero.integrations.harbor import (
     ProviderRejectedRequest,
     SuspectedApiError,
 )
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import FinishedRun, RecordedError
+from truezero.runner.audit.judge import Audited
+from truezero.runner.audit.reading import (
     AuditFormat,
     Json,
     Verdicts,
@@ -37,8 +39,6 @@ from truezero.runner.audit.formats.format import (
     unhealthy,
     unstamped,
 )
-from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.record import FinishedRun, RecordedError
 
 # Exceptions of Harbor's own that are none of a model's provider.
 _STATUSES: Final = {

@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import zipfile
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.runner.audit.formats.bodies import content, tokens_of
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.runner.audit.judge import Audited
+from truezero.runner.audit.reading import (
     KEY,
     AuditFormat,
     Json,
     Verdicts,
     any_has,
     block,
+    content,
     count,
     found,
     instant,
@@ -31,11 +36,113 @@ from truezero.runner.audit.formats.format import (
     peek,
     save,
     text,
+    tokens_of,
     unhealthy,
 )
-from truezero.runner.audit.formats.zips import ZipError, read_members, rewrite
-from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.record import AuditError, FinishedRun, RecordedCall, RecordedError
+
+# --- zips ---
+#
+# Zip files as Inspect writes them, whose members may be compressed with Zstandard.
+#
+# Python reads those from 3.14 on; before, the `zstandard` package of the service does.
+
+
+_ZSTANDARD: Final = 93  # APPNOTE.TXT 4.4.5
+_LOCAL_HEAD: Final = struct.Struct("<26xHH")  # lengths of the name and of what is behind it
+_HEAD_BYTES: Final = 30
+_LARGEST: Final = 2**31  # bytes of one member, unpacked
+
+
+class ZipError(ValueError):
+    """A zip file that cannot be read; the message says why and what helps."""
+
+
+def read_members(path: Path) -> dict[str, Callable[[], bytes]]:
+    """Return a function for each member, by name, that reads it; the last of a name counts.
+
+    Raises:
+        ZipError: it is no zip file; the functions raise it where a member cannot be unpacked.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = archive.infolist()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ZipError(str(error)) from None
+    return {info.filename: partial(_read_packed, path, info) for info in infos}
+
+
+def _read_packed(path: Path, info: zipfile.ZipInfo) -> bytes:
+    if info.file_size > _LARGEST:
+        raise ZipError(f"{info.filename} is larger than 2 GiB")
+    unpack = _METHODS.get(info.compress_type)
+    if unpack is None:
+        raise ZipError(f"{info.filename}: compression method {info.compress_type} is not known")
+    try:
+        content = unpack(_raw(path, info), info.file_size)
+    except (OSError, struct.error, zlib.error) as error:
+        raise ZipError(f"{info.filename}: {error}") from None
+    if zlib.crc32(content) != info.CRC:
+        raise ZipError(f"{info.filename}: damaged")
+    return content
+
+
+def _raw(path: Path, info: zipfile.ZipInfo) -> bytes:
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        name, extra = _LOCAL_HEAD.unpack(file.read(_HEAD_BYTES))
+        file.seek(name + extra, 1)
+        return file.read(info.compress_size)
+
+
+def _inflated(raw: bytes, size: int) -> bytes:
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, size or 1)
+
+
+def _unpacked(raw: bytes, size: int) -> bytes:
+    try:
+        import zstandard  # noqa: PLC0415  only these files need it
+    except ModuleNotFoundError:
+        raise ZipError(
+            "it is compressed with Zstandard: pip install zstandard, "
+            "or `inspect log convert --to json`"
+        ) from None
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as reader:
+            return reader.read(size)
+    except zstandard.ZstdError as error:
+        raise ZipError(str(error)) from None
+
+
+_METHODS: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {
+    zipfile.ZIP_STORED: lambda raw, _: raw,
+    zipfile.ZIP_DEFLATED: _inflated,
+    _ZSTANDARD: _unpacked,
+}
+
+
+def rewrite(
+    path: Path, changes: Mapping[str, Callable[[bytes], bytes]], *, last: tuple[str, ...] = ()
+) -> None:
+    """Replace members by what these functions make of them; others keep their content.
+
+    Arguments:
+        last: members that are written after all others, in this order.
+    """
+    members = read_members(path)
+    order = [name for name in members if name not in last]
+    order += [name for name in last if name in members]
+    part = path.with_name(path.name + ".part")
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in order:
+            content = members[name]()
+            info = zipfile.ZipInfo(name)  # a fixed date: the same log gives the same file
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, changes[name](content) if name in changes else content)
+    part.replace(path)
+
+
+# --- inspect logs ---
+
 
 _LETTERS: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # scorer/_metric.py, value_to_float
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}

@@ -13,7 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.runner.audit.judge import Audited
+from truezero.runner.audit.reading import (
     KEY,
     AuditFormat,
     Json,
@@ -31,8 +33,6 @@ from truezero.runner.audit.formats.format import (
     text,
     unhealthy,
 )
-from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.record import AuditError, FinishedRun, RecordedCall, RecordedError
 
 _COLUMNS: Final = frozenset(("request_id", "call_type", "startTime", "model"))
 _UNNAMED: Final = "(no session_id)"

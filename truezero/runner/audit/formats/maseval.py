@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
-from truezero.runner.audit.formats.bodies import tokens_of
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import FinishedRun, RecordedCall, RecordedError
+from truezero.runner.audit.judge import Audited
+from truezero.runner.audit.reading import (
     KEY,
     AuditFormat,
     Json,
@@ -29,11 +30,10 @@ from truezero.runner.audit.formats.format import (
     number,
     save_lines,
     text,
+    tokens_of,
     total,
     unhealthy,
 )
-from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.record import FinishedRun, RecordedCall, RecordedError
 
 _STATUSES: Final = {member.value: member for member in ExecutionStatus} | {
     "task_execution_failed": ExecutionStatus.UNKNOWN_EXECUTION_ERROR

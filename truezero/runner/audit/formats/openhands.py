@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import FinishedRun, RecordedError
+from truezero.runner.audit.reading import (
     AuditFormat,
     Json,
     Verdicts,
@@ -28,7 +29,6 @@ from truezero.runner.audit.formats.format import (
     unhealthy,
     unstamped,
 )
-from truezero.runner.audit.record import FinishedRun, RecordedError
 
 _PATTERN: Final = "*output*.jsonl"
 _LIMITS: Final = ("maximum iteration", "max_iterations", "maximum budget")

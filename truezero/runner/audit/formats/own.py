@@ -8,7 +8,8 @@ from typing import Any
 
 from classifier.__main__ import LineError, rollouts_of
 from classifier.records import RolloutRecord
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import AuditError
+from truezero.runner.audit.reading import (
     AuditFormat,
     Json,
     Verdicts,
@@ -20,7 +21,6 @@ from truezero.runner.audit.formats.format import (
     unhealthy,
     unstamped,
 )
-from truezero.runner.audit.record import AuditError
 
 _RECORDS = ("rollout", "outcome", "exchange")
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
 from truezero.integrations.swebench import failures
-from truezero.runner.audit.formats.bodies import tokens_of
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import FinishedRun, RecordedError
+from truezero.runner.audit.reading import (
     KEY,
     AuditFormat,
     Json,
@@ -29,10 +29,10 @@ from truezero.runner.audit.formats.format import (
     save_lines,
     stamped,
     text,
+    tokens_of,
     unhealthy,
     unstamped,
 )
-from truezero.runner.audit.record import FinishedRun, RecordedError
 
 # Where a report lists an instance → its score; the first that lists it counts.
 _SCORES: Final = {

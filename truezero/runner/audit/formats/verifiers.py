@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.runner.audit.formats.bodies import content, tokens_of
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.errors import FinishedRun, RecordedCall, RecordedError
+from truezero.runner.audit.judge import Audited
+from truezero.runner.audit.reading import (
     AuditFormat,
     Json,
     Verdicts,
     any_has,
+    content,
     count,
     found,
     instant,
@@ -29,12 +31,11 @@ from truezero.runner.audit.formats.format import (
     save_lines,
     stamped,
     text,
+    tokens_of,
     total,
     unhealthy,
     unstamped,
 )
-from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.record import FinishedRun, RecordedCall, RecordedError
 
 _LIMITS: Final = ("max_turns", "max_turns_reached", "max_input_tokens", "max_output_tokens")
 _PATTERNS: Final = ("traces.jsonl", "results.jsonl")

@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump
+from truezero.runner.audit.errors import FinishedRun
 from truezero.runner.audit.formats.benchflow import BENCHFLOW
-from truezero.runner.audit.record import FinishedRun
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 
 def result(task: str = "t", name: str = "t__1", **fields: Any) -> dict[str, Any]:

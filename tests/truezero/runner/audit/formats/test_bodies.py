@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from truezero.runner.audit.formats.bodies import call_of, content, tokens_of
+from truezero.runner.audit.reading import call_of, content, tokens_of
 
 TEXT = {"type": "text", "text": "an answer"}
 # (answer, content, tool calls)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from truezero.runner.audit.errors import AuditError, FinishedRun
 from truezero.runner.audit.formats import FORMATS, format_of
-from truezero.runner.audit.formats.format import (
+from truezero.runner.audit.judge import audited
+from truezero.runner.audit.reading import (
     any_has,
     count,
     instant,
@@ -19,8 +21,6 @@ from truezero.runner.audit.formats.format import (
     total,
     unstamped,
 )
-from truezero.runner.audit.judge import audited
-from truezero.runner.audit.record import AuditError, FinishedRun
 
 
 def test_values_of_other_programs_are_read_or_unknown() -> None:

@@ -10,9 +10,9 @@ from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump, harbor_result
 from tests.truezero.runner.audit.scenarios import Scenario
 from truezero.integrations.harbor import ProviderRejectedRequest
+from truezero.runner.audit.errors import FinishedRun
 from truezero.runner.audit.formats.harbor import HARBOR
-from truezero.runner.audit.record import FinishedRun
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
 

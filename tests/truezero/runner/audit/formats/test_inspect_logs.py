@@ -12,9 +12,9 @@ from classifier.verdicts import Policy
 from tests.truezero.runner.audit.copies import check_copy, verdicts
 from tests.truezero.runner.audit.harnesses import dump, inspect_log, inspect_sample
 from tests.truezero.runner.audit.scenarios import KINDS, Scenario, scenarios
+from truezero.runner.audit.errors import AuditError, FinishedRun
 from truezero.runner.audit.formats.inspect_logs import INSPECT
-from truezero.runner.audit.record import AuditError, FinishedRun
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
 

@@ -9,9 +9,9 @@ import pytest
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump_lines, maseval_report
 from tests.truezero.runner.audit.scenarios import FAILURES, Scenario
+from truezero.runner.audit.errors import FinishedRun
 from truezero.runner.audit.formats.maseval import MASEVAL
-from truezero.runner.audit.record import FinishedRun
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
 DEAD = Scenario(kind="k", number=1, calls=(FAILURES["auth"][0],), reward=0.0, failed=True)

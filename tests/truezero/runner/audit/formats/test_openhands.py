@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump_lines
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 USED = {
     "accumulated_cost": 0.1,

@@ -10,8 +10,8 @@ from classifier.verdicts import Verdict
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import truezero
 from tests.truezero.runner.audit.scenarios import KINDS, scenarios
-from truezero.runner.audit.record import AuditError
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.errors import AuditError
+from truezero.runner.audit.report import audit
 
 
 def test_a_copy_is_an_export_still(tmp_path: Path) -> None:

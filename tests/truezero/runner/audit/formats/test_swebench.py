@@ -7,7 +7,7 @@ from typing import Any
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump, dump_lines, mini_trajectory
 from tests.truezero.runner.audit.scenarios import FAILURES, Scenario
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 DEAD = FAILURES["auth"][0]
 FALSE = Scenario(kind="k", number=1, calls=(DEAD,), reward=0.0, failed=True, raised=DEAD)

@@ -7,7 +7,7 @@ from typing import Any
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump_lines, verifiers_episode
 from tests.truezero.runner.audit.scenarios import Scenario
-from truezero.runner.audit.run import audit
+from truezero.runner.audit.report import audit
 
 RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from truezero.runner.audit.formats.zips import ZipError, read_members, rewrite
+from truezero.runner.audit.formats.inspect_logs import ZipError, read_members, rewrite
 
 CONTENT = b'{"a": "' + b"word " * 500 + b'"}'
 

@@ -1,0 +1,483 @@
+"""`truezero doctor`: check the way from an agent to its models, a step at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from truezero import models
+from truezero.printable import plural
+from truezero.sdk.client import DIRECT, Client
+from truezero.sdk.errors import ServiceError
+
+# --- checks ---
+#
+# What to check, and the result of one check.
+
+
+Health = Literal["ok", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorCheck:
+    """The result of one check; ``told`` says what was found and how to fix it."""
+
+    name: str
+    health: Health
+    told: str
+
+
+def failed(checks: Sequence[DoctorCheck]) -> bool:
+    """Return whether any check failed."""
+    return any(check.health == "failed" for check in checks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What to check besides the service.
+
+    ``upstreams``: checked even without a key in the environment, because the service may
+    hold one. ``models``: pairs of upstream and model. ``ask``: call each model once.
+    """
+
+    upstreams: tuple[str, ...] = ()
+    models: tuple[tuple[str, str], ...] = ()
+    ask: bool = False
+
+
+def wanted(upstreams: Sequence[str], named: Sequence[str], *, ask: bool) -> Wanted:
+    """Parse what to check from the command's options.
+
+    Raises:
+        ValueError: a model is named without its upstream.
+    """
+    pairs = [name.partition("/") for name in named]
+    for upstream, _, model in pairs:
+        if not (upstream and model):
+            raise ValueError(f"--model {upstream!r}: use UPSTREAM/MODEL, for example openai/gpt-5")
+    models = tuple((upstream, model) for upstream, _, model in pairs)
+    return Wanted(upstreams=tuple(upstreams), models=models, ask=ask)
+
+
+# --- providers ---
+#
+# How each provider lets a key and its models be checked without an inference call.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedProvider:
+    """How to check a provider's key and models without an inference call.
+
+    ``keys``: environment variables its clients read the key from. ``header``: header that
+    carries the key. ``list``: path that only a valid key can read. ``one``: path of a model
+    by name. ``ask``: path and body of the smallest inference call.
+    """
+
+    keys: tuple[str, ...]
+    header: str = "authorization"
+    extra: Mapping[str, str] = field(default_factory=dict)
+    list: str = "/models"
+    one: str | None = "/models/{model}"
+    ask: Callable[[str], tuple[str, dict[str, Any]]] = lambda model: (
+        "/chat/completions",
+        {"model": model, "messages": [{"role": "user", "content": "Say ok."}]},
+    )
+
+
+def _ask_anthropic(model: str) -> tuple[str, dict[str, Any]]:
+    message = {"role": "user", "content": "Say ok."}
+    return "/v1/messages", {"model": model, "max_tokens": 16, "messages": [message]}
+
+
+def _ask_gemini(model: str) -> tuple[str, dict[str, Any]]:
+    body = {"contents": [{"role": "user", "parts": [{"text": "Say ok."}]}]}
+    return f"/v1beta/models/{quote(model, safe='')}:generateContent", body
+
+
+# Providers that differ from OpenAI. docs.claude.com/en/api/models-list, ai.google.dev/api/models;
+# OpenRouter's list of models is public, so the key is checked at /key
+# (openrouter.ai/docs/api-reference/limits).
+_PROVIDERS: Mapping[str, ProbedProvider] = {
+    "openai": ProbedProvider(keys=("OPENAI_API_KEY",)),
+    "anthropic": ProbedProvider(
+        keys=("ANTHROPIC_API_KEY",),
+        header="x-api-key",
+        extra={"anthropic-version": "2023-06-01"},
+        list="/v1/models?limit=1000",
+        one="/v1/models/{model}",
+        ask=_ask_anthropic,
+    ),
+    "gemini": ProbedProvider(
+        keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        header="x-goog-api-key",
+        list="/v1beta/models?pageSize=1000",
+        one="/v1beta/models/{model}",
+        ask=_ask_gemini,
+    ),
+    "openrouter": ProbedProvider(keys=("OPENROUTER_API_KEY",), list="/key", one=None),
+}
+
+
+def provider_of(upstream: str) -> ProbedProvider:
+    """Return an upstream's own row, or the defaults of an OpenAI-compatible provider."""
+    variable = f"{upstream.upper().replace('-', '_').replace('.', '_')}_API_KEY"
+    return _PROVIDERS.get(upstream) or ProbedProvider(keys=(variable,))
+
+
+# --- installation ---
+#
+# Whether the package `proxy` on this machine is truezero's.
+
+
+# What a package called `proxy` must have to be ours.
+_SERVICE_PARTS = ("relay/call.py", "capture/observer.py")
+
+
+def installed() -> DoctorCheck:
+    """Check that the package `proxy` is truezero's: PyPI has another of that name."""
+    spec = util.find_spec("proxy")
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
+    if origin is None:
+        return DoctorCheck(
+            name="package", health="failed",
+            told="the package `proxy` cannot be imported: pip install 'truezero[server]'",
+        )  # fmt: skip
+    others = [name for name in owners("proxy") if name != "truezero"]
+    ours = all((origin.parent / part).is_file() for part in _SERVICE_PARTS)
+    if ours and not others:
+        return DoctorCheck(
+            name="package", health="ok", told=f"`proxy` is truezero's, at {origin.parent}"
+        )
+    by = f"also belongs to {' and '.join(others)}" if others else "is not truezero's"
+    fix = f"pip uninstall {others[0]}, then reinstall truezero" if others else "remove or rename it"
+    return DoctorCheck(name="package", health="failed", told=f"`proxy` at {origin} {by}: {fix}")
+
+
+def owners(package: str) -> list[str]:
+    """Return the installed distributions that provide an import package of this name."""
+    return sorted(set(metadata.packages_distributions().get(package, ())))
+
+
+# --- base urls ---
+#
+# Whether the variables that agents read point at the service.
+
+
+def base_urls(
+    environment: Mapping[str, str], service: str, http: httpx.Client
+) -> Iterator[DoctorCheck]:
+    """Check that the variables that agents read point at the service."""
+    names = [name for name in environment if name.endswith(("_BASE_URL", "_API_BASE"))]
+    given = sorted(name for name in names if environment[name])
+    if not given:
+        detail = "no base URL variable is set; `truezero run` sets them"
+        yield DoctorCheck(name="base URLs", health="skipped", told=detail)
+    for name in given:
+        yield _base_url(name, environment[name], service, http)
+
+
+def _base_url(name: str, url: str, service: str, http: httpx.Client) -> DoctorCheck:
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    try:
+        answer = http.get(f"{origin}/healthz")
+        models.Alive.model_validate(answer.json())
+    except httpx.HTTPError as error:
+        detail = f"cannot reach {origin} ({type(error).__name__})"
+        return DoctorCheck(name=name, health="failed", told=detail)
+    except ValueError:
+        detail = f"{origin} is not a truezero service: calls bypass the proxy and are not recorded"
+        return DoctorCheck(name=name, health="failed", told=detail)
+    other = "" if origin == service else f" (not {service})"
+    return DoctorCheck(name=name, health="ok", told=f"points at the service at {origin}{other}")
+
+
+# --- service ---
+#
+# Whether the service answers, records, knows whose the calls are, and accepts the token.
+
+
+_UNATTRIBUTED = re.compile(r"^truezero_unattributed_calls_total\{[^}]*\} (\S+)$", re.MULTILINE)
+
+
+def reachable(client: Client) -> DoctorCheck:
+    """Check that a service of this release answers."""
+    try:
+        alive = client.greet()
+    except ServiceError as error:
+        return DoctorCheck(name="service", health="failed", told=str(error))
+    return DoctorCheck(
+        name="service", health="ok", told=f"truezero {alive.version} at {client.url}"
+    )
+
+
+def ready(service: str, http: httpx.Client) -> DoctorCheck:
+    """Check that calls are recorded."""
+    try:
+        answer = http.get(f"{service}/readyz")
+        state = models.Ready.model_validate(answer.json())
+    except (httpx.HTTPError, ValueError) as error:
+        detail = f"no valid response from /readyz ({type(error).__name__})"
+        return DoctorCheck(name="ready", health="failed", told=detail)
+    if state.status == "ready":
+        detail = "calls are recorded"
+        if state.gaps:
+            detail += f"; calls not recorded since start: {state.gaps}"
+        return DoctorCheck(name="ready", health="ok", told=detail)
+    missing = "database" if not state.database else "recorder"
+    detail = f"the {missing} is unavailable, so verdicts are undecided: see the service's log"
+    return DoctorCheck(name="ready", health="failed", told=detail)
+
+
+def unattributed(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
+    """Tell of calls that name no rollout; with a token there are none, and no metrics for us."""
+    try:
+        answer = http.get(f"{service}/metrics")
+    except httpx.HTTPError:
+        return
+    calls = sum(int(float(count)) for count in _UNATTRIBUTED.findall(answer.text))
+    if answer.status_code == 200 and calls:
+        them = "it" if calls == 1 else "them"
+        detail = (
+            f"{plural(calls, 'call')} since the service started named no rollout, so no verdict "
+            f"counts {them}: "
+            f"use the base URL {service}/r/ROLLOUT/UPSTREAM/…, or send the header x-truezero-key "
+            "or x-truezero-rollout"
+        )
+        yield DoctorCheck(name="rollouts", health="failed", told=detail)
+
+
+def token_refused(error: ServiceError) -> DoctorCheck:
+    """Explain why the control plane accepts no rollout."""
+    detail = str(error)
+    if error.status == 401:
+        detail = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
+    return DoctorCheck(name="token", health="failed", told=detail)
+
+
+# --- upstreams ---
+#
+# Whether API keys work and models exist, asked through the proxy.
+#
+# API keys and provider messages are never repeated.
+
+
+ROLE = "doctor"  # keeps these calls apart from the agent's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Probe:
+    """Access to one upstream through the proxy."""
+
+    upstream: str
+    provider: ProbedProvider
+    base_url: str
+    headers: Mapping[str, str]
+    held: bool  # no key of ours: the service may hold one
+    http: httpx.Client
+
+    def get(self, path: str) -> httpx.Response:
+        return self.http.get(self.base_url + path, headers=dict(self.headers))
+
+    def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        return self.http.post(self.base_url + path, json=body, headers=dict(self.headers))
+
+
+def examine_upstreams(
+    rollout: models.RolloutRegistered,
+    wanted: Wanted,
+    environment: Mapping[str, str],
+    http: httpx.Client,
+) -> Iterator[DoctorCheck]:
+    """Check the upstreams that are named or have a key in the environment, and their models."""
+    named = dict.fromkeys((*wanted.upstreams, *(upstream for upstream, _ in wanted.models)))
+    keyed = [one for one in rollout.base_urls if _key(provider_of(one), environment)]
+    if not (named or keyed):
+        detail = "no API key in the environment; use --upstream to check keys held by the service"
+        yield DoctorCheck(name="keys", health="skipped", told=detail)
+    for upstream in dict.fromkeys((*named, *keyed)):
+        if upstream not in rollout.base_urls:
+            detail = "unknown upstream, or its address is not configured"
+            yield DoctorCheck(name=upstream, health="failed", told=detail)
+            continue
+        probe = _probe(upstream, rollout, environment, http)
+        yield from _check_upstream(
+            probe, [m for name, m in wanted.models if name == upstream], wanted.ask
+        )
+
+
+def _key(provider: ProbedProvider, environment: Mapping[str, str]) -> str | None:
+    return next((environment[name] for name in provider.keys if environment.get(name)), None)
+
+
+def _probe(
+    upstream: str,
+    rollout: models.RolloutRegistered,
+    environment: Mapping[str, str],
+    http: httpx.Client,
+) -> _Probe:
+    provider, access = provider_of(upstream), rollout.roles[ROLE]
+    key = _key(provider, environment)
+    credential = key or access.key
+    if provider.header == "authorization":
+        credential = f"Bearer {credential}"
+    headers = {
+        provider.header: credential,
+        **dict(provider.extra),
+    }
+    return _Probe(
+        upstream=upstream,
+        provider=provider,
+        base_url=access.base_urls[upstream],
+        headers=headers,
+        held=key is None,
+        http=http,
+    )
+
+
+def _check_upstream(probe: _Probe, named: Sequence[str], ask: bool) -> Iterator[DoctorCheck]:
+    name = f"{probe.upstream} key"
+    try:
+        answer = probe.get(probe.provider.list)
+    except httpx.HTTPError as error:
+        yield DoctorCheck(name=name, health="failed", told=f"no answer ({type(error).__name__})")
+        return
+    if answer.status_code != 200:
+        yield DoctorCheck(name=name, health="failed", told=_explain(answer, probe))
+        return
+    there = _names(answer)
+    count = f"; {plural(len(there), 'model')}" if there else ""
+    held = "the service's key" if probe.held else "the key"
+    yield DoctorCheck(name=name, health="ok", told=f"{held} is valid{count}")
+    for model in named:
+        yield _model(probe, model, there)
+        if ask:
+            yield _call(probe, model)
+
+
+def _explain(answer: httpx.Response, probe: _Probe) -> str:
+    """Explain a status without quoting the provider."""
+    refusal = answer.headers.get("x-truezero-refusal")
+    if refusal is not None:
+        return f"rejected by the proxy ({refusal}): {answer.json().get('detail', '')}"
+    detail = _STATUS.get(answer.status_code, "unexpected response of the provider")
+    if answer.status_code in (401, 403) and probe.held:
+        variable = f"TRUEZERO_KEY_{probe.upstream.upper().replace('-', '_')}"
+        detail = (
+            f"no valid key in the environment ({' or '.join(probe.provider.keys)}) nor in the "
+            f"service ({variable})"
+        )
+    return f"HTTP {answer.status_code}: {detail}"
+
+
+_STATUS: Mapping[int, str] = {
+    400: "the provider rejects the key: check that it is this provider's and still valid",
+    401: "the key is invalid or revoked: create a new one",
+    402: "the account has no credit left",
+    403: "permission denied: check the account's permissions and regions",
+    404: "not found: check the upstream's address and its path prefix",
+    429: "rate limit or quota reached: check the account's limits and billing",
+    500: "provider error: try again later",
+    503: "provider unavailable: try again later",
+    529: "provider overloaded: try again later",
+}
+
+
+def _names(answer: httpx.Response) -> frozenset[str]:
+    """Return the models of a list: OpenAI and Anthropic `data[].id`, Gemini `models[].name`."""
+    try:
+        body = answer.json()
+    except ValueError:
+        return frozenset()
+    body = {"data": body} if isinstance(body, list) else body
+    items = body.get("data") or body.get("models") or [] if isinstance(body, dict) else []
+    entries = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    names = [str(item.get("id") or item.get("name") or "") for item in entries]
+    return frozenset(name.removeprefix("models/") for name in names if name)
+
+
+def _model(probe: _Probe, model: str, there: frozenset[str]) -> DoctorCheck:
+    """Check whether a model is listed, or found by name: aliases are not listed."""
+    name = f"{probe.upstream}/{model}"
+    if model in there:
+        return DoctorCheck(name=name, health="ok", told="the model exists")
+    if probe.provider.one is not None:
+        try:
+            answer = probe.get(probe.provider.one.format(model=quote(model, safe="")))
+        except httpx.HTTPError as error:
+            return DoctorCheck(
+                name=name, health="failed", told=f"no answer ({type(error).__name__})"
+            )
+        if answer.status_code == 200:
+            return DoctorCheck(name=name, health="ok", told="the model exists (alias)")
+    elif not there:
+        detail = "the provider's list of models is public: use --ask to check access"
+        return DoctorCheck(name=name, health="skipped", told=detail)
+    near = [one for one in sorted(there) if model.lower() in one.lower()][:3]
+    hint = f"; did you mean {', '.join(near)}?" if near else ""
+    return DoctorCheck(name=name, health="failed", told=f"the account has no such model{hint}")
+
+
+def _call(probe: _Probe, model: str) -> DoctorCheck:
+    """Call a model once: this also shows an account without credit, which a list does not."""
+    name = f"{probe.upstream}/{model} asked"
+    path, body = probe.provider.ask(model)
+    try:
+        answer = probe.post(path, body)
+    except httpx.HTTPError as error:
+        return DoctorCheck(name=name, health="failed", told=f"no answer ({type(error).__name__})")
+    if answer.status_code == 200:
+        return DoctorCheck(name=name, health="ok", told="the model answers")
+    return DoctorCheck(name=name, health="failed", told=_explain(answer, probe))
+
+
+# --- examination ---
+#
+# All checks, each before those that depend on it. No model is called unless asked for.
+
+
+_TIMEOUT_S = 20.0
+
+
+def examine(
+    client: Client,
+    wanted: Wanted,
+    environment: Mapping[str, str],
+    *,
+    transport: httpx.BaseTransport | None = None,
+) -> Iterator[DoctorCheck]:
+    """Run all checks, each before those that depend on it.
+
+    Arguments:
+        environment: variables that hold base URLs and keys.
+        transport: for tests.
+    """
+    yield installed()
+    greeted = reachable(client)
+    yield greeted
+    if greeted.health == "failed":
+        return
+    mounts = dict.fromkeys(DIRECT)
+    with httpx.Client(timeout=_TIMEOUT_S, transport=transport, mounts=mounts) as http:
+        yield ready(client.url, http)
+        yield from unattributed(client.url, http)
+        yield from base_urls(environment, client.url, http)
+        try:
+            rollout = client.register(metadata={"doctor": True}, roles=[ROLE])
+        except ServiceError as error:
+            yield token_refused(error)
+            return
+        yield DoctorCheck(name="token", health="ok", told="accepted by the control plane")
+        try:
+            yield from examine_upstreams(rollout, wanted, environment, http)
+        finally:
+            with suppress(ServiceError):
+                client.report(rollout.id, status="setup_failed", prompts_executed=0)
