@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import base64
+import re
+import tomllib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import (
+    BaseModel,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -19,22 +23,283 @@ from pydantic import (
     model_validator,
 )
 
-from proxy.policy_settings import PolicySettings, seconds
+from classifier.verdicts import Policy
 from proxy.routing import addresses as address_guard
 from proxy.routing import addresses as own_addresses
 from proxy.routing.addresses import OwnAddresses
-from proxy.routing.upstreams import LOCAL, Upstream, allow_list
-from proxy.settings_sources import (
-    PREFIX,
-    SettingsError,
-    from_environment,
-    from_file,
-    from_token_file,
-    merged_tables,
-    named_file,
+from proxy.routing.upstreams import LOCAL, Upstream, allow_list, normalised
+
+# --- settings sources ---
+#
+# Where settings are written: a file and the environment, as tables of raw values.
+
+
+PREFIX = "TRUEZERO_"
+CONFIG_FILE = "truezero.toml"
+
+# Variables with our prefix that only the runner's side reads.
+_RUNNERS = frozenset({"URL", "TOKEN", "CONFIG", "CORPUS", "OUTCOMES", "OUTCOME_PATIENCE_S"})
+_UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
+_KEY = re.compile(r"KEY_([A-Z0-9_]+)\Z")
+
+
+class SettingsError(ValueError):
+    """An invalid setting: one sentence that names it and says what is wrong."""
+
+
+def named_file(environment: Mapping[str, str]) -> Path | None:
+    """Return the file that the environment names, else the working directory's, if any."""
+    if named := environment.get(PREFIX + "CONFIG"):
+        return Path(named)
+    here = Path(CONFIG_FILE)
+    return here if here.is_file() else None
+
+
+def from_file(path: Path | None) -> dict[str, Any]:
+    """Read a `truezero.toml`; no file has no settings.
+
+    Raises:
+        SettingsError: the file cannot be read.
+    """
+    if path is None:
+        return {}
+    try:
+        return _lower_names(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: invalid TOML: {error}") from None
+
+
+def from_token_file(path: Any) -> str:
+    """Read the admin token from its file.
+
+    Raises:
+        SettingsError: the file cannot be read or is empty.
+    """
+    try:
+        token = Path(str(path)).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"admin_token_file: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"admin_token_file: {path} is not text") from None
+    if not token:
+        raise SettingsError(f"admin_token_file: {path} is empty")
+    return token
+
+
+def _lower_names(table: dict[str, Any]) -> dict[str, Any]:
+    """Normalise the names of upstreams, and lift the settings below `[policy]` to the top level."""
+    if isinstance(table.get("policy"), dict):
+        table |= table.pop("policy")
+    for name in ("upstreams", "keys"):
+        if isinstance(table.get(name), dict):
+            table[name] = {normalised(key): value for key, value in table[name].items()}
+    return table
+
+
+def from_environment(environment: Mapping[str, str], known: Collection[str]) -> dict[str, Any]:
+    """Read the variables of settings; an empty one is none.
+
+    Arguments:
+        known: the names of settings, in lower case.
+
+    Raises:
+        SettingsError: a variable with our prefix names no setting.
+    """
+    given: dict[str, Any] = {}
+    for variable, value in environment.items():
+        if not variable.startswith(PREFIX):
+            continue
+        name = variable.removeprefix(PREFIX)
+        if named := _UPSTREAM.match(name):
+            given.setdefault("upstreams", {})[normalised(named[1])] = {"url": value}
+        elif named := _KEY.match(name):
+            given.setdefault("keys", {})[normalised(named[1])] = value
+        elif name.lower() in known:
+            given[name.lower()] = value
+        elif name not in _RUNNERS:
+            raise SettingsError(f"unknown setting {variable} (see docs/reference/settings.md)")
+    return {name: value for name, value in given.items() if value != ""}
+
+
+def merged_tables(file: Any, env: Mapping[str, Any]) -> dict[str, Any]:
+    """Combine a table of the file with one of the environment, which goes before, key by key."""
+    table = dict(file) if isinstance(file, dict) else {}
+    for name, change in env.items():
+        before = table.get(name)
+        both = isinstance(before, dict) and isinstance(change, dict)
+        table[name] = {**before, **change} if both and before is not None else change
+    return table
+
+
+# --- policy settings ---
+#
+# The settings that say how rollouts are judged.
+
+
+_POLICY = (
+    "stall_s",
+    "doomed_after",
+    "agents",
+    "validity",
+    "max_steps",
+    "content_filter",
+    "max_retries",
+    "breaker_threshold",
 )
-from proxy.tls_settings import TlsSettings
-from proxy.webhook_settings import WebhookSettings
+
+
+def seconds(default: float, description: str, *, ge: float | None = None) -> Any:
+    """Declare a setting in seconds, more than 0 unless a least value is given."""
+    gt = 0 if ge is None else None
+    return Field(default, gt=gt, ge=ge, description=f"{description}, in seconds")
+
+
+class PolicySettings(BaseModel):
+    """How rollouts are judged, retries advised and batches stopped."""
+
+    breaker_threshold: int = Field(
+        5,
+        ge=0,
+        description="consecutive equal permanent failures that open a lane's breaker; 0: never",
+    )
+    max_retries: int = Field(
+        2, ge=0, description="maximum retries advised after transient failures; 0: none"
+    )
+    agents: Literal["trusted", "untrusted"] = Field(
+        "trusted", description="`untrusted`: agents may fail calls themselves to lose a score"
+    )
+    validity: Literal["invalid", "suspect", "none"] = Field(
+        "invalid", description="the mildest validity finding that makes a rollout not scoreable"
+    )
+    max_steps: Literal["score", "exclude"] = Field(
+        "score", description="whether rollouts that ran out of steps are scored"
+    )
+    content_filter: Literal["failure", "answer"] = Field(
+        "failure",
+        description="what a content filter on a request is: a rejected request, which takes the "
+        "reward away, or the `answer` of the system under test",
+    )
+    doomed_after: int = Field(
+        2, ge=0, description="equal permanent failures after which a rollout is doomed; 0: never"
+    )
+    stall_s: float = seconds(
+        60.0,
+        "time between two content events of a stream after which a call abandoned "
+        "by its agent is stalled",
+    )
+    first_content_s: float = seconds(300.0, "the same before a stream's first content")
+    whole_answer_s: float = seconds(600.0, "the same for an answer that is not streamed")
+
+    @property
+    def policy(self) -> Policy:
+        """The policy by which rollouts are judged and retries advised."""
+        return Policy(**{name: getattr(self, name) for name in _POLICY})
+
+
+# --- tls settings ---
+#
+# Settings of TLS towards agents and runners.
+
+
+_NONE = "none"
+
+
+class TlsSettings(BaseModel):
+    """The files of the certificate that the service shows; both, or it speaks plain HTTP."""
+
+    certfile: str | None = Field(
+        None,
+        min_length=1,
+        description="PEM file of a certificate and its chain: both ports then speak TLS only; "
+        "`none` overrides a `truezero.toml`",
+    )
+    keyfile: str | None = Field(
+        None, min_length=1, description="PEM file of the certificate's private key, not encrypted"
+    )
+
+    @property
+    def scheme(self) -> str:
+        """What the service's own URLs begin with."""
+        return "http" if self.certfile is None else "https"
+
+    @field_validator("certfile", "keyfile")
+    @classmethod
+    def _file(cls, named: str | None) -> str | None:
+        return None if named == _NONE else named
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        if self.certfile is not None and self.keyfile is None:
+            raise ValueError("certfile: requires keyfile")
+        if self.keyfile is not None and self.certfile is None:
+            raise ValueError("keyfile: requires certfile")
+        return self
+
+
+# --- webhook settings ---
+#
+# Settings of the webhook that tells of alerts.
+
+
+_URL = re.compile(r"https?://[^/\s]+(/\S*)?")
+_PREFIX = "whsec_"
+_KEY_BYTES = range(24, 65)  # https://www.standardwebhooks.com, version 1.0.0
+
+
+class WebhookSettings(BaseModel):
+    """Where alerts are sent, and what signs them; both may hold a secret, so neither is shown."""
+
+    webhook_url: SecretStr | None = Field(
+        None,
+        description="URL that alerts are posted to: a breaker opened, a batch cannot be published, "
+        "an upstream fails; requires `webhook_secret`",
+    )
+    webhook_secret: SecretStr | None = Field(
+        None,
+        description="key that signs the webhook's requests: `whsec_` and 24 to 64 random bytes in "
+        "base64",
+    )
+
+    @field_validator("webhook_url")
+    @classmethod
+    def _is_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and not _URL.fullmatch(url.get_secret_value()):
+            raise ValueError("not an http or https URL")
+        return url
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _is_key(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is not None:
+            key_of(secret.get_secret_value())
+        return secret
+
+    @model_validator(mode="after")
+    def _signed(self) -> Self:
+        if self.webhook_url is not None and self.webhook_secret is None:
+            raise ValueError("webhook_url: requires webhook_secret")
+        return self
+
+
+def key_of(secret: str) -> bytes:
+    """Return the key that a webhook's secret encodes.
+
+    Raises:
+        ValueError: it is not `whsec_` and 24 to 64 bytes in base64.
+    """
+    try:
+        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+    except ValueError:
+        key = b""
+    if not secret.startswith(_PREFIX) or len(key) not in _KEY_BYTES:
+        raise ValueError("must be `whsec_` and 24 to 64 bytes in base64")
+    return key
+
+
+# --- settings ---
+
 
 # Settings of the last release that are accepted for one more, and what to do instead.
 _DEPRECATED: Mapping[str, str] = {

@@ -18,8 +18,7 @@ import typer
 import truezero
 from proxy.app import Application
 from proxy.routing.upstreams import BUILT_IN, LOCAL
-from proxy.settings import Settings, load
-from proxy.settings_sources import PREFIX
+from proxy.settings import PREFIX, Settings, load
 from proxy.store.database import Database
 from truezero.cli import app as command_line
 

@@ -37,7 +37,7 @@ LATE: Mapping[str, tuple[str, ...]] = {
     "proxy.control_plane": ("proxy.app",),  # startup does not wait for it
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra
     "truezero.cli": ("truezero.__main__",),  # Ctrl-C may come while it loads
-    "truezero.models": ("proxy.wiring",),  # startup does not wait for pydantic
+    "truezero.models": ("proxy.app",),  # startup does not wait for pydantic
 }
 
 

@@ -27,22 +27,20 @@ from uvicorn.supervisors import multiprocess as uvicorn_supervisor
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from proxy.api.auth import LINK_LIFE_S
-from proxy.app import Application
+from proxy.app import Application, certificate, control_auth, spill_place
 from proxy.inbound.connections import CertificateError
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.relay.relay import Relay
 from proxy.server.background import tune_process
-from proxy.settings import Settings, load, sources
-from proxy.settings_sources import PREFIX
+from proxy.settings import PREFIX, Settings, load, sources
 from proxy.store.admin.rows import place
 from proxy.store.database import Database, url_of
 from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
 from proxy.telemetry import multiprocess, traces
 from proxy.telemetry.logs import Log
 from proxy.telemetry.metrics import SHARED
-from proxy.wiring import certificate, control_auth, spill_place
 
 # --- workers ---
 #

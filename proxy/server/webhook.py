@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING
 from classifier.verdicts import plural
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.settings import Settings
+from proxy.settings import Settings, key_of
 from proxy.store.database import Database
 from proxy.store.deployment import Alert, Alerts
 from proxy.store.errors import StoreError
-from proxy.webhook_settings import key_of
 
 if TYPE_CHECKING:
     import httpx

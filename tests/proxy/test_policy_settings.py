@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from classifier.verdicts import EVIDENCE, VALIDITY
-from proxy.settings import load
-from proxy.settings_sources import SettingsError
+from proxy.settings import SettingsError, load
 
 
 def test_unset_they_are_the_evidence_policy() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.settings import Settings, load
-from proxy.settings_sources import SettingsError
+from proxy.settings import Settings, SettingsError, load
 
 
 def settings(

@@ -6,13 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.settings_sources import (
-    SettingsError,
-    from_environment,
-    from_file,
-    merged_tables,
-    named_file,
-)
+from proxy.settings import SettingsError, from_environment, from_file, merged_tables, named_file
 
 KNOWN = {"port", "keys", "upstreams"}
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.settings import load
-from proxy.settings_sources import SettingsError
+from proxy.settings import SettingsError, load
 
 BOTH = {"TRUEZERO_CERTFILE": "a.pem", "TRUEZERO_KEYFILE": "b.pem"}
 

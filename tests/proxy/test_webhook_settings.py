@@ -6,9 +6,7 @@ import base64
 
 import pytest
 
-from proxy.settings import load
-from proxy.settings_sources import SettingsError
-from proxy.webhook_settings import key_of
+from proxy.settings import SettingsError, key_of, load
 
 KEY = bytes(range(32))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()

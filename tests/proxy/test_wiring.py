@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.relay.admission import AccessUnknownError
-from proxy.settings import load
-from proxy.store.database import Database
-from proxy.wiring import (
+from proxy.app import (
     call_limits,
     control_auth,
     local_names,
@@ -21,6 +18,9 @@ from proxy.wiring import (
     spill_place,
     unattributed_calls,
 )
+from proxy.relay.admission import AccessUnknownError
+from proxy.settings import load
+from proxy.store.database import Database
 
 
 def test_ids_sort_by_time() -> None:

@@ -78,8 +78,7 @@ def server() -> Any:
 
 def settings() -> Any:
     """Load the service's settings; exit with 2 where they are invalid."""
-    from proxy.settings import load  # noqa: PLC0415
-    from proxy.settings_sources import SettingsError  # noqa: PLC0415
+    from proxy.settings import SettingsError, load  # noqa: PLC0415
 
     try:
         return load({}, os.environ)

@@ -113,7 +113,7 @@ def token(
 def _find_token(*, make: bool) -> bool | None:
     """Export where the admin token is kept; return whether it was made just now."""
     from proxy.server import serve as admin_token  # noqa: PLC0415
-    from proxy.settings_sources import SettingsError  # noqa: PLC0415
+    from proxy.settings import SettingsError  # noqa: PLC0415
 
     try:
         return admin_token.find(os.environ, make=make)

@@ -17,8 +17,7 @@ from prometheus_client.mmap_dict import MmapedDict
 from websockets.sync.client import connect
 
 from benchmarks.machine import family
-from proxy.settings import Settings, load
-from proxy.settings_sources import SettingsError
+from proxy.settings import Settings, SettingsError, load
 from tests.fakes import answers
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.talker import Talker

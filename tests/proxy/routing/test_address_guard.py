@@ -12,8 +12,7 @@ import pytest
 from proxy.routing import addresses
 from proxy.routing.addresses import AddressGuard, GuardedAddressError, OwnAddresses, is_guarded
 from proxy.routing.upstreams import BUILT_IN, allow_list
-from proxy.settings import Settings, load
-from proxy.settings_sources import SettingsError
+from proxy.settings import Settings, SettingsError, load
 from tests.fakes import answers
 from tests.fakes.provider import Provider
 from tests.fakes.talker import Talker

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from proxy.server import serve
-from proxy.settings import load
-from proxy.settings_sources import SettingsError
+from proxy.settings import SettingsError, load
 from proxy.store.database import Database
 
 FILE = "TRUEZERO_ADMIN_TOKEN_FILE"
