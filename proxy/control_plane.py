@@ -26,7 +26,7 @@ from proxy.settings import Settings
 from proxy.store.database import Database
 from proxy.telemetry.metrics import Metrics
 from proxy.web import manual, pages
-from proxy.web.context import LivePages, PageContext
+from proxy.web.context import LivePages, PageContext, problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         openapi_url=None,  # generated in a thread: the first time takes 90 ms
     )
     app.routes.extend(_ROUTES)  # `include_router` would build each of them again
-    problems.install(app)
+    problems.install(app, problem)
     openapi.install(app)
     app.state.services = services
     app.state.limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)

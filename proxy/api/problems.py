@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from secrets import token_hex
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import parse_qsl
 
 import orjson
@@ -40,9 +40,16 @@ def documented(description: str) -> dict[str, Any]:
     return {"description": description, "content": {_TYPE: {"schema": _PROBLEM}}}
 
 
-def install(app: FastAPI) -> None:
-    """Make the app answer every error in problem JSON, and refuse addresses with NUL."""
-    app.add_middleware(_WithoutNul)
+Page: TypeAlias = Callable[[int, str], Awaitable[Response]]
+
+
+def install(app: FastAPI, page: Page | None = None) -> None:
+    """Make the app answer every error in problem JSON, and refuse addresses with NUL.
+
+    Arguments:
+        page: renders a status and a sentence as a page of the dashboard, for paths of pages.
+    """
+    app.add_middleware(_WithoutNul, page=page)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -57,20 +64,27 @@ _UNUSABLE = Refusal(422, "invalid", "the path must not contain control character
 class _WithoutNul:
     """Refuses addresses with NUL: nothing is named so, and PostgreSQL takes no such text."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, page: Page | None) -> None:
         self._app = app
+        self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "http":
+            refusal = None
             if "\0" in scope["path"]:
                 refusal = _NOT_FOUND if scope["method"] in _READING else _UNUSABLE
-                await render(refusal)(scope, receive, send)
-                return
-            if b"%00" in scope["query_string"]:
-                await render(_with_nul(scope["query_string"]))(scope, receive, send)
+            elif b"%00" in scope["query_string"]:
+                refusal = _with_nul(scope["query_string"])
+            if refusal is not None:
+                await (await self._answer(refusal, scope["path"]))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _answer(self, refusal: Refusal, path: str) -> Response:
+        if self._page is not None and path.startswith("/ui/"):
+            return await self._page(refusal.status, refusal.detail)
+        return render(refusal)
 
 
 def _with_nul(query: bytes) -> Refusal:
