@@ -123,7 +123,9 @@ def test_what_was_measured_before_the_service_was_killed_keeps_its_reward(beside
     assert beside.cells(Condition.KILLED) == {
         Case.OK: "reward 1.0", Case.WRONG: "no reward", Case.AUTH: "no reward",
     }  # fmt: skip
-    assert {ran.by_case[case]["category"] for case in (Case.WRONG, Case.AUTH)} == {"infra_failure"}
+    # What was in flight failed by its calls, in benchflow's eyes; what began later was not run.
+    said = {ran.by_case[case]["category"] for case in (Case.WRONG, Case.AUTH)}
+    assert said <= {"api_error", "infra_failure"}
 
 
 def test_the_page_shows_benchflow_beside_truezero(beside: Beside) -> None:
