@@ -92,10 +92,13 @@ def test_a_restored_backup_is_served_and_its_calls_in_flight_are_lost(
 def test_a_database_of_an_earlier_version_is_upgraded_at_start_and_served(
     provider: Provider, tmp_path: Path, schema: str
 ) -> None:
-    made(tmp_path / "journeys.db", schema)
+    old = made(tmp_path / "journeys.db", schema)
+    with closing(sqlite3.connect(old)) as raw:
+        names = sorted(name for (name,) in raw.execute("SELECT id FROM rollouts"))
     with Service(tmp_path, provider.url) as service:
         listed = [item["id"] for item in service.get("/rollouts", limit="50")["items"]]
-        assert sorted(listed) == sorted(NAMES)
+        assert sorted(listed) == names
+        assert len(names) == len(NAMES)
         assert service.verdict("é")["total_requests"] == 3
         assert httpx.post(service.base("new", "openai") + CHAT, json=ASK, timeout=60).is_success
         assert service.verdict("new")["health"] == "healthy"
