@@ -114,7 +114,12 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     app.state.version = version
     app.state.exposition = parts.metrics.exposition
     app.state.pages = PageContext(
-        services, parts.auth, address, version, LivePages(services.pages.changes)
+        services=services,
+        auth=parts.auth,
+        address=address,
+        version=version,
+        live=LivePages(services.pages.changes),
+        registration_required=settings.require_registration,
     )
     return ControlPlane(app=app, services=services)
 

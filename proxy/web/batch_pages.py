@@ -146,6 +146,7 @@ async def _batches(context: Context, request: Request, page: Number = 1) -> Resp
         in_flight=await context.dashboard.in_flight(),
         unnoticed=await context.dashboard.unnoticed(),
         address=context.address(request),
+        registration_required=context.registration_required,
         live="",
     )
 

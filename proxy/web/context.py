@@ -125,6 +125,7 @@ class PageContext:
     address: Address
     version: str
     live: LivePages
+    registration_required: bool
 
     @property
     def dashboard(self) -> Dashboard:

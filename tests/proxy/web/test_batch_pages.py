@@ -229,11 +229,17 @@ def test_what_to_run_again_can_be_copied(service: Service) -> None:
     assert "Nothing to run again" in page(service, "/ui/batches/other", tab="again")
 
 
+@pytest.mark.parametrize("required", [False, True])
 @pytest.mark.parametrize("token", ["", "t0ken"])
 def test_the_command_on_an_empty_page_works_against_that_very_service(
-    services: Services, token: str
+    services: Services, token: str, required: bool
 ) -> None:
-    service = services(ADMIN_TOKEN=token) if token else services()
+    first = "1" if required else "0"
+    service = (
+        services(ADMIN_TOKEN=token, REQUIRE_REGISTRATION=first)
+        if token
+        else services(REQUIRE_REGISTRATION=first)
+    )
     signed_in = {"authorization": f"Bearer {token}"} if token else {}
     html = service.http.get("/", headers=signed_in).text
     (command,) = re.findall(r'<code tabindex="0">([^<]*curl[^<]*)</code>', html)
