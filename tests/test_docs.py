@@ -164,7 +164,9 @@ def test_every_name_in_the_architecture_page_is_defined_there() -> None:
     assert len(pairs) > 15
     for name, path in pairs:
         source = (README.parent / path).read_text()
-        assert re.search(rf"^(?:class |def |){name}\b", source, re.MULTILINE), f"{name} in {path}"
+        assert re.search(rf"^(?:class |(?:async )?def |){name}\b", source, re.MULTILINE), (
+            f"{name} in {path}"
+        )
 
 
 def main() -> None:
