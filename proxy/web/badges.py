@@ -40,6 +40,7 @@ SUSPECTED = Badge(
     name="suspected", label="suspected", meaning="a provider failure is suspected", shape=_RING
 )
 NOT_JUDGED = Badge(name="not-judged", label="not judged", meaning="no model was asked", shape=DASH)
+SKIPPED = Badge(name="not-judged", label="skipped", meaning="not admitted by a breaker", shape=DASH)
 UNDECIDED = Badge(
     name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=_FRAME
 )
@@ -135,7 +136,12 @@ _HEALTHS: Mapping[str | None, Badge] = {
 
 
 def of_rollout(row: Mapping[str, Any]) -> Badge:
-    """Return the badge of a rollout's verdict, by its ``health`` and ``subcategory``."""
+    """Return the badge of a rollout's verdict, by its ``health`` and ``subcategory``.
+
+    One whose ``skipped`` says that a breaker did not admit it, and that did not run, is skipped.
+    """
+    if row["health"] in (None, "not_judged") and row.get("skipped"):
+        return SKIPPED
     if row["health"] == "api_error" and row["subcategory"] in CAUSES:
         return CAUSES[row["subcategory"]]
     return _HEALTHS.get(row["health"], UNDECIDED)

@@ -301,9 +301,6 @@ class Strip:
 NO_REWARD = Badge(
     name="not-judged", label="no reward", meaning="nothing was reported", shape=badges.DASH
 )
-SKIPPED = Badge(
-    name="not-judged", label="skipped", meaning="not admitted by a breaker", shape=badges.DASH
-)
 
 
 def strip(row: TaskRow) -> Strip:
@@ -344,7 +341,7 @@ def _step(score: float) -> int:
 def _badge(member: Member) -> Badge:
     entry = member.entry
     if member.skipped:
-        return SKIPPED
+        return badges.SKIPPED
     if entry.health is None or entry.provisional:
         return badges.OPEN
     facts = {"health": entry.health, "subcategory": entry.subcategory,

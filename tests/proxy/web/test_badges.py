@@ -47,6 +47,13 @@ def test_other_rollouts_have_the_badge_of_their_health() -> None:
     assert badges.of_rollout({"health": None, "subcategory": None}) == badges.OPEN
 
 
+@pytest.mark.parametrize("health", ["not_judged", None])
+def test_a_rollout_that_a_breaker_did_not_admit_has_a_badge_of_its_own(health: str | None) -> None:
+    row = {"health": health, "subcategory": None, "skipped": "skipped: breaker open on auth:401"}
+    assert badges.of_rollout(row) == badges.SKIPPED
+    assert badges.of_rollout({**row, "health": "healthy"}) == HEALTHY
+
+
 def test_every_level_has_a_badge_and_the_worst_that_was_found_too() -> None:
     assert list(badges.LEVELS) == [level.value for level in reversed(Level)]
     assert badges.of_found(" suspect starved serving_changed ") == (

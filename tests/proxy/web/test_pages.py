@@ -149,7 +149,11 @@ def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "held", "batch": "b"})
     why = "breaker open on auth:401 after 2 rollouts in a row"
     assert f"Skipped: {why}." in words(page(service, "/ui/rollouts/held"))
-    assert f"skipped: {why}" in words(page(service, "/ui/batches/b", tab="rollouts"))
+    assert f" held skipped skipped: {why} " in words(page(service, "/ui/batches/b?tab=rollouts"))
+    assert f" held b – skipped {why} " in words(page(service, "/ui/rollouts"))
+    for path in ("/ui/rollouts", "/ui/rollouts/held"):
+        shown = re.sub(r"(?s)<fieldset>.*?</fieldset>", "", page(service, path))
+        assert "not judged" not in words(shown)
     for path in ("/ui/rollouts/held", "/ui/batches/b"):
         assert "No prompt was executed" not in words(page(service, path))
 
