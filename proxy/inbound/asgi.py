@@ -1,7 +1,7 @@
-"""Types of the ASGI interface, and the two extensions that this server offers beyond it.
+"""Types of the ASGI interface, this server's two extensions to it, and refusals as responses.
 
 Source: asgi.readthedocs.io/en/latest/specs/www.html and /extensions.html. An application may use
-an extension where ``scope["extensions"]`` names it, and has to do without elsewhere.
+an extension only if ``scope["extensions"]`` names it.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ class AgentConnection(Protocol):
         ...
 
 
-# --- cause log ---
-#
-# Counts of what befalls requests, by cause; each cause is logged at most once a second.
+# --- counts by cause ---------------------------------------------------------------------------
+# Each cause is counted every time and logged at most once a second.
 
 
 log = logging.getLogger("truezero")
@@ -120,9 +119,8 @@ def refused_requests() -> CauseLog:
     return CauseLog("refused a control request: ", level=logging.INFO)
 
 
-# --- responses ---
-#
-# Sends complete ASGI responses: to HTTP requests, and to WebSocket upgrades that are declined.
+# --- complete responses ------------------------------------------------------------------------
+# Sent to HTTP requests, and to WebSocket upgrades that are declined.
 
 
 HTTP = "http"

@@ -1,7 +1,7 @@
-"""The agents' connections of one server: how many there may be, and how long one may be silent.
+"""Limits of agents' connections: their number, how long one may be silent, and the certificate.
 
-Silence is counted in ticks of the event loop, not by a clock: while the loop is blocked nobody is
-heard, and nobody is silent.
+Silence is counted in ticks of the event loop, not by a clock: while the loop is blocked, nobody is
+heard and nobody counts as silent.
 """
 
 from __future__ import annotations
@@ -28,11 +28,9 @@ from proxy.inbound.asgi import CauseLog, refused_calls
 from proxy.routing.errors import RETRY_SOON, Refusal, problem
 from proxy.routing.headers import Pairs
 
-# --- certificate ---
-#
-# The certificate that agents are shown: two files, read at start and again when they change.
-#
-# Files are read in a thread of their own: a file system that hangs costs no call anything.
+# --- TLS certificate ---------------------------------------------------------------------------
+# Two files, read at start and again when they change. They are read in a thread of their own, so
+# that a file system that hangs delays no call.
 
 
 log = logging.getLogger("truezero")
@@ -222,7 +220,7 @@ def _shake_hands(agent: ssl.SSLContext, serving: ssl.SSLContext, certfile: str) 
         raise CertificateError(f"certfile: {certfile} cannot be used: {error.reason}") from None
 
 
-# --- connections ---
+# --- connection limits -------------------------------------------------------------------------
 
 
 _TICK_S: Final = 1.0

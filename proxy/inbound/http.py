@@ -1,7 +1,7 @@
-"""The server's side of an agent's connection: HTTP/1.1 to ASGI at little cost per call.
+"""HTTP/1.1 server side of an agent's connection, as a protocol class for uvicorn.
 
-Beyond what ASGI servers do it bounds a request's head, reads on behind an upgrade that is not
-spoken here, and tells calls at once that their agent is gone.
+Unlike uvicorn's own classes it limits the size of a request's head, keeps reading after an upgrade
+that it declines, and tells a call at once when its agent disconnects.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ from proxy.inbound.response import (
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs, first
 
-# --- request cycle ---
-#
-# One request of an agent and its response, between the connection and the application.
+# --- one request and its response --------------------------------------------------------------
 
 
 _log = logging.getLogger("uvicorn.error")
@@ -204,12 +202,9 @@ class RequestCycle(AgentResponse):
         self.break_off()
 
 
-# --- dispatch ---
-#
-# Who answers a request: the relay by callbacks where that is possible, else a task.
-#
-# An agent's call does not pass `ProxyHeadersMiddleware`, which tells the control plane its own
-# address behind a proxy (``x-forwarded-*``): a relay goes by the raw path.
+# --- answers: by the relay's callbacks, or in a task -------------------------------------------
+# An agent's call does not pass `ProxyHeadersMiddleware`, which reads ``x-forwarded-*`` for the
+# control plane: the relay uses the raw path.
 
 
 _ROLLOUTS = b"/r/"
@@ -320,7 +315,7 @@ def _host_and_port(address: Any) -> tuple[str, int] | None:
     return address[:2] if isinstance(address, tuple) else None
 
 
-# --- http ---
+# --- the connection ----------------------------------------------------------------------------
 
 
 HEAD_LIMIT = 64 * 1024  # bytes of one request's head, or of its trailer, give or take one read

@@ -1,4 +1,7 @@
-"""Parses requests of an agent's connection, and keeps what follows an upgrade that is declined."""
+"""HTTP/1.1 request parser for agents' connections, on top of httptools.
+
+A request whose upgrade is declined is read on as a plain one, with its body (RFC 9110 §7.8).
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,7 @@ from proxy.inbound.response import CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING
 from proxy.routing.headers import Pairs
 from proxy.routing.target import CACHED_BYTES
 
-# --- request head ---
-#
-# Heads of requests: what they say, and those that a connection sends again and again.
+# --- request heads -----------------------------------------------------------------------------
 
 
 _END = b"\r\n\r\n"
@@ -122,7 +123,7 @@ def split_uncached(url: bytes) -> tuple[str, bytes, bytes]:
 split_target = lru_cache(maxsize=1024)(split_uncached)
 
 
-# --- request parser ---
+# --- parser ------------------------------------------------------------------------------------
 
 
 _FRAMING = frozenset({CONTENT_LENGTH, TRANSFER_ENCODING})

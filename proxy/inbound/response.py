@@ -1,4 +1,4 @@
-"""The response to one request of an agent: written at once, by whoever has it."""
+"""HTTP/1.1 responses to agents: framing, flow control, and writes without a task."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from proxy.routing.headers import Pairs
 
-# --- response framing ---
-#
-# Frames a response as HTTP/1.1: its head, then its body by length or in chunks.
+# --- framing -----------------------------------------------------------------------------------
+# A head, then a body by length or in chunks.
 
 
 CONTENT_LENGTH = b"content-length"
@@ -81,9 +80,7 @@ class ResponseFraming:
         return body
 
 
-# --- flow control ---
-#
-# Flow control of an agent's connection: when to read from it, and when to write to it.
+# --- flow control ------------------------------------------------------------------------------
 
 
 _NO_LINGER = struct.pack("ii", 1, 0)  # close with a RST and discard what was not yet sent
@@ -157,7 +154,7 @@ async def wait_for_wake(
         waiting.remove(waiter)
 
 
-# --- agent response ---
+# --- response ----------------------------------------------------------------------------------
 
 
 _FAILED = b"Internal Server Error"

@@ -1,4 +1,4 @@
-"""One connection to a provider: sends one request at a time and delivers its response."""
+"""HTTP/1.1 client connection to a provider: sends one request at a time, delivers its response."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from proxy.outbound.request import SerializedRequest, UploadFraming
 from proxy.outbound.response import ResponseBodyStream, ResponseInFlight
 from proxy.routing.headers import Pairs
 
-# --- request writer ---
-#
-# Writes requests to one connection, no faster than its provider reads them.
+# --- requests out ------------------------------------------------------------------------------
+# Written no faster than the provider reads.
 
 
 _ONE_WRITE = 64 * 1024  # up to here, copying a body behind its head is cheaper than two writes
@@ -140,9 +139,7 @@ class RequestWriter:
             raise errors.WriteTimeout("the provider did not read the request") from error
 
 
-# --- response parser ---
-#
-# Parses the responses of one connection with httptools, one after the other.
+# --- responses in ------------------------------------------------------------------------------
 
 
 _OUTSIDE_LIMIT = 64 * 1024  # bytes between two parts of a body, or behind the last, as of a head
@@ -255,7 +252,7 @@ class ResponseParser:
         self.complete = exchange.status is not None
 
 
-# --- connection ---
+# --- connection --------------------------------------------------------------------------------
 
 
 _HEAD_LIMIT = 64 * 1024  # bytes of one response's head, interim responses included

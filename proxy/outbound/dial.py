@@ -1,4 +1,4 @@
-"""How a provider is reached: names, TCP over both address families, TLS, proxy settings."""
+"""Dial providers: name resolution, TCP over IPv4 and IPv6, TLS, and forward proxies."""
 
 from __future__ import annotations
 
@@ -206,9 +206,7 @@ async def _connected(address: Address) -> socket.socket:
     return sock
 
 
-# --- connector ---
-#
-# Opens HTTP/1.1 connections along a route: directly, or through the operator's forward proxy.
+# --- routes: direct, or through the operator's forward proxy -----------------------------------
 
 
 _PROXY_HEAD_LIMIT = 64 * 1024  # bytes

@@ -1,6 +1,6 @@
-"""What the relay sends requests through: an interface, and its requests and responses.
+"""Requests to providers and their responses, as the relay sees them, and their HTTP/1.1 bytes.
 
-`proxy.outbound.transport.Http1Transport` implements it for the service.
+`proxy.outbound.transport.Http1Transport` implements the interface `UpstreamTransport`.
 """
 
 from __future__ import annotations
@@ -103,9 +103,7 @@ class UpstreamTransport(Protocol):
         ...
 
 
-# --- serialize ---
-#
-# Serializes a request: its head as given, and the framing that its body needs.
+# --- a request as bytes ------------------------------------------------------------------------
 
 
 # A body that may have to be sent again (see `UploadFraming.replay`) is kept up to this size.

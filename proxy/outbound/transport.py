@@ -1,6 +1,6 @@
-"""HTTP/1.1 transport: one request in, one response out, over pooled keep-alive connections.
+"""HTTP/1.1 transport to providers, over pooled keep-alive connections.
 
-A request is sent a second time only where a pooled connection died before any byte came back.
+A request is sent a second time only if a pooled connection died before any byte came back.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from proxy.outbound.request import SerializedRequest, UpstreamRequest, UpstreamR
 from proxy.outbound.response import ResponseBodyStream
 from proxy.routing.addresses import AddressGuard
 
-# --- pool ---
-#
-# The idle connections to one origin: the one used last is reused first.
+# --- idle connections to one origin ------------------------------------------------------------
+# The most recently used one is reused first.
 
 
 _IDLE_S = 55.0  # below the 60 s after which common load balancers drop idle connections
@@ -86,7 +85,7 @@ def _leading(connections: list[Connection], test: Callable[[Connection], bool]) 
     return next((i for i, each in enumerate(connections) if not test(each)), len(connections))
 
 
-# --- transport ---
+# --- transport ---------------------------------------------------------------------------------
 
 
 _RELIEF_S = 0.1  # in which silent connections of agents are closed for a new one

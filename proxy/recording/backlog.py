@@ -1,4 +1,4 @@
-"""What the recorder needs from its surroundings, and what it reports to its observers."""
+"""Writing of exchanges while the database may fail: queue, retries, backlog and spill file."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ class FlushResult:
 FlushObserver = Callable[[FlushResult], None]
 
 
-# --- pending ---
-#
-# Exchanges on their way from the event loop to the recorder's thread.
+# --- queue from the event loop to the recorder's thread ----------------------------------------
 
 
 _DELAY_S = 0.005  # a call shorter than this is written once, when it ends; at most twice that
@@ -162,9 +160,7 @@ class DelayedOpenings:
         self._write(snapshot(), then)
 
 
-# --- backlog ---
-#
-# Exchanges that the database did not take: kept in a spill file or in memory, else counted.
+# --- exchanges that the database did not take --------------------------------------------------
 
 
 _IN_MEMORY = 50_000  # exchanges kept in memory if they cannot be spilled, about 1 kB each
@@ -309,9 +305,7 @@ def add_gap(gaps: dict[str, Gap], exchange: Exchange) -> None:
     gaps[exchange.rollout_id] = Gap(gap.count + 1, gap.since)
 
 
-# --- failover ---
-#
-# Writes to a database that may fail: what it does not take goes to a backlog and is retried.
+# --- writing with retries ----------------------------------------------------------------------
 
 
 log = logging.getLogger("truezero.recorder")
@@ -458,9 +452,8 @@ def _kind(error: Exception) -> str:
     return error.kind if isinstance(error, StoreError) else type(error).__name__
 
 
-# --- spill ---
-#
-# Spill file of one process: exchanges that the database did not take, one JSON line each.
+# --- spill file of one process -----------------------------------------------------------------
+# One JSON line per exchange.
 
 
 LIMIT_BYTES = 1 << 30  # about a million exchanges

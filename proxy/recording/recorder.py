@@ -1,6 +1,6 @@
-"""Records finished calls: one thread commits what is queued, wakes the waiters, and repeats.
+"""The recorder: one thread that commits queued calls in groups and wakes those waiting for them.
 
-Recording never fails a call. What the database does not take goes to the backlog.
+Recording never fails a call. Exchanges that the database does not take go to the backlog.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from proxy.recording.backlog import (
     Writer,
 )
 
-# --- reports ---
-#
-# Reports of flushes to observers: each call that ended is reported once.
+# --- reports of flushes to observers -----------------------------------------------------------
+# A call that ended is reported once.
 
 
 log = logging.getLogger("truezero.recorder")
@@ -82,7 +81,7 @@ class FlushReports:
         return ended, ended_at
 
 
-# --- recorder ---
+# --- recorder ----------------------------------------------------------------------------------
 
 
 _GROUP = 2000  # waiters of one commit at most, so that none of them waits for a long one

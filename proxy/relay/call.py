@@ -1,6 +1,6 @@
-"""Relays one call: bytes pass unchanged, and one ending is recorded whatever happens.
+"""Relay one HTTP call in a task: bytes pass unchanged, and exactly one ending is recorded.
 
-The finished exchange goes to the recorder; only then does the agent get its last byte.
+The finished exchange is recorded before the agent gets its last byte.
 """
 
 from __future__ import annotations
@@ -46,9 +46,7 @@ from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.framing import Unreadable
 
-# --- progress ---
-#
-# How far one proxied call is, and what of it is on record.
+# --- state and record of a call ----------------------------------------------------------------
 
 
 class RelayState(Enum):
@@ -161,9 +159,7 @@ def _ended_as(as_left: Exchange, exchange: Exchange) -> Exchange:
     return replace(exchange, ending=as_left.ending, cause=cause, timing=timing)
 
 
-# --- agent watch ---
-#
-# Whether a call's agent is still there, and what happens when it leaves.
+# --- agents that leave during a call -----------------------------------------------------------
 
 
 # An error's body is short and costs nothing; it tells an empty account from a rate limit, which
@@ -289,9 +285,7 @@ class AgentWatch:
             raise AgentLeft
 
 
-# --- upload ---
-#
-# The request's body on its way to the provider.
+# --- request body ------------------------------------------------------------------------------
 
 
 class Upload:
@@ -370,9 +364,8 @@ class Upload:
         return part
 
 
-# --- download ---
-#
-# The response's body on its way to the agent: its last byte leaves when the call is recorded.
+# --- response body -----------------------------------------------------------------------------
+# The last byte leaves when the call is recorded.
 
 
 class Download:
@@ -473,7 +466,7 @@ class Download:
         progress.observer.await_provider(progress.clock())
 
 
-# --- call ---
+# --- the call ----------------------------------------------------------------------------------
 
 
 NO_BODY = frozenset({204, 304})

@@ -1,4 +1,4 @@
-"""What the relay depends on: recorder, signers, limits, clocks."""
+"""The relay's context: what it depends on, its limits, live calls, and failures as refusals."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from proxy.routing.keys import OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Auth, Upstream
 
-# --- notices ---
-#
-# What whoever runs the service is to notice: refused calls, and calls that name no rollout.
+# --- refused and unattributed calls ------------------------------------------------------------
 
 
 _LINE = (
@@ -75,9 +73,7 @@ class RequestNotices:
     unattributed: UnattributedCalls | None = None
 
 
-# --- live calls ---
-#
-# The calls and sockets under way in one process, by rollout: how many, and how they are ended.
+# --- calls under way, by rollout ---------------------------------------------------------------
 
 
 _END_S = 5.0  # within which a call that was told to end has been recorded
@@ -175,7 +171,7 @@ def _full(code: RefusalCode, calls: str) -> Refusal:
     return Refusal(503, code, f"concurrency limit reached ({calls}); retry after 1 s", RETRY_SOON)
 
 
-# --- context ---
+# --- context -----------------------------------------------------------------------------------
 
 
 _SILENCE = SilenceLimits()
@@ -287,9 +283,7 @@ class BodyTooLarge(Exception):
     """A request of unknown length outgrew its limit."""
 
 
-# --- failures ---
-#
-# What a failed request to a provider means: how the call ended, and what its agent is told.
+# --- failed requests: the call's ending, and the agent's answer --------------------------------
 
 
 _Meaning = tuple[type[errors.UpstreamError], Ending, int, RefusalCode]

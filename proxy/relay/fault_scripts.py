@@ -1,4 +1,4 @@
-"""What a dialect's error script consists of."""
+"""Scripts of injected faults: error bodies, broken streams and bad answers in each dialect."""
 
 from __future__ import annotations
 
@@ -93,10 +93,7 @@ def named_event(name: str, **payload: object) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
 
 
-# --- openai ---
-#
-# Errors, broken streams and spoilt answers of OpenAI's Chat Completions and Responses APIs.
-#
+# --- OpenAI: Chat Completions and Responses ----------------------------------------------------
 # After platform.openai.com/docs/guides/error-codes and the types of openai-python: types/chat,
 # types/responses. An unknown model is a 400 in the Responses API.
 
@@ -325,10 +322,7 @@ def responses_whole(request: FaultedRequest, reply: Reply) -> Body:
     return _ended(request, reply)
 
 
-# --- anthropic ---
-#
-# Errors, broken streams and spoilt answers of Anthropic's Messages API.
-#
+# --- Anthropic: Messages -----------------------------------------------------------------------
 # After docs.claude.com/en/api/errors and the types of anthropic-sdk-python: types/raw_*_event.
 
 
@@ -427,10 +421,7 @@ def anthropic_whole(request: FaultedRequest, reply: Reply) -> Body:
     return _message(request, content, _STOPS[reply.finish], usage)
 
 
-# --- gemini ---
-#
-# Errors, broken streams and spoilt answers of the Gemini API.
-#
+# --- Gemini ------------------------------------------------------------------------------------
 # After ai.google.dev/gemini-api/docs/troubleshooting and the error details of google.rpc.
 
 
@@ -547,10 +538,7 @@ def gemini_whole(request: FaultedRequest, reply: Reply) -> Body:
     return _candidate(request, reply.text, reply, ends=True, output_tokens=reply.output_tokens)
 
 
-# --- spoilt ---
-#
-# Answers that are complete and spoil the measurement: what each such fault says.
-#
+# --- complete answers that spoil the measurement -----------------------------------------------
 # No status tells them from good ones; only counts, finish reason, model or time do.
 
 

@@ -1,6 +1,6 @@
-"""Failures on purpose: stands in for a provider in one call of a rollout that is being drilled.
+"""Fault injection: answers a call in the provider's place, for rollouts registered with a fault.
 
-It asks no provider, and plays nothing unless the rollout was registered with a fault.
+No provider is called. Nothing is injected into a rollout that was registered without a fault.
 """
 
 from __future__ import annotations
@@ -55,11 +55,8 @@ if TYPE_CHECKING:
     from truezero.models import Fault, FaultKind
 
 
-# --- dialects ---
-#
-# What a provider in trouble answers, in each dialect: errors, broken streams, empty answers.
-#
-# It answers nobody by itself, and every word in it is made up after the providers' documents.
+# --- scripts by API ----------------------------------------------------------------------------
+# All texts are invented, after the providers' documentation.
 
 
 CHAT = ErrorScript(
@@ -108,7 +105,7 @@ def wants_usage(body: Payload) -> bool:
     return part(body.get("stream_options")).get("include_usage") is True
 
 
-# --- injector ---
+# --- injection ---------------------------------------------------------------------------------
 
 
 _REQUEST_LIMIT = 64 * 1024 * 1024

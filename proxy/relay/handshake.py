@@ -1,4 +1,4 @@
-"""The upgrade request of an agent's WebSocket: passed on, and recorded as a call of its own."""
+"""The handshake of an agent's WebSocket: passed on to the provider, and recorded as a call."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ from proxy.routing.target import Target
 from proxy.wire import routes
 from proxy.wire.dialect import model_name
 
-# --- websocket record ---
-#
-# What one proxied WebSocket hands to the recorder.
+# --- recording of a socket's calls -------------------------------------------------------------
 
 
 class WebSocketRecord:
@@ -130,7 +128,7 @@ class WebSocketRecord:
         self._opening = self._context.recorder.opened(exchange.id, lambda: exchange)
 
 
-# --- handshake ---
+# --- upgrade request ---------------------------------------------------------------------------
 
 
 # What a server answers that has the path over HTTP, or not at all, but no socket on it.

@@ -1,6 +1,6 @@
-"""Whether the operator's key goes in with a call, and whether the call's path is open to it.
+"""Access with the operator's API key: which calls use it, and which paths it opens.
 
-A server that asks for no key gives to agents what an operator's key would give to them.
+A server that asks for no key gives agents what an operator's key would: the same paths are open.
 """
 
 from __future__ import annotations
@@ -21,19 +21,15 @@ from proxy.routing.target import Target
 from proxy.routing.upstreams import Auth
 from proxy.wire import routes
 
-# --- operator paths ---
-#
-# Which paths the operator's key opens: those of model calls, not those of what an account holds.
-#
-# A server that asks for no key opens the same, and none by which it is managed: SGLang's
+# --- paths that the operator's key opens -------------------------------------------------------
+# Paths of model calls only. Files, batches, fine-tuning, assistants, vector stores and stored
+# responses belong to the account, so rollouts that share its key would share them. A server that
+# asks for no key opens the same paths, and none by which it is managed: SGLang's
 # ``/abort_request``, ``/flush_cache`` and ``/update_weights_from_…``, vLLM's ``/pause`` and
 # ``/sleep``, llama.cpp's ``/slots`` (which shows others' prompts), Ollama's ``/api/delete``.
 #
-# Files, batches, fine-tuning, assistants, vector stores and stored responses belong to the
-# account,
-# so rollouts that share its key would share them. Paths are compared as they are written: one
-# that
-# has to be decoded first is not among them, and a call to a model is one that is read as such.
+# Paths are compared as written: one that has to be decoded first is not among them. A call to a
+# model is one that is read as such.
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +140,7 @@ def open_path(method: str, path: bytes) -> Opened | None:
     return None
 
 
-# --- operator access ---
+# --- access of one call ------------------------------------------------------------------------
 
 
 class OperatorAccess:
@@ -232,9 +228,7 @@ def _not_allowed(target: Target, why: str) -> Refusal:
     )
 
 
-# --- dressing ---
-#
-# The headers of a call that takes the operator's key.
+# --- headers with the operator's key -----------------------------------------------------------
 
 
 def dressed_as_operator(

@@ -1,8 +1,8 @@
-"""Which calls need no task: their request is all there, and nothing is to be waited for.
+"""Relay plain calls by callbacks, without a task for each.
 
-What is looked at here changes nothing, so that any other call takes the general way as if it had
-not been looked at. What a head alone says is looked at once, for all connections, as long as agents
-send the same one: then it is the length of the body that differs.
+A call is plain if its whole request has arrived and it has nothing to wait for. Checking that
+changes nothing, so any other call takes the general road of `proxy.relay.call`. A head is checked
+once for all connections while agents send the same one; only the body's length differs then.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire.dialect import Payload
 
-# --- plain ending ---
-#
-# How a call without a task ends: first it is on record, then its agent has the rest.
+# --- the end of a call -------------------------------------------------------------------------
+# The call is recorded first; then its agent gets the rest.
 
 
 log = logging.getLogger("truezero")
@@ -215,15 +214,11 @@ def _nothing() -> None:
     """Nobody waits."""
 
 
-# --- plain call ---
-#
-# A call without a task: callbacks carry its answer back, and one ending is recorded.
-#
-# It does what `ProxiedCall` does, where the request is all there and asks for nothing unusual:
-# the
-# same bytes, the same record, the agent's last byte behind the commit. What happens meanwhile (an
-# agent that leaves or does not read, a provider that fails, a rollout that ends, a server that
-# stops) is a method each.
+# --- one call ----------------------------------------------------------------------------------
+# It does what `ProxiedCall` does for a request that is complete and asks for nothing unusual: the
+# same bytes, the same record, the agent's last byte after the commit. Anything that may happen
+# meanwhile has a method: an agent that leaves or does not read, a provider that fails, a rollout
+# that ends, a server that stops.
 
 
 class PlainCall(PlainEnding):
@@ -384,7 +379,7 @@ class PlainCall(PlainEnding):
         self._end(Ending.LEFT_BY_AGENT, None)
 
 
-# --- plain ---
+# --- which calls are plain ---------------------------------------------------------------------
 
 
 _PLANS = 1024  # kept, of the lines that were planned last

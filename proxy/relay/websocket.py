@@ -1,6 +1,6 @@
-"""The data plane's WebSockets as an ASGI application: messages pass unchanged, calls are counted.
+"""WebSocket relay, as an ASGI application: messages pass unchanged, the calls in them are recorded.
 
-A socket opens for the agent only when the provider's has.
+The agent's socket is accepted only once the provider's is open.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.target import Target
 from proxy.wire import routes
 
-# --- pumps ---
-#
-# Carries the messages of an open WebSocket both ways until one side ends it.
+# --- messages, both ways -----------------------------------------------------------------------
 
 
 _GOING_AWAY = 1001  # RFC 6455 §7.4.1
@@ -212,7 +210,7 @@ def _encoded(message: str | bytes) -> bytes:
     return message.encode() if isinstance(message, str) else message
 
 
-# --- websocket ---
+# --- sockets -----------------------------------------------------------------------------------
 
 
 class WebSocketRelay(Relay):
