@@ -1,7 +1,7 @@
-"""Keep what a batch's rollouts add up to, in the transactions that change one of them.
+"""Batch totals: what a batch's rollouts add up to, kept in the transactions that change them.
 
-Whoever changes a rollout or its verdict does so inside of `changing`. Whoever changes whole
-batches calls `mark`: they are counted anew by the next who asks, or by `count_marked`.
+Change a rollout or its verdict inside `changing`. After a change to whole batches call `mark`:
+the next reader, or `count_marked`, counts them anew.
 """
 
 from __future__ import annotations
@@ -67,9 +67,7 @@ from proxy.store.tables import (
     verdicts,
 )
 
-# --- units ---
-#
-# The rollouts of a batch as they are summed up, by units that decide together what counts.
+# --- units: the rollouts that decide together what counts --------------------------------------
 
 
 PLACE = ("id", "batch", "task", "repeat", "attempt")  # columns that say which unit a rollout is of
@@ -247,9 +245,7 @@ def _reported(outcome: str) -> float | None:
     return reward_in(told.get("rewards"), told.get("eval"))
 
 
-# --- task sums ---
-#
-# What the repeats of each task of a batch add up to, as it is stored.
+# --- sums over the repeats of each task --------------------------------------------------------
 
 
 class Changed(NamedTuple):
@@ -331,9 +327,7 @@ def as_text(counts: Mapping[str, int]) -> str:
     return json.dumps(counts, separators=(",", ":"), sort_keys=True)
 
 
-# --- batch changes ---
-#
-# What is to be written of a batch when some of its rollouts change: read, and not written yet.
+# --- changes to a batch, computed and not yet written ------------------------------------------
 
 
 EXAMPLES = 10  # ids that are kept of rollouts served alike
@@ -478,7 +472,7 @@ def _digest(text: str) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-# --- rollup ---
+# --- changes of rollouts -----------------------------------------------------------------------
 
 
 _FOLLOWED = "rollouts, exchanges, open_calls, verdicts"
@@ -539,7 +533,7 @@ def _places(
     return places
 
 
-# --- changes -----------------------------------------------------------------------------------
+# --- writes ------------------------------------------------------------------------------------
 
 
 def _add_change(
@@ -560,7 +554,7 @@ def write(connection: Connection, several: Iterable[Write]) -> None:
         connection.execute(statement, values)
 
 
-# --- counted anew --------------------------------------------------------------------------------
+# --- counts from the rows ----------------------------------------------------------------------
 
 
 def recounted(connection: Connection, batch: str) -> Part:

@@ -1,4 +1,7 @@
-"""Batches: read from what their rollouts add up to, at a cost that does not grow with them."""
+"""Batches, read from their totals: summaries, lists, scores, and sums of their calls.
+
+The cost of a read does not grow with the batch, unless `call_sums` has to read its calls.
+"""
 
 from __future__ import annotations
 
@@ -234,9 +237,7 @@ def _served(connection: Connection, batch: str) -> list[ServedAlike]:
     return [ServedAlike(text, n, json.loads(ids)) for text, n, ids in connection.execute(query)]
 
 
-# --- batch list ---
-#
-# Batches in the order in which they are listed.
+# --- list of batches ---------------------------------------------------------------------------
 
 
 class BatchPlace(NamedTuple):
@@ -264,9 +265,7 @@ def newest(
     return connection.execute(query).mappings().all()
 
 
-# --- batch history ---
-#
-# The scores of several batches at once.
+# --- scores of several batches -----------------------------------------------------------------
 
 
 def mean_scores(connection: Connection, names: Sequence[str]) -> dict[str, float]:
@@ -278,13 +277,11 @@ def mean_scores(connection: Connection, names: Sequence[str]) -> dict[str, float
     return {name: score for name, score in found.items() if score is not None}
 
 
-# --- batch calls ---
-#
-# A batch's calls, added up by what they have in common.
-#
-# Their cost is not in the table, where the provider states none: so calls are added up only as
-# far as one price holds for all of them. `usage_sums` reads what is kept of them by minute, and
-# `call_sums` the calls, where tasks are asked for or a price changes within what was added up.
+# --- sums of a batch's calls -------------------------------------------------------------------
+# Where the provider states no cost, it follows from prices and is not in the table: so calls are
+# added up only as far as one price holds for all of them. `usage_sums` reads the totals kept by
+# minute. `call_sums` reads the calls, for sums by task or if a price changes within a minute's
+# total.
 
 
 _DAY_S, _DAY_MINUTES = 86_400, 1440

@@ -1,4 +1,4 @@
-"""Calls: the recorder's group commits, and reads of a rollout's exchanges."""
+"""Calls: the recorder's group commits, reads of a rollout's exchanges, and outlines of them."""
 
 from __future__ import annotations
 
@@ -254,9 +254,7 @@ _WORK = (Kind.INFERENCE.value, Kind.CONTINUATION.value, Kind.ACTIVITY.value)
 _EXCHANGES = cast(Select[Any], select(*map(column, EXCHANGE_COLUMNS))).select_from(exchanges)
 
 
-# --- rollout calls ---
-#
-# An outline of a rollout's calls: few columns of each, for a page over thousands of them.
+# --- outline: few columns of each call, for a page over thousands ------------------------------
 
 
 Facts = dict[str, Any]

@@ -1,4 +1,4 @@
-"""The connections to one database, by use, with their errors as the store's own."""
+"""Database connections by use, with errors as the store's own; group commits and advisory locks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from sqlalchemy.util import LRUCache
 from proxy.store.errors import translated
 from proxy.store.tables import EXCHANGE_COLUMNS
 
-# --- commit ---
-#
-# A group commit as rows, and the columns its statements fill in both databases.
+# --- group commits as rows ---------------------------------------------------------------------
 
 
 Rows = Sequence[tuple[Any, ...]]
@@ -72,7 +70,7 @@ def replaced(keys: Sequence[str]) -> str:
     return "DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in changed)
 
 
-# --- connections ---
+# --- connections -------------------------------------------------------------------------------
 
 
 class NotificationSource(Protocol):
@@ -260,9 +258,8 @@ class Connections:
             self.notifications.close()
 
 
-# --- locks ---
-#
-# PostgreSQL advisory locks; SQLite needs none, because it has one writer.
+# --- advisory locks ----------------------------------------------------------------------------
+# On PostgreSQL; SQLite needs none, because it has one writer.
 
 
 class Lock(Enum):

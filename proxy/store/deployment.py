@@ -1,4 +1,4 @@
-"""What all processes of a deployment share: secrets, ended sessions and used sign-in links."""
+"""State that all processes of a deployment share: secrets, sign-ins, workers, alerts."""
 
 from __future__ import annotations
 
@@ -113,9 +113,7 @@ def _value(connection: Connection, name: str) -> str | None:
     return value
 
 
-# --- workers ---
-#
-# The worker processes that share a database, and what dead ones leave behind.
+# --- workers, and what dead ones leave behind --------------------------------------------------
 
 
 _STALE_S = 30.0  # a worker without a heartbeat for so long is dead
@@ -195,13 +193,9 @@ def _bury(connection: Connection, dead: Sequence[str]) -> None:
     connection.execute(delete(workers).where(workers.c.id.in_(dead)))
 
 
-# --- alerts ---
-#
-# Alerts that are under way, and which of their messages are still to be sent.
-#
-# Rows of the table `server`, one for each subject. All processes read and write them; a message
-# is
-# handed to one of them at a time.
+# --- active alerts and their undelivered messages ----------------------------------------------
+# Rows of the table `server`, one for each subject. All processes read and write them; each message
+# is handed to one process at a time.
 
 
 QUIET_S = 600.0  # what comes back so soon is the same alert

@@ -1,4 +1,4 @@
-"""The events of batches: written by commits and verdicts, read by those who watch."""
+"""Events of batches, written with commits and verdicts and read by streams; circuit breakers."""
 
 from __future__ import annotations
 
@@ -131,9 +131,7 @@ def exchange_failed(exchange: Exchange) -> tuple[Any, ...]:
     return ("exchange_failed", exchange.rollout_id, at, as_json(data))
 
 
-# --- breakers ---
-#
-# The circuit breakers of batches, one row for each lane.
+# --- circuit breakers, one row for each lane of a batch ----------------------------------------
 
 
 class Breakers:

@@ -1,4 +1,4 @@
-"""Groups of one task's rollouts: read for training, and announced once they settle.
+"""Groups of one task's rollouts, read for training and announced once they settle; attempts.
 
 A batch ends when those who start its rollouts have said so (`batch_runs`) and all of them are
 judged. A rollout that has no outcome when they say so is given up.
@@ -312,9 +312,7 @@ _BEGUN_SINCE: Select[Any] = (
 )
 
 
-# --- attempts ---
-#
-# The attempts of a batch: all of them as they count, and those without a score.
+# --- attempts of a batch -----------------------------------------------------------------------
 
 
 _UNSCORED = or_(

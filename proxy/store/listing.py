@@ -1,6 +1,6 @@
-"""Lists of rollouts: one query, answered in the order of an index, page by page.
+"""Lists of rollouts by filters: page by page, grouped, and found by a part of a name.
 
-Two steps: the keys of a page from the one table whose index has them in order, then its rows.
+A page takes two steps: its keys, from the one table whose index has them in order, then its rows.
 """
 
 from __future__ import annotations
@@ -332,9 +332,7 @@ def _is(column: Column[Any], value: Value) -> ColumnElement[bool]:
     return column.is_(None) if value is None else column == value
 
 
-# --- grouping ---
-#
-# Rollouts of a list counted by what they have in common.
+# --- counts by common values -------------------------------------------------------------------
 
 
 GROUPS: Mapping[str, Column[Any]] = {
@@ -375,9 +373,7 @@ def grouped(connection: Connection, query: RolloutQuery, by: str, *, limit: int)
     return [dict(row) for row in connection.execute(rows).mappings()]
 
 
-# --- finding ---
-#
-# Batches, rollouts and fingerprints by a part of their name.
+# --- search by a part of a name ----------------------------------------------------------------
 
 
 def find_batches(connection: Connection, text: str, *, limit: int) -> list[str]:

@@ -1,4 +1,7 @@
-"""PostgreSQL: connections with a time limit, and group commits. Loaded only where it is used."""
+"""PostgreSQL: notifications, connections with a time limit, and group commits.
+
+Loaded only if it is used.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,8 @@ from proxy.store.connections import (
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason, refuse_encoding
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS, metadata
 
-# --- notifications ---
-#
-# PostgreSQL's LISTEN, in a thread of its own: calls listeners when any replica wrote events.
+# --- LISTEN, in a thread of its own ------------------------------------------------------------
+# Calls listeners when any replica wrote events.
 
 
 log = logging.getLogger("truezero.store")
@@ -105,7 +107,7 @@ class Notifications:
                 listener()
 
 
-# --- postgres ---
+# --- connections -------------------------------------------------------------------------------
 
 
 _DIALECT: Dialect = URL.create("postgresql+psycopg").get_dialect()()
@@ -115,9 +117,6 @@ _INTERVAL_S = 0.1
 _TIMEOUT_S = 15.0  # how long one answer may take
 _RECORDING_TIMEOUT_S = 2.0  # the same for the recorder, behind which agents wait
 _RECORDING_LOCK_S = 0.5  # how long it waits for another's lock, as in SQLite
-
-
-# --- connections -----------------------------------------------------------------------------
 
 
 class BoundedConnection(psycopg.Connection[Any]):

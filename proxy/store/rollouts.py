@@ -1,4 +1,4 @@
-"""Rollouts: registered, reported and revoked."""
+"""The table of rollouts: registered, reported and revoked."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ from proxy.store.tables import (
     verdicts,
 )
 
-# --- registrations ---
-#
-# Registrations of rollouts, any number of them in one transaction and a few statements.
+# --- registrations -----------------------------------------------------------------------------
+# Any number of them in one transaction and a few statements.
 
 
 Columns = dict[str, Any]
@@ -212,7 +211,7 @@ class _Admissions:
         return decision.error
 
 
-# --- rollouts ---
+# --- rollouts ----------------------------------------------------------------------------------
 
 
 _UNSAID = PolicyTerms()

@@ -1,10 +1,10 @@
-"""Triggers: calls are added to `call_usage`, and what changed is noted in `unjudged`.
+"""Triggers of both databases, and PostgreSQL's monthly partitions.
 
-They see every write, whoever makes it: the recorder's commits and their repetitions, spill files,
-imports, copies and deletions. The two databases differ in when a trigger runs: SQLite's for each
-row, PostgreSQL's once for all rows of a statement.
+Triggers add calls to `call_usage` and note in `unjudged` what changed. They see every write: the
+recorder's commits and their repetitions, spill files, imports, copies and deletions. SQLite runs
+them for each row, PostgreSQL once for all rows of a statement.
 
-These are as migration 0011 makes them. One that changes them drops and makes them anew.
+These are as migration 0011 makes them. A migration that changes them drops and makes them anew.
 """
 
 from __future__ import annotations
@@ -306,9 +306,7 @@ def _note_rows(ids: str) -> str:
     )
 
 
-# --- partitions ---
-#
-# The monthly partitions of `exchanges`, on PostgreSQL only.
+# --- partitions of `exchanges`, on PostgreSQL only ---------------------------------------------
 
 
 _AHEAD = 2  # months

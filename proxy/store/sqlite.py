@@ -1,4 +1,4 @@
-"""SQLite: its connections, and group commits by prepared statements."""
+"""SQLite: turns to write, connections, group commits by prepared statements, and checkpoints."""
 
 from __future__ import annotations
 
@@ -37,14 +37,10 @@ from proxy.store.errors import (
 )
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
 
-# --- turns ---
-#
-# Whose turn it is to write to an SQLite file, among the threads of one process.
-#
+# --- turns to write, among the threads of one process ------------------------------------------
 # SQLite lets one connection write at a time and has the others look again after 1, 2, 5 and up to
-# 100 ms (`sqliteDefaultBusyCallback`, main.c), which is long for the recorder, behind which
-# agents
-# wait, when another thread writes for three. Other processes on the file are left to SQLite.
+# 100 ms (`sqliteDefaultBusyCallback`, main.c). That is long for the recorder, behind which agents
+# wait, if another thread writes for 3 ms. Other processes on the file are left to SQLite.
 
 
 _LOCKED = "the database is locked by this process"
@@ -106,7 +102,7 @@ class Turns:
             self._others.release()
 
 
-# --- sqlite ---
+# --- connections, commits and checkpoints ------------------------------------------------------
 
 
 # Without an adapter the driver tries a protocol and drops an error for each None and each bool,

@@ -1,4 +1,7 @@
-"""Queries over many rollouts at once, for pages and metrics: one or two SELECTs each."""
+"""Statistics over many rollouts for pages and metrics: causes, upstreams, calls over time.
+
+Each query is one or two SELECTs.
+"""
 
 from __future__ import annotations
 
@@ -216,9 +219,7 @@ def _results(connection: Connection, *queries: Select[*tuple[Any, ...]]) -> tupl
     return tuple(tuple(row) for query in queries for row in connection.execute(query))
 
 
-# --- cause stats ---
-#
-# Causes of failed rollouts: where each struck, and how often over time.
+# --- causes of failed rollouts -----------------------------------------------------------------
 
 
 _BEGAN = func.coalesce(verdicts.c.began_at, verdicts.c.given_at)  # not moved by judging again
@@ -271,9 +272,8 @@ def causes_over_time(connection: Connection, *, since: float, step_s: int) -> li
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-# --- upstream usage ---
-#
-# Calls by upstream and model over time, and a sample of inference calls for quantiles.
+# --- upstreams and models ----------------------------------------------------------------------
+# Calls over time, and a sample of inference calls for quantiles.
 
 
 _BATCHES = union_all(select(batches.c.batch), select(literal("")))

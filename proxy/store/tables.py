@@ -1,4 +1,4 @@
-"""The tables."""
+"""The database's tables, and the types of what the store takes and returns."""
 
 from __future__ import annotations
 
@@ -313,11 +313,9 @@ EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.co
 OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.columns)
 
 
-# --- derived ---
-#
-# Tables that follow from the others: never copied or exported, and counted anew where need be.
-#
-# Calls are summed up by triggers, rollouts in the transactions that change them (`rollup`).
+# --- derived tables ----------------------------------------------------------------------------
+# Never copied or exported, and counted anew where need be. Triggers add up calls; the transactions
+# that change rollouts add up rollouts (`batch_totals`).
 
 
 # Of `call_usage`: calls with each, and what they add up to.
@@ -426,9 +424,7 @@ DERIVED: tuple[Table, ...] = (
 )  # fmt: skip
 
 
-# --- statements ---
-#
-# SQL that SQLAlchemy spells differently for each database.
+# --- SQL that SQLAlchemy spells differently for each database ----------------------------------
 
 
 def add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
@@ -451,9 +447,7 @@ def _insert(dialect: str) -> Callable[[Table], Any]:
     return made
 
 
-# --- types ---
-#
-# What goes into the store and comes out of it, apart from the classifier's records.
+# --- types, apart from the classifier's records ------------------------------------------------
 
 
 Row = RowMapping

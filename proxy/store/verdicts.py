@@ -1,4 +1,4 @@
-"""Verdicts: stored once judged, and read by batch, by task and across batches."""
+"""The table of verdicts: stored once judged, and read by batch, by task and across batches."""
 
 from __future__ import annotations
 
@@ -45,12 +45,9 @@ from proxy.store.tables import (
     verdicts,
 )
 
-# --- foreseen ---
-#
-# What a verdict will change of its batch, worked out before the transaction that stores it.
-#
-# The one writer of SQLite, behind which agents wait, has nothing to read then, and nothing to add
-# up.
+# --- changes to a batch's totals, precomputed --------------------------------------------------
+# Worked out before the transaction that stores the verdict. SQLite's one writer, behind which
+# agents wait, then has nothing to read and nothing to add up.
 
 
 class RolloutState(NamedTuple):
@@ -144,7 +141,7 @@ _PLACE = (
 )
 
 
-# --- verdicts ---
+# --- verdicts ----------------------------------------------------------------------------------
 
 
 _FORESEEN = 2  # times that what a verdict changes is worked out before it is stored

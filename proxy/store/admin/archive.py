@@ -1,7 +1,7 @@
-"""Export a database's rollouts and calls as records, and import records: whole rollouts or none.
+"""Export a database's rollouts and calls as records, and import them: whole rollouts or none.
 
-Calls that belong to no rollout are records as well, each by itself. Secrets, workers and events
-stay behind.
+Calls that belong to no rollout are records of their own. Secrets, workers and events are not
+exported.
 """
 
 from __future__ import annotations
@@ -349,9 +349,7 @@ def _new_breakers(connection: Connection, group: Group, result: ImportResult) ->
             )
 
 
-# --- validate ---
-#
-# Check a record of an archive and turn it into a row.
+# --- validation of records ---------------------------------------------------------------------
 
 
 _YEAR_9999 = 253_370_764_800.0  # in epoch seconds; Python's calendar ends soon after
@@ -484,11 +482,9 @@ def _is_object(value: str) -> bool:
         return False
 
 
-# --- jsonl ---
-#
-# Archives as JSON lines: a head, a line for each record, and a last line with the counts.
-#
-# Only one line is held in memory; an archive without its last line is refused as truncated.
+# --- archives as JSON lines --------------------------------------------------------------------
+# A head, a line for each record, and a last line with the counts. Only one line is held in memory;
+# an archive without its last line is refused as truncated.
 
 
 _NAMES = {name: ("type", *noun.columns) for name, noun in NOUNS.items()}

@@ -1,6 +1,6 @@
-"""Copy one database into another, of either kind, and compare them.
+"""Copy one database into another, of either kind, and compare them; back up an SQLite file.
 
-The target carries a mark until the copy is complete and compared; the service refuses a
+The target of a copy carries a mark until the copy is complete and compared; the service refuses a
 database with that mark.
 """
 
@@ -149,9 +149,7 @@ def _counting(rows_read: Iterable[Row], table: Table, progress: Progress | None)
             progress(table.name, number)
 
 
-# --- backup ---
-#
-# Back up an SQLite database to one checked file while processes write it.
+# --- backup of an SQLite database --------------------------------------------------------------
 
 
 def back_up(url: str, file: Path) -> int:

@@ -1,6 +1,7 @@
-"""Delete batches with no activity since a given time, while services write.
+"""Database maintenance: delete old batches, and check or recount batch totals.
 
-Rollouts and batches are deleted whole, in short transactions.
+Batches with no activity since a given time are deleted whole, in short transactions, while
+services write.
 """
 
 from __future__ import annotations
@@ -271,9 +272,7 @@ def _delete_runs(connection: Connection, before: float) -> None:
     connection.execute(old.where(~named))
 
 
-# --- recount ---
-#
-# Check what is summed up against the rows it follows from, and sum it up anew.
+# --- check and recount of totals ---------------------------------------------------------------
 
 
 _KEYS = ("batch", *schema.KEYS)

@@ -1,4 +1,4 @@
-"""Read, hash and insert rows of any table as plain tuples, on SQLite and PostgreSQL."""
+"""Rows of any table as plain tuples: read, hashed, inserted; records and header of an archive."""
 
 from __future__ import annotations
 
@@ -255,9 +255,7 @@ def _as_the_service(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
-# --- nouns ---
-#
-# The kinds of record an archive holds, and the tables they are stored in.
+# --- kinds of record, and their tables ---------------------------------------------------------
 
 
 Record: TypeAlias = tuple[str, Row]  # a noun's name, and its values in the order of its columns
@@ -295,9 +293,7 @@ NOUNS: Mapping[str, Noun] = {
 }
 
 
-# --- manifest ---
-#
-# The header of an archive in every format: its version and schema.
+# --- header of an archive, in every format -----------------------------------------------------
 
 
 FORMAT = "truezero-archive"
