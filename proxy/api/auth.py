@@ -1,4 +1,4 @@
-"""Access to the control plane: by port, admin token, or a signed-in session on pages.
+"""Authentication of the control plane: by port, admin token, or a signed-in session on pages.
 
 Agents' keys grant no access.
 """
@@ -16,11 +16,8 @@ from proxy.routing.addresses import LocalNames, name_of
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import first
 
-# --- sessions ---
-#
-# Signed session cookies of people who signed in, and the links with which they may.
-#
-# A session reveals nothing about the token; only sessions that were signed out are stored.
+# --- sessions and sign-in links ----------------------------------------------------------------
+# A signed cookie reveals nothing about the token. Only sessions that were signed out are stored.
 
 
 COOKIE = b"truezero_session"
@@ -111,7 +108,7 @@ def _end(session: str) -> int:
     return int(session.partition(".")[0])
 
 
-# --- auth ---
+# --- access to routes --------------------------------------------------------------------------
 
 
 SIGN_IN = "/ui/sign-in"

@@ -1,4 +1,4 @@
-"""The REST routes of lists of rollouts."""
+"""REST routes of lists of rollouts and batches, as JSON, JSON lines, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from proxy.routing.errors import Refusal
 from truezero import models
 from truezero.models.rollouts import RolloutItem
 
-# --- list formats ---
-#
-# Rows of a list as JSON lines, CSV or Parquet, encoded as they come.
+# --- formats -----------------------------------------------------------------------------------
+# Rows are encoded as they come.
 
 
 JSON, LINES, CSV = "application/json", "application/x-ndjson", "text/csv"
@@ -221,7 +220,7 @@ FORMATS: Mapping[str, Format] = {
 _PAGE = frozenset((JSON, "application/*", "*/*"))
 
 
-# --- lists ---
+# --- routes ------------------------------------------------------------------------------------
 
 
 Asked = Annotated[models.ListParameters, Query()]

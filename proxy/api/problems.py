@@ -1,4 +1,7 @@
-"""Problem JSON (RFC 9457) for every refusal and invalid request of the control plane."""
+"""Answers of the control plane: problem JSON (RFC 9457) for every refusal and invalid request.
+
+Also the JSON answers of routes, and the parts of the application that routes depend on.
+"""
 
 from __future__ import annotations
 
@@ -176,9 +179,7 @@ def _message(error: Mapping[str, Any], takes: Sequence[str]) -> str:
     return str(error["msg"]).removeprefix("Value error, ")
 
 
-# --- answers ---
-#
-# JSON answers, serialized beside the event loop.
+# --- JSON, serialized beside the event loop ----------------------------------------------------
 
 
 async def json_answer(payload: Mapping[str, Any]) -> Response:
@@ -187,12 +188,9 @@ async def json_answer(payload: Mapping[str, Any]) -> Response:
     return Response(content, media_type="application/json")
 
 
-# --- state ---
-#
-# What routes get of the application that they belong to: parameters read from `app.state`.
-#
-# Making a route takes a millisecond, so a process makes each once, for all its applications:
-# nothing of one may be in a route.
+# --- dependencies of routes, read from `app.state` ---------------------------------------------
+# Making a route takes a millisecond, so a process makes each once, for all its applications: a
+# route may hold nothing of any one.
 
 
 Address = Callable[[Request], str]  # the base URL handed to agents, by a runner's request

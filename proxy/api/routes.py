@@ -1,4 +1,4 @@
-"""The REST routes of rollouts, batches and the service."""
+"""REST routes of rollouts, batches, reports, upstreams, metrics and virtual keys."""
 
 from __future__ import annotations
 
@@ -342,9 +342,7 @@ async def readyz(services: Services, response: Response) -> models.Ready:
     return ready
 
 
-# --- reports ---
-#
-# The REST routes that compare batches, and say what one used and has to run again.
+# --- reports on batches ------------------------------------------------------------------------
 
 
 Named = Annotated[str, Query(min_length=1, max_length=200)]
@@ -430,9 +428,7 @@ def _dimensions(by: str) -> list[str]:
     return names
 
 
-# --- upstreams ---
-#
-# The REST route of how upstreams do.
+# --- upstreams ---------------------------------------------------------------------------------
 
 
 upstreams_router = APIRouter(responses=PROBLEMS)
@@ -460,9 +456,7 @@ async def report(
     return Response(content, media_type="application/json")
 
 
-# --- metrics ---
-#
-# `GET /metrics`, for Prometheus.
+# --- Prometheus --------------------------------------------------------------------------------
 
 
 metrics_router = APIRouter(responses={401: PROBLEMS[401]})
@@ -481,9 +475,8 @@ def metrics(exposition: Exposition, accept: Annotated[str, Header()] = "") -> Re
     return Response(text, headers={"content-type": content_type})
 
 
-# --- keys ---
-#
-# The `/key` routes of LiteLLM's proxy: a virtual key for each rollout.
+# --- virtual keys ------------------------------------------------------------------------------
+# The `/key` routes of LiteLLM's proxy, with a key for each rollout.
 
 
 # 400, not 409: as LiteLLM answers.

@@ -1,4 +1,4 @@
-"""What an operator is told of without asking: open breakers, batches, upstreams."""
+"""Alerts on open breakers, batches and upstreams; causes of failures by upstream and model."""
 
 from __future__ import annotations
 
@@ -130,9 +130,7 @@ class AlertWatch:
         return {} if self._address is None else {"url": self._address.rstrip("/") + path}
 
 
-# --- causes ---
-#
-# Causes by upstream and model: how often, since when, in which batches.
+# --- causes: how often, since when, in which batches -------------------------------------------
 
 
 _STEPS = 30  # of a trend, roughly

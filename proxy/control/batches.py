@@ -1,4 +1,4 @@
-"""Batches: their summary, validity check and breakers, and causes across batches."""
+"""Batches: their summary, validity check, circuit breakers and list."""
 
 from __future__ import annotations
 
@@ -229,9 +229,7 @@ def _lane(state: breakers.BreakerState) -> dict[str, Any]:
     return {name: value for name, value in asdict(state).items() if name != "batch"}
 
 
-# --- batch list ---
-#
-# The list of batches, the newest first, each with the main figures of its summary.
+# --- list of batches, newest first -------------------------------------------------------------
 
 
 _SPAN = ("first_at", "last_at")

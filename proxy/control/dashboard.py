@@ -1,4 +1,4 @@
-"""What pages show beyond REST: batches at a glance, searches, timelines."""
+"""Data of the dashboard beyond REST: batches at a glance, timelines, earlier runs, tasks."""
 
 from __future__ import annotations
 
@@ -183,9 +183,7 @@ def _rollout_item(row: Facts) -> Facts:
     return {**row, **{name: verdict.get(name) for name in _FROM_VERDICT}}
 
 
-# --- series ---
-#
-# Which batches are the same evaluation, run again: by their names.
+# --- series: runs of the same evaluation, by their batches' names ------------------------------
 
 
 _SEPARATOR = r"[-_./:@# ]+"
@@ -213,9 +211,7 @@ def series_of(batch: str) -> str:
     return name
 
 
-# --- batch pages ---
-#
-# What the pages of batches show beyond REST: earlier runs, tasks with their attempts.
+# --- pages of one batch ------------------------------------------------------------------------
 
 
 TASKS = 100  # on one page

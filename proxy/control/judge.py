@@ -40,9 +40,8 @@ from proxy.store.errors import StoreError
 from proxy.store.tables import Row, as_json
 from proxy.store.verdicts import LastChange
 
-# --- neighbourhood ---
-#
-# What other rollouts got around a rollout's failures, read with bounded work and kept.
+# --- neighbours of a failure -------------------------------------------------------------------
+# Results that other rollouts got around it, read with bounded work and cached.
 
 
 _FAILURES = 20  # of one rollout that are looked at, the last ones
@@ -105,9 +104,7 @@ def _spans(failures: Iterable[Exchange]) -> list[list[Exchange]]:
     return spans
 
 
-# --- unattributed ---
-#
-# Calls that named no rollout while one ran that seems to have made none.
+# --- calls without a rollout, while one ran that seems to have made none -----------------------
 
 
 # A rollout that its outcome alone registers may have run as long as this before it, in seconds.
@@ -141,9 +138,7 @@ def _is_own(exchange: Exchange) -> bool:
     return exchange.role == AGENT and exchange.kind in _OWN
 
 
-# --- loader ---
-#
-# Loading a rollout with everything recorded about it, and what is known to be missing.
+# --- a rollout with all that is recorded of it -------------------------------------------------
 
 
 _CLOSED_WITHIN_S = 60.0  # after an outcome, whoever reported it
@@ -290,7 +285,7 @@ def _outcome(row: Row, *, closed: bool) -> Outcome | None:
     return None
 
 
-# --- judge ---
+# --- judging -----------------------------------------------------------------------------------
 
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
@@ -554,9 +549,7 @@ def _neighbours(rollout: RolloutRecord) -> str | None:
     return as_json(codec.encode_neighbours(rollout.neighbours)) if rollout.neighbours else None
 
 
-# --- batch state ---
-#
-# A batch with its verdicts up to date.
+# --- verdicts of a whole batch -----------------------------------------------------------------
 
 
 _RUNNING = 2  # rollouts that run and are judged each time, so that it costs the same always

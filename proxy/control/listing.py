@@ -1,4 +1,4 @@
-"""Lists of rollouts with up-to-date verdicts: a page at a time, or one page after another."""
+"""Lists of rollouts with up-to-date verdicts, their export, and search by name."""
 
 from __future__ import annotations
 
@@ -252,9 +252,8 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
     return place
 
 
-# --- export ---
-#
-# Export of rollouts, outcomes and exchanges: all that judging them again takes.
+# --- export ------------------------------------------------------------------------------------
+# Rollouts, outcomes and exchanges: all that judging them again takes.
 
 
 class Exporter:
@@ -303,9 +302,7 @@ class Exporter:
         return records + [{"record": "exchange", **exchange} for exchange in exchanges]
 
 
-# --- finder ---
-#
-# Find a batch, a rollout or a cause by a part of its name.
+# --- search by a part of a name ----------------------------------------------------------------
 
 
 EACH = 6  # of each kind

@@ -1,4 +1,4 @@
-"""The live event stream of a batch."""
+"""Live updates: the event stream of a batch, and notices to open pages that something changed."""
 
 from __future__ import annotations
 
@@ -97,9 +97,8 @@ async def _wait(news: asyncio.Event | None) -> None:
     await asyncio.sleep(_GROUP_S)
 
 
-# --- page changes ---
-#
-# What pages that are open live are told: that something changed, looked for once for all.
+# --- changes for open pages --------------------------------------------------------------------
+# Looked for once for all pages that are open.
 
 
 _LOOK_S = 0.7

@@ -1,4 +1,4 @@
-"""Database queries of the control plane, run in threads beside the event loop."""
+"""Database queries of the control plane: run in threads, cached by state, paged by cursors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 
-# --- threads ---
-#
-# Run blocking control-plane work in threads without starving the relay's event loop.
+# --- threads -----------------------------------------------------------------------------------
+# Blocking work runs beside the event loop without starving the relay.
 
 
 P = ParamSpec("P")
@@ -94,7 +93,7 @@ def _run(work: Callable[..., T], args: Any, kwargs: Any) -> T:
             _LINE.release()
 
 
-# --- queries ---
+# --- queries -----------------------------------------------------------------------------------
 
 
 PAGE = 1000  # rows read at once
@@ -141,9 +140,7 @@ def unknown_batch(batch: str) -> Refusal:
     return Refusal(404, "unknown_batch", f"batch {batch!r} does not exist")
 
 
-# --- kept ---
-#
-# What was computed once for each state that something is in.
+# --- cache: one value per key, valid for one state ---------------------------------------------
 
 
 Key = TypeVar("Key")
@@ -174,9 +171,7 @@ class Kept(dict[Key, tuple[State, Value]]):
         self[key] = state, value
 
 
-# --- cursors ---
-#
-# Cursors of pages: where a list goes on, as text that a caller hands back unread.
+# --- page cursors: opaque text that a caller hands back ----------------------------------------
 
 
 _LONGEST = 16_384  # characters; the longest names that can be take half of it
@@ -246,9 +241,7 @@ def invalid() -> Refusal:
     return Refusal(422, "invalid", "after: not a valid page cursor")
 
 
-# --- page paths ---
-#
-# Where pages are, for what links to them: other pages, and alerts.
+# --- paths of pages, for links and alerts ------------------------------------------------------
 
 
 def path_of(kind: str, name: str) -> str:

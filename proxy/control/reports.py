@@ -1,4 +1,4 @@
-"""Two batches compared, task by task."""
+"""Reports on batches: comparison, repeats to run again, usage and cost, groups for training."""
 
 from __future__ import annotations
 
@@ -141,9 +141,7 @@ def _of_batch(name: str, found: Scores) -> dict[str, Any]:
     return {"batch": name, **{field: getattr(found, field) for field in _OF_BATCH}}
 
 
-# --- reruns ---
-#
-# What a batch has to run again.
+# --- repeats to run again ----------------------------------------------------------------------
 
 
 _COUNTED = 50  # batches whose counts are kept for the pages that follow
@@ -335,9 +333,7 @@ def _rerun_place(cursor: str) -> PagePlace:
         raise cursors.invalid() from None
 
 
-# --- usage ---
-#
-# Calls, tokens, cost and seconds of a batch, by model, upstream, role or task.
+# --- calls, tokens, cost and seconds, by model, upstream, role or task -------------------------
 
 
 DEFAULT = ("model", "upstream", "role")
@@ -461,9 +457,8 @@ def _names(item: dict[str, Any], by: Sequence[str]) -> list[str]:
     return [item[name] or "" for name in by]
 
 
-# --- groups ---
-#
-# Groups for reinforcement learning: a batch's rollouts by task, over what was measured.
+# --- groups for reinforcement learning ---------------------------------------------------------
+# A batch's rollouts by task, over what was measured.
 
 
 class GroupService:

@@ -19,9 +19,7 @@ from proxy.store import calls as rollout_calls
 from proxy.store import calls as stored_calls
 from proxy.store import statistics as page_queries
 
-# --- call list ---
-#
-# Which of a rollout's calls its page lists one by one, and which it folds into one line.
+# --- lines of calls: which are listed, and which fold into one ---------------------------------
 
 
 Facts = Mapping[str, Any]
@@ -169,7 +167,7 @@ def _sum_known(values: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-# --- rollout view ---
+# --- the page's data ---------------------------------------------------------------------------
 
 
 CALLS = 10_000  # of one rollout that a page looks at

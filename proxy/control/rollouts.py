@@ -1,4 +1,4 @@
-"""Rollouts: outcomes, revocation and exchanges."""
+"""Rollouts: registration, keys and base URLs, outcomes, revocation, exchanges."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from proxy.store.tables import PolicyTerms, Registered, Registration, Reported, 
 from truezero import models
 from truezero.printable import plural
 
-# --- grants ---
-#
-# A rollout's keys and base URLs, of its agent and of other roles.
+# --- keys and base URLs of a rollout's agent and other roles -----------------------------------
 
 
 def grant(
@@ -69,9 +67,7 @@ def _env(urls: Mapping[str, str], upstreams: Mapping[str, Upstream]) -> dict[str
     }
 
 
-# --- registrar ---
-#
-# Registration of rollouts, one or many at once.
+# --- registration ------------------------------------------------------------------------------
 
 
 class Registrar:
@@ -266,9 +262,7 @@ def _known_upstream(name: str | None, upstreams: Mapping[str, Upstream]) -> str 
     return normalised(name)
 
 
-# --- closing ---
-#
-# Ending a rollout's calls in every process, so that nothing that begins later passes.
+# --- ending of a rollout's calls, in every process ---------------------------------------------
 
 
 log = logging.getLogger("truezero")
@@ -345,7 +339,7 @@ class RolloutClosing:
             await asyncio.sleep(_ASK_S)
 
 
-# --- rollouts ---
+# --- outcomes and reads ------------------------------------------------------------------------
 
 
 _REMEMBERED = 100_000  # registered rollouts that are not looked up again

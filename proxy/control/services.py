@@ -1,4 +1,4 @@
-"""The control plane's services, composed over one database."""
+"""The control plane's services, composed over one database, and its readiness check."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from proxy.store.database import Database
 from proxy.store.tables import POLICY_COLUMNS
 from truezero import models
 
-# --- readiness ---
-#
-# Whether the service can do its work: the database answers and the recorder writes.
+# --- readiness ---------------------------------------------------------------------------------
 
 
 class Readiness:
@@ -51,7 +49,7 @@ class Readiness:
         )
 
 
-# --- services ---
+# --- services ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

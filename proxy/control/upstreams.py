@@ -1,4 +1,4 @@
-"""Upstreams as REST and their page show them: read from the calls of a window of time."""
+"""Upstreams' failures, latency and keys over a window of time, and calls over time, from calls."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from proxy.routing.upstreams import Upstream
 from proxy.store import statistics
 from proxy.store.statistics import Slice
 
-# --- upstream stats ---
-#
-# How upstreams and their models did over a window of time: failures, latency, keys.
+# --- figures of upstreams and their models -----------------------------------------------------
 
 
 _AGENTS_FAULT = "rejected_request"
@@ -293,9 +291,8 @@ def key_counts(calls: Iterable[Facts]) -> list[tuple[str, int, int]]:
     return [(key, count, failed[key]) for key, count in total.most_common()]
 
 
-# --- timeline ---
-#
-# A batch's calls over time, counted in steps of a round length.
+# --- timeline of a batch's calls ---------------------------------------------------------------
+# Counted in steps of a round length.
 
 
 STEPS = 2000  # steps a timeline is read in, at most
@@ -352,7 +349,7 @@ def round_step(wanted_s: float, *, at_least: int = 1) -> int:
     return next((step for step in _ROUND_S if step >= needed), whole)
 
 
-# --- upstream service ---
+# --- reports for REST and pages ----------------------------------------------------------------
 
 
 HOUR_S = 3600

@@ -18,9 +18,7 @@ from proxy.web import context as forms
 from proxy.web.context import Context, Name, Number, PageContext, Text, page_router, redirect
 from truezero import models
 
-# --- publishable ---
-#
-# Whether a batch can be published, and what stands against it: each reason with its count.
+# --- fitness to publish: what stands against it, with counts -----------------------------------
 
 
 class Reason(NamedTuple):
@@ -91,7 +89,7 @@ def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
     return found
 
 
-# --- batch pages ---
+# --- pages -------------------------------------------------------------------------------------
 
 
 _COST_TABLES = ("model", "role", "upstream")

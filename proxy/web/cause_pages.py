@@ -1,4 +1,4 @@
-"""The page of causes: what fails rollouts, where, since when, and what to do about it."""
+"""The pages of causes and upstreams: what fails, where, since when, and what to do about it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from proxy.web import badges, charts
 from proxy.web import context as time_range
 from proxy.web.context import Bound, Context, TimeRange, page_router, redirect
 
-# --- mending ---
-#
-# What to do about a cause, in one sentence.
+# --- advice, one sentence for a cause ----------------------------------------------------------
 
 
 # By the reason that a cause's name ends in, or its code.
@@ -60,7 +58,7 @@ def advice(fingerprint: str, subcategory: str | None, cause: str | None) -> str:
     return _BY_REASON.get(reason, _BY_SUBCATEGORY[subcategory])
 
 
-# --- causes page ---
+# --- page of causes ----------------------------------------------------------------------------
 
 
 CAUSE_WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
@@ -120,9 +118,8 @@ def _item(found: CauseStats, chosen: TimeRange) -> Mapping[str, Any]:
     }
 
 
-# --- upstreams page ---
-#
-# The page of upstreams: how each does, by model, by key and over time.
+# --- page of upstreams -------------------------------------------------------------------------
+# How each does, by model, by key and over time.
 
 
 UPSTREAM_WINDOWS_S = (900, 3600, 86_400, 7 * 86_400)

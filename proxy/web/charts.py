@@ -1,4 +1,4 @@
-"""Geometry of charts, which templates draw as SVG.
+"""Geometry of charts, which templates draw as SVG: bars, timelines, runs and waterfalls.
 
 Horizontal positions are in percent, so that a chart fits any width.
 """
@@ -177,9 +177,7 @@ def _chart_label(timeline: Timeline, totals: Sequence[tuple[Badge, int]], *, ans
     return f"{noun} from {format.moment(first)} to {format.moment(last)}: {counts}"
 
 
-# --- run charts ---
-#
-# Layout of the drawings of runs: earlier scores, a difference, and tasks with their attempts.
+# --- earlier scores, a difference, tasks with their attempts -----------------------------------
 
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
@@ -350,11 +348,7 @@ def _badge(member: Member) -> Badge:
     return NO_REWARD if badge is badges.HEALTHY else badge
 
 
-# --- waterfall ---
-#
-# Geometry of a rollout's calls along time, and of the map of all of them.
-#
-# Horizontal positions are in percent, so that a chart fits any width.
+# --- a rollout's calls along time, and the map of all ------------------------------------------
 
 
 _PARTS = 100  # of a map, at most

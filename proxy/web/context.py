@@ -1,4 +1,4 @@
-"""What every page needs: its context, errors as pages, and types of parameters."""
+"""The context of every page, and what pages share: errors, live updates, forms, times, sign-in."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from proxy.routing.errors import Refusal
 from proxy.web import format, render
 from truezero.models.batches import Moment
 
-# --- live pages ---
-#
-# Pages that are open live and are fetched again: made once for all that were told of a change.
+# --- live pages --------------------------------------------------------------------------------
+# A page is made once for all that were told of the same change.
 
 
 CHANGE_HEADER = "x-truezero-change"  # the token of the change for which a page is fetched
@@ -82,7 +81,7 @@ def _failed(page: asyncio.Task[Response]) -> bool:
     return page.cancelled() or page.exception() is not None or page.result().status_code >= 500
 
 
-# --- context ---
+# --- context and routes ------------------------------------------------------------------------
 
 
 Number = Annotated[int, Query(ge=1, le=1_000_000)]
@@ -186,9 +185,8 @@ def redirect(path: str) -> RedirectResponse:
     return RedirectResponse(path, 303, headers=dict(render.HEADERS))
 
 
-# --- forms ---
-#
-# Fields of submitted forms; forms of other origins are refused.
+# --- form fields -------------------------------------------------------------------------------
+# Forms of other origins are refused.
 
 
 _MAX_BYTES = 16_384
@@ -225,9 +223,7 @@ def same_origin(request: Request) -> bool:
     return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
 
 
-# --- time range ---
-#
-# The time that a page is about: its last seconds, or a range that was chosen in a chart.
+# --- time range: the last seconds, or one chosen in a chart ------------------------------------
 
 
 # A field left empty asks for nothing.
@@ -273,9 +269,7 @@ def read(now: float, window: int, since: float | None, until: float | None) -> T
     return TimeRange(since=since, until=until, window=None)
 
 
-# --- sign in links ---
-#
-# Signing in: with the admin token, or once with a link that `truezero` printed.
+# --- sign-in, with the admin token or a printed link -------------------------------------------
 
 
 async def opens(auth: ControlAuth, dashboard: Dashboard, given: str) -> bool:

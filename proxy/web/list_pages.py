@@ -1,4 +1,4 @@
-"""The page on which any rollouts are found: filters, sorting, columns, groups, and files of it."""
+"""The pages that find rollouts: lists with filters, columns, groups and files; search by name."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from proxy.web.context import Context, Text, page_router
 from truezero import models
 from truezero.models.batches import NO_BATCH
 
-# --- list form ---
-#
-# A list of rollouts as a page's address asks for it, and the addresses that lead on from there.
+# --- form of a list ----------------------------------------------------------------------------
+# As a page's address asks for it, with the addresses that lead on from there.
 
 
 _RENAMED = {"q": "text"}  # as pages of the first release had it
@@ -91,7 +90,7 @@ def _as_field(name: str, values: Sequence[str]) -> Sequence[str] | str:
     return values[-1] if field is not None and field.default_factory is None else values
 
 
-# --- explore page ---
+# --- page of lists -----------------------------------------------------------------------------
 
 
 GROUPED = 200  # groups on the page
@@ -229,9 +228,8 @@ def _last(items: Sequence[tuple[str, str]], name: str) -> str:
     return next((value for key, value in reversed(items) if key == name), "")
 
 
-# --- find page ---
-#
-# The page that jumps to a batch, a rollout or a cause; the palette shows its list.
+# --- page of search ----------------------------------------------------------------------------
+# It jumps to a batch, a rollout or a cause; the palette shows its list.
 
 
 _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),

@@ -1,4 +1,4 @@
-"""The page of one rollout, and all that is stored of one call."""
+"""The page of one rollout, and the page of one call with all that is stored of it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.context import Context, Name, Number, Text, page_router
 from truezero.models.batches import NO_BATCH
 
-# --- reported ---
-#
-# What a runner reported of a rollout, as text for its page. It is the runner's own, not ours.
+# --- the runner's report as text ---------------------------------------------------------------
+# It is the runner's own text, not ours.
 
 
 _LONGEST = 4000  # characters of one text that a page shows
@@ -63,7 +62,7 @@ def _indented(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-# --- rollout page ---
+# --- pages -------------------------------------------------------------------------------------
 
 
 _MAPPED = 12  # calls from which on a map of all of them helps
