@@ -63,9 +63,7 @@ if TYPE_CHECKING:
     from proxy.control_plane import ControlPlane
 
 
-# --- wiring ---
-#
-# Build the parts of a service from its settings.
+# --- parts of the service, built from its settings ---------------------------------------------
 
 
 _DRAIN_S = 60.0  # how long a response is read on for its usage after the agent left
@@ -260,7 +258,7 @@ def new_id() -> str:
     return f"{_newest_us:013x}{random.getrandbits(44):011x}"
 
 
-# --- app ---
+# --- application -------------------------------------------------------------------------------
 
 
 log = logging.getLogger("truezero")

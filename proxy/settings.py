@@ -29,9 +29,7 @@ from proxy.routing import addresses as own_addresses
 from proxy.routing.addresses import OwnAddresses
 from proxy.routing.upstreams import LOCAL, Upstream, allow_list, normalised
 
-# --- settings sources ---
-#
-# Where settings are written: a file and the environment, as tables of raw values.
+# --- sources: a file and the environment, as tables of raw values ------------------------------
 
 
 PREFIX = "TRUEZERO_"
@@ -133,9 +131,7 @@ def merged_tables(file: Any, env: Mapping[str, Any]) -> dict[str, Any]:
     return table
 
 
-# --- policy settings ---
-#
-# The settings that say how rollouts are judged.
+# --- judgement of rollouts ---------------------------------------------------------------------
 
 
 _POLICY = (
@@ -198,9 +194,7 @@ class PolicySettings(BaseModel):
         return Policy(**{name: getattr(self, name) for name in _POLICY})
 
 
-# --- tls settings ---
-#
-# Settings of TLS towards agents and runners.
+# --- TLS towards agents and runners ------------------------------------------------------------
 
 
 _NONE = "none"
@@ -238,9 +232,7 @@ class TlsSettings(BaseModel):
         return self
 
 
-# --- webhook settings ---
-#
-# Settings of the webhook that tells of alerts.
+# --- webhook of alerts -------------------------------------------------------------------------
 
 
 _URL = re.compile(r"https?://[^/\s]+(/\S*)?")
@@ -298,7 +290,7 @@ def key_of(secret: str) -> bytes:
     return key
 
 
-# --- settings ---
+# --- all settings ------------------------------------------------------------------------------
 
 
 # Settings of the last release that are accepted for one more, and what to do instead.

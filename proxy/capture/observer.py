@@ -1,4 +1,4 @@
-"""Observe one call: request, response head and chunks go in, an Exchange comes out.
+"""The observer of one call: request, response head and chunks go in, an Exchange comes out.
 
 It never changes, delays or keeps a byte that is relayed, and never raises.
 """
@@ -20,9 +20,7 @@ from proxy.wire.provider_error import retry_after, stated_type
 from proxy.wire.response import ReadLimits, ReadResult, ResponseReader
 from proxy.wire.written_call import WrittenCall
 
-# --- response head ---
-#
-# The head of a response: its status, and what its headers state about the call.
+# --- response head -----------------------------------------------------------------------------
 
 
 # Where providers put the id of their response, the provider's own before a gateway's.
@@ -72,9 +70,7 @@ def request_id(headers: Mapping[bytes, bytes]) -> str | None:
     return word(headers[name].decode("latin-1"))
 
 
-# --- exchange ---
-#
-# Build the record of a call, an Exchange, from what was observed of it.
+# --- the record of a call ----------------------------------------------------------------------
 
 
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
@@ -214,9 +210,8 @@ def _trace(value: bytes) -> str | None:
     return value.decode("latin-1") if len(value) == 55 else None
 
 
-# --- silence ---
-#
-# How long a provider may be silent before a call that its agent abandoned was stalled.
+# --- silence of a provider ---------------------------------------------------------------------
+# How long it may last before an abandoned call counts as stalled.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +234,7 @@ class SilenceLimits:
         return self.stall_s if has_content else self.first_content_s
 
 
-# --- observer ---
+# --- observer ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

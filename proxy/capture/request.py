@@ -1,4 +1,4 @@
-"""What is known of a call before its response: the request, as the relay sends it."""
+"""The request of a call as the observer sees it: route, headers, body, and its conversation."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from proxy.wire.dialect import Headers, Payload
 from proxy.wire.request import KEYS, RequestReader, output_limit, prompt_words
 from proxy.wire.written_call import offered
 
-# --- conversations ---
-#
-# Follow the conversations of rollouts: which call goes on with which, and who began it.
-#
+# --- conversations of a rollout: which call continues which ------------------------------------
 # Kept in memory are numbers: counts, places, and digests of sampled messages. A digest is the
-# interpreter's own ``hash`` of a sample together with the rollout and a secret that this process
-# draws for itself and never shows. Nobody outside ever sees one, so a cryptographic digest would
-# protect nothing more; an agent that could aim at one could only have its own conversation taken
-# for another of its own; and 64 bits tell the few messages of a rollout apart.
+# interpreter's own ``hash`` of a sample together with the rollout and a secret of this process
+# that is never shown. Nobody outside sees a digest, so a cryptographic one would protect nothing
+# more; an agent that could forge one could only have its own conversation taken for another of its
+# own; and 64 bits tell the few messages of a rollout apart.
 
 
 _ROLLOUTS: Final = 4_096
@@ -186,12 +183,9 @@ def _is_twin(other: Conversation, begun: int, address: str) -> bool:
     return other.begun == begun and other.address != address and not other.failed
 
 
-# --- request facts ---
-#
-# The facts of a request that only its body shows, for the checks of a measurement.
-#
-# The body is looked at once, when it has been parsed, and nothing of it is kept: what stays are
-# numbers, flags and the id of an earlier exchange.
+# --- facts that only the body shows, for validity checks ---------------------------------------
+# The body is read once, when it has been parsed, and nothing of it is kept but numbers, flags and
+# the id of an earlier exchange.
 
 
 # A body of a few words, with neither instructions nor tools, is no agent's conversation: it is
@@ -283,7 +277,7 @@ class RequestFacts:
             known.failed = True
 
 
-# --- call ---
+# --- the call and its head ---------------------------------------------------------------------
 
 
 class HeadFacts(NamedTuple):

@@ -17,11 +17,8 @@ from proxy.routing.upstreams import Upstream
 from proxy.wire.dialect import Headers, Payload, part
 from proxy.wire.framing import Decoder, decoder
 
-# --- usage request ---
-#
-# Request usage from an OpenAI-compatible stream, and filter out what that adds to it.
-#
-# No other byte changes, and nothing is requested where the request itself says yes or no.
+# --- OpenAI-compatible streams -----------------------------------------------------------------
+# No other byte changes, and nothing is requested if the request itself says yes or no.
 
 
 # platform.openai.com/docs/api-reference/chat/create#chat-create-stream_options: one more
@@ -215,7 +212,7 @@ def _object(data: bytes) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-# --- usage injection ---
+# --- decision, and the response ----------------------------------------------------------------
 
 
 # A longer body is not buffered, and passes unchanged.

@@ -17,9 +17,7 @@ from proxy.capture.observer import CallObserver
 from proxy.wire import routes
 from proxy.wire.dialect import Headers, Payload, model_name, name, part
 
-# --- websocket events ---
-#
-# Read the events of OpenAI's WebSocket APIs: ids, error status, headers, close frames.
+# --- events of OpenAI's WebSocket APIs ---------------------------------------------------------
 
 
 # Close codes that state no error (RFC 6455 §7.4.1).
@@ -81,7 +79,7 @@ def close_error(code: int | None, reason: str) -> bytes | None:
     return orjson.dumps({"type": "error", "error": error})
 
 
-# --- websocket ---
+# --- calls of one WebSocket --------------------------------------------------------------------
 
 
 # A quote inside a JSON string is escaped, so a quoted word in the bytes is a key or a value.

@@ -1,8 +1,8 @@
-"""Block link-local and cloud metadata addresses, unless an operator allows them for an upstream.
+"""Addresses that upstreams may not have, and names under which a service on loopback is asked.
 
-The service's own addresses are always blocked.
-
-Nothing is resolved here: callers pass a host and its addresses.
+Link-local and cloud metadata addresses are blocked unless an operator allows them for an
+upstream; the service's own addresses always are. Nothing is resolved here: callers pass a host
+and its addresses.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from urllib.parse import urlsplit
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import Upstream
 
-# --- own addresses ---
-#
-# Where this service listens, so that no upstream is the service itself.
+# --- own addresses, so that no upstream is the service itself ----------------------------------
 
 
 _Address = IPv4Address | IPv6Address
@@ -102,7 +100,7 @@ def _parsed(host: str) -> _Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-# --- address guard ---
+# --- link-local and metadata addresses ---------------------------------------------------------
 
 
 T = TypeVar("T")
@@ -230,10 +228,7 @@ def _meant(address: _Address) -> Iterable[_Address]:
             yield inside
 
 
-# --- local names ---
-#
-# Names under which a service on loopback is asked, and who else's browser page asks it.
-#
+# --- local names -------------------------------------------------------------------------------
 # A page of another site reaches loopback too: by a request of another origin, or under a name of
 # its own that it lets point here (DNS rebinding).
 

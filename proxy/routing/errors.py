@@ -1,4 +1,4 @@
-"""Refusals of the proxy itself, as exceptions that carry their response.
+"""Refusals of the proxy itself, as exceptions that carry their response; rate limits.
 
 The header `x-truezero-refusal` tells each from a provider's error.
 """
@@ -115,11 +115,8 @@ def problem(refusal: Refusal) -> tuple[list[tuple[bytes, bytes]], bytes]:
     return headers, body
 
 
-# --- limits ---
-#
-# How often something may be done, and the limit of one process's registrations.
-#
-# Nothing waits: what is over a limit is refused at once, with a Retry-After.
+# --- rate limits -------------------------------------------------------------------------------
+# Nothing waits: a request over the limit is refused at once, with a Retry-After.
 
 
 _BURST_S = 10  # seconds' worth that may come at once: batches are registered in one go

@@ -1,6 +1,7 @@
-"""Make and check the API keys that prove a call's rollout, from one server secret.
+"""API keys: those that prove a call's rollout, and the operator's, which replace a caller's key.
 
-They open no control route, and none is stored.
+A rollout's keys are made and checked with one server secret. They open no control route, and none
+is stored.
 """
 
 from __future__ import annotations
@@ -70,9 +71,7 @@ class Keyring:
         return (rollout_id, role) if self.opens(rollout_id, secret, role) else None
 
 
-# --- operator keys ---
-#
-# Where the operator's keys go in: for which upstreams, and in place of what a caller shows.
+# --- operator's keys ---------------------------------------------------------------------------
 
 
 class KeyUse(Enum):

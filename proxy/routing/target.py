@@ -17,9 +17,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT, Keyring, KeyUse, OperatorKeys, without_keys
 from proxy.routing.upstreams import SHARED, Upstream, normalised
 
-# --- baggage ---
-#
-# The rollout that an agent's W3C baggage names (w3.org/TR/baggage, version of 2024).
+# --- the rollout in W3C baggage (w3.org/TR/baggage, version of 2024) ---------------------------
 
 
 HEADER = b"baggage"
@@ -40,7 +38,7 @@ def rollout(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
     return None
 
 
-# --- target ---
+# --- rollout and upstream ----------------------------------------------------------------------
 
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")

@@ -1,4 +1,4 @@
-"""Ends the calls of rollouts that ended in any process, and says so to the others."""
+"""Background work of a process: closing of rollouts, heartbeat, checkpoints, memory, loop lag."""
 
 from __future__ import annotations
 
@@ -153,9 +153,8 @@ class RolloutCloser:
         self._said = says if confirmed else None  # without a row, a heartbeat makes one
 
 
-# --- heartbeat ---
-#
-# Heartbeat of one process: marks it alive, and picks up what other processes changed or left.
+# --- heartbeat ---------------------------------------------------------------------------------
+# It marks the process alive, and picks up what other processes changed or left.
 
 
 _HEARTBEAT_S = 5.0
@@ -223,9 +222,8 @@ class Heartbeat:
             )
 
 
-# --- checkpoints ---
-#
-# SQLite's checkpoints, made beside the commits behind which agents wait.
+# --- checkpoints of SQLite ---------------------------------------------------------------------
+# Made beside the commits, behind which agents wait.
 
 
 EVERY_S = 0.5
@@ -239,9 +237,7 @@ async def checkpoint_loop(database: Database) -> None:
             await asyncio.to_thread(database.checkpoint)
 
 
-# --- startup ---
-#
-# Tuning of a service process: memory and garbage collection, at its start and while it serves.
+# --- tuning of memory and garbage collection ---------------------------------------------------
 
 
 # malloc.h of glibc: the size from which a block is mapped on its own, and how much free memory the
@@ -286,9 +282,7 @@ def _keep_memory() -> None:
             mallopt(*option)
 
 
-# --- loop lag ---
-#
-# Lag of the event loop: how late it runs what is ready to run.
+# --- lag of the event loop ---------------------------------------------------------------------
 
 
 _INTERVAL_S = 0.5

@@ -1,4 +1,4 @@
-"""Start the service: prepare the database, open the listeners, run uvicorn."""
+"""Start and stop the service: database, admin token, listeners, and uvicorn's worker processes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,8 @@ from proxy.telemetry import multiprocess, traces
 from proxy.telemetry.logs import Log
 from proxy.telemetry.metrics import SHARED
 
-# --- workers ---
-#
-# Server processes and their shutdown: calls may finish, a second signal cancels them.
+# --- processes and their shutdown --------------------------------------------------------------
+# Calls may finish; a second signal cancels them.
 
 
 # Set by the first signal; ends streams that would never end by themselves.
@@ -202,9 +201,7 @@ def _end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-# --- admin token ---
-#
-# The admin token that the service makes for itself, and the links with which a person signs in.
+# --- admin token made by the service, and sign-in links ----------------------------------------
 
 
 FILE = "admin-token"
@@ -300,7 +297,7 @@ def _base(settings: Settings, port: int) -> str:
     return f"{settings.scheme}://{named}:{port}"
 
 
-# --- serve ---
+# --- start -------------------------------------------------------------------------------------
 
 
 log = logging.getLogger("truezero")

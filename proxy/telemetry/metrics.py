@@ -40,8 +40,7 @@ from proxy.recording.backlog import FlushResult
 from proxy.store.errors import StoreError
 from proxy.store.tables import StoreCounts
 
-# --- call counters ---
-#
+# --- calls -------------------------------------------------------------------------------------
 # Counters and histograms of finished calls, updated once per sample.
 
 
@@ -167,13 +166,9 @@ class CallCounters:
                 histogram.labels(upstream).add(known)
 
 
-# --- model counters ---
-#
-# Counters of calls by model: how many, tokens and cost.
-#
-# A model's label is its name in the price table, never what a caller wrote: there are only so
-# many,
-# and none can be a secret or a prompt. What the table does not know is ``other``.
+# --- calls by model ----------------------------------------------------------------------------
+# A label is a model's name in the price table, so there are only so many labels, and none can hold
+# a secret or a prompt. A model not in the table is ``other``.
 
 
 OTHER = "other"
@@ -290,7 +285,7 @@ def _uses_tokens(e: Exchange) -> bool:
     return not (failed or e.pending)
 
 
-# --- metrics ---
+# --- metrics of a process ----------------------------------------------------------------------
 
 
 REFUSALS = "truezero_refusals"

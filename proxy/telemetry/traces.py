@@ -1,7 +1,8 @@
-"""OpenTelemetry spans of finished calls, without content; requires the extra `otel`.
+"""OpenTelemetry spans of calls and events of verdicts, without content; requires the extra `otel`.
 
 Names: the GenAI semantic conventions, status Development
-(open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md, September 2026).
+(open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-spans.md and
+model/gen-ai/events.yaml, September 2026).
 """
 
 from __future__ import annotations
@@ -28,15 +29,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 
-# --- evaluations ---
-#
-# Verdicts as OpenTelemetry events `gen_ai.evaluation.result`; requires the extra `otel`.
-#
-# Names: the GenAI semantic conventions, status Development
-# (open-telemetry/semantic-conventions-genai, model/gen-ai/events.yaml, September 2026). An event
-# is a log record with a name and the context of its span. Collectors that take spans only
-# (Jaeger,
-# Phoenix, Langfuse) get the same attributes as events of the span.
+# --- verdicts as events `gen_ai.evaluation.result` ---------------------------------------------
+# An event is a log record with a name and the context of its span. Collectors that take spans only
+# (Jaeger, Phoenix, Langfuse) get the same attributes as events of the span.
 
 
 Attributes = dict[str, str | bool | int | float | tuple[str, ...]]
@@ -149,7 +144,7 @@ def _known(facts: Mapping[str, Any]) -> Attributes:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-# --- traces ---
+# --- calls as spans ----------------------------------------------------------------------------
 
 
 # gen_ai.provider.name; other upstreams use their own name.

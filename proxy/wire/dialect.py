@@ -1,4 +1,4 @@
-"""Define what a dialect is, and the Reading: the facts taken from one response so far.
+"""The dialect of a response, and the Reading: the facts taken from one response so far.
 
 A reading has counts and names, never a text.
 """
@@ -249,10 +249,7 @@ def parts(value: object) -> list[Payload]:
     return [item for item in value if isinstance(item, dict)]
 
 
-# --- serving ---
-#
-# Read who served an answer: its provider or region, its weights, whether another model stood in.
-#
+# --- who served an answer: provider or region, weights, fallback -------------------------------
 # Only short technical words are taken: a header or a field may hold anything.
 
 

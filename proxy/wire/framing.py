@@ -1,4 +1,8 @@
-"""The exception for a response that cannot be read further; its bytes are relayed all the same."""
+"""Content encodings and stream framings: gzip to zstd, SSE, NDJSON, JSON arrays, AWS event streams.
+
+Each feeder takes bytes, however they are cut, and yields whole pieces. What cannot be read raises
+`Unreadable`; its bytes are relayed all the same.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,8 @@ class Unreadable(Exception):
     """A framing or an encoding cannot be read; the text is a reason without content."""
 
 
-# --- encoding ---
-#
-# Decode content encodings: gzip, deflate, br, zstd, also chained, within a size limit.
-#
-# However much a piece inflates to, it is decoded a turn at a time, so that others have theirs.
+# --- content encodings: gzip, deflate, br, zstd, also chained ----------------------------------
+# However much a piece inflates to, it is decoded a turn of the event loop at a time.
 
 
 CHAIN_LIMIT = 5  # as in httpx2 and curl
@@ -227,9 +228,7 @@ def decoder(values: Sequence[bytes], limit: int) -> Decoder | None:
     return Decoder(chain, limit) if chain else None
 
 
-# --- eventstream ---
-#
-# Parse the AWS binary event stream: bytes in, checked messages out, however they are cut.
+# --- AWS binary event stream -------------------------------------------------------------------
 
 
 # botocore/eventstream.py: prelude (total length, headers length, its CRC), headers,
@@ -321,9 +320,7 @@ def _sized(raw: bytes, at: int, width: int) -> tuple[bytes, int]:
     return raw[start:end], end
 
 
-# --- jsonarray ---
-#
-# Split a streamed JSON array: bytes in, elements out, however the bytes are cut.
+# --- streamed JSON array -----------------------------------------------------------------------
 
 
 _OUTSIDE = re.compile(rb'["{}\[\]]')
@@ -404,9 +401,7 @@ class JsonArrayFeeder:
             raise Unreadable(f"an element of a JSON array is over {self.limit} bytes")
 
 
-# --- ndjson ---
-#
-# Split newline-delimited JSON: bytes in, whole lines out, however the bytes are cut.
+# --- newline-delimited JSON --------------------------------------------------------------------
 
 
 class NdjsonFeeder:
@@ -447,9 +442,7 @@ class NdjsonFeeder:
             raise Unreadable(f"a line of JSON is over {self.limit} bytes")
 
 
-# --- sse ---
-#
-# Parse server-sent events: bytes in, whole events out, however the bytes are cut.
+# --- server-sent events ------------------------------------------------------------------------
 
 
 _BOM = b"\xef\xbb\xbf"

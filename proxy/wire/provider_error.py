@@ -1,6 +1,6 @@
-"""Read a provider's error out of a payload, in whichever shape it comes.
+"""Read a provider's error out of a payload of any shape, and how long it asks to wait.
 
-What it means is for ``classifier.causes``; an echo of the request is never read.
+``classifier.causes`` decides what it means. An echo of the request is never read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from typing import Final, TypeGuard
 from classifier.records import ProviderError
 from proxy.wire.dialect import Headers
 
-# --- error shapes ---
-#
-# Find the error objects in the bodies of each API.
+# --- places of error objects in the bodies of each API -----------------------------------------
 
 
 MESSAGE_CAP: Final = 2_000  # characters
@@ -207,9 +205,7 @@ def text_of(payload: object) -> str | None:
     return payload.strip()[:MESSAGE_CAP] or None if isinstance(payload, str) else None
 
 
-# --- retry after ---
-#
-# Read how long a provider asks to wait: Retry-After and the vendors' reset headers.
+# --- waits: Retry-After and the vendors' reset headers -----------------------------------------
 
 
 LONGEST_S: Final = 366 * 86_400.0  # no allotment takes more than a year to come back
@@ -307,7 +303,7 @@ def plausible_wait(seconds: float) -> float | None:
     return min(max(0.0, seconds), LONGEST_S) if math.isfinite(seconds) else None
 
 
-# --- provider error ---
+# --- the error ---------------------------------------------------------------------------------
 
 
 _NAME: Final = re.compile(r"[^\s]{1,120}")  # a code or type has no blanks; a sentence does

@@ -1,4 +1,4 @@
-"""Read the model, the stream flag and the tools of a request body."""
+"""Read a request body and head: model, stream flag, tools, output limit, chosen account or tier."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ import orjson
 from proxy.wire.dialect import Payload, count, model_name, part
 from proxy.wire.framing import Unreadable, decoder
 
-# --- selection ---
-#
-# What a request chooses beside its model: account, region, tier, routing, beta and version.
-#
+# --- choices beside the model: account, region, tier, routing, beta, version -------------------
 # An agent that chooses otherwise than before can make its own call fail; a digest tells.
 
 
@@ -112,7 +109,7 @@ def writes_model_twice(body: bytes, payload: Payload) -> bool:
 UNUSUAL = _FIELDS | _SPELLINGS  # keys of a body that is to be looked at more closely
 
 
-# --- request ---
+# --- model, stream and tools -------------------------------------------------------------------
 
 
 # The model, whether the response is to be streamed, and whether tools are offered; None is
@@ -247,9 +244,7 @@ def _tools(payload: Payload) -> bool:
     return any((payload.get("tools"), payload.get("functions"), configured))
 
 
-# --- output limit ---
-#
-# Read how many tokens a request allows for its answer.
+# --- output limit in tokens --------------------------------------------------------------------
 
 
 # OpenAI (platform.openai.com/docs/api-reference: chat/create, responses/create), Anthropic
@@ -296,9 +291,7 @@ def _held(payload: Payload) -> Iterator[int | None]:
             yield output_limit(wrapped)
 
 
-# --- prompt words ---
-#
-# Estimate how many words of plain text a request body has, from samples.
+# --- words of a prompt, estimated from samples -------------------------------------------------
 
 
 _LEAST_BYTES: Final = 8_192  # of a body that is worth sampling

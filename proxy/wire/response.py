@@ -29,9 +29,7 @@ from proxy.wire.framing import (
 from proxy.wire.provider_error import is_exception, read_error, read_text_error
 from proxy.wire.written_call import TRIGGER, WrittenCall
 
-# --- payloads ---
-#
-# Interpret the JSON payloads of one response: usage, output, finish reason and error.
+# --- JSON payloads: usage, output, finish reason and error -------------------------------------
 
 
 # Where in a payload errors are found; the rest of a successful response is not searched.
@@ -187,9 +185,7 @@ def _is_bare_error(payload: dict[str, object]) -> bool:
     return isinstance(payload.get("message"), str) and "code" in payload
 
 
-# --- body ---
-#
-# Read a response body that is no stream: JSON, JSON lines, an HTML page, text or nothing.
+# --- a body that is no stream: JSON, JSON lines, HTML, text, nothing ---------------------------
 
 
 # What a response said up to its end; whether it is complete, even if the transport broke; and
@@ -267,7 +263,7 @@ def _aborted(reading: Reading) -> Flaw | None:
     return None if reading.content or not is_abort(reading.finish_reason) else Flaw.ABORTED
 
 
-# --- response ---
+# --- the response ------------------------------------------------------------------------------
 
 
 Feeder = SseFeeder | NdjsonFeeder | JsonArrayFeeder | EventStreamFeeder

@@ -1,6 +1,6 @@
-"""OpenAI's chat and legacy completions, and all compatible APIs.
+"""OpenAI's dialects: chat and legacy completions, Responses, realtime, embeddings and images.
 
-No provider is named: compatible APIs differ by the fields that are present.
+Compatible APIs are read alike. No provider is named: they differ by the fields that are present.
 """
 
 from __future__ import annotations
@@ -171,10 +171,7 @@ CHAT: Dialect = Dialect(
 )
 
 
-# --- openai responses ---
-#
-# OpenAI's Responses API, whole or as a stream of named events.
-#
+# --- Responses API, whole or as named events ---------------------------------------------------
 # Counts come from the last snapshot: earlier ones have ``usage: null``.
 
 
@@ -276,10 +273,7 @@ RESPONSES: Dialect = Dialect(
 )
 
 
-# --- openai realtime ---
-#
-# OpenAI's realtime API: one response among the events of a WebSocket.
-#
+# --- realtime API: one response among the events of a WebSocket --------------------------------
 # Counts are taken from `response.done` only.
 
 
@@ -346,9 +340,8 @@ REALTIME: Dialect = Dialect(
 )
 
 
-# --- openai lists ---
-#
-# OpenAI's embeddings, images and the like: one JSON body with a list and its counts.
+# --- embeddings, images and the like -----------------------------------------------------------
+# One JSON body with a list and its counts.
 
 
 def _read_lists(reading: Reading, payload: Payload, event: str | None) -> None:

@@ -1,6 +1,7 @@
-"""Cohere's chat, v1 and v2, whole or streamed, its embeddings and its rerank.
+"""Dialects of Cohere, Ollama and SGLang, and the opaque dialect of unknown formats.
 
-``tokens`` and ``billed_units`` count different things and are never mixed.
+Cohere: chat v1 and v2, embeddings, rerank. Its ``tokens`` and ``billed_units`` count different
+things and are never mixed.
 """
 
 from __future__ import annotations
@@ -99,9 +100,8 @@ COHERE_CHAT: Dialect = Dialect(
 COHERE_LISTS: Dialect = Dialect(name="cohere.lists", read=_read_cohere_list, totals=usage.inclusive)
 
 
-# --- ollama ---
-#
-# Ollama's own API: one JSON object, or one a line with the counts on the last.
+# --- Ollama ------------------------------------------------------------------------------------
+# One JSON object, or one a line with the counts on the last.
 
 
 _OLLAMA_KEYS = rb'"done": ?true|"(?:error|tool_calls|done)" ?: ?[^f]'
@@ -150,13 +150,10 @@ OLLAMA_EMBED: Dialect = Dialect(
 )
 
 
-# --- sglang ---
-#
-# SGLang's own ``/generate``, whole or as a stream whose events repeat all that came before.
-#
-# Trainers ask it for tokens (slime, verl, AReaL). ``meta_info`` has the counts, why it ended and
-# the
-# version of the weights (python/sglang/srt/managers/tokenizer_manager.py).
+# --- SGLang's own ``/generate`` ----------------------------------------------------------------
+# Whole, or as a stream whose events repeat all that came before. Trainers ask it for tokens
+# (slime, verl, AReaL). ``meta_info`` has the counts, why it ended and the version of the weights
+# (python/sglang/srt/managers/tokenizer_manager.py).
 
 
 _SGLANG_RELEVANT = re.compile(rb'"finish_reason"\s*:\s*[{"]|"error"')
@@ -191,9 +188,8 @@ SGLANG_GENERATE: Final[Dialect] = Dialect(
 )
 
 
-# --- opaque ---
-#
-# The dialect of unknown formats: usage stays absent, output unknown.
+# --- unknown formats ---------------------------------------------------------------------------
+# Usage stays absent, output unknown.
 
 
 def _read_nothing(reading: Reading, payload: Payload, event: str | None) -> None:
