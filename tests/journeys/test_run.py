@@ -389,7 +389,7 @@ def test_nothing_is_kept_for_a_service_of_its_own_that_dies(
     nowhere: str, provider: Provider, tmp_path: Path
 ) -> None:
     kept = keeping(tmp_path, "600")
-    done = run(*python("print(ask())" + ORPHAN), url=nowhere, provider=provider, **kept)
+    done = run(*python("print(ask(), flush=True)" + ORPHAN), url=nowhere, provider=provider, **kept)
     assert (done.returncode, done.stdout) == (1, "200\n")
     assert done.stderr.splitlines()[-1].startswith("truezero: cannot reach a truezero service at")
     assert list(tmp_path.iterdir()) == []
