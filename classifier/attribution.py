@@ -1,4 +1,4 @@
-"""Whose failure each failed call was: the agent's, the operator's, the provider's or the proxy's.
+"""Attribute each failed call to the agent, the operator, the provider or the proxy.
 
 The verdict owns the score, so whoever is scored must not own the verdict: what an agent fails by
 itself takes no reward away. Two tables of named rows, first match wins; a row sees one failed call
@@ -35,7 +35,7 @@ from classifier.verdicts import (
 
 # --- neighbours ---
 #
-# Count what other rollouts got on the lane of a failed call, around its end.
+# The calls of other rollouts on the lane of a failed call, around its end.
 
 
 NEAR_S = 60.0  # of a failure's end
@@ -432,7 +432,7 @@ def _rest(failed: Exchange) -> Attributed:
 
 # --- weighing ---
 #
-# Weigh a finding by whose failures it stands on: the agent's take no reward away.
+# A finding is weighed by whose failures it stands on: the agent's take no reward away.
 
 
 FAILED_BY_AGENT = "failed_by_agent"

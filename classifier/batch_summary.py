@@ -1,4 +1,4 @@
-"""A batch's summary, from what its rollouts add up to."""
+"""The summary and the check of a batch, from what its rollouts add up to."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def _named(key: str, kind: str) -> str | None:
     return name if before == kind and name else None
 
 
-# --- its check ---------------------------------------------------------------------------------
+# --- check ---
 
 
 def check_of(

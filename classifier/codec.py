@@ -1,4 +1,4 @@
-"""Encode records as flat JSON-ready dicts under REST's names, and decode them.
+"""Encode records, verdicts and results as flat dicts under REST's names, and decode them.
 
 Decoding ignores unknown keys; what was encoded decodes to an equal value.
 """
@@ -43,6 +43,9 @@ from classifier.verdicts import (
     ValidityFinding,
     Verdict,
 )
+
+# --- exchanges, outcomes and rollouts ---
+
 
 Json = dict[str, object]
 E = TypeVar("E", bound=Enum)
@@ -359,9 +362,7 @@ __all__ = [
 ]
 
 
-# --- verdict codec ---
-#
-# Encode verdicts and results under the contract's names, and decode stored verdicts.
+# --- verdicts and results ---
 
 
 def encode_verdict(verdict: Verdict) -> Json:

@@ -1,4 +1,4 @@
-"""Diagnostics: what can be wrong with a measurement, one class per kind, read from a verdict."""
+"""Diagnostics: kinds of objections to a measurement, one class each, read from a verdict."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from classifier.verdicts import (
     plural,
 )
 
-# --- diagnostic kind ---
-#
-# What a kind of diagnostic is, the register of kinds, and words that several of them use.
+# --- register of kinds ---
 
 
 class Diagnostic(ABC):
@@ -87,7 +85,7 @@ def rollouts(count: int) -> str:
     return plural(count, "rollout")
 
 
-# --- diagnostics ---
+# --- kinds ---
 
 
 _OUT_OF_STEPS = "the agent ran out of steps, which the policy leaves out (max_steps)"

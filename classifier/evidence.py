@@ -1,4 +1,7 @@
-"""The evidence that the rules read: a rollout's counted calls and the runner's outcome."""
+"""The evidence that the rules read, and the finding that one of them returns.
+
+Evidence is a rollout's counted calls and the runner's outcome.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ from classifier.verdicts import SEED, Health, Policy, Subcategory
 
 # --- main lane ---
 #
-# Find the calls to the model under test, whatever upstreams and gateways call it.
+# The calls to the model under test, whatever upstreams and gateways call it.
 
 
 class MainLane(NamedTuple):
@@ -106,9 +109,9 @@ def _weight(item: tuple[str | None, list[LogicalCall]]) -> tuple[bool, int, int,
     return (tools, sum(call.asked.request_bytes for call in calls), len(calls), name or "")
 
 
-# --- tails ---
+# --- tail ---
 #
-# What was left failed on the main lane when the rollout ended, and how strongly it speaks.
+# The failures on the main lane that nothing had made good when the rollout ended.
 
 
 class Strength(IntEnum):
@@ -429,8 +432,6 @@ def main_lane(facts: Evidence) -> str | None:
 
 
 # --- findings ---
-#
-# What a rule finds: which one fired, and on what.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

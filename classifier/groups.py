@@ -1,4 +1,4 @@
-"""Group a batch's rollouts by task, for reinforcement learning.
+"""Group a batch's rollouts by task for reinforcement learning, and compare two batches by task.
 
 A rollout that was not measured is masked: it shifts no baseline and has no advantage, never 0.
 """
@@ -203,9 +203,7 @@ def _finite(value: float) -> float | None:
 
 # --- comparison ---
 #
-# Compare two batches task by task: fixed, broken, unchanged, or unmeasured in either.
-#
-# A task that one of them did not measure is never a difference.
+# A task that one of the batches did not measure is never a difference.
 
 
 _TIE = 1e-9  # means of repeats that differ by less are equal

@@ -13,7 +13,7 @@ from classifier.records import Ending, Exchange, Kind
 
 # --- model names ---
 #
-# Say when two names mean one model, as registrations, gateways and providers write them.
+# Registrations, gateways and providers spell one model differently.
 
 
 # Amazon Bedrock writes [region.]vendor.model-vN:M; inference profiles put the region in front.

@@ -1,4 +1,4 @@
-"""What a batch has to run again: now, once something is fixed, or not at all before a look.
+"""List what to run again of a batch: now, once something is fixed, or only after a look.
 
 Only the attempt that counts for a repeat is listed: one that a later attempt superseded never is.
 """
@@ -253,7 +253,7 @@ def _opened_by(skipped: str) -> str:
     return skipped.partition(" open on ")[2].partition(" ")[0] or "breaker"
 
 
-# --- counts of them ----------------------------------------------------------------------------
+# --- counts ---
 
 _STANDING = "standing"
 

@@ -255,7 +255,7 @@ def _rejection(call: LogicalCall) -> tuple[int | None, str | None] | None:
 
 # --- roles ---
 #
-# The small verdicts on the calls of roles other than the agent: judges, simulated users.
+# Small verdicts on the calls of roles other than the agent: judges, simulated users.
 
 
 AGENT = "agent"
@@ -319,7 +319,7 @@ def _of(
 
 # --- warnings ---
 #
-# Warnings: what the reader of a verdict should know; none changes the health.
+# They tell the reader of a verdict more; none changes the health.
 
 
 def _ended_unexplained(facts: Evidence) -> bool:
@@ -410,7 +410,7 @@ def warnings(facts: Evidence) -> tuple[str, ...]:
     return tuple(name for name, applies in WARNINGS if applies(facts))
 
 
-# --- rules ---
+# --- list of rules, and the verdict ---
 
 
 def _not_judged(facts: Evidence) -> Finding | None:

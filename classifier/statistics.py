@@ -1,4 +1,4 @@
-"""95 % intervals of a score and of a paired difference, over tasks.
+"""Statistics of a batch over its tasks: 95 % intervals, bias by exclusion, and pass@k.
 
 Repeats of one task depend on each other: what is drawn at random are tasks. Nothing is resampled,
 so that a batch of any size has its interval at once, and the same rewards have the same one.
@@ -12,6 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple, TypeAlias
+
+# --- intervals ---
+#
+# Of a score, and of a paired difference.
+
 
 Interval: TypeAlias = tuple[float, float]
 
@@ -190,12 +195,12 @@ def _joined(one: float, other: float, phi: float) -> float:
 
 # --- exclusion ---
 #
-# Test whether the excluded rollouts of a batch bias its mean.
+# The test that the excluded rollouts of a batch bias its mean.
 #
 # Failures cause zeros, so zeros among the excluded prove nothing. What biases a mean is failures
-# that strike hard tasks: the kept repeats of tasks that had an exclusion are compared with those
-# of tasks that had none. It sees nothing where every repeat with a low score is excluded: then
-# what is kept of each task is alike.
+# that strike hard tasks: the kept repeats of tasks that had an exclusion are compared with those of
+# tasks that had none. It sees nothing where every repeat with a low score is excluded: then what is
+# kept of each task is alike.
 
 
 LEAST_TASKS = 5  # on each side, or nothing is said
@@ -420,9 +425,9 @@ def fisher_p(a: int, b: int, c: int, d: int) -> float:
     return min(1.0, math.fsum(map(math.exp, likely)))
 
 
-# --- pass at ---
+# --- pass@k ---
 #
-# pass@k: the chance that at least one of k repeats of a task passes.
+# The chance that at least one of k repeats of a task passes.
 
 
 class Tried(NamedTuple):

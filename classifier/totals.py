@@ -1,4 +1,4 @@
-"""Total a rollout's calls: statuses, tokens, cost, and the time lost to failures.
+"""Total a rollout's calls: statuses, tokens, cost and time.
 
 An unknown count is never summed as zero.
 """
@@ -194,9 +194,9 @@ def covered(spans: Iterable[Span]) -> float:
     return round(within, 6)  # differences of epoch seconds are noisy below a microsecond
 
 
-# --- time account ---
+# --- time ---
 #
-# Account for a rollout's time: waiting for answers, lost to failures, and the agent's own.
+# Waiting for answers, lost to failures, and the agent's own.
 
 
 _end = itemgetter(1)

@@ -1,4 +1,4 @@
-"""The verdict, its parts, and its retry advice."""
+"""The verdict, its parts and retry advice, and the policy that it is given under."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def plural(count: int, noun: str) -> str:
 
 # --- policy ---
 #
-# The policy: the limits, retry settings and breaker threshold of classification.
+# Limits, retry settings and the breaker threshold.
 
 
 TRUSTED, UNTRUSTED = "trusted", "untrusted"

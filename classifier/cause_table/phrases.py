@@ -1,4 +1,4 @@
-"""Causes by clauses of the provider's message, then by broad type names."""
+"""Causes by clauses of the provider's message, by broad type names, and without an error."""
 
 from __future__ import annotations
 
@@ -236,9 +236,9 @@ BROAD: Final = (
 )
 
 
-# --- statuses ---
+# --- statuses, endings and flaws ---
 #
-# Causes by status, by ending and by flaw, for calls without an error.
+# For calls without an error.
 
 
 STATUSES: Final = (

@@ -1,4 +1,4 @@
-"""One row of the cause table, and the words its rows are built from."""
+"""The type of the cause table's rows, and the words and sources that rows are built from."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CauseRow:
 
 # --- sources ---
 #
-# The documentation that the cause table cites, and upstreams by family.
+# Documentation that rows cite, and upstreams by family.
 
 
 DASHSCOPE: Final = names("qwen dashscope alibaba aliyun modelstudio")

@@ -30,10 +30,7 @@ from classifier.grammar.vocabulary import (
 
 # --- clauses ---
 #
-# Cut a provider's sentence, or a name, into clauses of words.
-#
-# What the sentence quotes or repeats of the request becomes a placeholder, so that it means
-# nothing.
+# What a sentence quotes or repeats of the request becomes a placeholder, so that it means nothing.
 
 
 FIELD: Final = "\x01"
@@ -193,7 +190,7 @@ def _chinese(run: str, known: frozenset[str]) -> Iterator[str]:
         at += size
 
 
-# --- reader ---
+# --- subjects and predicates ---
 
 
 _NEGATES: Final = 4  # words that a negation reaches

@@ -1,8 +1,8 @@
-"""What errors are about (subjects), what became of it (predicates), and over which period.
+"""The vocabulary of errors: subjects, what became of them (predicates), and periods.
 
 Words were gathered from the pages named in each ``source``; alternatives are separated by ``|``.
-Chinese words stand beside English ones: Zhipu, Qwen, Moonshot, MiniMax, DeepSeek, SiliconFlow,
-Ark and one-api answer in either language.
+Chinese words stand beside English ones: Zhipu, Qwen, Moonshot, MiniMax, DeepSeek, SiliconFlow, Ark
+and one-api answer in either language.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# --- term ---
-#
-# One entry of the grammar's vocabulary.
+# --- entries ---
 
 
 _NOBODY: Final[Mapping[str, str]] = {}
@@ -42,7 +40,7 @@ class Term:
                 yield words
 
 
-# --- vocabulary ---
+# --- words ---
 
 
 def _words(words: str) -> frozenset[str]:

@@ -1,6 +1,6 @@
-"""Whether a measurement was whole: checks of what the wire shows, beside health.
+"""The validity checks, which find what makes a measurement doubtful beside its health.
 
-One module and one declaration a check; `checks` lists them, `examine` runs them.
+`CHECKS` lists them, `examine` runs them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,6 @@ from classifier.validity import (
 )
 from classifier.validity.measurement import Measurement, ValidityCheck
 from classifier.verdicts import UNTRUSTED, VALIDITY, Coverage, Level, ValidityFinding
-
-# --- checks ---
-#
-# Every validity check, and what they find of one rollout.
-
 
 # In the order in which coverage lists them.
 CHECKS: tuple[ValidityCheck, ...] = (

@@ -1,10 +1,4 @@
-"""Answers that were cut by a limit of tokens, and scored as if the model had finished.
-
-Finish reasons: see ``logical_calls``. One evaluation lost 19-37 % of its answers to the limit and
-read 0.241 where whole answers scored 0.956 (github.com/allenai/olmo-eval/issues/399, 2026-09).
-A cut before the request's own limit is the engine's: its window was full, or it has a smaller
-limit of its own (Ollama's window of 4,096: github.com/NousResearch/hermes-agent/issues/43900).
-"""
+"""Checks of answers and prompts: truncated, spent on reasoning, unparsed or aborted."""
 
 from __future__ import annotations
 
@@ -18,6 +12,16 @@ from classifier.logical_calls import CUT_SHORT, bare_reason, has_content, is_abo
 from classifier.records import Exchange, Kind, Usage, UsageSource
 from classifier.validity.measurement import Looked, Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
+
+# --- output truncated ---
+#
+# Answers that were cut by a limit of tokens, and scored as if the model had finished.
+#
+# Finish reasons: see ``logical_calls``. One evaluation lost 19-37 % of its answers to the limit and
+# read 0.241 where whole answers scored 0.956 (github.com/allenai/olmo-eval/issues/399, 2026-09). A
+# cut before the request's own limit is the engine's: its window was full, or it has a smaller limit
+# of its own (Ollama's window of 4,096: github.com/NousResearch/hermes-agent/issues/43900).
+
 
 OUTPUT_TRUNCATED = "output_truncated"
 _FEW = 16  # tokens; who asks for so few wants no whole answer (probes, multiple choice)
@@ -141,9 +145,8 @@ def reasoning_ate_budget(measured: Measurement) -> Looked | None:
 #
 # Tool calls that came as text, because the engine in front of the model did not parse them.
 #
-# The agent gets a text, finds no call in it and mostly stops. vLLM and SGLang parse calls only
-# with the parser of the model's format: github.com/vllm-project/vllm/issues/17161, /22975,
-# /46863.
+# The agent gets a text, finds no call in it and mostly stops. vLLM and SGLang parse calls only with
+# the parser of the model's format: github.com/vllm-project/vllm/issues/17161, /22975, /46863.
 # Capture sees whether a text ends, outside any code fence, in a call of a tool that the request
 # offered, in a format that models are trained on.
 
@@ -197,13 +200,11 @@ def tool_calls_unparsed(measured: Measurement) -> Looked | None:
 # vLLM and SGLang end a request with ``abort`` when they pause for a weight update, are drained or
 # drop it (vllm: ``vllm/v1/request.py`` ``RequestStatus``; sglang: ``FINISH_ABORT`` in
 # ``python/sglang/srt/managers/schedule_batch.py``). The answer has HTTP 200 and a part of a text;
-# one
-# without is no answer but a failed call (`Flaw.ABORTED`). Some leave the reason out; a server
-# that
-# never states one proves nothing by that. What was aborted may well succeed when it is run again.
+# one without is no answer but a failed call (`Flaw.ABORTED`). Some leave the reason out; a server
+# that never states one proves nothing by that. What was aborted may well succeed when it is run
+# again.
 #
-# SGLang aborts whatever ``POST /abort_request`` names, so that an agent which called other paths
-# of
+# SGLang aborts whatever ``POST /abort_request`` names, so that an agent which called other paths of
 # the same engine may have done it itself.
 
 
@@ -286,9 +287,9 @@ def _among(answers: Sequence[Exchange], aborts: set[_End]) -> list[Exchange]:
 #
 # Counts fall for other reasons: cached tokens that are not counted (Ollama before 0.1.4x and in
 # 0.30: github.com/ollama/ollama/pull/5371, /16428; gateways before Anthropic:
-# BerriAI/litellm#9812),
-# reasoning that a template drops from earlier answers, another tokenizer behind one name. Where
-# capture saw reasoning, images, or a request that asks for less, it links no calls.
+# BerriAI/litellm#9812), reasoning that a template drops from earlier answers, another tokenizer
+# behind one name. Where capture saw reasoning, images, or a request that asks for less, it links no
+# calls.
 
 
 PROMPT_TRUNCATED = "prompt_truncated"

@@ -1,4 +1,4 @@
-"""What a validity check looks at: one rollout's calls, its roles and its time."""
+"""The input of validity checks (one rollout's calls, roles and time), and the type of a check."""
 
 from __future__ import annotations
 
@@ -106,8 +106,6 @@ def may_hide_cache(call: Exchange) -> bool:
 
 
 # --- check ---
-#
-# What a validity check is: a name, whether agents can cause it, and a pure function.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

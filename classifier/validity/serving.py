@@ -1,10 +1,6 @@
-"""Another model answered than was asked for.
+"""Checks of who answered: another model than asked for, or a change of provider or engine.
 
-The answer names its model in every dialect (OpenAI and Anthropic ``model``, Gemini
-``modelVersion``). A router names what it chose in the same place
-(openrouter.ai/docs/guides/routing/model-fallbacks), and some gateways say that another model stood
-in. An Azure deployment and a Bedrock profile have names of the operator's own, and Azure's
-model-router is one that chooses (learn.microsoft.com/azure/ai-foundry/openai/how-to/model-router).
+The last part compares the rollouts of one batch.
 """
 
 from __future__ import annotations
@@ -20,6 +16,18 @@ from classifier.logical_calls import canonical, unsized
 from classifier.records import Exchange
 from classifier.validity.measurement import Looked, Measurement, ids_of, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
+
+# --- model substituted ---
+#
+# Another model answered than was asked for.
+#
+# The answer names its model in every dialect (OpenAI and Anthropic ``model``, Gemini
+# ``modelVersion``). A router names what it chose in the same place
+# (openrouter.ai/docs/guides/routing/model-fallbacks), and some gateways say that another model
+# stood in. An Azure deployment and a Bedrock profile have names of the operator's own, and Azure's
+# model-router is one that chooses
+# (learn.microsoft.com/azure/ai-foundry/openai/how-to/model-router).
+
 
 MODEL_SUBSTITUTED = "model_substituted"
 # Names that leave the choice to a router, or that a provider moves on to its next model.
@@ -190,12 +198,10 @@ def _substitution_finding(measured: Measurement, level: Level, served: Served) -
 #
 # OpenRouter names the provider that answered (``provider``), OpenAI and vLLM the configuration
 # (``system_fingerprint``:
-# developers.openai.com/cookbook/examples/reproducible_outputs_with_the_seed_
-# parameter). Load balancers change both without harm: it is worth knowing, no more. SGLang names
-# the
-# version of its weights (python/sglang/srt/utils/weight_versions.py): a rollout that goes on
-# while a
-# trainer updates them spans versions, which asynchronous training means to do and corrects for.
+# developers.openai.com/cookbook/examples/reproducible_outputs_with_the_seed_parameter). Load
+# balancers change both without harm: it is worth knowing, no more. SGLang names the version of its
+# weights (python/sglang/srt/utils/weight_versions.py): a rollout that goes on while a trainer
+# updates them spans versions, which asynchronous training means to do and corrects for.
 
 
 SERVING_CHANGED = "serving_changed"
@@ -252,12 +258,9 @@ def _change_finding(
     )
 
 
-# --- across ---
+# --- rollouts of a batch compared ---
 #
-# Compare the rollouts of a batch: the models, providers and engines that served them.
-#
-# A substitution that is constant within a rollout may be an alias, as far as one rollout can
-# tell.
+# A substitution that is constant within a rollout may be an alias, as far as one rollout can tell.
 # Where the rollouts of a batch got different models for one name, their scores do not compare.
 
 

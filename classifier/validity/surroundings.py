@@ -1,9 +1,4 @@
-"""Two runs wrote into one rollout: a first message was begun again from another address.
-
-Harnesses that give out an id twice, or run a task again under its old id, mix two runs into one
-verdict. Capture compares first messages by digest; a container with two addresses looks the same,
-so it is no proof.
-"""
+"""Checks of what surrounds the answers: identity, judges, time, and the runner's token counts."""
 
 from __future__ import annotations
 
@@ -23,6 +18,15 @@ from classifier.verdicts import (
     ValidityFinding,
     plural,
 )
+
+# --- duplicate identity ---
+#
+# Two runs wrote into one rollout: a first message was begun again from another address.
+#
+# Harnesses that give out an id twice, or run a task again under its old id, mix two runs into one
+# verdict. Capture compares first messages by digest; a container with two addresses looks the same,
+# so it is no proof.
+
 
 DUPLICATE_IDENTITY = "duplicate_identity"
 
@@ -56,8 +60,7 @@ def duplicate_identity(measured: Measurement) -> Looked | None:
 # The calls of another role failed: the judge that scored the rollout, the user that was played.
 #
 # A harness that cannot reach its judge mostly scores 0. A role has a small verdict of its own, by
-# the rules of ``docs/concepts/judging.md``, and its name says what it is for. Where a token is
-# set
+# the rules of ``docs/concepts/judging.md``, and its name says what it is for. Where a token is set
 # only the runner can use a role; what a judge is given comes from the agent, though, so that a
 # rejected request proves no failure.
 
@@ -125,10 +128,8 @@ def _told(name: str, role: RoleVerdict) -> str:
 # The task timed out while the agent waited for the provider.
 #
 # Agents spend most of their time waiting for a model, so that alone is worth knowing and no more.
-# It
-# is suspect where the time was lost to failures, or where so little came that the provider was
-# slow
-# whatever the model wrote: engines and APIs write tens to hundreds of tokens a second
+# It is suspect where the time was lost to failures, or where so little came that the provider was
+# slow whatever the model wrote: engines and APIs write tens to hundreds of tokens a second
 # (artificialanalysis.ai/models, output speed).
 
 
@@ -199,10 +200,8 @@ def _sentence(provider: float, lost: float, wall: float, made: int | None) -> st
 #
 # The runner reports other tokens than its calls had.
 #
-# Harnesses count what they see of an answer: some leave out cached input, side calls or
-# reasoning,
-# some count the last call only. A number that fits none of these readings is from elsewhere:
-# calls
+# Harnesses count what they see of an answer: some leave out cached input, side calls or reasoning,
+# some count the last call only. A number that fits none of these readings is from elsewhere: calls
 # that passed the proxy by, another run's file, a counter that never ran.
 
 

@@ -1,4 +1,4 @@
-"""Commands on a batch: print, check and watch it."""
+"""Commands on batches, and lists of rollouts and batches."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _show_events(client: truezero.Client, batch_name: str) -> None:
 
 # --- lists ---
 #
-# Commands that list rollouts and batches, the newest first.
+# The newest first.
 
 
 _MOST = 50  # rows of a table, unless more are asked for

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the steps each of them begins with."""
+"""Options and first steps that several commands share, their progress, and `--version`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def fail(sentence: str, code: int) -> NoReturn:
 
 # --- progress ---
 #
-# Progress of what takes longer than two seconds: live on a terminal, else a line now and then.
+# Of what takes longer than two seconds: live on a terminal, else a line now and then.
 
 
 FIRST_S = 2.0
@@ -164,7 +164,7 @@ class _PipedProgress:
 
 # --- version ---
 #
-# What `truezero --version` says: release, commit, whether the hot path is compiled, schema.
+# Release, commit, whether the hot path is compiled, schema.
 
 
 _COMMIT = "commit.txt"  # beside the package's __init__, written by setup.py into what it builds

@@ -1,4 +1,4 @@
-"""Print verdicts and batches as tables and sentences for people."""
+"""Print verdicts, calls, batches, comparisons and lists as tables and sentences for people."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from truezero.sdk.outcomes import KeptOutcome
 
 
-# --- call output ---
+# --- calls ---
 #
-# Print the calls of a rollout: those that prove its verdict, and what lies around them.
+# Those that prove a verdict, and those around them.
 
 
 WHOLE = 10  # calls up to which none is left out
@@ -140,7 +140,7 @@ def _count(count: int | None) -> str:
     return "?" if count is None else str(count)
 
 
-# --- output ---
+# --- verdicts and batches ---
 
 
 HEALTH_STYLE = {
@@ -472,9 +472,7 @@ def event_line(event: Event) -> str:
     return visible(line)
 
 
-# --- report output ---
-#
-# Print comparisons of batches, and what to run again, for people and for other commands.
+# --- comparisons ---
 
 
 _CHANGES: dict[str, str] = {
@@ -574,7 +572,7 @@ def _interval(interval: tuple[float, float] | None) -> str:
     return "–" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
 
 
-# --- what to run again -----------------------------------------------------------------------
+# --- what to run again ---
 
 
 def print_reruns(found: models.Reruns, only: Sequence[str], *, most: int) -> None:
@@ -635,9 +633,7 @@ def _items(found: models.Reruns, only: Sequence[str]) -> Iterator[models.RerunIt
             yield from group.items
 
 
-# --- list output ---
-#
-# Print lists of rollouts and batches as tables.
+# --- lists ---
 
 
 _MORE = "there are more: --limit N shows more of them"
@@ -743,9 +739,7 @@ def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-# --- drill output ---
-#
-# The table that `truezero drill` prints: how an agent reacted to each failure.
+# --- drills ---
 
 
 def print_table(drilled: Sequence[Drilled], console: Console) -> None:

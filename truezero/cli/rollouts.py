@@ -1,4 +1,4 @@
-"""Commands on one rollout: run an agent, inject failures into it, judge it."""
+"""Commands that run and judge agents: verdict, run, drill, doctor, classify, demo, audit."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def demo(
 
 # --- machine ---
 #
-# What a bug report needs to know of this machine: names and versions, never a setting's value.
+# Facts for a bug report: names and versions, never a setting's value.
 
 
 _PACKAGES = (
@@ -326,8 +326,6 @@ def _versions() -> Iterator[str]:
 
 
 # --- audit ---
-#
-# The command `truezero audit`.
 
 
 def audit(

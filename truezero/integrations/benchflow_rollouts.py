@@ -31,9 +31,10 @@ from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.client import AsyncClient
 from truezero.sdk.errors import ServiceError
 
-# --- benchflow routes ---
+# --- routes ---
 #
-# Where LiteLLM asks a model of benchflow, and the variables that lead it to the service.
+# The upstream that LiteLLM asks for a model of benchflow, and the variables that lead it to the
+# service.
 
 
 UPSTREAM = "TRUEZERO_BENCHFLOW_UPSTREAM"
@@ -126,7 +127,7 @@ def addresses(
     return found
 
 
-# --- benchflow verdicts ---
+# --- verdicts ---
 #
 # A rollout's outcome as benchflow has it, and its verdict in benchflow's own terms.
 
@@ -242,7 +243,7 @@ def rewards_of(rewards: Mapping[str, Any] | None) -> dict[str, float] | None:
     return numbers or None
 
 
-# --- benchflow rollouts ---
+# --- rollouts ---
 
 
 Method = Callable[..., Any]
@@ -321,7 +322,7 @@ def attach(module: Any) -> None:
         setattr(owner, name, wrapper(getattr(owner, name)))
 
 
-# --- wrapped methods -----------------------------------------------------------------------
+# --- wrapped methods ---
 
 
 def _starts(original: AsyncMethod) -> AsyncMethod:
@@ -384,7 +385,7 @@ def _classifies(original: Method) -> Method:
     return _maybe_classify_api_error
 
 
-# --- before and after ----------------------------------------------------------------------
+# --- before and after ---
 
 
 async def _pointed(rollout: Any, runtime: Mapping[str, Any]) -> dict[str, str]:

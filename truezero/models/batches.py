@@ -1,4 +1,4 @@
-"""Models of a batch: its summary, its circuit breakers and the causes of its failures."""
+"""Models of a batch: its summary, groups, lists and reports, its breakers and causes of failure."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Fingerprints(BaseModel):
 
 # --- groups ---
 #
-# Models of groups: the rollouts of one task, compared with each other for training.
+# The rollouts of one task, compared with each other for training.
 
 
 AdvantageMethod = Literal["grpo", "rloo", "mean"]
@@ -259,7 +259,7 @@ class BatchRuns(BaseModel):
 
 # --- lists ---
 #
-# Lists of rollouts: what can be asked of them, in REST, pages, CSV and the command line alike.
+# Asked for alike in REST, pages, CSV and the command line.
 
 
 RewardKind = Literal["zero", "nonzero", "null", "missing"]
@@ -411,7 +411,7 @@ class BatchPage(BaseModel):
 
 # --- reports ---
 #
-# Models of what is made of a batch: a comparison with another, its usage, what to run again.
+# A comparison with another batch, usage, and what to run again.
 
 
 Change = Literal[

@@ -1,4 +1,4 @@
-"""Models of a rollout: its registration, its outcome and its entry in lists."""
+"""Models of a rollout: its registration, outcome, calls and key, and its entry in lists."""
 
 from __future__ import annotations
 
@@ -235,9 +235,7 @@ class RolloutPage(BaseModel):
     next: str | None = Field(description="value of `after` for the next page; null on the last")
 
 
-# --- bulk ---
-#
-# Registrations by the thousand in one call, answered one by one.
+# --- bulk registration ---
 
 
 MOST_REGISTRATIONS = 10_000
@@ -276,7 +274,7 @@ class BulkRegistered(BaseModel):
 
 # --- keys ---
 #
-# Models of the key API, which is compatible with LiteLLM's proxy: one key, one rollout.
+# Compatible with the key API of LiteLLM's proxy: one key, one rollout.
 
 
 _DURATION = re.compile(r"(\d{1,9})(s|m|h|d|w|mo)")
@@ -377,8 +375,6 @@ class KeysDeleted(BaseModel):
 
 
 # --- exchanges ---
-#
-# Models of the calls that were recorded of a rollout.
 
 
 class Exchange(BaseModel):

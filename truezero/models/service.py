@@ -1,4 +1,4 @@
-"""Models of the service's own state: health checks and errors."""
+"""Models of the service's own state: health checks, errors and upstreams."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Problem(BaseModel):
 
 # --- upstreams ---
 #
-# Models of upstreams: how they did over a window of time.
+# Their calls over a window of time.
 
 
 class UpstreamCalls(BaseModel):

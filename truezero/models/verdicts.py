@@ -1,4 +1,4 @@
-"""Models of a judged rollout: its verdict, its result and the advice to run it again."""
+"""Models of a judged rollout: its verdict, validity findings, result and retry advice."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from truezero.models.base import ExecutionStatus, Health, Subcategory, TerminationReason
 
 # --- validity ---
-#
-# What was found beside health: findings, where checks could look, and roles.
 
 
 Level = Literal["info", "suspect", "invalid"]

@@ -1,4 +1,4 @@
-"""What each known agent needs (variables, flags, files) to send its calls through the service."""
+"""The variables, flags and files with which each known agent calls the service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from truezero.sdk.arguments import OutcomeFacts
 
 # --- bypasses ---
 #
-# Settings with which an agent asks its provider directly, past the base URL it is given.
+# Settings with which an agent calls its provider directly, past the base URL it is given.
 #
 # Only settings are looked at: whether a file with a login exists, never what is in it.
 
@@ -101,7 +101,7 @@ def _json(text: str | None) -> Any:
         return {}  # JSON with comments
 
 
-# --- what each agent is known for ----------------------------------------------------------
+# --- bypasses of each agent ---
 
 _OWN_ADDRESS = "the provider's own address is asked, whatever the base URL"
 
@@ -177,9 +177,8 @@ AIDER = (
 
 # --- endings ---
 #
-# How an agent ended where its exit code does not tell: what it wrote into a file of its own.
-#
-# Only the name of an ending is used; nothing else of the file is kept.
+# Read from a file of the agent where its exit code does not tell how it ended. Only the name of an
+# ending is used; nothing else of the file is kept.
 
 
 _MINI_OUTPUT = ("-o", "--output")

@@ -36,12 +36,10 @@ if TYPE_CHECKING:
     from truezero.models import FaultKind
 
 
-# --- demo provider ---
+# --- provider ---
 #
-# A local provider for `truezero demo`: two dialects, and accounts that fail as real ones do.
-#
-# Answers depend only on the key, the model and the state of the account; error bodies come from
-# the proxy's fault scripts.
+# Two dialects, and accounts that fail as real ones do. Answers depend only on the key, the model
+# and the state of the account; error bodies come from the proxy's fault scripts.
 
 
 MODELS = ("demo-large", "demo-small")
@@ -271,7 +269,7 @@ def _usage(prompt: str, answer: str) -> dict[str, int]:
     }
 
 
-# --- demo ---
+# --- scenes ---
 
 
 BATCH = "demo"

@@ -18,9 +18,7 @@ from truezero.printable import plural
 from truezero.sdk.client import DIRECT, Client
 from truezero.sdk.errors import ServiceError
 
-# --- checks ---
-#
-# What to check, and the result of one check.
+# --- results ---
 
 
 Health = Literal["ok", "failed", "skipped"]
@@ -69,7 +67,7 @@ def wanted(upstreams: Sequence[str], named: Sequence[str], *, ask: bool) -> Want
 
 # --- providers ---
 #
-# How each provider lets a key and its models be checked without an inference call.
+# Requests that check a key and its models without an inference call.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +132,7 @@ def provider_of(upstream: str) -> ProbedProvider:
 
 # --- installation ---
 #
-# Whether the package `proxy` on this machine is truezero's.
+# The check that the package `proxy` on this machine is truezero's.
 
 
 # What a package called `proxy` must have to be ours.
@@ -166,9 +164,9 @@ def owners(package: str) -> list[str]:
     return sorted(set(metadata.packages_distributions().get(package, ())))
 
 
-# --- base urls ---
+# --- base URLs ---
 #
-# Whether the variables that agents read point at the service.
+# The check that the variables that agents read point at the service.
 
 
 def base_urls(
@@ -202,7 +200,7 @@ def _base_url(name: str, url: str, service: str, http: httpx.Client) -> DoctorCh
 
 # --- service ---
 #
-# Whether the service answers, records, knows whose the calls are, and accepts the token.
+# The checks that it answers, records, knows whose the calls are, and accepts the token.
 
 
 _UNATTRIBUTED = re.compile(r"^truezero_unattributed_calls_total\{[^}]*\} (\S+)$", re.MULTILINE)
@@ -265,9 +263,8 @@ def token_refused(error: ServiceError) -> DoctorCheck:
 
 # --- upstreams ---
 #
-# Whether API keys work and models exist, asked through the proxy.
-#
-# API keys and provider messages are never repeated.
+# The checks, through the proxy, that API keys work and models exist. API keys and providers'
+# messages are never repeated.
 
 
 ROLE = "doctor"  # keeps these calls apart from the agent's
@@ -439,9 +436,9 @@ def _call(probe: _Probe, model: str) -> DoctorCheck:
     return DoctorCheck(name=name, health="failed", told=_explain(answer, probe))
 
 
-# --- examination ---
+# --- all checks ---
 #
-# All checks, each before those that depend on it. No model is called unless asked for.
+# Each runs before those that depend on it. No model is called unless asked for.
 
 
 _TIMEOUT_S = 20.0

@@ -248,7 +248,7 @@ def _outcome(ended: DrillRun) -> OutcomeFacts:
     return {"status": "agent_error", "prompts_executed": 1, "error": error}
 
 
-# --- the process ---------------------------------------------------------------------------
+# --- the process ---
 
 
 def _accompanied(equipment: Equipment, timeout_s: float) -> DrillRun:

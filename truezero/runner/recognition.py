@@ -1,4 +1,4 @@
-"""Which agent a command line starts, however it is spelled: launchers, shells, wrapper scripts.
+"""Recognise the agent that a command line starts, behind launchers, shells and wrapper scripts.
 
 Nothing is run: a program that is no known agent is looked at once, its link and its first bytes.
 """
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from pathlib import Path, PurePath
 
-# --- shell ---
+# --- shell command lines ---
 #
-# Shell command lines, read as far as they are plain; nothing is expanded or run.
+# They are read as far as they are plain; nothing is expanded or run.
 
 
 ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)\Z", re.DOTALL)
@@ -85,7 +85,7 @@ def assigned(script: str) -> Mapping[str, str]:
 
 # --- launchers ---
 #
-# Programs that start another program: how their command lines are read.
+# Programs that start another program, and how their command lines are read.
 
 
 # `@openai/codex@latest`, `mini-swe-agent[full]==2.4.6`, `codex`
@@ -339,7 +339,7 @@ def look(word: str, path: str | None) -> Program | None:
     return Program(path=file, text=None if b"\0" in head else head.decode("utf-8", "replace"))
 
 
-# --- launchers -----------------------------------------------------------------------------
+# --- agents behind launchers ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,7 +392,7 @@ def _found(reached: _Reached, words: Sequence[str]) -> Found:
     )
 
 
-# --- shells and wrappers -------------------------------------------------------------------
+# --- agents behind shells and wrapper scripts ---
 
 
 def _in_text(text: str, outer: _Reached, names: Set[str]) -> Found | None:

@@ -30,7 +30,7 @@ from truezero.sdk.outcomes import outcomes_left
 
 # --- process ---
 #
-# The agent's process: signals and the terminal are passed on to it, its output is untouched.
+# Signals and the terminal are passed on to it; its output is untouched.
 
 
 NOT_FOUND = 127  # the convention of shells
@@ -191,7 +191,7 @@ def signal_group(group: int, number: signal.Signals) -> None:
 
 # --- report ---
 #
-# What a run reports: an exit code and a record.
+# An exit code and a record.
 
 
 TRANSIENT = 75  # sysexits.h: try again later

@@ -26,9 +26,9 @@ from truezero.sdk.events import Event
 from truezero.sdk.rollouts import AsyncPlayer, AsyncRollout, Rollout, Skipped, SyncPlayer
 from truezero.sdk.steps import Pause, Story, Work
 
-# --- batch plan ---
+# --- plan ---
 #
-# The plan of a batch run: which tasks to run and when to retry them.
+# The tasks to run, and when to retry them.
 
 
 Task = TypeVar("Task")
@@ -200,7 +200,7 @@ def progress_table(total: int, enabled: bool | None) -> Iterator[Callable[[Ran],
 
 # --- groups ---
 #
-# The groups of a batch as they settle, from its event stream.
+# They come as they settle, from the event stream of the batch.
 
 
 class SettledGroups:

@@ -34,7 +34,7 @@ from truezero.sdk.steps import AskTerms, Pause, Request, Step, Story, Work, pres
 
 # --- base client ---
 #
-# What the sync and the async client share: endpoints as methods, and connection settings.
+# Endpoints as methods, and connection settings, for both clients.
 
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
@@ -137,7 +137,7 @@ class BaseClient:
         return unreachable(self.url, error)
 
 
-# --- client ---
+# --- clients ---
 
 
 __all__ = ["DEFAULT_URL", "AsyncClient", "Client", "ServiceError"]

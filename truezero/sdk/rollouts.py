@@ -1,4 +1,7 @@
-"""One rollout for a harness: registered, run, and reported whatever happens in between."""
+"""One rollout for a harness: registered, run, and reported whatever happens in between.
+
+Also a bounded agent loop that records why it stopped.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,7 @@ from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
 from truezero.sdk.steps import Story
 
-# --- loop ---
-#
-# A bounded agent loop that records why it stopped.
+# --- agent loop ---
 
 
 Condition = Callable[[Any], object]
@@ -95,13 +96,10 @@ class ExecutionLoop:
         return None
 
 
-# --- rollouts ---
+# --- exceptions and the outcomes they mean ---
 
 
 T = TypeVar("T")
-
-
-# --- what an exception means ---------------------------------------------------------------
 
 
 class ExecutionError(Exception):
@@ -181,7 +179,7 @@ def outcome_of(error: Exception) -> OutcomeFacts:
     return {"status": status or "unknown_execution_error", "error": type(error).__name__}
 
 
-# --- one rollout ---------------------------------------------------------------------------
+# --- one rollout ---
 
 
 class _Rollout:

@@ -1,4 +1,7 @@
-"""What a harness's files say of one finished run; None is what they do not say."""
+"""A finished run as a harness's files record it, and the causes of its errors.
+
+None is what the files do not say.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ from classifier.records import (
     TerminationReason,
 )
 from classifier.verdicts import Subcategory
+
+# --- runs ---
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,9 +208,7 @@ def client_error(kind: str | None, text: str) -> str | None:
     return next((name for name in names if name in known), None)
 
 
-# --- errors ---
-#
-# Read the cause of a failure out of an exception that a harness wrote down.
+# --- causes ---
 #
 # A run's error may be anything: only what a model's client raises, or what speaks of a model's
 # provider, is evidence of one. Everything else is left to the harness.

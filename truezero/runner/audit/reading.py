@@ -1,4 +1,4 @@
-"""What every format offers, and the steps that reading and writing them share."""
+"""The interface of audit formats, and the steps of reading and writing that they share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AuditFormat:
     write: Callable[[Path, Verdicts], int]
 
 
-# --- values, which other programs wrote --------------------------------------------------------
+# --- values of other programs ---
 
 
 def mapping(value: object) -> Json:
@@ -88,7 +88,7 @@ def instant(value: object) -> float | None:
     return number(value)
 
 
-# --- files -------------------------------------------------------------------------------------
+# --- files ---
 
 
 def load(path: Path) -> Any:
@@ -175,7 +175,7 @@ def any_has(path: Path, marked: Callable[[Any], bool], *patterns: str) -> bool:
     return False
 
 
-# --- what is written ---------------------------------------------------------------------------
+# --- what is written ---
 
 
 def block(judged: Audited) -> Json:
@@ -218,9 +218,9 @@ def unhealthy(verdicts: Verdicts, run: str) -> Audited | None:
     return judged if judged is not None and judged.verdict.health.unhealthy else None
 
 
-# --- bodies ---
+# --- providers' answers ---
 #
-# Read a provider's whole answer where a harness kept its JSON; counts and yes or no only.
+# Read whole where a harness kept their JSON; counts and yes or no only.
 
 
 # Names of one count in the dialects: OpenAI, Anthropic and Responses, Gemini, Bedrock.

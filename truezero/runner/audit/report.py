@@ -1,4 +1,7 @@
-"""What an audit found: the corrected score, every false zero, and what to run again."""
+"""Audit a path: recognise its format, judge its runs, report, and write a copy with verdicts.
+
+The report has the corrected score, every false zero, and what to run again.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +144,7 @@ def _group(run: Audited) -> str | None:
             return "suspected" if run.spoiled else None
 
 
-# --- as JSON -----------------------------------------------------------------------------------
+# --- as JSON ---
 
 
 def as_json(found: AuditReport) -> Json:
@@ -196,7 +199,7 @@ def _tally(names: Iterator[str | None]) -> dict[str, int]:
     return {name: count for name, count in Counter(names).most_common() if name is not None}
 
 
-# --- as text -----------------------------------------------------------------------------------
+# --- as text ---
 
 
 def lines(found: AuditReport) -> Iterator[str]:
@@ -267,9 +270,7 @@ def _name(run: Audited) -> str:
     return f"{run.task}#{run.repeat}" if run.repeat else run.task
 
 
-# --- run ---
-#
-# Audit a path: recognise its format, judge its runs, and write the verdicts into a copy.
+# --- audit ---
 
 
 _EVERY = 100  # runs between two signs of progress

@@ -42,9 +42,8 @@ from truezero.runner.audit.reading import (
 
 # --- zips ---
 #
-# Zip files as Inspect writes them, whose members may be compressed with Zstandard.
-#
-# Python reads those from 3.14 on; before, the `zstandard` package of the service does.
+# Members may be compressed with Zstandard. Python reads those from 3.14 on; before, the `zstandard`
+# package of the service does.
 
 
 _ZSTANDARD: Final = 93  # APPNOTE.TXT 4.4.5
@@ -141,7 +140,7 @@ def rewrite(
     part.replace(path)
 
 
-# --- inspect logs ---
+# --- logs ---
 
 
 _LETTERS: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # scorer/_metric.py, value_to_float
@@ -333,7 +332,7 @@ def _finish(choice: Json) -> str | None:
     return None if reason == "unknown" else reason
 
 
-# --- writing -----------------------------------------------------------------------------------
+# --- writing ---
 
 
 def _write(path: Path, verdicts: Verdicts) -> int:
