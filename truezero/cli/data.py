@@ -23,6 +23,11 @@ from truezero.printable import plural, visible
 FORMATS = ("jsonl", "parquet")
 
 _NOUNS = ("rollout", "exchange", "verdict", "breaker")
+_REJECTED: Mapping[str, tuple[str, str]] = {
+    "rollout": ("rollout", "rollouts"),
+    "exchange": ("call without a rollout", "calls without a rollout"),
+    "breaker": ("breaker", "breakers"),
+}
 _PROGRESS_EVERY = 5000
 
 
@@ -40,17 +45,22 @@ def export(url: str, out: Path | None, form: str, *, batch: str | None) -> None:
 
     if form == "parquet" and out is None:
         raise DataError("--format parquet writes a folder: name it with --out")
+    flawed = archive.FlawedRecords()
     with (
         _readable_errors(),
         progress("exporting") as show,
         archive.export_records(url, batch=batch) as records,
     ):
-        count = _write(_counting(records, show), out, form)
+        count = _write(_counting(flawed.passing(records), show), out, form)
     _say(f"exported {_counts(count)}")
+    if flawed.count:
+        first = ", ".join(flawed.first) + (", …" if flawed.count > len(flawed.first) else "")
+        refused = plural(flawed.count, "record")
+        _say(f"an import of this archive will fail: it refuses {refused}: {first}")
 
 
 def take(url: str, source: str) -> bool:
-    """Import an archive into a database; return False if a rollout was rejected.
+    """Import an archive into a database; return False if a record was rejected.
 
     Arguments:
         source: a file of JSON lines, ``-`` for standard input, or a folder of Parquet.
@@ -215,7 +225,9 @@ def _print_rejections(taken: Any) -> None:
     for sentence in taken.conflicts:
         _say(sentence)
     if taken.refused:
-        _say(f"rejected and left unchanged: {plural(taken.refused, 'rollout')}")
+        counts = [(taken.refusals[noun], named) for noun, named in _REJECTED.items()]
+        rejected = ", ".join(plural(count, *named) for count, named in counts if count)
+        _say(f"rejected and left unchanged: {rejected}")
 
 
 def _say(sentence: str) -> None:

@@ -73,12 +73,18 @@ class ImportResult:
 
     added: Counter[str] = field(default_factory=Counter)
     unchanged: Counter[str] = field(default_factory=Counter)
-    refused: int = 0  # rollouts, lone calls and breakers that exist with different data
+    # By noun: rollouts, calls without one and breakers that exist with different data.
+    refusals: Counter[str] = field(default_factory=Counter)
     conflicts: list[str] = field(default_factory=list)  # the first refusals, a sentence each
 
-    def refuse(self, sentence: str) -> None:
-        """Count a rollout, a call without one or a breaker that exists with different data."""
-        self.refused += 1
+    @property
+    def refused(self) -> int:
+        """The number of refusals; a rollout is one with all its records."""
+        return self.refusals.total()
+
+    def refuse(self, noun: str, sentence: str, count: int = 1) -> None:
+        """Count rollouts, calls without one or breakers that exist with different data."""
+        self.refusals[noun] += count
         if len(self.conflicts) < _CONFLICTS_KEPT:
             self.conflicts.append(sentence)
 
@@ -288,7 +294,9 @@ def _new_rollouts(
             result.unchanged.update(name for name, _ in group)
         else:
             difference = _difference(_facts(group), _facts(known))
-            result.refuse(f"rollout {owner!r} already exists with different data ({difference})")
+            result.refuse(
+                "rollout", f"rollout {owner!r} already exists with different data ({difference})"
+            )
 
 
 def _facts(group: Iterable[Record]) -> list[tuple[str, Row]]:
@@ -311,7 +319,9 @@ def _new_calls(connection: Connection, group: Group, result: ImportResult) -> It
     owner, calls = group
     if connection.scalar(select(rollouts.c.id).where(rollouts.c.id == owner)) is not None:
         result.refuse(
-            f"rollout {owner!r} already exists with different data (only calls in the archive)"
+            "exchange",
+            f"rollout {owner!r} already exists with different data (only calls in the archive)",
+            len(calls),
         )
         return
     stored = select(exchanges).where(
@@ -329,8 +339,9 @@ def _new_calls(connection: Connection, group: Group, result: ImportResult) -> It
             fields = zip(NOUNS[name].columns, row, known, strict=True)
             field = next(field for field, value, other in fields if value != other)
             result.refuse(
+                "exchange",
                 f"call {row[_CALL_AT]!r} without a rollout already exists with different data "
-                f"({field})"
+                f"({field})",
             )
 
 
@@ -345,7 +356,8 @@ def _new_breakers(connection: Connection, group: Group, result: ImportResult) ->
             result.unchanged[name] += 1
         else:
             result.refuse(
-                f"the breaker of {row[0]!r} on {row[1]!r} already exists in a different state"
+                "breaker",
+                f"the breaker of {row[0]!r} on {row[1]!r} already exists in a different state",
             )
 
 
@@ -378,6 +390,33 @@ def row_of(name: str, record: Mapping[str, object]) -> Row:
         row = _completed(name, record)
     _check_meaning(name, noun, row)
     return row
+
+
+_FLAWED_KEPT = 3  # further ones are counted
+_OWNER_SHOWN = 80  # characters of an id that may be too long
+
+
+@dataclass(slots=True, kw_only=True)
+class FlawedRecords:
+    """Records that an import refuses: their number, and the first with the reason."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def passing(self, records: Iterable[Record]) -> Iterator[Record]:
+        """Yield all records; check each as an import does."""
+        for name, row in records:
+            try:
+                row_of(name, dict(zip(NOUNS[name].columns, row, strict=True)))
+            except RecordError as error:
+                self._add(name, row, error)
+            yield name, row
+
+    def _add(self, name: str, row: Row, error: RecordError) -> None:
+        self.count += 1
+        if len(self.first) < _FLAWED_KEPT:
+            owner = repr(row[_OWNER_AT[name]][:_OWNER_SHOWN])
+            self.first.append(f"{name}{'' if name == 'rollout' else ' of'} {owner} ({error})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,40 @@ def test_an_import_of_other_facts_exits_with_1_and_names_them(folder: Path) -> N
     assert said.endswith("truezero: rejected and left unchanged: 1 rollout\n")
 
 
+def test_an_import_counts_what_it_refused_by_kind(folder: Path) -> None:
+    run(folder / "truezero.db", "DELETE FROM rollouts WHERE id = 'é'")
+    run(folder / "truezero.db", "DELETE FROM verdicts WHERE rollout_id = 'é'")
+    whole = truezero("export", "--full", folder=folder).stdout
+    run(folder / "truezero.db", "UPDATE exchanges SET status = 299 WHERE rollout_id = 'é'")
+    run(folder / "truezero.db", "UPDATE rollouts SET gaps = 9 WHERE id = 'a'")
+    run(folder / "truezero.db", "UPDATE breakers SET state = '{}'")
+    code, said = told(truezero("import", "-", folder=folder, given=whole))
+    assert code == 1
+    refused = "1 rollout, 3 calls without a rollout, 1 breaker"
+    assert said.endswith(f"truezero: rejected and left unchanged: {refused}\n")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_an_export_says_what_an_import_will_refuse(folder: Path, form: str) -> None:
+    file = folder / "truezero.db"
+    run(file, "UPDATE rollouts SET created_at = 1e12 WHERE id = 'a'")
+    run(file, "UPDATE exchanges SET started_at = -1.0 WHERE rollout_id = 'é'")
+    run(file, "UPDATE rollouts SET id = 'x' || char(27) WHERE id = '～'")
+    done = truezero("export", "--full", "--format", form, "--out", "archive", folder=folder)
+    code, said = told(done)
+    assert code == 0
+    exported, refused = said.splitlines()
+    assert exported.startswith("truezero: exported 8 rollouts")
+    assert refused == (
+        "truezero: an import of this archive will fail: it refuses 5 records: "
+        "rollout 'a' (created_at: 1000000000000.0 is not a valid time), "
+        "rollout 'x\\x1b' (id: a rollout id must not contain control characters), "
+        "exchange of 'é' (started_at: -1.0 is not a valid time), …"
+    )
+    taken = truezero("import", "archive", "--database", "o.db", folder=folder)
+    assert told(taken)[0] == 1
+
+
 def test_a_copy_prints_each_table_and_exits_by_what_it_found(folder: Path) -> None:
     words = ("db", "copy", "--from", "truezero.db", "--to", "o.db")
     done = truezero(*words, folder=folder)

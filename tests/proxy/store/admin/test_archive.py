@@ -516,7 +516,7 @@ def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path)
     run(other, "UPDATE rollouts SET created_at = created_at + 1")
     taken = ImportResult()
     for number in range(12):
-        taken.refuse(str(number))
+        taken.refuse("rollout", str(number))
     assert (taken.refused, len(taken.conflicts)) == (12, 10)
     assert imported(str(other), whole).refused == len(NAMES)
 
