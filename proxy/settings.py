@@ -24,9 +24,7 @@ from pydantic import (
 )
 
 from classifier.verdicts import Policy
-from proxy.routing import addresses as address_guard
-from proxy.routing import addresses as own_addresses
-from proxy.routing.addresses import OwnAddresses
+from proxy.routing.addresses import OwnAddresses, check_addresses, check_not_own
 from proxy.routing.upstreams import LOCAL, Upstream, allow_list, normalised
 
 # --- sources: a file and the environment, as tables of raw values ------------------------------
@@ -436,13 +434,13 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
     @field_validator("upstreams")
     @classmethod
     def _known_upstreams(cls, changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        address_guard.check_addresses(allow_list(changes))
+        check_addresses(allow_list(changes))
         return changes
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         _check_ports(self)
-        own_addresses.check_not_own(self.allow_list().values(), self.own_addresses())
+        check_not_own(self.allow_list().values(), self.own_addresses())
         return self
 
     @property

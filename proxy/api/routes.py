@@ -20,7 +20,6 @@ from proxy.api.problems import (
     documented,
     json_answer,
 )
-from proxy.api.problems import json_answer as _json
 from proxy.control.live import BatchEvent
 from proxy.control.queries import run_in_thread
 from proxy.control.reports import DEFAULT
@@ -146,7 +145,7 @@ async def exchanges(
     as `after` to get the following one.
     """
     page = await services.rollouts.exchanges(rollout_id, after=after, limit=limit)
-    return await _json(page)
+    return await json_answer(page)
 
 
 @router.get(
@@ -161,7 +160,7 @@ async def check(services: Services, batch: Annotated[str, BATCH]) -> Response:
     `lines` has a sentence for each objection. What is suspect and counts all the same is
     said last and leaves the batch valid.
     """
-    return await _json(await services.batches.check(batch))
+    return await json_answer(await services.batches.check(batch))
 
 
 @router.post(
@@ -221,7 +220,7 @@ async def groups(
         batch, method=Method(method), min_valid=min_valid, settled=settled, task=task,
         after=after, limit=limit,
     )  # fmt: skip
-    return await _json(found)
+    return await json_answer(found)
 
 
 @router.post(
@@ -295,7 +294,7 @@ async def summary(services: Services, batch: Annotated[str, BATCH]) -> Response:
     Counts by health and cause, tokens and cost with how many calls they stand on, scores
     with bounds and coverage, and the rollouts to run again.
     """
-    return await _json(await services.batches.summary(batch))
+    return await json_answer(await services.batches.summary(batch))
 
 
 @router.get(

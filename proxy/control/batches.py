@@ -21,9 +21,17 @@ from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
 from classifier.validity.serving import Alike, BatchFinding, Way, compare_ways
 from classifier.verdicts import Policy
-from proxy.control import queries as cursors
 from proxy.control.judge import Judge, up_to_date
-from proxy.control.queries import Kept, Queries, unknown_batch
+from proxy.control.queries import (
+    Kept,
+    Queries,
+    cursor_name,
+    cursor_number,
+    decode_cursor,
+    encode_cursor,
+    invalid_cursor,
+    unknown_batch,
+)
 from proxy.routing.errors import Refusal
 from proxy.store.batches import BatchPlace, BatchVersion, ServedAlike, newest, outdated
 from proxy.store.database import Database
@@ -270,14 +278,14 @@ class BatchList:
 
 
 def _cursor(row: Row) -> str:
-    return cursors.encode([row["last_at"], row["batch"]])
+    return encode_cursor([row["last_at"], row["batch"]])
 
 
 def _place(cursor: str | None) -> BatchPlace | None:
     if cursor is None:
         return None
     try:
-        last_at, batch = cursors.decode(cursor)
-        return BatchPlace(cursors.number(last_at), cursors.name(batch))
+        last_at, batch = decode_cursor(cursor)
+        return BatchPlace(cursor_number(last_at), cursor_name(batch))
     except (ValueError, TypeError, OverflowError):
-        raise cursors.invalid() from None
+        raise invalid_cursor() from None

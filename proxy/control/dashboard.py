@@ -16,9 +16,8 @@ from proxy.control.judge import Judge, up_to_date
 from proxy.control.listing import Listing
 from proxy.control.queries import Kept, Queries, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
-from proxy.store import batches as batch_history
-from proxy.store import statistics as page_queries
-from proxy.store.batches import newest
+from proxy.store import statistics
+from proxy.store.batches import mean_scores, newest
 from proxy.store.database import Database
 from proxy.store.deployment import Deployment
 from proxy.store.listing import ITEM
@@ -108,7 +107,7 @@ class Dashboard:
     async def batches(self, number: int = 1) -> NumberedPage:
         """Return a page of batches with their summaries and breakers, the newest first."""
         offset = (number - 1) * BATCHES
-        page = await self._queries.read(page_queries.list_batches, offset=offset, limit=BATCHES)
+        page = await self._queries.read(statistics.list_batches, offset=offset, limit=BATCHES)
         items = [await self._batch_item(row) for row in page.rows]
         return NumberedPage(items=items, number=number, size=BATCHES, total=page.total)
 
@@ -121,19 +120,19 @@ class Dashboard:
 
     async def without_batch(self) -> int:
         """Count the rollouts without a batch."""
-        return await self._queries.read(page_queries.without_batch)
+        return await self._queries.read(statistics.without_batch)
 
     async def unnoticed(self) -> Facts:
         """Return what no verdict tells: calls that named no rollout, and refused requests."""
         since = self._wall() - NAMELESS_S
         return {
-            "nameless": await self._queries.read(page_queries.unattributed, since=since),
+            "nameless": await self._queries.read(statistics.unattributed, since=since),
             "refused": dict(sorted((await run_in_thread(self._refused)).items())),
         }
 
     async def in_flight(self, batch: str | None = None) -> int:
         """Count the calls in flight."""
-        return await self._queries.read(page_queries.in_flight, batch)
+        return await self._queries.read(statistics.in_flight, batch)
 
     async def batch(self, batch: str) -> Facts:
         """Return a batch's summary, check, what to run again, breakers and calls in flight.
@@ -149,7 +148,7 @@ class Dashboard:
 
     async def timeline(self, batch: str, *, bars: int = 60) -> Timeline | None:
         """Return a batch's calls over time in about ``bars`` steps; None if none has ended."""
-        state = (await self._queries.read(page_queries.pulse, batch=batch), bars)
+        state = (await self._queries.read(statistics.pulse, batch=batch), bars)
         timeline = self._timelines.of(batch, state)
         if timeline is None:
             timeline = await self._read_timeline(batch, bars)
@@ -158,11 +157,11 @@ class Dashboard:
         return timeline
 
     async def _read_timeline(self, batch: str, bars: int) -> Timeline | None:
-        span = await self._queries.read(page_queries.span, batch)
+        span = await self._queries.read(statistics.span, batch)
         if span is None:
             return None
         fine = max(1, math.ceil((self._wall() - span[0]) / STEPS))
-        fine, rows = await self._queries.read(page_queries.calls_over_time, batch, step_s=fine)
+        fine, rows = await self._queries.read(statistics.calls_over_time, batch, step_s=fine)
         return build_timeline(rows, fine, bars) if rows else None
 
     async def rollouts(
@@ -250,7 +249,7 @@ class BatchPages:
         """
         earlier = _earlier(await self.names(), batches)
         names = sorted({name for names in earlier.values() for name in names})
-        means = await self._queries.read(batch_history.mean_scores, names) if names else {}
+        means = await self._queries.read(mean_scores, names) if names else {}
         return {
             batch: [(name, means.get(name)) for name in names] for batch, names in earlier.items()
         }
@@ -269,7 +268,7 @@ class BatchPages:
         return (one, other) if first <= await self._began(other) else (other, one)
 
     async def _began(self, batch: str) -> float:
-        span = await self._queries.read(page_queries.span, batch)
+        span = await self._queries.read(statistics.span, batch)
         if span is None:
             raise unknown_batch(batch)
         return span[0]

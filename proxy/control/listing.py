@@ -9,10 +9,18 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement
 
 from classifier import codec
-from proxy.control import queries as cursors
 from proxy.control.judge import Judge, RolloutLoader
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import PAGE, Queries, unknown_batch
+from proxy.control.queries import (
+    PAGE,
+    Queries,
+    cursor_name,
+    cursor_number,
+    decode_cursor,
+    encode_cursor,
+    invalid_cursor,
+    unknown_batch,
+)
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import listing
@@ -227,7 +235,7 @@ def cursor_of(query: RolloutQuery, row: Facts) -> str:
     parts: list[Any] = [place.created_at, place.id]
     if query.sort != "created_at":
         parts += [query.sort, place.value]
-    return cursors.encode(parts)
+    return encode_cursor(parts)
 
 
 def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
@@ -239,13 +247,13 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
     if cursor is None:
         return None
     try:
-        created_at, name, *order = cursors.decode(cursor)
+        created_at, name, *order = decode_cursor(cursor)
         sort, value = order or ("created_at", None)
-        read = cursors.name if isinstance(value, str) else cursors.number
+        read = cursor_name if isinstance(value, str) else cursor_number
         known = None if value is None else read(value)
-        place = Position(cursors.number(created_at), cursors.name(name), known)
+        place = Position(cursor_number(created_at), cursor_name(name), known)
     except (ValueError, TypeError, OverflowError):
-        raise cursors.invalid() from None
+        raise invalid_cursor() from None
     expected = str if sort == "task" else float
     if sort != query.sort or not (known is None or isinstance(known, expected)):
         raise Refusal(422, "invalid", f"after: not a cursor of a list by {query.sort}")

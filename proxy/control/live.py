@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from proxy.control.judge import Judge
 from proxy.control.queries import Queries
-from proxy.store import statistics as page_queries
+from proxy.store import statistics
 from proxy.store.events import EventLog
 from proxy.store.tables import Row
 
@@ -214,6 +214,6 @@ class PageChanges:
         return await asyncio.shield(task)
 
     async def _read(self, subject: Subject) -> _Look:
-        pulse = await self._queries.read(page_queries.pulse, **subject._asdict())
+        pulse = await self._queries.read(statistics.pulse, **subject._asdict())
         # Rounded up: what began in the same nanosecond may have missed it.
         return _Look(pulse, f"{self._process}-{int(self.clock() * 1e9) + 1}")

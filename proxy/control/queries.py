@@ -178,12 +178,12 @@ _LONGEST = 16_384  # characters; the longest names that can be take half of it
 _GREATEST = 2.0**63
 
 
-def encode(place: Sequence[Any]) -> str:
+def encode_cursor(place: Sequence[Any]) -> str:
     """Return the cursor of a place: values that JSON has."""
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
-def decode(cursor: str) -> Any:
+def decode_cursor(cursor: str) -> Any:
     """Return what a cursor holds, which may be anything.
 
     Raises:
@@ -197,7 +197,7 @@ def decode(cursor: str) -> Any:
         raise ValueError("nested too deep") from None
 
 
-def name(value: Any) -> str:
+def cursor_name(value: Any) -> str:
     """Return a part of a cursor that is the name of something.
 
     Raises:
@@ -208,7 +208,7 @@ def name(value: Any) -> str:
     return value
 
 
-def number(value: Any) -> float:
+def cursor_number(value: Any) -> float:
     """Return a part of a cursor that is a time, an amount or a count.
 
     Raises:
@@ -219,13 +219,13 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def whole(value: Any) -> int:
+def cursor_whole(value: Any) -> int:
     """Return a part of a cursor that is a whole number.
 
     Raises:
         ValueError: it is none that a database holds.
     """
-    return math.floor(number(value))
+    return math.floor(cursor_number(value))
 
 
 def _encodable(text: str) -> bool:
@@ -236,7 +236,7 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def invalid() -> Refusal:
+def invalid_cursor() -> Refusal:
     """Return the refusal of what is no cursor of a list."""
     return Refusal(422, "invalid", "after: not a valid page cursor")
 

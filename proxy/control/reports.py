@@ -22,10 +22,20 @@ from classifier.reruns import (
 )
 from classifier.totals import sum_known
 from classifier.verdicts import Policy
-from proxy.control import queries as cursors
 from proxy.control.judge import Judge, up_to_date
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import PAGE, Kept, Queries, unknown_batch
+from proxy.control.queries import (
+    PAGE,
+    Kept,
+    Queries,
+    cursor_name,
+    cursor_number,
+    cursor_whole,
+    decode_cursor,
+    encode_cursor,
+    invalid_cursor,
+    unknown_batch,
+)
 from proxy.store import groups, statistics
 from proxy.store.batches import BatchVersion, CallSum, call_sums, usage_sums
 from proxy.store.database import Database
@@ -134,7 +144,7 @@ def _task_place(tasks: Sequence[TaskChange], after: str | None) -> int:
     for place, each in enumerate(tasks, 1):
         if each.task == after:
             return place
-    raise cursors.invalid()
+    raise invalid_cursor()
 
 
 def _of_batch(name: str, found: Scores) -> dict[str, Any]:
@@ -317,20 +327,20 @@ def _answer(
 
 def _cursor(version: BatchVersion, place: SlotPlace | RepeatPlace) -> str:
     started = isinstance(place, SlotPlace)
-    return cursors.encode([version.number, version.began_at, started, *place])
+    return encode_cursor([version.number, version.began_at, started, *place])
 
 
 def _rerun_place(cursor: str) -> PagePlace:
     try:
-        version, began_at, started, one, other = cursors.decode(cursor)
+        version, began_at, started, one, other = decode_cursor(cursor)
         place = (
-            SlotPlace(cursors.number(one), cursors.name(other))
+            SlotPlace(cursor_number(one), cursor_name(other))
             if started
-            else RepeatPlace(cursors.name(one), cursors.whole(other))
+            else RepeatPlace(cursor_name(one), cursor_whole(other))
         )
-        return PagePlace(cursors.whole(version), cursors.number(began_at), place)
+        return PagePlace(cursor_whole(version), cursor_number(began_at), place)
     except (ValueError, TypeError, OverflowError):
-        raise cursors.invalid() from None
+        raise invalid_cursor() from None
 
 
 # --- calls, tokens, cost and seconds, by model, upstream, role or task -------------------------

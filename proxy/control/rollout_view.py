@@ -15,9 +15,8 @@ from proxy.control.judge import Judge
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries, run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.store import calls as rollout_calls
-from proxy.store import calls as stored_calls
-from proxy.store import statistics as page_queries
+from proxy.store import statistics
+from proxy.store.calls import known_calls, outline, some_of
 
 # --- lines of calls: which are listed, and which fold into one ---------------------------------
 
@@ -223,11 +222,11 @@ class RolloutPages:
             Refusal: 404 for an unknown rollout.
         """
         verdict = await self._judge.verdict(rollout_id)
-        row = await self._queries.read(page_queries.facts, rollout_id)
+        row = await self._queries.read(statistics.facts, rollout_id)
         if row is None:  # its only calls could not be recorded
             detail = f"no call of rollout {rollout_id!r} could be recorded"
             raise Refusal(404, "unknown_rollout", detail)
-        outlined = await self._queries.read(rollout_calls.outline, rollout_id, limit=CALLS)
+        outlined = await self._queries.read(outline, rollout_id, limit=CALLS)
         calls, marked = outlined.calls, _marked(verdict)
         listed = await run_in_thread(
             call_list, calls, marked=marked, show=show, opened=opened, at=at
@@ -236,7 +235,7 @@ class RolloutPages:
             facts=row,
             outcome=json.loads(row["outcome"]) if row["outcome"] else None,
             verdict=verdict,
-            known=await self._queries.read(rollout_calls.known_calls, rollout_id),
+            known=await self._queries.read(known_calls, rollout_id),
             calls=calls,
             total=outlined.total,
             marked=marked,
@@ -264,7 +263,7 @@ class RolloutPages:
         return {each: found[each] for each in ids if each in found}
 
     async def _encoded(self, rollout_id: str, ids: Sequence[str]) -> Mapping[str, Facts]:
-        found = await self._queries.read(stored_calls.some_of, rollout_id, ids)
+        found = await self._queries.read(some_of, rollout_id, ids)
         encoded = await self._queries.run(self._prices.encode, found.values())
         return {call["id"]: call for call in encoded}
 

@@ -42,7 +42,7 @@ class Upstream:
     added chunk: tools/server/server-task.cpp), and for Azure, whose older API versions refuse
     the parameter.
 
-    ``allow_link_local``: it may have an address that ``address_guard`` blocks otherwise.
+    ``allow_link_local``: it may have an address that `proxy.routing.addresses` blocks otherwise.
     """
 
     name: str

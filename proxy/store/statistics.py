@@ -43,7 +43,6 @@ from proxy.store.tables import (
     rollouts,
     verdicts,
 )
-from proxy.store.tables import batches as summed
 
 Facts = dict[str, Any]
 
@@ -62,7 +61,7 @@ class CountedPage:
 def list_batches(connection: Connection, *, offset: int, limit: int) -> CountedPage:
     """List batches with their first and last time, the newest first."""
     rows = [dict(row) for row in newest(connection, offset=offset, limit=limit)]
-    return CountedPage(rows, connection.scalar(select(func.count()).select_from(summed)) or 0)
+    return CountedPage(rows, connection.scalar(select(func.count()).select_from(batches)) or 0)
 
 
 def without_batch(connection: Connection) -> int:
@@ -73,7 +72,7 @@ def without_batch(connection: Connection) -> int:
 
 def span(connection: Connection, batch: str) -> tuple[float, float] | None:
     """Return when a batch's first and last rollout began, in epoch seconds; None without any."""
-    query = select(summed.c.first_at, summed.c.last_at).where(summed.c.batch == batch)
+    query = select(batches.c.first_at, batches.c.last_at).where(batches.c.batch == batch)
     row = connection.execute(query).one_or_none()
     return None if row is None else (row[0], row[1])
 
@@ -170,13 +169,13 @@ def counts(connection: Connection, now: float) -> StoreCounts:
 def _healths(connection: Connection) -> Counter[str]:
     """Count rollouts by health: those of batches from what is summed up, others one by one."""
     healths: Counter[str] = Counter()
-    counted = select(summed.c.counts).where(summed.c.counts.is_not(None))
+    counted = select(batches.c.counts).where(batches.c.counts.is_not(None))
     for text in connection.execute(counted).scalars():
         for key, count in json.loads(text).items():
             kind, _, name = key.partition(":")
             if kind == "health":
                 healths[name] += count
-    marked = select(summed.c.batch).where(summed.c.counts.is_(None))
+    marked = select(batches.c.batch).where(batches.c.counts.is_(None))
     others = (
         select(verdicts.c.health, func.count())
         .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
@@ -200,7 +199,7 @@ def pulse(
     begun: Select[Any] = select(func.max(rollouts.c.created_at))  # no count of all: millions
     opened = select(func.count(), func.max(open_calls.c.id))
     if batch is not None:
-        begun = select(summed.c.version).where(summed.c.batch == batch)
+        begun = select(batches.c.version).where(batches.c.batch == batch)
         opened = opened.where(_is_of(batch))
     last_event, newest = select(func.max(events.c.id)), select(func.max(exchanges.c.started_at))
     return _results(connection, begun, opened, last_event, newest)

@@ -42,9 +42,6 @@ def _text(longest: int) -> TypeEngine[str]:
     return String(longest).with_variant(Text, "postgresql")
 
 
-COUNT, text_of = _COUNT, _text  # for `derived.py`
-
-
 def _listed_by(
     column: str, *, known: str | None = None, in_batch: str | None = None
 ) -> list[Index]:
@@ -331,15 +328,15 @@ USAGE_SUMS = ("cost_usd", "seconds")
 call_usage = Table(
     "call_usage",
     metadata,
-    Column("batch", text_of(200), primary_key=True),  # empty for a call of no batch
-    Column("minute", COUNT, primary_key=True, autoincrement=False),  # of its start, since 1970
-    Column("model", text_of(200), primary_key=True),  # that answered, else that was asked for
-    Column("upstream", text_of(64), primary_key=True),
-    Column("role", text_of(40), primary_key=True),
-    Column("cause", text_of(20), primary_key=True),  # subcategory; empty where it did not fail
-    Column("basis", text_of(8), primary_key=True),  # what its cost stands on: see `triggers.KEYS`
+    Column("batch", _text(200), primary_key=True),  # empty for a call of no batch
+    Column("minute", _COUNT, primary_key=True, autoincrement=False),  # of its start, since 1970
+    Column("model", _text(200), primary_key=True),  # that answered, else that was asked for
+    Column("upstream", _text(64), primary_key=True),
+    Column("role", _text(40), primary_key=True),
+    Column("cause", _text(20), primary_key=True),  # subcategory; empty where it did not fail
+    Column("basis", _text(8), primary_key=True),  # what its cost stands on: see `schema.KEYS`
     Column("slot", Integer, primary_key=True, autoincrement=False),
-    *(Column(name, COUNT, nullable=False, server_default="0") for name in USAGE_COUNTS),
+    *(Column(name, _COUNT, nullable=False, server_default="0") for name in USAGE_COUNTS),
     *(Column(name, Float, nullable=False, server_default="0") for name in USAGE_SUMS),
     sqlite_with_rowid=False,
 )
@@ -348,9 +345,9 @@ call_usage = Table(
 unjudged = Table(
     "unjudged",
     metadata,
-    Column("rollout_id", text_of(200), primary_key=True),
-    Column("batch", text_of(200)),
-    Column("change", COUNT, nullable=False),  # another number with each change
+    Column("rollout_id", _text(200), primary_key=True),
+    Column("batch", _text(200)),
+    Column("change", _COUNT, nullable=False),  # another number with each change
     Index("unjudged_batch", "batch"),
     sqlite_with_rowid=False,
 )
@@ -359,10 +356,10 @@ unjudged = Table(
 batches = Table(
     "batches",
     metadata,
-    Column("batch", text_of(200), primary_key=True),
+    Column("batch", _text(200), primary_key=True),
     Column("first_at", Float, nullable=False),  # when its first rollout began
     Column("last_at", Float, nullable=False),
-    Column("version", COUNT, nullable=False, server_default="0"),  # counts changes
+    Column("version", _COUNT, nullable=False, server_default="0"),  # counts changes
     Column("counts", Text),  # JSON; null where they have to be counted anew
     Index("batches_newest", "last_at", "batch"),
     sqlite_with_rowid=False,
@@ -372,10 +369,10 @@ batches = Table(
 batch_notes = Table(
     "batch_notes",
     metadata,
-    Column("batch", text_of(200), primary_key=True),
-    Column("kind", text_of(16), primary_key=True),  # classifier.rollup.NoteKind
+    Column("batch", _text(200), primary_key=True),
+    Column("kind", _text(16), primary_key=True),  # classifier.rollup.NoteKind
     Column("at", Float, primary_key=True),  # when the first attempt of its slot began
-    Column("rollout_id", text_of(200), primary_key=True),
+    Column("rollout_id", _text(200), primary_key=True),
     sqlite_with_rowid=False,
 )
 
@@ -383,10 +380,10 @@ batch_notes = Table(
 batch_tasks = Table(
     "batch_tasks",
     metadata,
-    Column("batch", text_of(200), primary_key=True),
-    Column("task", text_of(200), primary_key=True),
-    Column("repeats", COUNT, nullable=False),
-    Column("kept", COUNT, nullable=False),
+    Column("batch", _text(200), primary_key=True),
+    Column("task", _text(200), primary_key=True),
+    Column("repeats", _COUNT, nullable=False),
+    Column("kept", _COUNT, nullable=False),
     Column("score", Text, nullable=False),  # of those kept: a whole number, `rollup.UNIT` is 1
     Column("lanes", Text, nullable=False),  # JSON: repeats excluded, by lane
     Column("wanted", Text, nullable=False),  # JSON: repeats by how many were wanted
@@ -397,13 +394,13 @@ batch_tasks = Table(
 batch_shapes = Table(
     "batch_shapes",
     metadata,
-    Column("batch", text_of(200), primary_key=True),
-    Column("digest", text_of(32), primary_key=True),
-    Column("repeats", COUNT, nullable=False),
-    Column("kept", COUNT, nullable=False),
+    Column("batch", _text(200), primary_key=True),
+    Column("digest", _text(32), primary_key=True),
+    Column("repeats", _COUNT, nullable=False),
+    Column("kept", _COUNT, nullable=False),
     Column("score", Text, nullable=False),  # as in `batch_tasks`
     Column("lanes", Text, nullable=False),  # JSON: of repeats that are excluded
-    Column("tasks", COUNT, nullable=False),
+    Column("tasks", _COUNT, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -411,10 +408,10 @@ batch_shapes = Table(
 batch_servings = Table(
     "batch_servings",
     metadata,
-    Column("batch", text_of(200), primary_key=True),
-    Column("digest", text_of(32), primary_key=True),
+    Column("batch", _text(200), primary_key=True),
+    Column("digest", _text(32), primary_key=True),
     Column("servings", Text, nullable=False),
-    Column("rollouts", COUNT, nullable=False),
+    Column("rollouts", _COUNT, nullable=False),
     Column("examples", Text, nullable=False),  # JSON
     sqlite_with_rowid=False,
 )

@@ -14,8 +14,16 @@ from fastapi.responses import JSONResponse
 from classifier.reruns import Rerun, RerunCounts
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format, list_pages, render
-from proxy.web import context as forms
-from proxy.web.context import Context, Name, Number, PageContext, Text, page_router, redirect
+from proxy.web.context import (
+    Context,
+    Name,
+    Number,
+    PageContext,
+    Text,
+    form_fields,
+    page_router,
+    redirect,
+)
 from truezero import models
 
 # --- fitness to publish: what stands against it, with counts -----------------------------------
@@ -231,7 +239,7 @@ async def _batch(
 
 @router.post("/ui/batches/{batch:path}/breaker/reset")
 async def _reset(context: Context, request: Request, batch: Name) -> Response:
-    fields = await forms.fields(request)
+    fields = await form_fields(request)
     context.check_form(request, fields)
     await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
     return redirect(path_of("batches", batch) + "?tab=breakers")

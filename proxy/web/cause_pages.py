@@ -12,8 +12,7 @@ from fastapi import Query, Request, Response
 from proxy.control.alerts import CauseStats
 from proxy.control.upstreams import LONGEST_S, Timeline, TimelinePoint, UpstreamStats
 from proxy.web import badges, charts
-from proxy.web import context as time_range
-from proxy.web.context import Bound, Context, TimeRange, page_router, redirect
+from proxy.web.context import Bound, Context, TimeRange, page_router, read_time_range, redirect
 
 # --- advice, one sentence for a cause ----------------------------------------------------------
 
@@ -76,7 +75,7 @@ async def _causes(
     since: Bound = None,
     until: Bound = None,
 ) -> Response:
-    chosen = time_range.read(context.dashboard.now(), window, since, until)
+    chosen = read_time_range(context.dashboard.now(), window, since, until)
     page = await context.services.pages.causes.page(chosen.since, chosen.until)
     # Those of any time are listed, unless a time was chosen.
     shown = [each for each in page.items if each.recent or chosen.window is not None]
@@ -148,7 +147,7 @@ async def _upstreams(
     since: Bound = None,
     until: Bound = None,
 ) -> Response:
-    chosen = time_range.read(context.dashboard.now(), window, since, until)
+    chosen = read_time_range(context.dashboard.now(), window, since, until)
     report = await context.services.pages.upstreams.report(chosen.since, until=chosen.until)
     return await context.page(
         "upstreams.html",

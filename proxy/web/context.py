@@ -192,7 +192,7 @@ def redirect(path: str) -> RedirectResponse:
 _MAX_BYTES = 16_384
 
 
-async def fields(request: Request) -> dict[str, str]:
+async def form_fields(request: Request) -> dict[str, str]:
     """Read a form's fields, the last value of each.
 
     Raises:
@@ -262,7 +262,7 @@ class TimeRange:
         return {name: format.local(at) for name, at in ends.items() if at is not None}
 
 
-def read(now: float, window: int, since: float | None, until: float | None) -> TimeRange:
+def read_time_range(now: float, window: int, since: float | None, until: float | None) -> TimeRange:
     """Read what an address asks for; a range that has a begin wins over a window."""
     if since is None:
         return TimeRange(since=now - window, until=None, window=window)
@@ -272,7 +272,7 @@ def read(now: float, window: int, since: float | None, until: float | None) -> T
 # --- sign-in, with the admin token or a printed link -------------------------------------------
 
 
-async def opens(auth: ControlAuth, dashboard: Dashboard, given: str) -> bool:
+async def may_sign_in(auth: ControlAuth, dashboard: Dashboard, given: str) -> bool:
     """Return whether this is the admin token, or the secret of a link that was never used."""
     if auth.opens(given.encode()):
         return True

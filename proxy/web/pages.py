@@ -11,20 +11,17 @@ from fastapi.responses import StreamingResponse
 from proxy.api.auth import COOKIE, LIFE_S, SIGN_IN, session_of
 from proxy.control.live import PageChange, Subject
 from proxy.control.queries import run_in_thread
-from proxy.web import (
-    batch_pages,
-    cause_pages,
-    list_pages,
-    render,
-    rollout_page,
+from proxy.web import batch_pages, cause_pages, list_pages, render, rollout_page
+from proxy.web.context import (
+    Context,
+    Name,
+    Text,
+    form_fields,
+    may_sign_in,
+    page_router,
+    problem,
+    redirect,
 )
-from proxy.web import (
-    context as forms,
-)
-from proxy.web import (
-    context as sign_in_links,
-)
-from proxy.web.context import Context, Name, Text, page_router, problem, redirect
 
 _LIVE = {**render.HEADERS, "x-accel-buffering": "no"}
 
@@ -65,10 +62,10 @@ async def _sign_in_form(context: Context, request: Request, next: str = "/") -> 
 
 @router.post(SIGN_IN)
 async def _sign_in(context: Context, request: Request) -> Response:
-    fields = await forms.fields(request)
+    fields = await form_fields(request)
     back = fields.get("next", "/")
     given = fields.get("token", "").strip()
-    if not await sign_in_links.opens(context.auth, context.dashboard, given):
+    if not await may_sign_in(context.auth, context.dashboard, given):
         return await _sign_in_page(back, status=403, wrong=True)
     response = redirect(_own_path(back))
     _set_session(
@@ -79,7 +76,7 @@ async def _sign_in(context: Context, request: Request) -> Response:
 
 @router.post("/ui/sign-out")
 async def _sign_out(context: Context, request: Request) -> Response:
-    context.check_form(request, await forms.fields(request))
+    context.check_form(request, await form_fields(request))
     await context.sign_out(session_of(request.scope["headers"]))
     response = redirect(SIGN_IN)
     response.delete_cookie(COOKIE.decode(), path="/", httponly=True, samesite="strict")

@@ -295,7 +295,7 @@ def fallback(headers: Mapping[bytes, bytes]) -> bool | None:
     return False if _PORTKEY in headers and _FIRST.fullmatch(headers[_PORTKEY]) else None
 
 
-def take(reading: Reading, payload: Payload) -> None:
+def take_serving(reading: Reading, payload: Payload) -> None:
     """Take what an OpenAI-compatible payload states beside its model."""
     fingerprint = payload.get("system_fingerprint")
     if reading.system_fingerprint is None and isinstance(fingerprint, str):

@@ -18,8 +18,8 @@ from proxy.wire.dialect import (
     name,
     part,
     parts,
+    take_serving,
 )
-from proxy.wire.dialect import take as take_serving
 
 # Once output was seen: counts, an error, a finish reason, or a tool call's name.
 # "message" is how an error field without an error object says it (llama.cpp, vLLM).

@@ -11,7 +11,7 @@ from proxy.control import queries
 
 def test_a_place_is_read_back() -> None:
     place = [1.5, "r é/1", "task", None]
-    assert queries.decode(queries.encode(place)) == place
+    assert queries.decode_cursor(queries.encode_cursor(place)) == place
 
 
 DEEP = base64.urlsafe_b64encode(b"[" * 12_000).decode()
@@ -20,25 +20,25 @@ DEEP = base64.urlsafe_b64encode(b"[" * 12_000).decode()
 @pytest.mark.parametrize("text", ["", "x", "é", "bm8gSlNPTg==", "a" * 5, DEEP, DEEP * 9])
 def test_what_is_no_cursor_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):
-        queries.decode(text)
+        queries.decode_cursor(text)
 
 
 @pytest.mark.parametrize("value", [None, "1", [1], 1e300, float("nan"), float("-inf"), 10**400])
 def test_a_number_is_one_that_a_database_holds(value: object) -> None:
-    assert (queries.number(1.7e9), queries.whole(3)) == (1.7e9, 3)
-    for read in (queries.number, queries.whole):
+    assert (queries.cursor_number(1.7e9), queries.cursor_whole(3)) == (1.7e9, 3)
+    for read in (queries.cursor_number, queries.cursor_whole):
         with pytest.raises(ValueError, match="not a number"):
             read(value)
 
 
 @pytest.mark.parametrize("value", [None, 1, "a\x00b", ["a"], "\ud800", "a\udfff"])
 def test_a_name_is_text_without_a_null_character(value: object) -> None:
-    assert queries.name("a b") == "a b"
+    assert queries.cursor_name("a b") == "a b"
     with pytest.raises(ValueError, match="not a name"):
-        queries.name(value)
+        queries.cursor_name(value)
 
 
 def test_the_refusal_names_the_parameter() -> None:
-    refusal = queries.invalid()
+    refusal = queries.invalid_cursor()
     assert (refusal.status, refusal.code) == (422, "invalid")
     assert refusal.detail == "after: not a valid page cursor"

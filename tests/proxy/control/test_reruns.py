@@ -167,5 +167,5 @@ async def test_pages_are_counted_once_while_the_batch_goes_on(
 )  # fmt: skip
 def test_what_is_no_cursor_is_refused(service: Service, place: Any) -> None:
     play(service, "down", DOWN)
-    cursor = queries.encode(place)
+    cursor = queries.encode_cursor(place)
     problem(service.http.get("/batches/b/rerun", params={"after": cursor}), 422, "invalid")
