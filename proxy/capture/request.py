@@ -19,8 +19,8 @@ from proxy.wire.written_call import offered
 # Kept in memory are numbers: counts, places, and digests of sampled messages. A digest is the
 # interpreter's own ``hash`` of a sample together with the rollout and a secret of this process
 # that is never shown. Nobody outside sees a digest, so a cryptographic one would protect nothing
-# more; an agent that could forge one could only have its own conversation taken for another of its
-# own; and 64 bits tell the few messages of a rollout apart.
+# more; an agent that could aim at one could only have its own conversation taken for another of
+# its own; and 64 bits tell the few messages of a rollout apart.
 
 
 _ROLLOUTS: Final = 4_096

@@ -215,10 +215,10 @@ def _nothing() -> None:
 
 
 # --- one call ----------------------------------------------------------------------------------
-# It does what `ProxiedCall` does for a request that is complete and asks for nothing unusual: the
-# same bytes, the same record, the agent's last byte after the commit. Anything that may happen
-# meanwhile has a method: an agent that leaves or does not read, a provider that fails, a rollout
-# that ends, a server that stops.
+# `PlainCall` does what `ProxiedCall` does for a request that is complete and asks for nothing
+# unusual: the same bytes, the same record, the agent's last byte after the commit. Anything that
+# may happen meanwhile has a method: an agent that leaves or does not read, a provider that fails,
+# a rollout that ends, a server that stops.
 
 
 class PlainCall(PlainEnding):

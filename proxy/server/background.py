@@ -154,7 +154,7 @@ class RolloutCloser:
 
 
 # --- heartbeat ---------------------------------------------------------------------------------
-# It marks the process alive, and picks up what other processes changed or left.
+# Marks the process alive, and picks up what other processes changed or left.
 
 
 _HEARTBEAT_S = 5.0

@@ -463,7 +463,7 @@ def _day(connection: Connection) -> ColumnElement[int]:
 
 
 def _sound(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return a column without what no call can have, as `triggers` reads it."""
+    """Return a column without what no call can have, as `schema` reads it."""
     most = _MOST.get(column.key or "", schema.MOST_TOKENS)
     return case((column.between(0, most), column))
 

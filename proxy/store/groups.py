@@ -1,4 +1,4 @@
-"""Groups of one task's rollouts, read for training and announced once they settle; attempts.
+"""Groups of one task's rollouts for training, announced once they settle; a batch's attempts.
 
 A batch ends when those who start its rollouts have said so (`batch_runs`) and all of them are
 judged. A rollout that has no outcome when they say so is given up.

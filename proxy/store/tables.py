@@ -323,7 +323,7 @@ USAGE_COUNTS = (
 )  # fmt: skip
 USAGE_SUMS = ("cost_usd", "seconds")
 
-# Calls by minute and what they have in common, kept by triggers (`triggers.py`). A sum is over the
+# Calls by minute and what they have in common, kept by triggers (`schema.py`). A sum is over the
 # rows of all slots: writers at once have different ones.
 call_usage = Table(
     "call_usage",

@@ -229,7 +229,7 @@ def _last(items: Sequence[tuple[str, str]], name: str) -> str:
 
 
 # --- page of search ----------------------------------------------------------------------------
-# It jumps to a batch, a rollout or a cause; the palette shows its list.
+# Jumps to a batch, a rollout or a cause; the palette shows its list.
 
 
 _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),

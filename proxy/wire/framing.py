@@ -22,7 +22,7 @@ class Unreadable(Exception):
 
 
 # --- content encodings: gzip, deflate, br, zstd, also chained ----------------------------------
-# However much a piece inflates to, it is decoded a turn of the event loop at a time.
+# However much a piece inflates to, it is decoded a turn at a time, so that others have theirs.
 
 
 CHAIN_LIMIT = 5  # as in httpx2 and curl
