@@ -208,7 +208,7 @@ FILE = "admin-token"
 _SETTING = PREFIX + "ADMIN_TOKEN_FILE"
 
 
-def find(environment: MutableMapping[str, str], *, make: bool) -> bool | None:
+def find_admin_token(environment: MutableMapping[str, str], *, make: bool) -> bool | None:
     """Name the token's file in the environment, for this process and its workers.
 
     The file is the one that they name, else

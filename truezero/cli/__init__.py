@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from truezero.cli import batches, outcomes, rollouts, service
+from truezero.cli.options import version_line
 
 app = typer.Typer(
     name="truezero",
@@ -28,9 +29,7 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        from truezero.cli import options as about  # noqa: PLC0415
-
-        typer.echo(about.line())
+        typer.echo(version_line())
         raise typer.Exit
 
 

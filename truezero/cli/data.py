@@ -101,12 +101,12 @@ def back_up(url: str, file: Path) -> None:
     Raises:
         DataError: the database is not SQLite, or the file cannot be written.
     """
-    from proxy.store.admin import copy as backup  # noqa: PLC0415
+    from proxy.store.admin import copy as copy_module  # noqa: PLC0415
 
     with _readable_errors():
         with progress(f"backing up into {file}"):
-            size = backup.back_up(url, file)
-        for path in backup.left_out(url):
+            size = copy_module.back_up(url, file)
+        for path in copy_module.left_out(url):
             _say(f"{path} holds calls not yet written to the database: back it up as well")
     _say(f"{file}: integrity check passed, {size / 1e6:,.1f} MB. It contains secrets: protect it")
 
@@ -117,14 +117,14 @@ def recount(url: str, *, verify_only: bool) -> bool:
     Raises:
         DataError: the database cannot be read or written.
     """
-    from proxy.store.admin import maintenance as recount_module  # noqa: PLC0415
+    from proxy.store.admin import maintenance  # noqa: PLC0415
     from proxy.store.database import Database  # noqa: PLC0415
 
     with _readable_errors(), progress("comparing sums") as show:
         database = Database(url)
         try:
             database.prepare()
-            found = database.read(recount_module.check, lambda batch: show(f"batch {batch}"))
+            found = database.read(maintenance.check, lambda batch: show(f"batch {batch}"))
             for kind, named in (("calls", found.calls), ("rollouts", found.rollouts)):
                 for batch in named:
                     _say(f"{f'batch {batch!r}' if batch else 'no batch'}: its {kind} do not add up")
@@ -133,7 +133,7 @@ def recount(url: str, *, verify_only: bool) -> bool:
                 checked = plural(found.checked, "batch", "batches")
                 _say(f"{checked} compared with a recount: {verdict}")
             else:
-                _say(f"{plural(recount_module.recount(database), 'batch', 'batches')} counted anew")
+                _say(f"{plural(maintenance.recount(database), 'batch', 'batches')} counted anew")
         finally:
             database.close()
     return found.right
@@ -148,7 +148,7 @@ def prune(url: str, older_than: str, *, dry_run: bool) -> None:
     Raises:
         DataError: ``older_than`` is invalid, or the database cannot be written.
     """
-    from proxy.store.admin import maintenance as prune_module  # noqa: PLC0415
+    from proxy.store.admin import maintenance  # noqa: PLC0415
     from proxy.store.database import Database  # noqa: PLC0415
 
     before = time.time() - _seconds(older_than)
@@ -156,7 +156,7 @@ def prune(url: str, older_than: str, *, dry_run: bool) -> None:
         database = Database(url)
         try:
             database.prepare()
-            done = prune_module.prune(
+            done = maintenance.prune(
                 database, before=before, dry_run=dry_run, progress=lambda d: show(_deleted(d))
             )
         finally:

@@ -172,7 +172,7 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _PATIENCE_S = 5
 
 
-def line() -> str:
+def version_line() -> str:
     """Return the release, and in brackets what is known of this copy of it."""
     noted = commit()
     known = (

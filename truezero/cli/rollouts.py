@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import truezero
-from truezero.cli import options
-from truezero.cli.options import AgentCommand, AsJson, Token, Url, connected, fail, progress
+from truezero.cli.options import (
+    AgentCommand,
+    AsJson,
+    Token,
+    Url,
+    connected,
+    fail,
+    progress,
+    version_line,
+)
 from truezero.printable import plural, visible_lines
 
 if TYPE_CHECKING:
@@ -219,22 +227,21 @@ def doctor(
     are set, so that the screen can be pasted into a bug report: no key, token or value of a
     setting is in it. Exit code 1 if any check failed.
     """
-    from truezero.runner import doctor as checks  # noqa: PLC0415
-    from truezero.runner.doctor import examine  # noqa: PLC0415
+    from truezero.runner.doctor import DoctorCheck, examine, failed, wanted  # noqa: PLC0415
 
     try:
-        wanted = checks.wanted(upstream or (), model or (), ask=ask)
+        targets = wanted(upstream or (), model or (), ask=ask)
     except ValueError as error:
         fail(str(error), 2)
     facts = dict(machine_facts(os.environ))
-    done = [checks.DoctorCheck(name=name, health="ok", told=told) for name, told in facts.items()]
+    done = [DoctorCheck(name=name, health="ok", told=told) for name, told in facts.items()]
     if not as_json:
         for name, told in facts.items():
             typer.echo(visible_lines(f"{name:14} {told}"))
         typer.echo()
     try:
         with truezero.Client(url, token, keep_outcomes=False) as client:
-            for check in examine(client, wanted, os.environ):
+            for check in examine(client, targets, os.environ):
                 told = without_credentials(check.told)
                 done.append(replace(check, told=told))
                 if not as_json:
@@ -243,7 +250,7 @@ def doctor(
         fail(str(error), 1)
     if as_json:
         typer.echo(json.dumps([asdict(check) for check in done], indent=2))
-    raise typer.Exit(1 if checks.failed(done) else 0)
+    raise typer.Exit(1 if failed(done) else 0)
 
 
 def classify(
@@ -296,7 +303,7 @@ _USER_INFO = re.compile(r"(?<=://)[^/\s@]*@")
 
 def machine_facts(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Return what is told of this machine, by name."""
-    yield "release", options.line()
+    yield "release", version_line()
     yield "python", f"{platform.python_implementation()} {platform.python_version()}"
     yield "system", f"{_system()}, {plural(os.cpu_count() or 1, 'core')}"
     yield "packages", ", ".join(_versions()) or "the service's are not installed"

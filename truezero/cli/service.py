@@ -112,11 +112,11 @@ def token(
 
 def _find_token(*, make: bool) -> bool | None:
     """Export where the admin token is kept; return whether it was made just now."""
-    from proxy.server import serve as admin_token  # noqa: PLC0415
+    from proxy.server.serve import find_admin_token  # noqa: PLC0415
     from proxy.settings import SettingsError  # noqa: PLC0415
 
     try:
-        return admin_token.find(os.environ, make=make)
+        return find_admin_token(os.environ, make=make)
     except SettingsError as error:
         fail(str(error), 2)
     except OSError as error:

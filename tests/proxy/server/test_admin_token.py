@@ -23,7 +23,7 @@ def sqlite(folder: Path, **more: str) -> dict[str, str]:
 
 def test_it_is_made_once_beside_the_database_for_its_owner_only(tmp_path: Path) -> None:
     environment = sqlite(tmp_path)
-    assert serve.find(environment, make=True) is True
+    assert serve.find_admin_token(environment, make=True) is True
     path = tmp_path / "admin-token"
     assert environment[FILE] == str(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -31,7 +31,7 @@ def test_it_is_made_once_beside_the_database_for_its_owner_only(tmp_path: Path) 
     assert len(token) >= 43, "256 bits"
     assert load({}, environment).admin_token.get_secret_value() == token  # type: ignore[union-attr]
     again = sqlite(tmp_path)
-    assert serve.find(again, make=True) is False
+    assert serve.find_admin_token(again, make=True) is False
     assert (again, path.read_text().strip()) == (environment, token)
     assert [each.name for each in tmp_path.iterdir()] == ["admin-token"], (
         "nothing is left beside it"
@@ -39,16 +39,16 @@ def test_it_is_made_once_beside_the_database_for_its_owner_only(tmp_path: Path) 
 
 
 def test_a_folder_that_has_one_need_not_be_writable(tmp_path: Path) -> None:
-    serve.find(sqlite(tmp_path), make=True)
+    serve.find_admin_token(sqlite(tmp_path), make=True)
     before = tmp_path.stat().st_mtime_ns
-    assert serve.find(sqlite(tmp_path), make=True) is False
+    assert serve.find_admin_token(sqlite(tmp_path), make=True) is False
     assert tmp_path.stat().st_mtime_ns == before, "nothing was tried in it"
 
 
 def test_two_deployments_have_two_tokens(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        serve.find(sqlite(tmp_path / name), make=True)
+        serve.find_admin_token(sqlite(tmp_path / name), make=True)
     one, two = ((tmp_path / name / "admin-token").read_text() for name in ("a", "b"))
     assert one != two
 
@@ -74,7 +74,7 @@ def test_where_it_is_kept(
         environment["TRUEZERO_DATABASE_URL"] = url.format(home=str(tmp_path)[1:])
     if named is not None:
         environment[FILE] = named.format(home=tmp_path)
-    assert serve.find(environment, make=True)
+    assert serve.find_admin_token(environment, make=True)
     kept = tmp_path / where
     assert (kept if kept.is_file() else kept / "admin-token").is_file()
     assert Path(environment[FILE]).is_file()
@@ -83,23 +83,25 @@ def test_where_it_is_kept(
 def test_a_token_that_is_set_is_used_and_none_is_made(tmp_path: Path) -> None:
     environment = sqlite(tmp_path, TRUEZERO_ADMIN_TOKEN="mine")
     before = dict(environment)
-    assert serve.find(environment, make=True) is None
+    assert serve.find_admin_token(environment, make=True) is None
     assert environment == before
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_make_a_file_is_found_and_none_is_made(tmp_path: Path) -> None:
     environment = sqlite(tmp_path)
-    assert serve.find(environment, make=False) is False
+    assert serve.find_admin_token(environment, make=False) is False
     assert FILE not in environment
-    serve.find(sqlite(tmp_path), make=True)
-    assert serve.find(environment, make=False) is False
+    serve.find_admin_token(sqlite(tmp_path), make=True)
+    assert serve.find_admin_token(environment, make=False) is False
     assert environment[FILE] == str(tmp_path / "admin-token")
 
 
 def test_services_that_start_together_agree_on_one(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: serve.find(sqlite(tmp_path), make=True), range(32)))
+        made = list(
+            pool.map(lambda _: serve.find_admin_token(sqlite(tmp_path), make=True), range(32))
+        )
     assert made.count(True) == 1
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -110,14 +112,14 @@ def test_what_root_makes_belongs_to_the_owner_of_the_folder(
     given: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(os, "fchown", lambda _, user, group: given.append((user, group)))
-    serve.find(sqlite(tmp_path), make=True)
+    serve.find_admin_token(sqlite(tmp_path), make=True)
     owner = tmp_path.stat()
     assert given == [(owner.st_uid, owner.st_gid)]
 
 
 def test_a_folder_that_is_not_there_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        serve.find(sqlite(tmp_path / "nowhere"), make=True)
+        serve.find_admin_token(sqlite(tmp_path / "nowhere"), make=True)
     assert list(tmp_path.iterdir()) == []
 
 

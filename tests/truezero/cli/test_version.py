@@ -14,7 +14,7 @@ from truezero.cli import options
 
 
 def test_it_says_release_commit_whether_compiled_and_schema() -> None:
-    said = options.line()
+    said = options.version_line()
     assert said.startswith(f"truezero {metadata.version('truezero')} (")
     assert re.search(r"\((commit [0-9a-f]{12}, )?(compiled|plain Python), schema \d{4}\)$", said)
 
