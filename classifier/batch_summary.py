@@ -164,7 +164,7 @@ def comparable(shapes: Shapes) -> Shapes:
 
 
 def exclusion_in(counts: Counts, shapes: Shapes) -> Exclusion:
-    """Test whether what is left out of the score strikes hard tasks, by `exclusion`.
+    """Test whether what is left out of the score strikes hard tasks, by `exclusion_of`.
 
     Each slot is a repeat of its task; what a later attempt filled is not left out.
     """

@@ -1,4 +1,4 @@
-"""What counts of a batch: slots of attempts, their scores, and what is wrong with them.
+"""Count a batch: slots of attempts, their scores, and what is wrong with them.
 
 No gap is filled with a guess: an unmeasured slot is left out, or counted at both extremes.
 """

@@ -1,4 +1,4 @@
-"""What the rollouts of a batch add up to, in numbers that can be added and subtracted.
+"""The totals of a batch's rollouts, in numbers that can be added and subtracted.
 
 A unit is the smallest set of rollouts that decide together what counts: the attempts at one
 repeat of a task. When one of them changes, only its unit is summed again, and the difference is

@@ -1,4 +1,4 @@
-"""What providers' errors mean: one ordered table of facts, first match wins.
+"""The meanings of providers' errors: one ordered table of facts, first match wins.
 
 ``classifier.causes`` applies it. Phrases are whole clauses of a provider's own sentence, never
 single words.

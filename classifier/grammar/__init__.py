@@ -1,7 +1,7 @@
 """Read errors that no row lists: subjects and predicates, in sentences and in names.
 
-``vocabulary`` has the words, ``meanings`` says what they mean together, ``clauses`` cuts the text,
-``reader`` matches.
+``vocabulary`` has the words, ``meanings`` says what they mean together, ``reader`` cuts the text
+into clauses and matches them.
 """
 
 from __future__ import annotations

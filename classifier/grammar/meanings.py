@@ -1,4 +1,4 @@
-"""What a subject and a predicate in one clause mean together: an ordered table.
+"""The meanings of a subject and a predicate in one clause: an ordered table.
 
 Rows of a lower rank are tried over every clause before those of the next: money first, since it
 outranks whatever else a sentence says; what names its object next; general words, then vague ones.

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from classifier.validity import (
-    answers,
-    serving,
-    surroundings,
-)
+from classifier.validity import answers, serving, surroundings
 from classifier.validity.measurement import Measurement, ValidityCheck
 from classifier.verdicts import UNTRUSTED, VALIDITY, Coverage, Level, ValidityFinding
 

@@ -28,7 +28,7 @@ from tests.fakes.balancer import Balancer, Page
 from tests.fakes.provider import Provider, Request, closed_port
 from tests.journeys.service import ROOT, Service
 from tests.waiting import until
-from truezero.runner import run as running
+from truezero.runner.run import _GRACE_S, _WATCH_S
 
 FAILURES = answers.FAILURES[Api.CHAT]
 
@@ -421,7 +421,7 @@ def test_a_doomed_agent_and_its_children_are_gone_within_a_second_of_the_second_
     assert report["agent_exit_code"] == -signal.SIGKILL
     assert report["verdict"]["doomed"] is True
     until(lambda: not alive(int(done.stdout)))
-    assert running._WATCH_S + running._GRACE_S < 1.0, "from one look to the next, and deaf"
+    assert _WATCH_S + _GRACE_S < 1.0, "from one look to the next, and deaf"
 
 
 def alive(pid: int) -> bool:

@@ -1,4 +1,4 @@
-"""What integrations share: whether the service answers, attempts, and what was not measured."""
+"""Steps that integrations share: the check of the service, attempts, and unmeasured samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a generator of the SDK asks its client to do: send a request, wait, call the runner's code.
+"""The steps that the SDK's generators yield: send a request, wait, call the runner's code.
 
 Nothing here opens a connection: a client takes each step and sends the generator its result.
 """
