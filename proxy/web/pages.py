@@ -31,8 +31,6 @@ router.routes += [
     *list_pages.router.routes,
     *rollout_page.router.routes,
     *cause_pages.router.routes,
-    *list_pages.router.routes,
-    *cause_pages.router.routes,
 ]
 
 

@@ -248,9 +248,9 @@ def test_the_documentation_works_within_its_policy(shown: Shown, reader: Opener)
     """A complaint of the browser's about the policy, or a request elsewhere, fails it."""
     page = reader(shown.url).opens("/docs")
     expect(page.locator(".opblock").first).to_be_visible()
-    page.locator("#operations-rollouts-rollouts_rollouts_get").get_by_role("button").first.click()
+    page.locator("#operations-rollouts-list_rollouts").get_by_role("button").first.click()
     expect(page.locator(".parameters").first).to_be_visible()
-    expect(page).to_have_url(re.compile("#/rollouts/rollouts_rollouts_get$"))
+    expect(page).to_have_url(re.compile("#/rollouts/list_rollouts$"))
     assert serious(page) == []
     page.emulate_media(color_scheme="dark")
     expect(page.locator("html.dark-mode")).to_be_visible()
