@@ -69,6 +69,7 @@ PAGES = {
     "groups": "/ui/rollouts?by=fingerprint",
     "upstreams": "/ui/upstreams?window=86400",
     "find": "/ui/find?q=auth",
+    "help": "/ui/help/guides/integrations.md",
     "nothing": "/ui/nowhere",
 }
 
@@ -242,6 +243,23 @@ def test_a_page_is_whole_and_readable_by_all(shown: Shown, reader: Opener, path:
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width == 380, f"{scheme}: it fits a narrow window"
         page.set_viewport_size(WINDOW)
+
+
+def test_help_shows_its_text_first_on_a_phone_and_its_tables_whole_on_a_desk(
+    shown: Shown, reader: Opener
+) -> None:
+    page = reader(shown.url).opens("/ui/help/reference/settings.md")
+    contents = page.get_by_role("navigation", name="Documentation")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(contents.get_by_role("link", name="Glossary")).to_be_visible()
+    table = "(table => [table.scrollWidth, table.clientWidth])(document.querySelector('.scroll'))"
+    whole, seen = page.evaluate(table)
+    assert whole == seen
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(contents.get_by_role("link", name="Glossary")).to_be_hidden()
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
+    contents.get_by_text("Contents").click()
+    expect(contents.get_by_role("link", name="Glossary")).to_be_visible()
 
 
 def test_the_documentation_works_within_its_policy(shown: Shown, reader: Opener) -> None:
