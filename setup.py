@@ -99,7 +99,6 @@ _HOT = tuple(
             "transport",
         ),
         "routing": (
-            "errors",
             "headers",
             "keys",
             "target",
@@ -127,9 +126,9 @@ _HOT = tuple(
             "recorder",
         ),
         # Not `rows`: of what is not compiled, attributes are read faster by the interpreter.
+        # Not `connections` nor routing's `errors`: they extend classes that C cannot.
         "store": (
             "calls",
-            "connections",
             "sqlite",
             "tables",
         ),
