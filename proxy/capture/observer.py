@@ -326,8 +326,8 @@ class CallObserver:
             tools = request.facts.tools
             if tools is not None:
                 self._response.payloads.written = WrittenCall(tools)
-        except Unreadable as error:
-            self._mark_unreadable(str(error))
+        except Unreadable as unreadable:  # a name of its own: compiled, a name has one type
+            self._mark_unreadable(str(unreadable))
         except Exception as error:  # as everywhere here: observing must not break relaying
             self._mark_unreadable(f"{type(error).__name__} while the head was read")
 
@@ -354,8 +354,8 @@ class CallObserver:
                 self.behind = True
                 self._had_ended = had_ended
                 return True
-        except Unreadable as error:
-            self._mark_unreadable(str(error))
+        except Unreadable as unreadable:
+            self._mark_unreadable(str(unreadable))
             return False
         except Exception as error:
             self._mark_unreadable(f"{type(error).__name__} while the answer was read")
@@ -372,8 +372,8 @@ class CallObserver:
             return False
         try:
             self.behind = response.go_on()
-        except Unreadable as error:
-            self._mark_unreadable(str(error))
+        except Unreadable as unreadable:
+            self._mark_unreadable(str(unreadable))
             return False
         except Exception as error:
             self._mark_unreadable(f"{type(error).__name__} while the answer was read")
