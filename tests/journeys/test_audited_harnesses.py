@@ -545,8 +545,8 @@ def test_swebenchs_own_report_takes_verdicts_into_its_own_fields(tmp_path: Path)
     report = json.loads(path.read_text())
     assert report["ambiguous_failure_ids"] == ["ambiguous"]
     why = "api_error [auth, permanent]: HTTP 401 on 3 of 3 calls"
-    dead = SimpleNamespace(error_category="api_error", error=why)
-    reached = SimpleNamespace(error_category=None, error=None)
+    dead = SimpleNamespace(error_category="api_error", error=why, spoilt=None)
+    reached = SimpleNamespace(error_category=None, error=None, spoilt=None)
     verdicts = {"dead": dead, "ambiguous": dead, "plain": reached, "resolved": reached}
     found = with_failures(report, verdicts)
     assert found.keys() == report.keys(), "no field of our own"

@@ -271,7 +271,7 @@ def test_the_guides_snippet_names_what_mini_swe_agent_could_not_measure_in_swebe
     assert (before["submitted_ids"], before["infra_failure_ids"]) == (["it-well"], [])
     assert told["infra_failure_ids"] == ["it-doomed"]
     assert told["failure_reasons"] == {
-        "it-doomed": "api_error [auth, permanent]: HTTP 401 on 1 of 1 calls"
+        "it-doomed": "api_error [auth, permanent]: HTTP 401 on 1 of 1 call"
     }
     assert json.loads(path.read_text()) == before
 
