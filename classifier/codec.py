@@ -15,6 +15,7 @@ from classifier.diagnostics import result_fields
 from classifier.records import (
     COST_LIMIT,
     COUNT_LIMIT,
+    AnswerState,
     Attribution,
     Cause,
     Ending,
@@ -120,6 +121,10 @@ def encode_exchange(exchange: Exchange) -> Json:
         "served_by": exchange.served_by,
         "system_fingerprint": exchange.system_fingerprint,
         "weight_version": exchange.weight_version,
+        "answer_state": _value(exchange.answer_state),
+        "inferred": exchange.inferred,
+        "output_digest": exchange.output_digest,
+        "output_reads_as": _value(exchange.output_reads_as),
     }
 
 
@@ -245,9 +250,11 @@ _EXCHANGE: Columns = {
     **_columns(_flag, "streamed", "injected", "output_seen", "has_tools"),
     **_columns(_flag, "content_seen", "pending", "model_ambiguous", "held"),
     **_columns(_text, "selector_digest", "continues", "served_by", "system_fingerprint"),
-    **_columns(_text, "weight_version"),
+    **_columns(_text, "weight_version", "output_digest"),
     **_columns(_count, "output_limit", "prompt_words"),
-    **_columns(_flag, "begun_elsewhere", "written_call", "fallback"),
+    **_columns(_flag, "begun_elsewhere", "written_call", "fallback", "inferred"),
+    "answer_state": ("answer_state", _member(AnswerState)),
+    "output_reads_as": ("output_reads_as", _member(Subcategory)),
     "key_source": ("key_source", _member(KeySource)),
     "ending": ("ending", _member(Ending)),
     "kind": ("kind", _member(Kind)),

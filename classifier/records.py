@@ -99,6 +99,15 @@ class Flaw(StrEnum):
     ABORTED = "aborted"  # its finish reason says so, and no text or tool call came before
 
 
+class AnswerState(StrEnum):
+    """What was found in an answer whose status is a success."""
+
+    READ = "read"  # output of a model, or a stop that is an answer
+    EMPTY = "empty"  # the part that holds output is there, and holds nothing
+    UNREAD = "unread"  # seen whole, and neither output nor an error was found
+    UNSEEN = "unseen"  # too long, encoded otherwise or no text: evidence is missing
+
+
 COUNT_LIMIT = 10**9  # tokens; no call has more, so a larger count is no count
 COST_LIMIT = 1e6  # US dollars; a billion tokens at the highest prices cost less
 
@@ -239,6 +248,12 @@ class Exchange:
     served_by: str | None = None  # provider or region that answered, as the answer names it
     system_fingerprint: str | None = None  # of the engine's configuration, as the answer states it
     weight_version: str | None = None  # of the weights; several, oldest first, have commas between
+    answer_state: AnswerState | None = None  # None: no success, or recorded before 0.2
+    inferred: bool | None = None  # read by its shape, at a path of no dialect
+    output_digest: str | None = (
+        None  # salted, of the text or the tool call; equal ones are the same
+    )
+    output_reads_as: Subcategory | None = None  # the failure that a short text tells of
     traceparent: str | None = None  # the agent's own trace (W3C); in memory only, never stored
 
     @property

@@ -176,6 +176,7 @@ def finished_exchange(
         head.served_by or reading.served_by,
         reading.system_fingerprint,
         reading.weight_version,
+        None, None, None, None,
         None if request.traceparent is None else _trace(request.traceparent),
     )  # fmt: skip
     return Exchange(*(asked + answered + checked))

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import RowMapping
 
 from classifier.records import (
+    AnswerState,
     Attribution,
     Cause,
     Ending,
@@ -27,6 +28,10 @@ _SOURCES = {member.value: member for member in UsageSource}
 _KEY_SOURCES: dict[str | None, KeySource | None] = {
     None: None,
     **{member.value: member for member in KeySource},
+}
+_STATES: dict[str | None, AnswerState | None] = {
+    None: None,
+    **{member.value: member for member in AnswerState},
 }
 _FLAGS = {None: None, 0: False, 1: True}  # True and 1 are one key
 _ATTRIBUTIONS = {member.value: member for member in Attribution}
@@ -55,6 +60,8 @@ def exchange_row(e: Exchange) -> tuple[Any, ...]:
         e.response_digest, e.pending, e.selector_digest, e.key_source and e.key_source._value_,
         e.model_ambiguous, e.held, e.output_limit, e.prompt_words, e.continues, e.begun_elsewhere,
         e.written_call, e.fallback, e.served_by, e.system_fingerprint, e.weight_version,
+        e.answer_state and e.answer_state._value_, e.inferred, e.output_digest,
+        e.output_reads_as and e.output_reads_as._value_,
     )  # fmt: skip
 
 
@@ -78,7 +85,7 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         sdk_retry, attribution, key_digest, injected, deaf, content_seen, response_digest, pending,
         selector_digest, key_source, model_ambiguous, held, output_limit, prompt_words, continues,
         begun_elsewhere, written_call, fallback, served_by, system_fingerprint,
-        weight_version,
+        weight_version, answer_state, inferred, output_digest, output_reads_as,
     ) = row  # fmt: skip
     cause = None
     if subcategory:
@@ -109,6 +116,8 @@ def exchange_of(row: Sequence[Any]) -> Exchange:
         deaf, selector_digest, _KEY_SOURCES[key_source], _FLAGS[model_ambiguous], _FLAGS[held],
         output_limit, prompt_words, continues, _FLAGS[begun_elsewhere], _FLAGS[written_call],
         _FLAGS[fallback], served_by, system_fingerprint, weight_version,
+        _STATES[answer_state], _FLAGS[inferred], output_digest,
+        Subcategory(output_reads_as) if output_reads_as else None,
     )  # fmt: skip
     return Exchange(*(asked + answered))
 

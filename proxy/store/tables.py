@@ -176,6 +176,10 @@ exchanges = Table(
     Column("served_by", _text(64)),
     Column("system_fingerprint", _text(64)),
     Column("weight_version", _text(64)),
+    Column("answer_state", _text(16)),
+    Column("inferred", Boolean),
+    Column("output_digest", _text(32)),
+    Column("output_reads_as", _text(20)),
     Index("exchanges_started", "started_at"),
     sqlite_with_rowid=False,
 )

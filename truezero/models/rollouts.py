@@ -419,6 +419,13 @@ class Exchange(BaseModel):
     pending: bool | None = Field(
         default=None, description="whether a response in the background was not complete yet"
     )
+    answer_state: str | None = Field(
+        default=None,
+        description="what was found in a successful answer: `read`, `empty`, `unread`, `unseen`",
+    )
+    inferred: bool | None = Field(
+        default=None, description="whether it was read by its shape, at a path of no known dialect"
+    )
     subcategory: Subcategory | None = Field(
         description="why the provider failed it; null: it did not"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from classifier.records import (
+    AnswerState,
     Attribution,
     Cause,
     Ending,
@@ -38,6 +39,8 @@ FULL = Exchange(
     selector_digest="ef", key_source=KeySource.OVERRIDE, model_ambiguous=True, held=True,
     output_limit=4096, prompt_words=700, continues="x0", begun_elsewhere=False, written_call=True,
     fallback=False, served_by="DeepInfra", system_fingerprint="fp_1", weight_version="41,42",
+    answer_state=AnswerState.READ, inferred=True, output_digest="01",
+    output_reads_as=Subcategory.QUOTA,
 )  # fmt: skip
 BARE = Exchange(
     id="x2", rollout_id="r1", upstream="u", api="opaque", timing=Timing(started_at=1001.0)
