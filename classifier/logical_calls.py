@@ -93,6 +93,8 @@ _BOTCHED = frozenset(
 # sglang FINISH_ABORT in python/sglang/srt/managers/schedule_batch.py.
 _ABORTS = frozenset(("abort", "aborted", "error"))
 _ANSWERS_WITHOUT_CONTENT = REFUSALS | CUT_SHORT | _BOTCHED
+# Anthropic pauses a long turn of its own tools: docs.claude.com/en/api/handling-stop-reasons
+_PAUSED = "pause_turn"
 _FILTERED = "content_filter"  # the reason of a filter's cause, and the finish reason of one
 _CANCELLED = "cancelled"  # a background response that the agent took back
 
@@ -217,6 +219,12 @@ def cut_short(exchange: Exchange) -> bool:
 def is_abort(finish_reason: str | None) -> bool:
     """Whether a finish reason says that the engine ended the answer by itself."""
     return bare_reason(finish_reason) in _ABORTS
+
+
+def is_answer(finish_reason: str | None) -> bool:
+    """Whether a finish reason is an answer by itself, though no text came with it."""
+    reason = bare_reason(finish_reason)
+    return reason in _ANSWERS_WITHOUT_CONTENT or reason == _PAUSED
 
 
 def proven_empty(exchange: Exchange) -> bool:

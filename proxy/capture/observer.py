@@ -10,14 +10,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from classifier.causes import classify
-from classifier.records import Answer, Cause, Ending, Exchange, Flaw, Timing, Usage, UsageSource
+from classifier.logical_calls import is_answer
+from classifier.records import (
+    Answer,
+    AnswerState,
+    Cause,
+    Ending,
+    Exchange,
+    Flaw,
+    Timing,
+    Usage,
+    UsageSource,
+)
 from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts
 from proxy.routing import headers as dress
 from proxy.wire import dialect, usage
 from proxy.wire.dialect import Headers, Payload, Reading, Totals, word
 from proxy.wire.framing import Unreadable
 from proxy.wire.provider_error import retry_after, stated_type
-from proxy.wire.response import ReadLimits, ReadResult, ResponseReader
+from proxy.wire.response import PayloadReader, ReadLimits, ReadResult, ResponseReader
 from proxy.wire.written_call import WrittenCall
 
 # --- response head -----------------------------------------------------------------------------
@@ -147,6 +158,14 @@ def finished_exchange(
         if reading.unreadable or (stated and not usage.plausible(stated)):
             unreadable = unreadable or _BEYOND
         reading = usage.readable(reading)
+    counts = _usage(reading, complete, stated, payloads.dialect.totals)
+    if reading.content and head.status == 200 and route.answers:
+        state: AnswerState | None = AnswerState.READ
+    elif route.answers:
+        unseen = unreadable is not None and unreadable is not _BEYOND
+        state = _state(reading, counts, head.status, payloads, ending, cause, unseen=unseen)
+    else:
+        state = None
     # By position, and in parts: names take twice the time, and so does a call with over thirty
     # arguments, which Python collects in a list one by one.
     asked = (
@@ -154,7 +173,7 @@ def finished_exchange(
         call.role, route.model or model, reading.model, head.status, ending, streamed,
     )  # fmt: skip
     answered = (
-        _usage(reading, complete, stated, payloads.dialect.totals),
+        counts,
         reading.finish_reason,
         len(reading.calls) if understood else None,
         reading.output if understood or reading.output else None,
@@ -176,10 +195,42 @@ def finished_exchange(
         head.served_by or reading.served_by,
         reading.system_fingerprint,
         reading.weight_version,
-        None, None, None, None,
+        state,
+        None, None, None,
         None if request.traceparent is None else _trace(request.traceparent),
     )  # fmt: skip
     return Exchange(*(asked + answered + checked))
+
+
+def _state(
+    reading: Reading,
+    counts: Usage,
+    status: int | None,
+    payloads: PayloadReader,
+    ending: Ending,
+    cause: Cause | None,
+    *,
+    unseen: bool,
+) -> AnswerState | None:
+    """Say what was found in an answer; None where it failed, was refused, or is not whole.
+
+    Arguments:
+        unseen: it could not be read to its end.
+    """
+    if status is None or not 200 <= status < 300:
+        return None
+    made = counts.output_tokens if counts.output_total is None else counts.output_total
+    if reading.content or is_answer(reading.finish_reason) or (made and not reading.has_part):
+        return AnswerState.READ
+    if cause is not None or payloads.error is not None:
+        return None
+    if unseen:
+        return AnswerState.UNSEEN
+    if ending is not Ending.COMPLETE:
+        return None
+    if reading.has_part or reading.pending:
+        return AnswerState.EMPTY
+    return AnswerState.UNREAD if payloads.is_text else AnswerState.UNSEEN
 
 
 def _usage(

@@ -35,7 +35,8 @@ class Reading:
     tokens that ``input_tokens`` leaves out (Gemini's tool use). ``input_total`` and
     ``output_total`` are set only where a provider states them and not their parts.
     ``output`` is true once anything was generated, reasoning included; ``content`` once that
-    was more than reasoning: a text, a refusal, a tool call. ``calls`` names each tool call once.
+    was more than reasoning: a text, a refusal, a tool call. ``has_part`` is true once the part
+    that holds output was there, be it empty. ``calls`` names each tool call once.
     ``understood`` is true once a payload had the dialect's shape, ``ended`` once its terminal
     event came. ``response_id`` names a response that can be fetched later, ``pending`` says
     whether it was still queued or in progress. ``served_by`` is the provider or region that the
@@ -48,6 +49,7 @@ class Reading:
     finish_reason: str | None
     output: bool
     content: bool
+    has_part: bool
     calls: Set[Hashable]
     understood: bool
     ended: bool
@@ -74,6 +76,7 @@ class Reading:
         self.finish_reason = None
         self.output = False
         self.content = False
+        self.has_part = False
         self.calls = _NOTHING
         self.understood = False
         self.ended = False
@@ -119,6 +122,12 @@ class Reading:
         """Note that there is content where the value is a non-empty text or list."""
         if text and isinstance(text, _TEXT_OR_LIST):
             self.output = self.content = True
+
+    def note_items(self, *items: object) -> None:
+        """Note that there is content where a value is a non-empty text, list or object."""
+        for item in items:
+            if item and isinstance(item, str | list | dict):
+                self.output = self.content = True
 
     def note_reasoning(self, text: object) -> None:
         """Note that there is output where the value is a non-empty text or list."""

@@ -48,11 +48,13 @@ class PayloadReader:
 
     ``dialect`` and ``api`` follow the first payload where two dialects share a path.
     ``repeated`` is the newest unparsed event of a cumulative dialect: it only repeats the
-    counts. ``any_object`` is true once a JSON object came, in whatever shape. ``written`` looks for
-    a tool call in the text; None where nobody does.
+    counts. ``any_object`` is true once a JSON object came, in whatever shape. ``is_text`` is false
+    once a body came that is none. ``written`` looks for a tool call in the text; None where nobody
+    does.
     """
 
-    __slots__ = ("_shapes", "any_object", "api", "dialect", "error", "repeated", "written")
+    __slots__ = ("_shapes", "any_object", "api", "dialect", "error", "is_text", "repeated",
+                 "written")  # fmt: skip
 
     def __init__(self, route: routes.Route) -> None:
         self._shapes = route.shapes
@@ -61,6 +63,7 @@ class PayloadReader:
         self.error: ProviderError | None = None
         self.repeated: bytes | None = None
         self.any_object = False
+        self.is_text = True
         self.written: WrittenCall | None = None
 
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
@@ -230,9 +233,19 @@ def _read_no_json(
         return reading, reading.ended, truncation(reading, payloads)
     if body.lstrip().startswith((b"{", b"[")):
         return reading, False, Flaw.TRUNCATED
+    payloads.is_text = _is_text(body)
     if status >= 400:
         payloads.error = read_text_error(body[:_TEXT_BYTES].decode("utf-8", "replace"))
     return reading, False, None
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether a body begins as UTF-8 text does."""
+    start = body[:_TEXT_BYTES]
+    if b"\x00" in start:
+        return False
+    # A character that the cut divides is no fault.
+    return "\ufffd" not in start.decode("utf-8", "replace")[:-1]
 
 
 def _documents(body: bytes) -> list[dict[str, object]]:

@@ -28,6 +28,7 @@ WEBSOCKET: Final = "WEBSOCKET"  # a call inside one
 Shapes: TypeAlias = tuple[tuple[Dialect, str], ...]  # dialects, and their APIs' names
 _INFERENCE, _EMBEDDING, _PROBE, _OTHER = Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE, Kind.OTHER
 _CONTINUATION, _ACTIVITY = Kind.CONTINUATION, Kind.ACTIVITY
+_GENERATING: Final = frozenset((_INFERENCE, _CONTINUATION, _ACTIVITY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,8 @@ class Route:
 
     ``model`` is named by the path at some providers. ``streams`` is True where the path
     alone asks for a stream. ``shapes`` are the dialects that share the path, so that the first
-    payload decides. ``continues`` is the id of the response that the path names.
+    payload decides. ``continues`` is the id of the response that the path names. ``answers`` is
+    true where a model's output is looked for in what comes back.
     """
 
     dialect: Dialect
@@ -46,6 +48,7 @@ class Route:
     streams: bool = False
     shapes: Shapes = ()
     continues: str | None = None
+    answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +258,7 @@ def _route(row: _RouteRow, path: str) -> Route:
         streams=row.streams,
         shapes=row.shapes,
         continues=_response_id(path) if row.kind is _CONTINUATION else None,
+        answers=row.kind in _GENERATING,
     )
 
 

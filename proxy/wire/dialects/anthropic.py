@@ -18,8 +18,9 @@ _RELEVANT = re.compile(rb'"(?:' + _KEYS + rb')"')
 _AFTER_REASONING = re.compile(
     rb'"(?:' + _KEYS + rb'|text|text_delta|completion|server_tool_use|mcp_tool_use)"'
 )
-# What the provider runs by itself is output, but no call that the agent was asked to make.
-_SERVED = ("server_tool_use", "mcp_tool_use")
+# All other blocks are output, but no call that the agent was asked to make: server_tool_use,
+# mcp_tool_use, and the results of both.
+_SPOKEN = (None, "text", "thinking", "redacted_thinking")
 # Of a content block or its delta; "data" is redacted thinking.
 _TEXTS = ("text", "partial_json")
 _REASONING = ("thinking", "data")
@@ -49,6 +50,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
         case "message_stop":
             reading.ended = True
         case "completion":  # /v1/complete, the API before messages
+            reading.has_part |= "completion" in payload
             _texts(reading, {"text": payload.get("completion")})
             reading.take_finish_reason(payload.get("stop_reason"))
             reading.take_model(payload.get("model"))
@@ -64,6 +66,7 @@ def _message(reading: Reading, message: Payload) -> None:
     # anthropic-sdk-python: types/usage.py, where inference ran; "not_available" without that
     if isinstance(counts, dict) and counts.get("inference_geo") != "not_available":
         dialect.take_provider(reading, counts.get("inference_geo"))
+    reading.has_part |= isinstance(message.get("content"), list)
     for place, block in enumerate(parts(message.get("content"))):
         _block(reading, block, place)
 
@@ -71,7 +74,7 @@ def _message(reading: Reading, message: Payload) -> None:
 def _block(reading: Reading, block: Payload, place: object) -> None:
     if block.get("type") == "tool_use":
         reading.add_tool_call(place if isinstance(place, int) else len(reading.calls))
-    elif block.get("type") in _SERVED:
+    elif block and block.get("type") not in _SPOKEN:
         reading.output = reading.content = True
     _texts(reading, block)
 

@@ -20,6 +20,7 @@ def _converse(reading: Reading, payload: Payload, event: str | None) -> None:
     inner = payload.get(event) if event else None  # some gateways write JSON lines, named
     payload = inner if isinstance(inner, dict) else payload
     reading.understood |= event in _STREAMED or "stopReason" in payload or "output" in payload
+    reading.has_part |= event in _STREAMED or "output" in payload
     usage.take(reading, usage.CONVERSE, payload.get("usage"))
     reading.take_finish_reason(payload.get("stopReason"))
     place = payload.get("contentBlockIndex")
@@ -36,8 +37,13 @@ _STREAMED = frozenset(("messageStart", "contentBlockStart", "contentBlockDelta",
                        "contentBlockStop", "messageStop", "metadata"))  # fmt: skip
 
 
+# botocore service-2.json: ContentBlock, of an answer
+_ITEMS = ("image", "audio", "video", "document", "citationsContent", "toolResult", "searchResult")
+
+
 def _piece(reading: Reading, piece: Payload, place: object) -> None:
     reading.note_content(piece.get("text"))
+    reading.note_items(*map(piece.get, _ITEMS))
     if piece.get("reasoningContent"):
         reading.output = True
     call = piece.get("toolUse")
@@ -85,6 +91,7 @@ def _family(reading: Reading, native: Payload) -> None:
                    *parts(native.get("generations"))):  # fmt: skip
         _stop(reading, holder)
         _native_texts(reading, holder)
+    reading.has_part |= isinstance(native.get("content"), list) or "output" in native
     blocks = native.get("content") or part(part(native.get("output")).get("message")).get("content")
     for place, block in enumerate([*parts(blocks), part(native.get("content_block"))]):
         _block(reading, block, native.get("index", place))
@@ -111,12 +118,13 @@ def _stop(reading: Reading, holder: Payload) -> None:
 def _native_texts(reading: Reading, holder: Payload) -> None:
     for key in _TEXTS:
         if key in holder:
-            reading.understood = True
+            reading.understood = reading.has_part = True
             reading.note_content(holder[key])
     if "thinking" in holder:
         reading.understood = True
         reading.note_reasoning(holder["thinking"])
     message = part(holder.get("message"))
+    reading.has_part |= "content" in message
     reading.note_content(message.get("content"))
     for place, _ in enumerate(parts(message.get("tool_calls"))):
         reading.add_tool_call(place)

@@ -11,7 +11,7 @@ from proxy.wire import usage
 from proxy.wire.dialect import Dialect, Payload, Reading, joined, name, part, parts
 
 _RELEVANT = re.compile(rb'"(?:finishReason|functionCall|error|promptFeedback)"')
-_OUTPUTS = ("text", "inlineData", "executableCode", "codeExecutionResult")
+_OUTPUTS = ("text", "inlineData", "fileData", "executableCode", "codeExecutionResult", "toolCall")
 _UNSPECIFIED = (0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
 
 
@@ -20,6 +20,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
     payload = inner if isinstance(inner, dict) else payload
     if "candidates" in payload or "usageMetadata" in payload or "promptFeedback" in payload:
         reading.understood = True
+        reading.has_part |= "candidates" in payload or "promptFeedback" in payload
     reading.take_model(payload.get("modelVersion"))
     usage.take(reading, usage.GEMINI, payload.get("usageMetadata"))
     for candidate in parts(payload.get("candidates")):
@@ -34,6 +35,7 @@ def _candidate(reading: Reading, candidate: Payload) -> None:
     reason = candidate.get("finishReason")
     if reason not in _UNSPECIFIED:
         reading.take_finish_reason(reason)
+    reading.note_items(candidate.get("logprobsResult"))
     for piece in parts(part(candidate.get("content")).get("parts")):
         if "functionCall" in piece:
             reading.add_tool_call(len(reading.calls))

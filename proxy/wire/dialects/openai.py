@@ -32,7 +32,7 @@ _CHAT_RELEVANT = re.compile(
 # The same, and the first text, while there was only reasoning.
 _CHAT_AFTER_REASONING = re.compile(
     _CHAT_RELEVANT.pattern.replace(b"[bdefmntux]", b"[abcdefmnrtux]")
-    + rb'|"(?:content|refusal|text)"\s*:\s*(?:"[^"]|\[)|"audio"'
+    + rb'|"(?:content|refusal|text)"\s*:\s*(?:"[^"]|\[)|"(?:audio|images)"'
 )
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _THOUGHTS = frozenset(("thinking", "redacted_thinking", "reasoning"))  # parts of a content list
@@ -42,7 +42,7 @@ _CALLED = frozenset(("tool_calls", "function_call"))
 def _read_chat(reading: Reading, payload: Payload, event: str | None) -> None:
     choices = payload.get("choices")
     if isinstance(choices, list):
-        reading.understood = True
+        reading.understood = reading.has_part = True
         for choice in choices:
             if isinstance(choice, dict):
                 _choice(reading, choice)
@@ -77,8 +77,15 @@ def _choice(reading: Reading, choice: Payload) -> None:
         _message(reading, message, choice)
     if "text" in choice:
         reading.note_content(choice["text"])
+    if not reading.content and choice.get("logprobs"):
+        _logprobs(reading, choice["logprobs"])
     if "usage" in choice:  # Moonshot's streams state it in the choice
         usage.take(reading, usage.OPENAI, choice["usage"])
+
+
+def _logprobs(reading: Reading, logprobs: object) -> None:
+    """Note a score of each token, of an answer without a text: trainers ask for nothing else."""
+    reading.note_items(*part(logprobs).values())
 
 
 def _message(reading: Reading, message: Payload, choice: Payload) -> None:
@@ -98,8 +105,9 @@ def _note_output(reading: Reading, message: Payload) -> None:
     if reading.content:
         return
     reading.note_content(message.get("refusal"))
-    if message.get("audio"):
-        reading.output = reading.content = True
+    # openrouter.ai/docs/features/multimodal/image-generation: images
+    reading.note_items(message.get("audio"), message.get("images"))
+    reading.note_items(*parts(message.get("tool_calls")), message.get("function_call"))
     for key in _REASONING:
         reading.note_reasoning(message.get(key))
 
@@ -190,6 +198,8 @@ _UNFINISHED = frozenset(("queued", "in_progress"))
 # Items that ask the agent to do something; a web search or an MCP call was done already.
 _CALLS = frozenset(("function_call", "custom_tool_call", "computer_call", "local_shell_call",
                     "shell_call", "apply_patch_call"))  # fmt: skip
+# What else a model leaves: a question for leave, what a conversation was made shorter to.
+_ITEMS = frozenset(("mcp_approval_request", "compaction", "compaction_summary"))
 _SAYS_NOTHING = frozenset(("reasoning", "message"))  # an item of this type may be empty
 
 
@@ -221,6 +231,7 @@ def _responses_event(reading: Reading, payload: Payload, kind: str) -> None:
 
 def _snapshot(reading: Reading, response: Payload) -> None:
     reading.understood = True
+    reading.has_part |= isinstance(response.get("output"), list)
     reading.take_model(response.get("model"))
     usage.take(reading, usage.OPENAI, response.get("usage"))
     usage.cost(reading, response.get("usage"))
@@ -243,7 +254,7 @@ def _responses_item(reading: Reading, item: Payload) -> None:
     if kind in _CALLS:
         # added, done and the last snapshot report the same call; gateways leave ids out
         reading.add_tool_call(name(item.get("call_id")) or name(item.get("id")) or kind)
-    elif kind.endswith("_call"):
+    elif kind.endswith("_call") or kind in _ITEMS:
         reading.output = reading.content = True
     note = reading.note_reasoning if kind == "reasoning" else reading.note_content
     for key in ("content", "summary"):
@@ -310,6 +321,7 @@ def _read_realtime(reading: Reading, payload: Payload, event: str | None) -> Non
 def _realtime_done(reading: Reading, response: Payload) -> None:
     reading.ended = True
     usage.take(reading, _REALTIME_USAGE, response.get("usage"))
+    reading.has_part |= isinstance(response.get("output"), list)
     for item in parts(response.get("output")):
         _realtime_item(reading, item)
     status = name(response.get("status"))
@@ -346,7 +358,7 @@ REALTIME: Dialect = Dialect(
 
 def _read_lists(reading: Reading, payload: Payload, event: str | None) -> None:
     if isinstance(payload.get("data"), list):
-        reading.understood = True
+        reading.understood = reading.has_part = True
         reading.note_content(payload["data"])
     reading.take_model(payload.get("model"))
     usage.take(reading, usage.OPENAI, payload.get("usage"))

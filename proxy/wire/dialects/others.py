@@ -28,7 +28,7 @@ def _read_cohere(reading: Reading, payload: Payload, event: str | None) -> None:
 
 
 def _cohere_event(reading: Reading, payload: Payload, kind: str) -> None:
-    reading.understood = True
+    reading.understood = reading.has_part = True
     delta = part(payload.get("delta"))
     message = part(delta.get("message"))
     content = part(message.get("content"))
@@ -49,7 +49,7 @@ def _cohere_event(reading: Reading, payload: Payload, kind: str) -> None:
 
 def _cohere_body(reading: Reading, payload: Payload) -> None:
     message = part(payload.get("message"))
-    reading.understood = bool(message) or "text" in payload
+    reading.understood = reading.has_part = bool(message) or "text" in payload
     reading.take_finish_reason(payload.get("finish_reason"))
     reading.note_content(payload.get("text"))
     for piece in parts(message.get("content")):
@@ -115,6 +115,8 @@ def _read_ollama(reading: Reading, payload: Payload, event: str | None) -> None:
     reading.understood = True
     reading.take_model(payload.get("model"))
     message = part(payload.get("message"))
+    reading.has_part |= bool(message) or "response" in payload
+    reading.note_items(payload.get("image"), payload.get("logprobs"))
     for holder, text in ((payload, "response"), (message, "content")):
         reading.note_content(holder.get(text))
         reading.note_reasoning(holder.get("thinking"))
@@ -165,8 +167,9 @@ def _read_sglang(reading: Reading, payload: Payload, event: str | None) -> None:
         return
     another = reading.finish_reason is not None  # one call may have several prompts
     reading.understood = True
-    reading.note_content(payload.get("text"))
-    reading.note_content(payload.get("output_ids"))
+    reading.has_part = True
+    reading.note_items(payload.get("text"), payload.get("output_ids"))
+    reading.note_items(meta.get("output_token_logprobs"))
     ended = meta.get("finish_reason")
     reading.take_finish_reason(part(ended).get("type") or ended)
     take_weights(reading, meta)

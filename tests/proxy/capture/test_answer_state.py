@@ -1,0 +1,264 @@
+"""Say of each successful answer what was found in it: read, empty, unread or unseen."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from classifier.records import AnswerState, Ending, Kind
+from proxy.capture.observer import ObserverLimits
+from tests.proxy.wire import samples
+from tests.proxy.wire.observing import observed, observing
+from tests.proxy.wire.samples import (
+    NDJSON,
+    SSE,
+    block,
+    chat,
+    chunk,
+    delta,
+    dump,
+    event,
+    gemini,
+    last,
+    lines,
+    message,
+    messages,
+    named,
+    response,
+    responses,
+    says,
+    sse,
+    text,
+)
+
+READ, EMPTY, UNREAD, UNSEEN = AnswerState
+
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+GEMINI, RESPONSES = "/v1beta/models/g:generateContent", "/v1/responses"
+CONVERSE, INVOKE = "/model/m/converse", "/model/m/invoke"
+OLLAMA, COHERE, SGLANG = "/api/chat", "/v2/chat", "/generate"
+
+_SPENT = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
+_THOUGHT = {"input_tokens": 9, "output_tokens": 5}
+
+FOUND = {
+    "a text": (CHAT, chat(_SPENT)),
+    "a tool call": (CHAT, chat(_SPENT, content=None, tool_calls=[
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}])),
+    "a tool call of a kind that is not known": (CHAT, chat(_SPENT, content=None, tool_calls=[
+        {"id": "a", "type": "browse"}])),
+    "a refusal": (CHAT, chat(_SPENT, content=None, refusal="No.")),
+    "a sound": (CHAT, chat(_SPENT, content=None, audio={"id": "a", "data": "UklG"})),
+    "a picture": (CHAT, chat(_SPENT, content="", images=[{"image_url": {"url": "data:,"}}])),
+    "scores of tokens": ("/v1/completions", dump({"choices": [
+        {"text": "", "logprobs": {"tokens": ["a"], "token_logprobs": [-0.1]}}]})),
+    "an answer cut at its limit": (CHAT, chat(_SPENT, content="", finish="length")),
+    "an answer that a filter stopped": (CHAT, chat(_SPENT, content=None, finish="content_filter")),
+    "tokens where no output part is": (CHAT, dump({"model": "m", "usage": _SPENT})),
+    "a pause": (MESSAGES, message(_THOUGHT, stop="pause_turn")),
+    "a search that the provider runs": (MESSAGES, message(_THOUGHT,
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})),
+    "what a search found": (MESSAGES, message(_THOUGHT,
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": []})),
+    "a completion before messages": ("/v1/complete", dump(
+        {"type": "completion", "completion": " Hi", "stop_reason": "stop_sequence"})),
+    "a message": (RESPONSES, dump(response(_THOUGHT, says("Hi")))),
+    "a picture in a response": (RESPONSES, dump(response(_THOUGHT,
+        {"type": "image_generation_call", "id": "i", "result": "iVBO"}))),
+    "a conversation made shorter": ("/v1/responses/compact", dump(response(_THOUGHT,
+        {"type": "compaction", "id": "c", "encrypted_content": "x"}))),
+    "a candidate": (GEMINI, dump(gemini({"candidatesTokenCount": 5}, {"text": "Hi"}))),
+    "a picture of a candidate": (GEMINI, dump(gemini(None, {"inlineData": {"data": "iVBO"}}))),
+    "a prompt that was blocked": (GEMINI, dump({"promptFeedback": {"blockReason": "SAFETY"}})),
+    "a converse message": (CONVERSE, dump({"stopReason": "end_turn", "output": {
+        "message": {"content": [{"text": "Hi"}]}}})),
+    "a cited text": (CONVERSE, dump({"stopReason": "end_turn", "output": {
+        "message": {"content": [{"citationsContent": {"content": [{"text": "Hi"}]}}]}}})),
+    "a native answer": (INVOKE, dump({"generation": "Hi", "stop_reason": "stop"})),
+    "an ollama message": (OLLAMA, dump({"message": {"content": "Hi"}, "done": True})),
+    "a cohere message": (COHERE, dump({"message": {"content": [{"type": "text", "text": "Hi"}]},
+                                       "finish_reason": "COMPLETE"})),
+    "tokens by number": (SGLANG, dump({"output_ids": [1, 2], "meta_info": {"id": "x"}})),
+    "pictures": ("/v1/images/generations", dump({"data": [{"b64_json": "iVBO"}]})),
+}  # fmt: skip
+
+HOLLOW = {
+    "no text": (CHAT, chat(_SPENT, content="")),
+    "null": (CHAT, chat(_SPENT, content=None)),
+    "reasoning alone": (CHAT, chat(_SPENT, content=None, reasoning_content="Hm")),
+    "no choice": (CHAT, dump({"choices": [], "usage": _SPENT})),
+    "no block": (MESSAGES, message(_THOUGHT)),
+    "thinking alone": (MESSAGES, message(_THOUGHT, {"type": "thinking", "thinking": "Hm"})),
+    "no item": (RESPONSES, dump(response(_THOUGHT))),
+    "a response that is not there yet": (RESPONSES, dump(response(None, status="queued"))),
+    "a candidate without parts": (GEMINI, dump({"candidates": [{"finishReason": "STOP"}],
+                                                "usageMetadata": {"thoughtsTokenCount": 9}})),
+    "a prompt blocked for nothing that is named":
+        (GEMINI, dump({"promptFeedback": {"blockReason": "OTHER"}})),
+    "an empty converse message": (CONVERSE, dump({"stopReason": "end_turn", "output": {
+        "message": {"content": []}}, "usage": {"outputTokens": 5}})),
+    "an empty native answer": (INVOKE, dump({"generation": "", "stop_reason": "stop",
+                                             "generation_token_count": 4})),
+    "an empty ollama message": (OLLAMA, dump({"message": {"content": ""}, "done": True,
+                                              "done_reason": "stop", "eval_count": 3})),
+    "an empty cohere message": (COHERE, dump({"message": {"content": []},
+                                              "finish_reason": "COMPLETE"})),
+    "no token": (SGLANG, dump({"text": "", "output_ids": [], "meta_info": {
+        "finish_reason": {"type": "stop"}, "completion_tokens": 0}})),
+    "no picture": ("/v1/images/generations", dump({"data": []})),
+}  # fmt: skip
+
+FOREIGN = {
+    "an object": b"{}",
+    "null": b"null",
+    "a word": b"OK",
+    "a number": b"1",
+    "a list": b"[]",
+    "choices that are none": b'{"choices": null}',
+    "a name": b'{"id": "x", "object": "chat.completion", "model": "m"}',
+    "usage of nothing": b'{"usage": {"prompt_tokens": 9, "completion_tokens": 0}}',
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_output_or_a_stop_that_is_an_answer_is_read(name: str) -> None:
+    path, body = FOUND[name]
+    assert observed(body, path).answer_state is READ
+
+
+@pytest.mark.parametrize("name", HOLLOW)
+def test_an_output_part_that_holds_nothing_is_empty(name: str) -> None:
+    path, body = HOLLOW[name]
+    assert observed(body, path).answer_state is EMPTY
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES, GEMINI, CONVERSE, INVOKE, OLLAMA])
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_holds_neither_output_nor_an_error_is_unread(name: str, path: str) -> None:
+    exchange = observed(FOREIGN[name], path)
+    if "usage" not in name:
+        assert exchange.cause is None
+    assert exchange.answer_state is UNREAD
+
+
+@pytest.mark.parametrize("sample", samples.SAMPLES, ids=lambda sample: sample.name)
+def test_every_documented_answer_is_read_or_empty(sample: samples.Sample) -> None:
+    exchange = observed(sample.body, sample.path, type_=sample.type, headers=sample.headers)
+    if exchange.kind in (Kind.EMBEDDING, Kind.OTHER):
+        assert exchange.answer_state is None
+    elif exchange.cause is not None:
+        assert exchange.answer_state in (None, READ)
+    elif exchange.output_seen is None:
+        assert exchange.answer_state is UNREAD
+    elif exchange.content_seen:
+        assert exchange.answer_state is READ
+    else:
+        assert exchange.answer_state in (READ, EMPTY)
+
+
+STREAMS = {
+    CHAT: (SSE, sse(delta(role="assistant"), delta(content="Hi"), delta("stop"), last(_SPENT)),
+           sse(delta(role="assistant"), delta("stop"), last(_SPENT))),
+    MESSAGES: (SSE, messages(_THOUGHT, block(0, type="text", text=""), text(0, "Hi"), end=_THOUGHT),
+               messages(_THOUGHT, end=_THOUGHT)),
+    RESPONSES: (SSE, responses({"type": "response.output_text.delta", "delta": "Hi"},
+                               final=response(_THOUGHT)),
+                responses(final=response(_THOUGHT))),
+    "/v1beta/models/g:streamGenerateContent":
+        (SSE, sse(gemini(_SPENT, {"text": "Hi"}), done=False), sse(gemini(_SPENT), done=False)),
+    "/model/m/converse-stream": (samples.EVENTS,
+        event("contentBlockDelta", {"delta": {"text": "Hi"}, "contentBlockIndex": 0})
+        + event("messageStop", {"stopReason": "end_turn"}) + event("metadata", {}),
+        event("messageStop", {"stopReason": "end_turn"})
+        + event("metadata", {"usage": {"outputTokens": 4}})),
+    "/model/m/invoke-with-response-stream": (samples.EVENTS,
+        chunk({"generation": "Hi"}) + chunk({"generation": "", "stop_reason": "stop"}),
+        chunk({"generation": "", "stop_reason": "stop"})),
+    OLLAMA: (NDJSON, lines({"message": {"content": "Hi"}, "done": False}, {"done": True}),
+             lines({"message": {"content": ""}, "done": False},
+                   {"done": True, "done_reason": "stop", "eval_count": 4})),
+    COHERE: (SSE, named({"type": "content-delta", "delta": {"message": {"content": {"text": "x"}}}},
+                        {"type": "message-end", "delta": {"finish_reason": "COMPLETE"}}),
+             named({"type": "message-end", "delta": {"finish_reason": "COMPLETE"}})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", STREAMS)
+def test_a_stream_has_the_state_of_what_its_events_hold(path: str) -> None:
+    type_, full, hollow = STREAMS[path]
+    assert observed(full, path, type_=type_).answer_state is READ
+    assert observed(hollow, path, type_=type_).answer_state is EMPTY
+
+
+def test_events_of_no_known_shape_are_unread() -> None:
+    exchange = observed(sse({"tick": 1}, {"tick": 2}), CHAT, type_=SSE)
+    assert (exchange.cause, exchange.answer_state) == (None, UNREAD)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (b"\x08\x96\x01\x12\x07testing", {"content-type": "application/x-protobuf"}),
+        (b"\x89PNG\r\n\x1a\n" + bytes(64), {"content-type": "image/png"}),
+        ("Schöne Grüße".encode("latin-1"), {"content-type": "text/plain"}),
+        (b'{"choices": []}', {"content-encoding": "compress"}),
+        (b"no gzip at all", {"content-encoding": "gzip"}),
+    ],
+    ids=[
+        "protobuf",
+        "a picture",
+        "another charset",
+        "an encoding that is not known",
+        "broken gzip",
+    ],
+)
+def test_an_answer_that_cannot_be_looked_at_is_unseen(body: bytes, headers: dict[str, str]) -> None:
+    exchange = observed(body, CHAT, headers=headers)
+    assert (exchange.cause, exchange.answer_state) == (None, UNSEEN)
+
+
+def test_an_answer_over_the_limit_is_unseen_and_a_decoded_one_is_seen() -> None:
+    observer = observing(CHAT, limits=ObserverLimits(body_bytes=64))
+    observer.on_response_body(chat(_SPENT), 101.0)
+    assert observer.finish(Ending.COMPLETE, 102.0).answer_state is UNSEEN
+    packed = gzip.compress(json.dumps({"no": "answer"}).encode())
+    assert observed(packed, CHAT, headers={"content-encoding": "gzip"}).answer_state is UNREAD
+
+
+def test_a_stream_that_turns_unreadable_after_its_text_is_read() -> None:
+    observer = observing(CHAT, type_=SSE, limits=ObserverLimits(line_bytes=400))
+    observer.on_response_body(sse(delta(content="Hi"), done=False), 101.0)
+    observer.on_response_body(b"data: " + b"x" * 500, 101.5)
+    exchange = observer.finish(Ending.COMPLETE, 102.0)
+    assert exchange.deaf is not None
+    assert exchange.answer_state is READ
+
+
+def test_what_is_no_success_has_no_state() -> None:
+    failed = dump({"error": {"message": "Overloaded", "type": "server_error"}})
+    opened = observing(CHAT).opened()
+    assert opened.answer_state is None
+    assert observed(failed, CHAT).answer_state is None
+    assert observed(failed, CHAT, status=503).answer_state is None
+    assert observed(chat(_SPENT), CHAT, status=404).answer_state is None
+    assert observed(b"", CHAT).answer_state is None
+    assert observed(b"{}", CHAT, status=302).answer_state is None
+    assert observed(b'{"cho', CHAT, ending=Ending.LEFT_BY_AGENT).answer_state is None
+    assert observed(b"{}", CHAT, status=201).answer_state is UNREAD
+    assert observed(chat(_SPENT), CHAT, status=206).answer_state is READ
+
+
+def test_what_came_of_a_stream_before_it_broke_is_read() -> None:
+    begun = sse(delta(content="Hi"), done=False)
+    cut = observed(begun, CHAT, type_=SSE, ending=Ending.CUT_UPSTREAM)
+    left = observed(begun, CHAT, type_=SSE, ending=Ending.LEFT_BY_AGENT)
+    assert (cut.answer_state, left.answer_state) == (READ, READ)
+
+
+def test_only_calls_of_which_output_is_expected_have_a_state() -> None:
+    counted = observed(b'{"input_tokens": 9}', "/v1/messages/count_tokens")
+    vector = observed(dump({"data": [{"embedding": [0.1]}], "usage": _SPENT}), "/v1/embeddings")
+    assert (counted.kind, counted.answer_state) == (Kind.PROBE, None)
+    assert (vector.kind, vector.answer_state) == (Kind.EMBEDDING, None)
