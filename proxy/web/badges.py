@@ -199,14 +199,17 @@ def of_cause(name: str | None) -> Badge:
 def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
     """Count a batch's rollouts by badge, always in the same order, without zeros."""
     health, cause = summary["health"], summary["subcategory"]
-    judged = sum(health.values())
+    open_ = summary["rollouts"] - sum(health.values())
+    idle = health.get("not_judged", 0)
+    skipped = min(summary["skipped"], idle + open_)  # one that ran all the same has its verdict
     counts = [
         (HEALTHY, health.get("healthy", 0)),
         *((badge, cause.get(name, 0)) for name, badge in CAUSES.items()),
         (SUSPECTED, health.get("suspected_api_error", 0)),
         (UNDECIDED, health.get("undecided", 0)),
-        (NOT_JUDGED, health.get("not_judged", 0)),
-        (OPEN, summary["rollouts"] - judged),
+        (NOT_JUDGED, max(0, idle - skipped)),
+        (SKIPPED, skipped),
+        (OPEN, open_ - max(0, skipped - idle)),
     ]
     return [(badge, count) for badge, count in counts if count]
 
