@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from classifier.cause_table import BROAD, COINED, PHRASES, ROWS, STATUSES
 from classifier.cause_table.phrases import ENDINGS, FLAWS, NO_ANSWER
@@ -14,7 +14,17 @@ from classifier.grammar import GRAMMAR, Grammar, stated_wait
 from classifier.records import ABANDONED, Answer, Cause, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory
 
-__all__ = ("ROWS", "CauseRow", "CauseTable", "classify", "status_only")
+__all__ = (
+    "ROWS",
+    "CauseRow",
+    "CauseTable",
+    "Classify",
+    "classify",
+    "names_of",
+    "status_only",
+    "storable",
+    "wait_of",
+)
 
 _STATUS_ONLY: Final = {
     401: Subcategory.AUTH,
@@ -49,6 +59,14 @@ class CauseTable:
 
 
 _CAUSES: Final = CauseTable()
+
+
+class Classify(Protocol):
+    """Names the cause of a failed call: ``classify``, or what stands before it."""
+
+    def __call__(self, answer: Answer, *, stall_s: float) -> Cause | None:
+        """Classify a call; the arguments are those of ``classify``."""
+        ...
 
 
 def classify(answer: Answer, *, stall_s: float = 60.0, table: CauseTable = _CAUSES) -> Cause | None:
@@ -109,7 +127,7 @@ class _Decision:
 def _read(answer: Answer, table: CauseTable) -> Cause:
     error = answer.error or _NOTHING
     status = _stated_status(answer.status, error.status)
-    names = tuple(_names(error, answer.stated_type))
+    names = tuple(names_of(error, answer.stated_type))
     decision = (
         _by_rows(table.coined, answer, error, status, names)
         or _by_grammar(table.grammar, answer, error, status, names)
@@ -149,7 +167,7 @@ def _by_grammar(
     status: int | None,
     names: tuple[str, ...],
 ) -> _Decision | None:
-    wait = _wait(answer, error)
+    wait = wait_of(answer, error)
     reading = grammar.read(error.message, names, status=status, retry_after_s=wait)
     if reading is None:
         return None
@@ -170,7 +188,7 @@ def _patient(
     """Call it an allotment where the stated wait is an hour or more, whatever its name."""
     if status not in _PATIENT or decision.gives is Subcategory.QUOTA:
         return decision
-    wait = stated_wait(error.message or "", _wait(answer, error))
+    wait = stated_wait(error.message or "", wait_of(answer, error))
     if wait is None or wait < _LONG_S:
         return decision
     return replace(
@@ -190,7 +208,8 @@ def _explained(decision: _Decision, error: ProviderError, grammar: Grammar) -> _
     return replace(decision, reason="malformed") if named else decision
 
 
-def _wait(answer: Answer, error: ProviderError) -> float | None:
+def wait_of(answer: Answer, error: ProviderError) -> float | None:
+    """Return how long the provider asks to wait, in seconds; headers go before the body."""
     return error.retry_after_s if answer.retry_after_s is None else answer.retry_after_s
 
 
@@ -206,7 +225,8 @@ def _stated_status(http: int | None, stated: int | None) -> int | None:
     return stated if flattened and stated is not None else http
 
 
-def _names(error: ProviderError, stated_type: str | None) -> Iterator[str]:
+def names_of(error: ProviderError, stated_type: str | None) -> Iterator[str]:
+    """Yield the names that an error has: its code and type, reasons, the stated exception."""
     for name in (error.code, error.type, *error.reasons, stated_type):
         if name:
             yield name
@@ -233,7 +253,7 @@ _SECRET: Final = re.compile(
 )
 
 
-def _stored(names: Iterable[str | None]) -> str | None:
+def storable(names: Iterable[str | None]) -> str | None:
     """Return the first name safe to store: a short token that is no sentence and no key."""
     fit = (n for n in names if n and _TOKEN.fullmatch(n) and not _SECRET.match(n))
     return next(fit, None)
@@ -247,8 +267,8 @@ def _cause(decision: _Decision, answer: Answer) -> Cause:
         transient=decision.transient,
         rule=decision.rule,
         reason=decision.reason,
-        code=_stored(
+        code=storable(
             (decision.matched, error.code, error.type, *error.reasons, answer.stated_type)
         ),
-        retry_after_s=_wait(answer, error) if waits else None,
+        retry_after_s=wait_of(answer, error) if waits else None,
     )

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from classifier.causes import classify
+from classifier.operator_causes import OperatorCauses
 from classifier.verdicts import Verdict
 from proxy.api.auth import ControlAuth, PortPolicy, Sessions
-from proxy.capture.observer import SilenceLimits
+from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import run_in_thread
@@ -216,6 +218,7 @@ def relay_context(
             total=settings.max_concurrent_calls or None,
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
         ),
+        causes=cause_rules(settings),
     )
 
 
@@ -227,11 +230,19 @@ def call_limits(settings: Settings) -> CallLimits:
         write_s=settings.write_timeout_s,
         body_bytes=settings.body_limit,
         drain_s=_DRAIN_S if settings.drain_on_disconnect else 0.0,
+    )
+
+
+def cause_rules(settings: Settings) -> CauseRules:
+    """Return what names the causes of failed calls: the operator's rows, then the cause table."""
+    rows = settings.cause_rows
+    return CauseRules(
         silence=SilenceLimits(
             stall_s=settings.stall_s,
             first_content_s=settings.first_content_s,
             whole_answer_s=settings.whole_answer_s,
         ),
+        classify=OperatorCauses(rows).classify if rows else classify,
     )
 
 

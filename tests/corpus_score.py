@@ -14,10 +14,9 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from classifier.cause_table import COINED, PHRASES
 from classifier.causes import CauseRow, CauseTable, classify, status_only
@@ -25,8 +24,7 @@ from classifier.grammar import Grammar
 from classifier.grammar.reader import clauses, split_name
 from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
 from classifier.records import Answer, Cause, Ending, Exchange
-from proxy.capture import observer as observing
-from proxy.capture.observer import CallObserver
+from proxy.capture.observer import TABLE_ONLY, CallObserver, CauseRules
 from proxy.capture.request import Call
 
 _PATHS = {
@@ -278,8 +276,7 @@ def answer_of(row: Labelled) -> Answer | None:
         seen.append(answer)
         return classify(answer, stall_s=stall_s)
 
-    with mock.patch.object(observing, "classify", keep):
-        _heard(row)
+    _heard(row, replace(TABLE_ONLY, classify=keep))
     return seen[0] if seen else None
 
 
@@ -436,17 +433,23 @@ def _labelled(line: dict[str, Any]) -> Labelled:
     )
 
 
-def _heard(row: Labelled) -> Exchange:
+def _heard(row: Labelled, causes: CauseRules = TABLE_ONLY) -> Exchange:
     """What a observer makes of the answer: the way every relayed answer goes."""
     path = row.path.partition("?")[0].encode()
-    observer = _observer(row.id, row.provider, path, row.method)
+    observer = _observer(row.id, row.provider, path, row.method, causes)
     observer.on_request_body(b'{"model": "m", "stream": true}')
     observer.on_response_head(row.status, row.headers, 0.1)
     observer.on_response_body(row.body, 0.2)
     return observer.finish(Ending.COMPLETE, 0.3)
 
 
-def _observer(name: str, upstream: str, path: bytes, method: str = "POST") -> CallObserver:
+def _observer(
+    name: str,
+    upstream: str,
+    path: bytes,
+    method: str = "POST",
+    causes: CauseRules = TABLE_ONLY,
+) -> CallObserver:
     call = Call(
         id=name,
         rollout_id="corpus",
@@ -456,7 +459,7 @@ def _observer(name: str, upstream: str, path: bytes, method: str = "POST") -> Ca
         started_at=1_790_000_000.0,  # later than any recording: resets that it states are past
         began=0.0,
     )
-    return CallObserver(call, salt=b"corpus")
+    return CallObserver(call, salt=b"corpus", causes=causes)
 
 
 if __name__ == "__main__":

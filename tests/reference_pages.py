@@ -38,7 +38,7 @@ def settings() -> str:
             field.description or "",
         )
         for name, field in Settings.model_fields.items()
-        if name not in ("upstreams", "keys")
+        if name not in ("upstreams", "keys", "causes")
     ]
     return _table(("variable", "key", "default", "description"), rows)
 

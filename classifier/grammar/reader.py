@@ -486,3 +486,28 @@ def stated_wait(message: str, retry_after_s: float | None) -> float | None:
     if retry_after_s is not None:
         waits.append(retry_after_s)
     return max(waits, default=None)
+
+
+# --- the provider's own words ---
+
+
+_OPENS: Final = re.compile(r"(?<!\w)['‘]|[\"`“「『《]")
+_CLOSES: Final = re.compile(r"['’](?!\w)|[\"`”」』》]")
+_ECHO: Final = re.compile(
+    rf"\b(?:(?:{'|'.join(sorted(ECHOES))})\s*[:：]|(?:{'|'.join(sorted(ECHOES_PLAIN))})\b)"
+)
+
+
+def own_words(text: str) -> str:
+    """Return a message in lower case, without what may be copied from the request.
+
+    That is all between the first and the last quotation mark, since a quotation may hold marks
+    itself, and all behind a word such as ``got`` or ``input:``. Blanks are joined.
+    """
+    text = text[:TEXT_CAP].lower()
+    if (opens := _OPENS.search(text)) is not None:
+        closes = [mark.end() for mark in _CLOSES.finditer(text, opens.end())]
+        text = f"{text[: opens.start()]} {NAME} {text[closes[-1] :] if closes else ''}"
+    if (echo := _ECHO.search(text)) is not None:
+        text = f"{text[: echo.start()]} {NAME}"
+    return " ".join(text.split())

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from classifier.causes import classify
+from classifier.causes import Classify, classify
 from classifier.logical_calls import is_answer
 from classifier.records import (
     Answer,
@@ -286,6 +286,20 @@ class SilenceLimits:
         return self.stall_s if has_content else self.first_content_s
 
 
+# --- causes of failures ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseRules:
+    """What names the cause of a failed call, and how long a provider may be silent."""
+
+    silence: SilenceLimits
+    classify: Classify
+
+
+TABLE_ONLY = CauseRules(silence=SilenceLimits(), classify=classify)
+
+
 # --- observer ----------------------------------------------------------------------------------
 
 
@@ -300,7 +314,6 @@ class ObserverLimits(ReadLimits):
 
 
 _DEFAULT_LIMITS = ObserverLimits()
-_SILENCE = SilenceLimits()
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
 _SUCCESS = frozenset(range(200, 300))
 _LAST_TURNS = 16  # of decoding, where a call ends before all of its answer was decoded
@@ -314,13 +327,13 @@ class CallObserver:
         call: what is known when the request's head has been read.
         salt: key of the request's digest; the same in every process of a service.
         limits: how much may be buffered.
-        silence: after how long without content a call that its agent left was stalled.
+        causes: what names the cause where the call fails.
         conversations: those that the call may go on with; None: they are not followed.
         head: what `head_facts` returns of the call; None: it is read here.
     """
 
-    __slots__ = ("_awaited", "_began", "_first_token_s", "_had_ended", "_head", "_quiet_since",
-                 "_request", "_response", "_silence", "_size", "_skim", "_unreadable",
+    __slots__ = ("_awaited", "_began", "_causes", "_first_token_s", "_had_ended", "_head",
+                 "_quiet_since", "_request", "_response", "_size", "_skim", "_unreadable",
                  "behind")  # fmt: skip
 
     def __init__(
@@ -329,11 +342,11 @@ class CallObserver:
         *,
         salt: bytes,
         limits: ObserverLimits = _DEFAULT_LIMITS,
-        silence: SilenceLimits = _SILENCE,
+        causes: CauseRules = TABLE_ONLY,
         conversations: Conversations | None = None,
         head: HeadFacts | None = None,
     ) -> None:
-        self._silence = silence
+        self._causes = causes
         self._began = self._quiet_since = call.began
         self._awaited = True  # the provider has the whole request, and the agent reads
         limit = limits.request_bytes
@@ -491,10 +504,13 @@ class CallObserver:
             return self._exchange(ending, at, _NOTHING_READ, None)
 
     def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
-        payloads, request, head = self._response.payloads, self._request, self._head
+        payloads = self._response.payloads
+        causes = self._causes
+        request = self._request
+        head = self._head
         call = request.call
         request.fail()
-        return classify(
+        return causes.classify(
             Answer(
                 upstream=call.upstream,
                 api=payloads.api,
@@ -507,7 +523,7 @@ class CallObserver:
                 retry_after_s=retry_after(head.headers, now=call.started_at + at - self._began),
                 stated_type=stated_type(head.headers),
             ),
-            stall_s=self._silence.limit(
+            stall_s=causes.silence.limit(
                 streamed=self._streamed(), has_content=self._first_token_s is not None
             ),
         )

@@ -79,7 +79,7 @@ class CallProgress:
         self.observer = CallObserver(
             call,
             salt=context.salt,
-            silence=context.limits.silence,
+            causes=context.causes,
             conversations=context.live.conversations,
             head=head,
         )

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from classifier.records import UNATTRIBUTED, Ending, Exchange
 from classifier.verdicts import plural
-from proxy.capture.observer import SilenceLimits
+from proxy.capture.observer import TABLE_ONLY, CauseRules
 from proxy.capture.request import Conversations
 from proxy.inbound.asgi import CauseLog, refused_calls, refused_requests
 from proxy.outbound import errors
@@ -174,9 +174,6 @@ def _full(code: RefusalCode, calls: str) -> Refusal:
 # --- context -----------------------------------------------------------------------------------
 
 
-_SILENCE = SilenceLimits()
-
-
 class CallRecorder(Protocol):
     """Where exchanges are written; that never fails (a gap is counted instead)."""
 
@@ -227,8 +224,7 @@ class CallLimits:
     """Bounds of one call: times in seconds (None is unlimited), sizes in bytes.
 
     ``drain_s`` and ``drain_bytes``: how much of an answer is read on for its usage after its
-    agent left; 0 seconds: the call is cancelled at once. ``silence``: after how long
-    without content a call that its agent left was stalled.
+    agent left; 0 seconds: the call is cancelled at once.
     """
 
     connect_s: float | None = 10.0
@@ -237,7 +233,6 @@ class CallLimits:
     body_bytes: int = 64 * 1024 * 1024
     drain_s: float = 0.0
     drain_bytes: int = 16 * 1024 * 1024
-    silence: SilenceLimits = _SILENCE
 
     @cached_property
     def timeouts(self) -> Timeouts:
@@ -255,7 +250,8 @@ class RelayContext:
     upstream takes more than a key, and neither the caller nor ``operator_keys`` has one.
     ``access``: what a rollout's key still opens, and what its agent is drilled with.
     ``live``: the calls that are under way, and how many may be at once. ``notices``: what
-    is told of refused calls and of calls that name no rollout.
+    is told of refused calls and of calls that name no rollout. ``causes``: what names the cause
+    of a failed call.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -273,6 +269,7 @@ class RelayContext:
     access: Access | None = None
     live: LiveCalls = field(default_factory=LiveCalls)
     notices: RequestNotices = field(default_factory=RequestNotices)
+    causes: CauseRules = TABLE_ONLY
 
 
 class AgentLeft(Exception):

@@ -84,7 +84,7 @@ class WebSocketRecord:
         return CallObserver(
             self.new_call(routes.WEBSOCKET),
             salt=context.salt,
-            silence=context.limits.silence,
+            causes=context.causes,
             conversations=context.live.conversations,
         )
 
@@ -189,7 +189,7 @@ class HandshakeCall:
     __slots__ = ("_observer", "api", "id", "model")
 
     def __init__(self, context: RelayContext, target: Target, call: Call) -> None:
-        self._observer = CallObserver(call, salt=context.salt, silence=context.limits.silence)
+        self._observer = CallObserver(call, salt=context.salt, causes=context.causes)
         self.id = call.id
         self.api: WebSocketApi | None = websocket_api(target.path)
         self.model = _model(target.query)

@@ -26,6 +26,7 @@ import uvicorn
 from uvicorn.supervisors import multiprocess as uvicorn_supervisor
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
+from classifier.verdicts import plural
 from proxy.api.auth import LINK_LIFE_S
 from proxy.app import Application, certificate, control_auth, spill_place
 from proxy.inbound.connections import CertificateError
@@ -361,6 +362,8 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
     lines.announce(f"truezero listening on {urls[0]} (version {_version()})")
     for control in urls[1:]:
         lines.announce(f"control plane listening on {control} only")
+    if rows := settings.cause_rows:
+        lines.announce(f"{plural(len(rows), 'row')} of [[causes]] before the cause table")
     if token_made is not None:
         _welcome(lines, settings, listeners[-1], invite=token_made or new)
     try:

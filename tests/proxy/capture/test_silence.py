@@ -6,8 +6,9 @@ import gzip
 
 import pytest
 
+from classifier.causes import classify
 from classifier.records import Ending
-from proxy.capture.observer import CallObserver, SilenceLimits
+from proxy.capture.observer import CallObserver, CauseRules, SilenceLimits
 from tests.proxy.wire.observing import SALT, call, head, observing
 from tests.proxy.wire.samples import (
     CHAT,
@@ -167,6 +168,7 @@ def test_pings_in_an_encoded_stream_are_no_content_either() -> None:
 
 
 def test_limits_can_be_set() -> None:
-    observer = CallObserver(call(), salt=SALT, silence=SilenceLimits(whole_answer_s=2.0))
+    causes = CauseRules(silence=SilenceLimits(whole_answer_s=2.0), classify=classify)
+    observer = CallObserver(call(), salt=SALT, causes=causes)
     assert not stalled(observer, 102.0)
     assert stalled(observer, 102.1)

@@ -18,9 +18,10 @@ import httpx
 import pytest
 
 from classifier import judge
+from classifier.causes import classify
 from classifier.records import Attribution, Ending, RolloutRecord
 from classifier.verdicts import Health, Subcategory
-from proxy.capture.observer import SilenceLimits
+from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.outbound import dial
 from proxy.relay.context import CallLimits
 from proxy.routing.headers import key_digest
@@ -357,8 +358,8 @@ def test_an_agent_that_leaves_before_the_head_is_noticed(
 def test_a_provider_that_was_silent_too_long_stalled(provider: Provider) -> None:
     """A call its agent left is the provider's failure after a long silence."""
     provider.plays((Hang(),))
-    limits = CallLimits(silence=SilenceLimits(whole_answer_s=0.1))
-    with relaying(provider.url, limits=limits) as relay:
+    causes = CauseRules(silence=SilenceLimits(whole_answer_s=0.1), classify=classify)
+    with relaying(provider.url, causes=causes) as relay:
         with pytest.raises(httpx.ReadTimeout):
             caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
         cause = relay.book.only.cause
