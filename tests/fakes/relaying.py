@@ -115,6 +115,26 @@ class Relaying:
     port: int
     book: Book
     trust: ssl.SSLContext | None = None  # where it speaks TLS
+    app: _Until | None = None
+
+    def end_rollout(self, rollout_id: str = "r1") -> None:
+        """End a rollout's calls at once, as its outcome does."""
+        assert self.app is not None
+        live = self.app.context.live
+        asyncio.run_coroutine_threadsafe(live.close(rollout_id, 0.0), self.app.loop).result(60)
+
+    def stop_calls(self) -> None:
+        """Cancel what is under way, as a server does whose grace is over."""
+        assert self.app is not None
+        tasks, done = self.app.tasks, threading.Event()
+
+        def cancel() -> None:
+            for each in tuple(tasks):
+                each.cancel(msg="the grace is over")
+            done.set()
+
+        self.app.loop.call_soon_threadsafe(cancel)
+        assert done.wait(60)
 
     def connect(self, timeout_s: float = 60) -> socket.socket:
         """Open a connection as an agent does."""
@@ -157,7 +177,7 @@ def relaying(
     app = _Until(context, plainly=protocol.plainly)
     if tls is None:
         with running(app, context.limits.body_bytes, protocol=protocol) as port:
-            yield Relaying(f"http://127.0.0.1:{port}", port, book)
+            yield Relaying(f"http://127.0.0.1:{port}", port, book, app=app)
         return
     app.connection_limits = ConnectionLimits(certificate=tls.certificate)
     with running(app, context.limits.body_bytes, protocol=Protocol(http=TlsProtocol)) as port:
@@ -210,8 +230,10 @@ class _Until:
     connection_limits = ConnectionLimits()
 
     def __init__(self, context: RelayContext, *, plainly: bool) -> None:
-        self._context, self._sockets = context, WebSocketRelay(context)
+        self.context, self._sockets = context, WebSocketRelay(context)
         self._relay = Relay(context, plainly=plainly)
+        self.tasks: set[Any] = set()  # the server's
+        self.connections: set[Any] = set()
 
     def plain_calls(self, _scope: Scope) -> TakePlain | None:
         return self._relay.plain_calls()
@@ -223,10 +245,11 @@ class _Until:
         if scope["type"] == "websocket":
             await self._sockets(scope, receive, send)
             return
+        self.loop = asyncio.get_running_loop()
         for done in ("startup", "shutdown"):
             await receive()
             if done == "shutdown":
-                await self._context.transport.aclose()
+                await self.context.transport.aclose()
             await send({"type": f"lifespan.{done}.complete"})
 
 
@@ -249,6 +272,9 @@ def running(app: Any, body_bytes: int = 1 << 20, *, protocol: Protocol = OURS) -
         **(websocket_options(body_bytes) | ({} if protocol.ws is None else {"ws": protocol.ws})),
     )  # fmt: skip
     server = _Server(config)
+    if isinstance(app, _Until):
+        app.tasks = server.server_state.tasks
+        app.connections = server.server_state.connections
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
