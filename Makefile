@@ -113,7 +113,7 @@ integrations: $(READY) ## the harnesses themselves, from PyPI
 		tests/journeys/test_audited_harnesses.py tests/journeys/test_identity.py \
 		tests/journeys/test_sinks.py $(ARGS)
 
-corpus: $(READY) ## score the reading of errors and usage against labelled real answers
+corpus: $(READY) ## score what is read of answers, and the verdicts, against labels
 	$(BIN)/python -m tests.corpus_score $(ARGS)
 
 screenshots: $(READY) ## take docs/screenshots anew; needs chromium

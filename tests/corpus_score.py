@@ -1,8 +1,9 @@
-"""Scores causes and usages against labelled real answers: ``python -m tests.corpus_score``.
+"""Scores causes, usages and verdicts against labels: ``python -m tests.corpus_score``.
 
-Each answer is also scored without the rows and words that only its own provider has: so will the
-answers of a provider be read that nobody has seen. It holds none of their text: the corpus
-lies beside the project, or where TRUEZERO_CORPUS says.
+The sets of ``tests/labelled`` are scored everywhere, labelled real answers where they are. Each of
+those is also scored without the rows and words that only its own provider has: so will the
+answers of a provider be read that nobody has seen. None of their text is in the project: the corpus
+lies beside it, or where TRUEZERO_CORPUS says.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
 from classifier.records import Answer, Cause, Ending, Exchange
 from proxy.capture.observer import TABLE_ONLY, CallObserver, CauseRules
 from proxy.capture.request import Call
+from tests.labelled import score as labelled_score
 
 _PATHS = {
     "any": "/v1/chat/completions",
@@ -333,9 +335,14 @@ _ERROR_INSIDE = re.compile(r'"error":\s*[{"]')
 def main() -> int:
     """Print the scores; exit code 1 where a goal is missed, 2 without a corpus.
 
-    Goals: 97 % on rows that are not in doubt, 90 % over all answers each scored with its own
-    provider left out, no healthy answer misread, 99.5 % of usage fields.
+    Goals: 98 % of the answers and 97 % of the lives in ``tests/labelled``; of the corpus 97 % on
+    rows that are not in doubt, 90 % over all answers each scored with its own provider left out, no
+    healthy answer misread, 99.5 % of usage fields.
     """
+    sets = {name: labelled_score.score(cases()) for name, cases in labelled_score.SETS.items()}
+    for name, tally in sets.items():
+        sys.stdout.write(tally.report(name))
+    met = sets["proof"].right >= 98 and sets["lives"].right >= 97
     folder = corpus_folder()
     if folder is None:
         sys.stderr.write("no corpus: set TRUEZERO_CORPUS to the folder of errors.jsonl\n")
@@ -357,7 +364,7 @@ def main() -> int:
     sys.stdout.writelines(f"{line}\n" for line in misread)
     sys.stdout.write(_usage_report(usages))
     reached = every.sure_category >= 97 and out.category >= 90 and usages.share >= 99.5
-    return 0 if reached and not misread else 1
+    return 0 if met and reached and not misread else 1
 
 
 def _report(result: Score) -> str:

@@ -1,0 +1,1 @@
+"""Labelled answers, labelled lives of agents, and the player that takes them through our code."""

@@ -1,0 +1,63 @@
+"""The labelled answers and lives are judged as their labels say, up to the floors measured."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.labelled import play, score
+from tests.labelled.score import Case, Tally
+
+# Measured, rounded down; they only ever rise. The goals are 98 and 97 (tests/corpus_score.py).
+PROOF_FLOOR = 53.0
+LIVES_FLOOR = 84.0
+
+
+@cache
+def tally(name: str) -> Tally:
+    return score.score(score.SETS[name]())
+
+
+def test_answers_are_read_and_judged_as_labelled() -> None:
+    found = tally("proof")
+    assert found.right >= PROOF_FLOOR, "\n".join(found.misses)
+
+
+def test_lives_are_judged_as_labelled() -> None:
+    found = tally("lives")
+    assert found.right >= LIVES_FLOOR, "\n".join(found.misses)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("proof", "healthy look-alike"), ("lives", "well"), ("lives", "recovered")],
+)
+def test_no_healthy_rollout_loses_its_score(name: str, family: str) -> None:
+    own = [each for each in tally(name).judgements if each.case.family == family]
+    assert own
+    assert [each.miss for each in own if not each.decided_right] == []
+
+
+def test_a_wrong_label_is_a_miss() -> None:
+    case = score.SETS["lives"]()[0]
+    assert case.decided == ("yes",)
+    wrong = Case(id=case.id, family="well", calls=case.calls, decided=("quota",))
+    found = score.score([case, wrong])
+    assert (found.right, len(found.misses)) == (50.0, 1)
+    assert found.misses[0].startswith(f"MISS  {case.id}: quota; got yes")
+
+
+@pytest.mark.parametrize("name", ["proof", "lives"])
+def test_every_case_has_an_id_of_its_own_and_a_label(name: str) -> None:
+    cases = score.SETS[name]()
+    assert len({case.id for case in cases}) == len(cases) > 180
+    assert all(case.decided for case in cases)
+
+
+def test_every_answer_of_the_table_is_played() -> None:
+    written = " ".join(row["calls"] for row in play.rows("lives.jsonl"))
+    words = {word.split("+")[0].split("@")[0].split("*")[0] for word in written.split()}
+    for name in play.answers():
+        wire, _, bare = name.rpartition(".")
+        assert (bare if wire in play.WIRES else name) in words, f"{name} is in no life"
