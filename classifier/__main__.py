@@ -1,11 +1,15 @@
-"""Classify an export without a server: JSON lines in, one verdict a line out."""
+"""Classify an export without a server: JSON lines in, one verdict a line out.
+
+With the operator's rows, what they change comes out instead.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +17,12 @@ from classifier.codec import (
     decode_exchange,
     decode_outcome,
     decode_rollout,
+    encode_cause,
     encode_verdict,
 )
+from classifier.operator_causes import OperatorCauses, operator_rows
 from classifier.records import Exchange, Outcome, RolloutRecord
+from classifier.rejudging import Rejudged
 from classifier.retries import with_advice
 from classifier.rules import judge
 from classifier.verdicts import EVIDENCE, POLICIES, SEED, Policy, Verdict, named
@@ -85,7 +92,12 @@ def judge_export(lines: Iterable[str], *, policy: Policy = EVIDENCE) -> list[Ver
 
     Retry advice considers earlier attempts of the same task, as in the service.
     """
-    judged = [(rollout, judge(rollout, policy=policy)) for rollout in rollouts_of(lines)]
+    return judge_records(rollouts_of(lines), policy=policy)
+
+
+def judge_records(rollouts: Iterable[RolloutRecord], *, policy: Policy) -> list[Verdict]:
+    """Return one verdict for each rollout, in their order."""
+    judged = [(rollout, judge(rollout, policy=policy)) for rollout in rollouts]
     if policy is SEED:
         return [verdict for _, verdict in judged]
     causes = _causes(judged)
@@ -115,20 +127,90 @@ def _before(rollout: RolloutRecord, causes: Mapping[Slot, list[tuple[int, str]]]
     return [cause for attempt, cause in attempts if attempt < (rollout.attempt or 0)]
 
 
+# --- the operator's rows ---
+
+
+class RowsError(ValueError):
+    """The operator's rows cannot be read; the message names the file and says why."""
+
+
+def rows_in(path: Path) -> OperatorCauses:
+    """Read the rows of a `truezero.toml`; what else is in it is not looked at.
+
+    Raises:
+        RowsError: the file cannot be read, has no rows, or one is not valid.
+    """
+    try:
+        rows = operator_rows(tomllib.loads(path.read_text(encoding="utf-8")).get("causes", []))
+    except OSError as error:
+        raise RowsError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RowsError(f"{path}: invalid TOML: {error}") from None
+    except ValueError as error:
+        raise RowsError(f"{path}: causes: {error}") from None
+    if not rows:
+        raise RowsError(f"{path}: no [[causes]] in it")
+    return OperatorCauses(rows)
+
+
+def rejudge_export(lines: Sequence[str], found: Rejudged) -> Iterator[str]:
+    """Yield an export's lines with the causes that the rows give; raises ``LineError``."""
+    for number, line in enumerate(lines, start=1):
+        yield _rejudged(number, line, found)
+    for record in rollouts_of(lines):
+        found.rollout(record)
+
+
+def _rejudged(number: int, line: str, found: Rejudged) -> str:
+    if not line.strip():
+        return line
+    try:
+        source = json.loads(line)
+        exchange = _record(source)[1]
+    except ValueError as error:
+        raise LineError(f"line {number}: {error}") from error
+    if not isinstance(exchange, Exchange):
+        return line
+    changed = found.call(exchange)
+    return line if changed is exchange else json.dumps(source | encode_cause(changed.cause))
+
+
+# --- command ---
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command: exit 0 when every line was read, else 2 with a message."""
-    parser = argparse.ArgumentParser(prog="python -m classifier", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m classifier", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("file", help="JSON lines of exchanges, outcomes and rollouts; - for stdin")
     parser.add_argument("--policy", choices=sorted(POLICIES), default=EVIDENCE.name)
+    parser.add_argument(
+        "--causes", type=Path, metavar="TOML", help="print what these [[causes]] change instead"
+    )
     chosen = parser.parse_args(arguments)
+    policy = named(chosen.policy)
     try:
-        verdicts = judge_export(_lines(chosen.file), policy=named(chosen.policy))
+        if chosen.causes is None:
+            told = map(_verdict_line, judge_export(_lines(chosen.file), policy=policy))
+        else:
+            found = Rejudged(causes=rows_in(chosen.causes), policy=policy)
+            for _ in rejudge_export(_lines(chosen.file), found):
+                pass
+            told = map(str, found.lines())
+    except RowsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{chosen.file}: {error}\n")
         return 2
-    for verdict in verdicts:
-        sys.stdout.write(json.dumps(encode_verdict(verdict)) + "\n")
+    for line in told:
+        sys.stdout.write(line + "\n")
     return 0
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    return json.dumps(encode_verdict(verdict))
 
 
 def _lines(name: str) -> list[str]:

@@ -85,12 +85,7 @@ def encode_exchange(exchange: Exchange) -> Json:
         "usage_source": usage.source.value,
         "finish_reason": exchange.finish_reason,
         "tool_calls": exchange.tool_calls,
-        "subcategory": cause and cause.subcategory.value,
-        "transient": cause and cause.transient,
-        "rule": cause and cause.rule,
-        "reason": cause and cause.reason,
-        "error_code": cause and cause.code,
-        "retry_after_s": cause and cause.retry_after_s,
+        **encode_cause(cause),
         "request_bytes": exchange.request_bytes,
         "response_bytes": exchange.response_bytes,
         "attribution_source": exchange.attribution.value,
@@ -125,6 +120,18 @@ def encode_exchange(exchange: Exchange) -> Json:
         "inferred": exchange.inferred,
         "output_digest": exchange.output_digest,
         "output_reads_as": _value(exchange.output_reads_as),
+    }
+
+
+def encode_cause(cause: Cause | None) -> Json:
+    """Encode the fields of a call that say why it failed."""
+    return {
+        "subcategory": cause and cause.subcategory.value,
+        "transient": cause and cause.transient,
+        "rule": cause and cause.rule,
+        "reason": cause and cause.reason,
+        "error_code": cause and cause.code,
+        "retry_after_s": cause and cause.retry_after_s,
     }
 
 
@@ -362,6 +369,7 @@ __all__ = [
     "decode_neighbours",
     "decode_outcome",
     "decode_rollout",
+    "encode_cause",
     "encode_exchange",
     "encode_neighbours",
     "encode_outcome",

@@ -229,20 +229,29 @@ class RolloutLoader:
             return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable)
         row, rollout = stored
         just_started = up_s is not None and up_s < RESTART_GRACE_S
-        gaps = rollout.gaps + missing + just_started
-        closed_at = _closed_at(row, self._wall())
-        outcome = _outcome(row, closed=closed_at is not None)
-        calls, late = rollout.exchanges, 0
-        if closed_at is not None:
-            calls = _counted(rollout.exchanges, row, closed_at)
-            late = len(rollout.exchanges) - len(calls)
-        record = replace(rollout, gaps=gaps, outcome=outcome, exchanges=calls)
+        record = as_it_counts(row, rollout, self._wall())
+        late = len(rollout.exchanges) - len(record.exchanges)
+        record = replace(record, gaps=rollout.gaps + missing + just_started)
         record = with_neighbours(record, self._database, agents=self._agents)
         record = with_unattributed(record, self._database, self._recorder.missing)
         return LoadedRollout(record, storable, late, row["change"])
 
 
-def _closed_at(row: Row, now: float) -> float | None:
+def as_it_counts(row: Row | Mapping[str, Any], rollout: RolloutRecord, now: float) -> RolloutRecord:
+    """Return a rollout with its outcome, and without calls that came after it.
+
+    Arguments:
+        row: its columns.
+        now: seconds since the epoch.
+    """
+    closed_at = _closed_at(row, now)
+    outcome = _outcome(row, closed=closed_at is not None)
+    if closed_at is None:
+        return replace(rollout, outcome=outcome)
+    return replace(rollout, outcome=outcome, exchanges=_counted(rollout.exchanges, row, closed_at))
+
+
+def _closed_at(row: Row | Mapping[str, Any], now: float) -> float | None:
     """Return from when a rollout's calls had ended; None while they are being ended.
 
     Who reported its outcome may have died before it knew.
@@ -254,7 +263,9 @@ def _closed_at(row: Row, now: float) -> float | None:
     return closed_at
 
 
-def _counted(calls: Sequence[Exchange], row: Row, closed_at: float) -> tuple[Exchange, ...]:
+def _counted(
+    calls: Sequence[Exchange], row: Row | Mapping[str, Any], closed_at: float
+) -> tuple[Exchange, ...]:
     """Return the calls of a closed rollout that count: none that came late.
 
     Those on record as it closed count, whatever clocks say. One that began before the outcome
@@ -273,7 +284,7 @@ def _counted(calls: Sequence[Exchange], row: Row, closed_at: float) -> tuple[Exc
     )
 
 
-def _outcome(row: Row, *, closed: bool) -> Outcome | None:
+def _outcome(row: Row | Mapping[str, Any], *, closed: bool) -> Outcome | None:
     """Return the reported outcome; a rollout that was not admitted was never set up."""
     if row["outcome"] and not closed:
         return None

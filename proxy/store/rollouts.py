@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 
 from classifier.breakers import BreakerState
-from classifier.records import Kind, RolloutRecord
+from classifier.records import Exchange, Kind, RolloutRecord
 from proxy.store.batch_totals import changing
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
@@ -313,27 +313,7 @@ class Rollouts:
             if row is None:
                 return None
             calls = calls_of(connection, rollout_id)
-        record = RolloutRecord(
-            id=row["id"],
-            batch=row["batch"],
-            task=row["task"],
-            repeat=row["repeat"],
-            attempt=row["attempt"],
-            model=row["model"],
-            upstream=row["upstream"],
-            usage_channel=row["usage_channel"],
-            exchanges=calls,
-            gaps=row["gaps"],
-            fallbacks=tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else (),
-            agents=row["agents"],
-            skipped=row["skipped"],
-            validity=row["validity"],
-            max_steps=row["max_steps"],
-            content_filter=row["content_filter"],
-            began_at=row["created_at"],
-            ended_at=row["outcome_at"],
-        )
-        return row, record
+        return row, record_of(row, calls)
 
     def expire(self, rollout_id: str, *, at: float) -> None:
         """Make a rollout's key and secret invalid from then on; never later than before."""
@@ -422,3 +402,27 @@ def _cut_off(connection: Connection, row: Row) -> bool:
         return False
     calling = select(open_calls.c.id).where(open_calls.c.rollout_id == row["id"]).limit(1)
     return connection.scalar(calling) is None
+
+
+def record_of(row: Row | Mapping[str, Any], calls: Iterable[Exchange]) -> RolloutRecord:
+    """Return the record of a rollout's columns and its calls, without its outcome."""
+    return RolloutRecord(
+        id=row["id"],
+        batch=row["batch"],
+        task=row["task"],
+        repeat=row["repeat"],
+        attempt=row["attempt"],
+        model=row["model"],
+        upstream=row["upstream"],
+        usage_channel=row["usage_channel"],
+        exchanges=tuple(calls),
+        gaps=row["gaps"],
+        fallbacks=tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else (),
+        agents=row["agents"],
+        skipped=row["skipped"],
+        validity=row["validity"],
+        max_steps=row["max_steps"],
+        content_filter=row["content_filter"],
+        began_at=row["created_at"],
+        ended_at=row["outcome_at"],
+    )

@@ -113,3 +113,23 @@ def test_the_door_opens_on_everything_it_names() -> None:
 
     assert sorted(classifier.__all__) == sorted(set(classifier.__all__))
     assert all(hasattr(classifier, name) for name in classifier.__all__)
+
+
+def test_rows_of_the_operator_are_applied_to_an_export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    toml = tmp_path / "truezero.toml"
+    toml.write_text("[[causes]]\nname = 'down'\nstatus = 401\ncause = 'provider_error'\n")
+    calls = [encode_exchange(replace(x, rollout_id="r")) for x in rollout("401*2").exchanges]
+    file = tmp_path / "export.jsonl"
+    file.write_text("\n".join(json.dumps({"record": "exchange", **call}) for call in calls))
+    assert main([str(file), "--causes", str(toml)]) == 0
+    rule = "(all_failed, not scoreable)"
+    assert capsys.readouterr().out.splitlines() == [
+        "2 failed calls, 2 with another cause",
+        "  built.auth → operator:down: 2 calls",
+        "1 rollout, 1 with another verdict",
+        f"  r: api_error auth {rule} → api_error provider_error {rule}",
+    ]
+    assert main([str(file), "--causes", str(tmp_path / "none.toml")]) == 2
+    assert "cannot read" in capsys.readouterr().err

@@ -47,7 +47,7 @@ def export(url: str, out: Path | None, form: str, *, batch: str | None) -> None:
         raise DataError("--format parquet writes a folder: name it with --out")
     flawed = archive.FlawedRecords()
     with (
-        _readable_errors(),
+        readable_errors(),
         progress("exporting") as show,
         archive.export_records(url, batch=batch) as records,
     ):
@@ -70,7 +70,7 @@ def take(url: str, source: str) -> bool:
     """
     from proxy.store.admin import archive  # noqa: PLC0415
 
-    with _readable_errors(), progress("importing") as show, _reading(source) as records:
+    with readable_errors(), progress("importing") as show, reading(source) as records:
         taken = archive.import_records(url, _counting(records, show))
     _say(f"imported {_counts(taken.added)}; already present: {_counts(taken.unchanged)}")
     _print_rejections(taken)
@@ -85,7 +85,7 @@ def copy(source: str, target: str, *, verify_only: bool) -> bool:
     """
     from proxy.store.admin import copy as copy_module  # noqa: PLC0415
 
-    with _readable_errors(), progress("comparing" if verify_only else "copying") as show:
+    with readable_errors(), progress("comparing" if verify_only else "copying") as show:
         work = copy_module.verify if verify_only else copy_module.copy
         tables = work(source, target, lambda table, rows: show(f"{table}: {rows:,}"))
     for each in tables:
@@ -103,7 +103,7 @@ def back_up(url: str, file: Path) -> None:
     """
     from proxy.store.admin import copy as copy_module  # noqa: PLC0415
 
-    with _readable_errors():
+    with readable_errors():
         with progress(f"backing up into {file}"):
             size = copy_module.back_up(url, file)
         for path in copy_module.left_out(url):
@@ -120,7 +120,7 @@ def recount(url: str, *, verify_only: bool) -> bool:
     from proxy.store.admin import maintenance  # noqa: PLC0415
     from proxy.store.database import Database  # noqa: PLC0415
 
-    with _readable_errors(), progress("comparing sums") as show:
+    with readable_errors(), progress("comparing sums") as show:
         database = Database(url)
         try:
             database.prepare()
@@ -152,7 +152,7 @@ def prune(url: str, older_than: str, *, dry_run: bool) -> None:
     from proxy.store.database import Database  # noqa: PLC0415
 
     before = time.time() - _seconds(older_than)
-    with _readable_errors(), progress("deleting") as show:
+    with readable_errors(), progress("deleting") as show:
         database = Database(url)
         try:
             database.prepare()
@@ -195,7 +195,8 @@ def _write(records: Iterator[Any], out: Path | None, form: str) -> Counter[str]:
 
 
 @contextmanager
-def _reading(source: str) -> Iterator[Iterator[Any]]:
+def reading(source: str) -> Iterator[Iterator[Any]]:
+    """Open an archive: a file of JSON lines, ``-`` for standard input, or a folder of Parquet."""
     from proxy.store.admin import archive, parquet  # noqa: PLC0415
 
     if source == "-":
@@ -235,7 +236,7 @@ def _say(sentence: str) -> None:
 
 
 @contextmanager
-def _readable_errors() -> Iterator[None]:
+def readable_errors() -> Iterator[None]:
     """Raise errors of files and databases as a ``DataError`` with one sentence."""
     from sqlite3 import Error as SqliteError  # noqa: PLC0415
 

@@ -255,18 +255,53 @@ def doctor(
 
 def classify(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="JSON lines; - reads standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="JSON lines, a Parquet folder, or - for standard input."
+        ),
     ],
     policy: Annotated[str, typer.Option(help="evidence or seed.")] = "evidence",
+    causes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TOML",
+            help="Apply the rows of causes in this settings file; report what changes.",
+        ),
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="COPY", help="With --causes: write the export or archive with these causes."
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Judge an export offline, one verdict per line; no service is needed.
+    """Judge an export or archive offline, one verdict per line; no service is needed.
 
-    Each line is an exchange as returned by `GET /rollouts/{id}/exchanges`, an outcome
-    (`"record": "outcome"`) or a rollout's attributes (`"record": "rollout"`).
+    FILE is what `truezero export` wrote, with or without --full; or exchanges as returned by
+    `GET /rollouts/{id}/exchanges`, one per line.
+
+    With --causes, reports which calls get another cause and which rollouts another verdict. No
+    sentence of a provider is on record, so rows by `words`, or by both `code` and `type`, hold
+    only for calls that they explained when these ended. A copied archive is without the verdicts
+    of rollouts with a changed call: the service that imports it gives them anew.
+
+    Exit code: 2 if FILE, the rows or the copy cannot be read or written.
     """
-    from classifier.__main__ import main as judge  # noqa: PLC0415  only this command judges
+    if write is not None and causes is None:
+        fail("--write requires --causes", 2)
+    from truezero.cli import judging  # noqa: PLC0415  only this command judges
 
-    raise typer.Exit(judge([file, "--policy", policy]))
+    try:
+        source = judging.Source(file)
+        if causes is None:
+            for line in judging.verdict_lines(source, policy):
+                typer.echo(line)
+            return
+        found = judging.rejudge(source, policy, causes, write)
+    except judging.JudgingError as error:
+        fail(str(error), 2)
+    typer.echo(json.dumps(found.encode(), indent=2) if as_json else "\n".join(found.lines()))
 
 
 def demo(

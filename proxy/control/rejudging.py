@@ -1,0 +1,84 @@
+"""Judge the rollouts of an archive, and apply the operator's rows to its calls."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+from classifier.codec import decode_neighbours
+from classifier.records import Exchange, RolloutRecord
+from classifier.rejudging import Rejudged
+from proxy.control.judge import as_it_counts
+from proxy.store.admin.rows import NOUNS, Record, Row
+from proxy.store.rollouts import record_of
+from proxy.store.rows import exchange_of, exchange_row
+
+_OWNER_AT = {name: noun.owner_at for name, noun in NOUNS.items()}
+
+
+def rollouts_in(records: Iterable[Record]) -> Iterator[RolloutRecord]:
+    """Yield the rollouts of an archive as they count; one is held at a time."""
+    for group in _groups(records):
+        first = next(group)
+        if first[0] == "rollout":
+            yield _rollout([first, *group])
+
+
+def rejudged(records: Iterable[Record], found: Rejudged) -> Iterator[Record]:
+    """Yield the records of an archive with the causes that the operator's rows give its calls.
+
+    A rollout with a changed call comes without its verdict, which the service that imports the
+    archive gives anew.
+    """
+    for group in _groups(records):
+        first = next(group)
+        if first[0] != "rollout":
+            yield from (_record(found, *each) for each in (first, *group))
+            continue
+        whole = [first, *group]
+        changed = found.rollout(_rollout(whole))
+        for name, row in whole:
+            if not (changed and name == "verdict"):
+                yield _record(found, name, row)
+
+
+def _groups(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
+    """Yield all about each rollout; breakers are of no rollout."""
+    for _, group in groupby(records, lambda each: (each[0] == "breaker", _owner(*each))):
+        yield group
+
+
+def _owner(name: str, row: Row) -> str:
+    return str(row[_OWNER_AT[name]])
+
+
+def _record(found: Rejudged, name: str, row: Row) -> Record:
+    if name != "exchange":
+        return name, row
+    exchange = exchange_of(row)
+    changed = found.call(exchange)
+    return name, (row if changed is exchange else exchange_row(changed))
+
+
+def _rollout(records: Sequence[Record]) -> RolloutRecord:
+    """Build a rollout as it counts, with what its verdict stands on of other rollouts."""
+    columns: dict[str, Mapping[str, Any]] = {
+        name: dict(zip(NOUNS[name].columns, row, strict=True))
+        for name, row in records
+        if name != "exchange"
+    }
+    calls: list[Exchange] = [exchange_of(row) for name, row in records if name == "exchange"]
+    calls.sort(key=lambda call: (call.timing.started_at, call.id))
+    rollout = columns["rollout"]
+    record = as_it_counts(rollout, record_of(rollout, calls), math.inf)
+    verdict = columns.get("verdict", {})
+    near = verdict.get("neighbours")
+    return replace(
+        record,
+        neighbours=decode_neighbours(json.loads(near)) if near else {},
+        unattributed_calls=verdict.get("unattributed_calls") or 0,
+    )

@@ -1,0 +1,163 @@
+"""Judging of exports and archives without a service, with or without the operator's rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from truezero.cli import data
+
+_ARCHIVE = b'{"type":"truezero-archive"'  # how the first line of an archive begins
+
+
+class JudgingError(Exception):
+    """Nothing can be judged; the message says why in one sentence."""
+
+
+class Source:
+    """What is judged: an export or an archive, in a file, a folder or standard input."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._given = sys.stdin.buffer.read() if name == "-" else None
+        self.is_archive = _is_archive(name, self._given)
+
+    def lines(self) -> list[str]:
+        """Return the lines of an export.
+
+        Raises:
+            JudgingError: it cannot be read.
+        """
+        given = self._given
+        if given is None:
+            with _opened(self.name) as file:
+                given = file.read()
+        return given.decode("utf-8").split("\n")
+
+    @contextmanager
+    def records(self) -> Iterator[Iterator[Any]]:
+        """Open the records of an archive.
+
+        Raises:
+            JudgingError: it cannot be read, or what is done meanwhile fails so.
+        """
+        try:
+            with data.readable_errors():
+                if self._given is None:
+                    with data.reading(self.name) as records:
+                        yield records
+                else:
+                    from proxy.store.admin import archive  # noqa: PLC0415
+
+                    yield archive.read(BytesIO(self._given))
+        except ModuleNotFoundError as error:
+            raise JudgingError(
+                f"an archive needs the service ({error.name} is missing): "
+                "pip install 'truezero[server]'"
+            ) from None
+        except data.DataError as error:
+            raise JudgingError(str(error)) from None
+
+
+def verdict_lines(source: Source, policy: str) -> list[str]:
+    """Return the verdict of each rollout as JSON.
+
+    Raises:
+        JudgingError: the source cannot be read.
+    """
+    from classifier.__main__ import judge_records  # noqa: PLC0415  as all of it here
+    from classifier.codec import encode_verdict  # noqa: PLC0415
+    from classifier.verdicts import named  # noqa: PLC0415
+
+    with _named(source):
+        verdicts = judge_records(_rollouts(source), policy=named(policy))
+    return [json.dumps(encode_verdict(verdict)) for verdict in verdicts]
+
+
+def rejudge(source: Source, policy: str, causes: Path, copy: Path | None) -> Any:
+    """Apply the operator's rows to an export or an archive; write the result if a copy is named.
+
+    Returns:
+        What changed, a ``classifier.rejudging.Rejudged``.
+
+    Raises:
+        JudgingError: the source, the rows or the copy cannot be read or written.
+    """
+    from classifier.__main__ import rejudge_export, rows_in  # noqa: PLC0415
+    from classifier.rejudging import Rejudged  # noqa: PLC0415
+    from classifier.verdicts import named  # noqa: PLC0415
+
+    with _named(source):
+        found = Rejudged(causes=rows_in(causes), policy=named(policy))
+        if source.is_archive:
+            _rejudge_archive(source, found, copy)
+        else:
+            _write_lines(list(rejudge_export(source.lines(), found)), copy)
+    return found
+
+
+def _rollouts(source: Source) -> list[Any]:
+    if not source.is_archive:
+        from classifier.__main__ import rollouts_of  # noqa: PLC0415
+
+        return rollouts_of(source.lines())
+    with source.records() as records:
+        from proxy.control.rejudging import rollouts_in  # noqa: PLC0415
+
+        return list(rollouts_in(records))
+
+
+def _rejudge_archive(source: Source, found: Any, copy: Path | None) -> None:
+    with source.records() as records:
+        from proxy.control.rejudging import rejudged  # noqa: PLC0415
+        from proxy.store.admin import archive  # noqa: PLC0415
+
+        changed = rejudged(records, found)
+        if copy is None:
+            for _ in changed:
+                pass
+        else:
+            archive.write_file(changed, copy)
+
+
+def _write_lines(lines: Iterable[str], copy: Path | None) -> None:
+    if copy is None:
+        return
+    try:
+        copy.write_text("\n".join(lines), encoding="utf-8")
+    except OSError as error:
+        raise JudgingError(f"cannot write {copy}: {error.strerror}") from None
+
+
+def _is_archive(name: str, given: bytes | None) -> bool:
+    if given is not None:
+        return given.startswith(_ARCHIVE)
+    if Path(name).is_dir():
+        return True
+    with _opened(name) as file:
+        return file.read(len(_ARCHIVE)) == _ARCHIVE
+
+
+def _opened(name: str) -> BinaryIO:
+    try:
+        return Path(name).open("rb")
+    except OSError as error:
+        raise JudgingError(f"cannot read {name}: {error.strerror}") from None
+
+
+@contextmanager
+def _named(source: Source) -> Iterator[None]:
+    """Name the source in what is wrong with it; the rows name their file themselves."""
+    from classifier.__main__ import RowsError  # noqa: PLC0415
+
+    try:
+        yield
+    except RowsError as error:
+        raise JudgingError(str(error)) from None
+    except ValueError as error:
+        raise JudgingError(f"{source.name}: {error}") from None
